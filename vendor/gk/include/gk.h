@@ -1,0 +1,232 @@
+/* gk: inference kernels for the backends of gpubuild. The only public header.
+ *
+ * C11, plain data, no callbacks. A program fills an array of gk_op, a backend turns it once into a
+ * gk_plan, and gk_plan_run replays it: position, number of cached tokens and token ids live in device
+ * memory (the step block and buffers), so a plan does not change between tokens.
+ *
+ * Rules that every backend keeps:
+ *  - Errors are values. A library never prints, exits, aborts or raises a signal on purpose.
+ *  - Drivers are opened at run time (dlopen, LoadLibrary). A program that links every backend starts
+ *    on a machine without any driver; gk_backend.enumerate then returns GK_NO_DRIVER and says why.
+ *  - Weights go up once, through weight_put, and may be kept in another layout on the device.
+ *  - Activations are f32. The KV cache is f16 or f32, in a layout that only the backend knows.
+ *  - Two runs of one plan on the same contents give the same bits.
+ *  - A gk_device is used from one thread at a time; different devices may be used from different threads.
+ */
+#ifndef GK_H
+#define GK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GK_ABI 1
+
+/* Element types. The values are the type ids of GGUF. */
+typedef enum gk_type {
+    GK_F32 = 0,
+    GK_F16 = 1,
+    GK_Q8_0 = 8, /* 34 bytes for 32 elements: f16 scale, 32 x i8 */
+    GK_I32 = 26
+} gk_type;
+
+typedef enum gk_status {
+    GK_OK = 0,
+    GK_NO_DRIVER = 1,   /* no loader or driver library on this machine */
+    GK_NO_DEVICE = 2,   /* a driver, but no device that it offers */
+    GK_TOO_OLD = 3,     /* driver or device lacks a required feature */
+    GK_OUT_OF_MEMORY = 4,
+    GK_UNSUPPORTED = 5, /* this backend has no kernel for the op, type or shape */
+    GK_DEVICE_LOST = 6,
+    GK_BAD_ARGUMENT = 7,
+    GK_FAILED = 8       /* anything else; gk_backend.last_error has the text */
+} gk_status;
+
+typedef enum gk_device_kind {
+    GK_KIND_CPU = 0,
+    GK_KIND_INTEGRATED = 1,
+    GK_KIND_DISCRETE = 2,
+    GK_KIND_SOFTWARE = 3 /* a GPU interface that runs on the CPU: llvmpipe, PoCL */
+} gk_device_kind;
+
+typedef struct gk_device gk_device;
+typedef struct gk_buffer gk_buffer;
+typedef struct gk_plan gk_plan;
+
+/* Text fields are UTF-8, end in NUL, and are empty where the backend cannot tell. */
+typedef struct gk_device_info {
+    char name[128];    /* "NVIDIA H200" */
+    char driver[96];   /* "580.65.06", "llvmpipe Mesa 22.3.6" */
+    char arch[32];     /* "sm_90", "gfx942", "avx512" */
+    char pci[16];      /* "0000:c1:00.0" */
+    uint8_t uuid[16];  /* all zero where unknown */
+    uint32_t kind;     /* gk_device_kind */
+    uint32_t reserved;
+    uint64_t memory_total; /* bytes */
+    uint64_t memory_free;  /* bytes */
+    uint64_t max_buffer;   /* bytes, the largest single allocation */
+} gk_device_info;
+
+typedef struct gk_open_options {
+    uint32_t threads;      /* cpu and ref: worker threads, 0 = all cores this process may use */
+    uint32_t reserved;
+    const char *cache_dir; /* folder for compiled pipelines, or NULL: nothing is written */
+} gk_open_options;
+
+/* A typed slice of a buffer. ne[0] is contiguous, as in GGUF; unused dimensions are 1.
+ * An unused operand has buffer == NULL. */
+typedef struct gk_tensor {
+    gk_buffer *buffer;
+    uint64_t offset;     /* bytes; a multiple of 64 */
+    uint32_t type;       /* gk_type */
+    uint32_t row_stride; /* elements from one row (ne[0]) to the next; 0 = ne[0] */
+    uint32_t ne[4];
+} gk_tensor;
+
+/* T is the number of rows of an activation in the plan; a run uses the first step.n_tok of them,
+ * and rows past n_tok hold unspecified values afterwards. W = weight (any weight type, written with
+ * weight_put), X = activation (f32, [T][features], written by ops or gk_backend.write). */
+typedef enum gk_op_code {
+    /* dst[t] = W a[ b[t] ].  a: W ne = {n_embd, n_vocab}; b: i32 {T}; dst: X {n_embd, T}.
+     * An id outside the vocabulary gives a row of zeros. */
+    GK_OP_EMBED = 1,
+    /* dst = a / sqrt(mean(a^2) + eps) * b, each group of b.ne[0] elements on its own (one group per row,
+     * or one per head). b: f32 {group}. f[0] = eps. dst may be a. */
+    GK_OP_RMSNORM = 2,
+    /* dst[t][r] = sum_k a[r][k] * b[t][k].  a: W ne = {k, n_out}; b: X {k, T}; dst: X {n_out, T}.
+     * GK_BIAS: + c[r], c f32 {n_out}. GK_ACCUMULATE: added to dst. GK_LAST_ROW: only t = n_tok - 1 is
+     * computed, into row 0 of dst. */
+    GK_OP_MATMUL = 3,
+    /* Rotates pairs in the first n_rot elements of every head, the rest is copied. a: X {n_head*d_head, T};
+     * b: f32 table ne = {n_rot, n_ctx}: row p holds cos, sin, cos, sin ... of position p for pair 0, 1, ...;
+     * position of row t is step.pos + t. Pairs: (2i, 2i+1), with GK_NEOX (i, i + n_rot/2).
+     * i[0] = n_head, i[1] = d_head, i[2] = n_rot. dst may be a. */
+    GK_OP_ROPE = 4,
+    /* Stores row t of a (keys) and b (values), X {n_head_kv*d_head, T}, at position step.pos + t of the
+     * caches dst (keys) and c (values): f16 or f32 ne = {n_head_kv*d_head, n_ctx}, layout private.
+     * i[0] = n_head_kv, i[1] = d_head. Only rows < n_tok are stored. */
+    GK_OP_KV_WRITE = 5,
+    /* Causal attention: row t sees positions 0 .. step.pos + t. a: queries X {n_head*d_head, T};
+     * b: key cache, c: value cache, as in KV_WRITE; dst: X {n_head*d_head, T}. Head h reads kv head
+     * h / (n_head / n_head_kv). i[0] = n_head, i[1] = n_head_kv, i[2] = d_head; f[0] = scale. */
+    GK_OP_ATTENTION = 6,
+    GK_OP_SWIGLU = 7,  /* dst = silu(a) * b; X, equal shapes; dst may be a or b */
+    GK_OP_SILU = 8,    /* dst = a / (1 + exp(-a)); dst may be a */
+    GK_OP_ADD = 9,     /* dst = a + b; b has T rows, or one row that is used for all; dst may be a or b */
+    GK_OP_MUL = 10,    /* dst = a * b; as ADD */
+    GK_OP_SOFTMAX = 11,/* each row: exp(s*a - max) / sum; f[0] = s; dst may be a */
+    GK_OP_ARGMAX = 12, /* dst i32 {rows}: index of the largest of each row of a; lowest index on ties; NaN never wins */
+    /* The k largest of each row of a, descending, lowest index first on ties. dst: i32 {k, rows}; c: f32 {k, rows}
+     * gets the values. i[0] = k, 1 <= k <= 256. */
+    GK_OP_TOPK = 13,
+    GK_OP_COPY = 14,   /* dst = a, equal ne; f32 or f16 on either side */
+    /* Ends a decode plan (T = 1): id = a[0] (i32, from ARGMAX); b[0] = id (the token buffer that EMBED
+     * reads); if dst is given, dst[step.run] = id (i32 history); then step.pos += step.n_tok, step.run += 1.
+     * All on the device: with it, plan_run(repeat = n) generates n tokens. Nothing is written past the
+     * end of dst. */
+    GK_OP_STEP = 15
+} gk_op_code;
+
+enum {
+    GK_ACCUMULATE = 1,
+    GK_BIAS = 2,
+    GK_NEOX = 4,
+    GK_LAST_ROW = 8
+};
+
+typedef struct gk_op {
+    uint16_t code;  /* gk_op_code */
+    uint16_t flags;
+    uint32_t tag;   /* the caller's own number, shown in error texts */
+    gk_tensor dst, a, b, c;
+    int32_t i[4];
+    float f[4];
+} gk_op;
+
+/* Copied to the device at the start of plan_run; 16 bytes. The cache holds pos tokens before the run
+ * and pos + n_tok after it. */
+typedef struct gk_step {
+    uint32_t n_tok; /* 1 .. T */
+    uint32_t pos;   /* pos + n_tok <= n_ctx, else GK_BAD_ARGUMENT */
+    uint32_t run;   /* index into the history of STEP; 0 to start */
+    uint32_t reserved;
+} gk_step;
+
+typedef enum gk_usage {
+    GK_USAGE_WEIGHT = 1, /* filled by weight_put or write, read by ops */
+    GK_USAGE_STATE = 2,  /* activations, caches: device memory */
+    GK_USAGE_STAGING = 3 /* small, written or read by the host for every token */
+} gk_usage;
+
+/* Bytes that crossed between host and device since the device was opened. plan_run counts 16 for its step. */
+typedef struct gk_traffic {
+    uint64_t up;
+    uint64_t down;
+} gk_traffic;
+
+/* One constant object per static library. Every function may be called with any argument that its types allow;
+ * bad ones give GK_BAD_ARGUMENT. */
+typedef struct gk_backend {
+    uint32_t abi; /* GK_ABI */
+    uint32_t reserved;
+    const char *id; /* "cpu", "cuda", "rocm", "vulkan", ...; "ref" for the reference */
+
+    /* Writes up to capacity descriptions, *count = number of devices there are. On failure `why` gets
+     * one line: what was looked for and what answered. */
+    gk_status (*enumerate)(gk_device_info *out, int capacity, int *count, char *why, size_t why_capacity);
+    /* options may be NULL. On failure *out is NULL and `why` gets one line. */
+    gk_status (*open)(int index, const gk_open_options *options, gk_device **out, char *why, size_t why_capacity);
+    void (*close)(gk_device *); /* frees what is still allocated; NULL is allowed */
+    const char *(*last_error)(gk_device *); /* text of the last failure on this device, "" if none */
+    gk_status (*memory)(gk_device *, uint64_t *free_bytes, uint64_t *total_bytes);
+    void (*traffic)(gk_device *, gk_traffic *);
+
+    gk_status (*alloc)(gk_device *, uint64_t bytes, uint32_t usage, gk_buffer **); /* contents are zero */
+    void (*release)(gk_device *, gk_buffer *); /* NULL is allowed */
+    gk_status (*write)(gk_device *, gk_buffer *, uint64_t offset, const void *source, uint64_t bytes);
+    gk_status (*read)(gk_device *, gk_buffer *, uint64_t offset, void *destination, uint64_t bytes);
+
+    /* Bytes that a weight {ne0, ne1} of this type takes on the device after repacking, a multiple of 64;
+     * 0 if the type is not supported. */
+    uint64_t (*weight_bytes)(gk_device *, uint32_t type, uint64_t ne0, uint64_t ne1);
+    /* Repacks and uploads rows [first, first + count) of dst from rows as GGUF lays them out. Rows come in
+     * ascending order, each once; count is free, so a file can be streamed. */
+    gk_status (*weight_put)(gk_device *, const gk_tensor *dst, const void *gguf_rows, uint64_t first, uint64_t count);
+
+    /* GK_OK, or GK_UNSUPPORTED / GK_BAD_ARGUMENT with the reason in last_error. */
+    gk_status (*supports)(gk_device *, const gk_op *);
+    /* Checks every op, then prepares them. The ops are copied. The buffers must outlive the plan. */
+    gk_status (*plan_build)(gk_device *, const gk_op *ops, uint32_t count, gk_plan **out);
+    /* Starts the plan `repeat` times (more than once only if it ends in STEP). May return before it is done. */
+    gk_status (*plan_run)(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
+    void (*plan_free)(gk_device *, gk_plan *); /* NULL is allowed */
+    gk_status (*sync)(gk_device *); /* waits; read does it by itself */
+} gk_backend;
+
+/* Each is the one exported symbol of libgk-<id>; libgk-core has the reference and the helpers below. */
+const gk_backend *gk_backend_cpu(void);
+const gk_backend *gk_backend_cuda(void);
+const gk_backend *gk_backend_rocm(void);
+const gk_backend *gk_backend_vulkan(void);
+const gk_backend *gk_backend_opencl(void);
+const gk_backend *gk_backend_metal(void);
+const gk_backend *gk_backend_sycl(void);
+const gk_backend *gk_backend_ref(void); /* every op in float64, one thread, host memory: the truth for tests */
+
+const char *gk_status_text(gk_status); /* "out of memory" */
+const char *gk_type_name(uint32_t type); /* "q8_0"; NULL if unknown */
+uint32_t gk_type_block_elements(uint32_t type); /* 1, or 32 for q8_0; 0 if unknown */
+uint32_t gk_type_block_bytes(uint32_t type);
+uint64_t gk_row_bytes(uint32_t type, uint64_t ne0); /* as GGUF lays a row out; 0 on overflow or a broken block */
+/* Shapes, types, flags, strides and parameters of one op against the rules above; bounds of its operands are the
+ * backend's own check, for it knows its buffers. NULL if valid, else a constant text. */
+const char *gk_op_check(const gk_op *);
+const char *gk_op_name(uint16_t code); /* "matmul"; NULL if unknown */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
