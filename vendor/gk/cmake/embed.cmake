@@ -1,0 +1,28 @@
+# cmake -DINPUT=<file> -DOUTPUT=<file.c> -DNAME=<symbol> -P embed.cmake
+# Writes a C file with the bytes of INPUT as `const unsigned char NAME[]` and their number as `const size_t NAME_size`.
+foreach(variable IN ITEMS INPUT OUTPUT NAME)
+  if(NOT DEFINED ${variable})
+    message(FATAL_ERROR "embed.cmake: -D${variable}=... is missing")
+  endif()
+endforeach()
+file(READ "${INPUT}" hex HEX)
+string(LENGTH "${hex}" digits)
+if(digits EQUAL 0)
+  message(FATAL_ERROR "embed.cmake: `${INPUT}` is empty")
+endif()
+math(EXPR size "${digits} / 2")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+# Lines of 20 bytes: some compilers limit the length of a line.
+string(REPEAT "0x..," 20 row)
+string(REGEX REPLACE "(${row})" "\\1\n" bytes "${bytes}")
+get_filename_component(source "${INPUT}" NAME)
+file(WRITE "${OUTPUT}.new" "/* Generated from ${source} by embed.cmake. */
+#include <stddef.h>
+extern const unsigned char ${NAME}[${size}];
+extern const size_t ${NAME}_size;
+_Alignas(64) const unsigned char ${NAME}[${size}] = {
+${bytes}
+};
+const size_t ${NAME}_size = ${size};
+")
+file(RENAME "${OUTPUT}.new" "${OUTPUT}")

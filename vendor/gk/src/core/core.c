@@ -1,0 +1,123 @@
+/* Names, sizes, and bounds: the helpers of gk.h and gk_internal.h that are not checks of ops. */
+#include <stdio.h>
+
+#include "gk_internal.h"
+
+const char *gk_status_text(gk_status status) {
+    switch (status) {
+    case GK_OK: return "ok";
+    case GK_NO_DRIVER: return "no driver";
+    case GK_NO_DEVICE: return "no device";
+    case GK_TOO_OLD: return "driver or device too old";
+    case GK_OUT_OF_MEMORY: return "out of memory";
+    case GK_UNSUPPORTED: return "not supported";
+    case GK_DEVICE_LOST: return "device lost";
+    case GK_BAD_ARGUMENT: return "bad argument";
+    case GK_FAILED: return "failed";
+    }
+    return "unknown status";
+}
+
+const char *gk_type_name(uint32_t type) {
+    switch (type) {
+    case GK_F32: return "f32";
+    case GK_F16: return "f16";
+    case GK_Q8_0: return "q8_0";
+    case GK_I32: return "i32";
+    default: return NULL;
+    }
+}
+
+uint32_t gk_type_block_elements(uint32_t type) {
+    switch (type) {
+    case GK_F32:
+    case GK_F16:
+    case GK_I32: return 1;
+    case GK_Q8_0: return 32;
+    default: return 0;
+    }
+}
+
+uint32_t gk_type_block_bytes(uint32_t type) {
+    switch (type) {
+    case GK_F32:
+    case GK_I32: return 4;
+    case GK_F16: return 2;
+    case GK_Q8_0: return 34;
+    default: return 0;
+    }
+}
+
+uint64_t gk_row_bytes(uint32_t type, uint64_t ne0) {
+    uint64_t elements = gk_type_block_elements(type);
+    uint64_t bytes;
+    if (elements == 0 || ne0 % elements != 0) return 0;
+    return gk_mul_u64(ne0 / elements, gk_type_block_bytes(type), &bytes) ? bytes : 0;
+}
+
+void gk_text(char *out, size_t capacity, const char *format, ...) {
+    if (out == NULL || capacity == 0) return;
+    va_list arguments;
+    va_start(arguments, format);
+    if (vsnprintf(out, capacity, format, arguments) < 0) out[0] = '\0';
+    va_end(arguments);
+}
+
+uint64_t gk_tensor_span(const gk_tensor *t) {
+    if (t->ne[0] == 0 || t->ne[1] == 0) return 0;
+    /* Both factors are below 2^32, so the product and the sum fit. */
+    uint64_t elements = (uint64_t)(t->ne[1] - 1) * gk_stride(t) + t->ne[0];
+    uint64_t bytes;
+    return gk_mul_u64(elements, gk_type_block_bytes(t->type), &bytes) ? bytes : 0;
+}
+
+const gk_tensor *gk_operand_of(const gk_op *op, gk_operand operand) {
+    switch (operand) {
+    case GK_DST: return &op->dst;
+    case GK_A: return &op->a;
+    case GK_B: return &op->b;
+    case GK_C: return &op->c;
+    }
+    return NULL;
+}
+
+static const char *operand_bounds(const gk_op *op, gk_operand operand, const gk_bounds *bounds) {
+    const gk_tensor *t = gk_operand_of(op, operand);
+    gk_role role = gk_operand_role(op, operand);
+    if (role == GK_ROLE_NONE || t->buffer == NULL) return NULL;
+    uint64_t size = bounds->buffer_bytes(bounds->context, t->buffer);
+    if (size == 0) return "an operand's buffer does not belong to this device";
+    uint64_t need = 0;
+    if (role == GK_ROLE_PLAIN) {
+        need = gk_tensor_span(t);
+    } else if (role == GK_ROLE_WEIGHT) {
+        need = bounds->weight_bytes(bounds->context, t->type, t->ne[0], t->ne[1]);
+    } else if (!gk_mul_u64(gk_row_bytes(t->type, t->ne[0]), t->ne[1], &need)) {
+        need = 0;
+    }
+    if (need == 0) return "the size of an operand overflows";
+    return gk_range_fits(t->offset, need, size) ? NULL : "an operand lies outside its buffer";
+}
+
+const char *gk_op_bounds(const gk_op *op, const gk_bounds *bounds) {
+    for (int operand = GK_DST; operand <= GK_C; operand++) {
+        const char *error = operand_bounds(op, (gk_operand)operand, bounds);
+        if (error) return error;
+    }
+    return NULL;
+}
+
+const char *gk_weight_put_check(const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count,
+                                uint64_t need, uint64_t buffer_bytes) {
+    if (dst == NULL || dst->buffer == NULL) return "the weight has no buffer";
+    if (dst->type != GK_F32 && dst->type != GK_F16 && dst->type != GK_Q8_0) return "not a weight type";
+    if (dst->ne[0] == 0 || dst->ne[1] == 0 || dst->ne[2] != 1 || dst->ne[3] != 1) return "a weight has two dimensions";
+    if (dst->row_stride != 0 && dst->row_stride != dst->ne[0]) return "a weight has no row stride of its own";
+    if (gk_row_bytes(dst->type, dst->ne[0]) == 0) return "the rows of the weight end inside a block";
+    if (dst->offset % 64 != 0) return "an offset is not a multiple of 64";
+    if (first > dst->ne[1] || count > dst->ne[1] - first) return "rows outside the weight";
+    if (rows == NULL && count != 0) return "no rows given";
+    if (need == 0) return "the size of the weight overflows";
+    if (!gk_range_fits(dst->offset, need, buffer_bytes)) return "the weight lies outside its buffer";
+    return NULL;
+}

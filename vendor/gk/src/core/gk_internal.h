@@ -1,0 +1,151 @@
+/* What the backends of this tree share: checked sizes, checks of ops and steps, f16. Not installed.
+ *
+ * A backend checks a plan in three steps, in plan_build:
+ *   gk_plan_check   every op by itself, STEP at the end, and the limits that plan_run needs
+ *   gk_op_bounds    every operand inside a live buffer of this device
+ *   its own rules   shapes or types that it has no kernel for -> GK_UNSUPPORTED
+ * and a run with gk_step_check. After these no kernel needs to check anything but token ids. */
+#ifndef GK_INTERNAL_H
+#define GK_INTERNAL_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "gk.h"
+
+#define GK_MAX_TOPK 256
+
+#if defined(__GNUC__) || defined(__clang__)
+#define GK_PRINTF(position, first) __attribute__((format(printf, position, first)))
+#else
+#define GK_PRINTF(position, first)
+#endif
+
+/* ---- text ---- */
+
+/* Formats one line into `out`, always ended by NUL. NULL or a capacity of 0 is allowed. */
+void gk_text(char *out, size_t capacity, const char *format, ...) GK_PRINTF(3, 4);
+
+/* ---- sizes; all return false or 0 on overflow ---- */
+
+static inline bool gk_add_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    *out = a + b;
+    return *out >= a;
+}
+
+static inline bool gk_mul_u64(uint64_t a, uint64_t b, uint64_t *out) {
+    *out = a * b;
+    return a == 0 || *out / a == b;
+}
+
+/* Smallest multiple of `alignment` that is >= value; 0 on overflow. alignment is a power of two. */
+static inline uint64_t gk_align_u64(uint64_t value, uint64_t alignment) {
+    uint64_t sum = value + (alignment - 1);
+    return sum < value ? 0 : sum & ~(alignment - 1);
+}
+
+/* Elements from one row to the next. */
+static inline uint64_t gk_stride(const gk_tensor *t) {
+    return t->row_stride ? t->row_stride : t->ne[0];
+}
+
+/* Bytes from the first to one past the last byte of an f32, f16 or i32 tensor {ne[0], ne[1]}; 0 on overflow. */
+uint64_t gk_tensor_span(const gk_tensor *);
+
+/* ---- ops ---- */
+
+/* How the bytes of an operand are laid out. */
+typedef enum gk_role {
+    GK_ROLE_NONE = 0,   /* the op has no such operand */
+    GK_ROLE_PLAIN = 1,  /* rows of elements, gk_stride apart */
+    GK_ROLE_WEIGHT = 2, /* written by weight_put, weight_bytes long */
+    GK_ROLE_CACHE = 3   /* written by KV_WRITE, gk_row_bytes(type, ne[0]) * ne[1] long */
+} gk_role;
+
+typedef enum gk_operand { GK_DST = 0, GK_A = 1, GK_B = 2, GK_C = 3 } gk_operand;
+
+gk_role gk_operand_role(const gk_op *, gk_operand);
+const gk_tensor *gk_operand_of(const gk_op *, gk_operand);
+
+/* Rows of activation in a valid op (T). A run computes min(rows, step.n_tok) of them: after a matmul with
+ * GK_LAST_ROW the rest of a prefill plan has one row. */
+uint32_t gk_op_rows(const gk_op *);
+
+/* How a backend answers questions about its buffers and layouts. */
+typedef struct gk_bounds {
+    void *context;
+    /* Size of a live buffer of this device; 0 if it is not one. */
+    uint64_t (*buffer_bytes)(void *context, const gk_buffer *);
+    /* As gk_backend.weight_bytes. */
+    uint64_t (*weight_bytes)(void *context, uint32_t type, uint64_t ne0, uint64_t ne1);
+} gk_bounds;
+
+/* NULL if every operand of a valid op lies inside its buffer, else a constant text. */
+const char *gk_op_bounds(const gk_op *, const gk_bounds *);
+
+/* Is `bytes` at `offset` inside a buffer of `size` bytes? */
+static inline bool gk_range_fits(uint64_t offset, uint64_t bytes, uint64_t size) {
+    return offset <= size && bytes <= size - offset;
+}
+
+/* NULL if weight_put may be called like this on a buffer of buffer_bytes, else a constant text.
+ * need = weight_bytes(type, ne[0], ne[1]). */
+const char *gk_weight_put_check(const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count,
+                                uint64_t need, uint64_t buffer_bytes);
+
+/* ---- plans and steps ---- */
+
+typedef struct gk_plan_limits {
+    uint32_t rows;  /* T: the most rows that an op of the plan has */
+    uint32_t n_ctx; /* the smallest n_ctx of its caches and rope tables; UINT32_MAX if it has none */
+    bool ends_in_step;
+} gk_plan_limits;
+
+/* NULL if every op and their order are valid, else a constant text, with *bad = index of the op. */
+const char *gk_plan_check(const gk_op *ops, uint32_t count, gk_plan_limits *limits, uint32_t *bad);
+
+/* NULL if the plan may run like this, else a constant text. */
+const char *gk_step_check(const gk_plan_limits *, const gk_step *, uint32_t repeat);
+
+/* ---- f16 ---- */
+
+static inline float gk_float_of_bits(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static inline uint32_t gk_bits_of_float(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+/* Exact, for every bit pattern. */
+static inline float gk_f32_of_f16(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
+    uint32_t exponent = (half >> 10) & 31u;
+    uint32_t mantissa = half & 0x3ffu;
+    if (exponent == 31) return gk_float_of_bits(sign | 0x7f800000u | (mantissa << 13));
+    if (exponent) return gk_float_of_bits(sign | ((exponent + 112) << 23) | (mantissa << 13));
+    float small = (float)mantissa * (1.0f / 16777216.0f); /* mantissa * 2^-24 */
+    return sign ? -small : small;
+}
+
+/* Rounds to nearest, ties to even, like the conversion instructions; NaN stays NaN. */
+static inline uint16_t gk_f16_of_f32(float value) {
+    uint32_t bits = gk_bits_of_float(value);
+    uint32_t sign = (bits >> 16) & 0x8000u;
+    uint32_t magnitude = bits & 0x7fffffffu;
+    if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+    if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* >= 65520 rounds to infinity */
+    if (magnitude < 0x38800000u) { /* below 2^-14: adding 0.5 leaves the rounded mantissa in the low bits */
+        uint32_t rounded = gk_bits_of_float(gk_float_of_bits(magnitude) + 0.5f) - 0x3f000000u;
+        return (uint16_t)(sign | rounded);
+    }
+    uint32_t odd = (magnitude >> 13) & 1u;
+    return (uint16_t)(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
+}
+
+#endif
