@@ -1,0 +1,69 @@
+//! The environment as a value: read once, never written.
+
+use std::collections::BTreeMap;
+
+use super::Os;
+
+/// Variables of a host. Names compare without case on Windows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment {
+    fold_case: bool,
+    values: BTreeMap<String, (String, String)>,
+}
+
+impl Environment {
+    /// An environment with the rules of `os`.
+    pub fn new<N: Into<String>, V: Into<String>>(
+        os: Os,
+        variables: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
+        let mut environment = Self { fold_case: os == Os::Windows, values: BTreeMap::new() };
+        for (name, value) in variables {
+            let name = name.into();
+            environment.values.insert(environment.key(&name), (name, value.into()));
+        }
+        environment
+    }
+
+    /// The value of a variable that is set and not empty.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.get_raw(name).filter(|value| !value.is_empty())
+    }
+
+    /// The value of a variable that is set, even to nothing.
+    #[must_use]
+    pub fn get_raw(&self, name: &str) -> Option<&str> {
+        self.values.get(&self.key(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// All variables by name, in their own spelling.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.values().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    fn key(&self, name: &str) -> String {
+        if self.fold_case { name.to_uppercase() } else { name.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fold_on_windows_only() {
+        let windows = Environment::new(Os::Windows, [("Path", "C:\\bin")]);
+        assert_eq!(windows.get("PATH"), Some("C:\\bin"));
+        assert_eq!(windows.iter().next(), Some(("Path", "C:\\bin")));
+        let linux = Environment::new(Os::Linux, [("Path", "/bin")]);
+        assert_eq!(linux.get("PATH"), None);
+    }
+
+    #[test]
+    fn empty_is_absent_unless_asked_for() {
+        let linux = Environment::new(Os::Linux, [("CUDA_VISIBLE_DEVICES", "")]);
+        assert_eq!(linux.get("CUDA_VISIBLE_DEVICES"), None);
+        assert_eq!(linux.get_raw("CUDA_VISIBLE_DEVICES"), Some(""));
+    }
+}

@@ -1,0 +1,175 @@
+//! The door: the only module that touches environment, files, processes, clocks and libraries.
+//!
+//! A [`Host`] is the machine that is looked at: the real one ([`RealHost`]), a recording of one
+//! ([`RecordedHost`], format 1) or one that a test builds in memory ([`RecordedHost::builder`]). Code that needs the
+//! world takes `&dyn Host`; platform questions are asked of [`Host::platform`], never of `cfg!`, so that a recorded
+//! Windows machine works on Linux.
+
+pub mod command;
+pub mod environment;
+pub mod path;
+pub mod platform;
+pub mod probe;
+pub mod registry;
+
+use std::io;
+use std::time::Duration;
+
+pub use command::{Command, Line, Output, RunError, Stream};
+pub use environment::Environment;
+pub use path::{HostPath, PathRules};
+pub use platform::{Arch, Identity, Os, Platform};
+pub use probe::{ProbeAnswer, ProbeStatus};
+pub use registry::{RegistryType, RegistryValue};
+
+/// What [`Host::stat`] tells of a file, after following links.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// What it is.
+    pub kind: FileKind,
+    /// Size in bytes; zero for folders and devices.
+    pub size: u64,
+    /// Whether this user may execute it (on Windows: by its extension).
+    pub executable: bool,
+    /// Owner, where the platform has one.
+    pub owner: Option<Owner>,
+    /// Modification time in nanoseconds since 1970, where known. Only for telling whether a file changed.
+    pub modified: Option<u128>,
+}
+
+/// Kinds of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Directory,
+    /// A character or block device.
+    Device,
+    /// A socket, a pipe, anything else.
+    Other,
+}
+
+/// Numeric owner of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// The machine that is looked at, and on the real one worked on.
+///
+/// Errors are `io::Error`s whose kind tells absent ([`io::ErrorKind::NotFound`]) from forbidden
+/// ([`io::ErrorKind::PermissionDenied`]). A recording answers every changing call with
+/// [`io::ErrorKind::ReadOnlyFilesystem`].
+pub trait Host: Send + Sync {
+    /// Operating system and processor architecture.
+    fn platform(&self) -> Platform;
+    /// The environment, read once.
+    fn env(&self) -> &Environment;
+    /// Who is asking.
+    fn identity(&self) -> &Identity;
+    /// The folder that relative paths of the command line start from.
+    fn current_dir(&self) -> io::Result<HostPath>;
+
+    /// Follows links and tells what is there.
+    fn stat(&self, path: &HostPath) -> io::Result<Stat>;
+    /// The path with every link resolved.
+    fn canonical(&self, path: &HostPath) -> io::Result<HostPath>;
+    /// A whole file.
+    fn read(&self, path: &HostPath) -> io::Result<Vec<u8>>;
+    /// The first `limit` bytes of a file, for files that may be large.
+    fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>>;
+    /// Names in a folder, sorted.
+    fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;
+    /// Opens a device node for reading and writing and closes it again.
+    fn open_device(&self, path: &HostPath) -> io::Result<()>;
+
+    /// A value of the Windows registry; `None` elsewhere and where it is absent.
+    fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue>;
+    /// Names of the keys below `key`, sorted.
+    fn registry_keys(&self, key: &str) -> Vec<String>;
+    /// Names and values of `key`, sorted by name.
+    fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)>;
+
+    /// Runs a program to its end, within the command's deadline, and keeps what it printed.
+    fn run(&self, command: &Command) -> Result<Output, RunError>;
+    /// Runs a program and hands over its lines as they come (also kept in the answer up to a limit).
+    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError>;
+    /// Asks a vendor's own library in a child process: `gpubuild __probe ID`.
+    fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer;
+
+    /// Writes a file by way of a temporary one beside it and a rename. Parent folders are made.
+    fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()>;
+    /// Makes a file executable.
+    fn set_executable(&self, path: &HostPath) -> io::Result<()>;
+    /// Makes a folder and its parents.
+    fn create_dir_all(&self, path: &HostPath) -> io::Result<()>;
+    /// Moves a file or folder, replacing a file that is there.
+    fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
+    /// Copies a file, by way of a temporary name.
+    fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
+    /// Removes a file or a folder with all that is in it. Absent is fine.
+    fn remove(&self, path: &HostPath) -> io::Result<()>;
+    /// Makes a new, empty folder inside `parent` that nobody else uses; the caller removes or renames it.
+    fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath>;
+    /// Takes an OS lock on a file (made if absent). `Ok(None)`: somebody else holds it and `wait` is `Wait::No`.
+    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>>;
+    /// Free bytes on the disk that holds `path` (or its nearest parent that exists), where known.
+    fn free_space(&self, path: &HostPath) -> Option<u64>;
+
+    /// Seconds since 1970, for labels in files; never for decisions.
+    fn now(&self) -> u64;
+    /// Time since the host was made, for measuring.
+    fn elapsed(&self) -> Duration;
+    /// What was done so far: counted by the door itself.
+    fn counts(&self) -> Counts;
+
+    /// A path in this host's spelling.
+    fn path(&self, text: &str) -> HostPath {
+        HostPath::new(self.platform().path_rules(), text)
+    }
+    /// A whole text file; invalid UTF-8 is replaced.
+    fn read_text(&self, path: &HostPath) -> io::Result<String> {
+        Ok(String::from_utf8_lossy(&self.read(path)?).into_owned())
+    }
+    /// Whether something is there.
+    fn exists(&self, path: &HostPath) -> bool {
+        self.stat(path).is_ok()
+    }
+    /// Whether a regular file is there.
+    fn is_file(&self, path: &HostPath) -> bool {
+        self.stat(path).is_ok_and(|stat| stat.kind == FileKind::File)
+    }
+    /// Whether a folder is there.
+    fn is_dir(&self, path: &HostPath) -> bool {
+        self.stat(path).is_ok_and(|stat| stat.kind == FileKind::Directory)
+    }
+}
+
+/// Whether to wait for a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Until it is free.
+    Yes,
+    /// Not at all.
+    No,
+}
+
+/// A lock that is held until this value is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    /// The open file that carries the lock; `None` where the file system has no locks.
+    pub file: Option<std::fs::File>,
+}
+
+/// What went through the door since the host was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Processes started.
+    pub processes: u64,
+    /// Files opened for reading.
+    pub files: u64,
+}

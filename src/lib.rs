@@ -1,0 +1,39 @@
+//! `gpubuild` answers three questions for every GPU backend, with reasons: is the hardware there, can I build for it
+//! here, can it run here? Then it does the building.
+//!
+//! The data flow; each stage is a pure value that prints as text and as JSON:
+//!
+//! ```text
+//! argv + gpubuild.toml        toolkits/*.toml
+//!         |                        |
+//!  Host --+--> facts  ----+--> toolkit::Inventory
+//!                         |
+//!                matrix::evaluate        (pure)   -> gpubuild detect
+//!                         |
+//!                plan::make              (pure)   -> gpubuild plan, build --dry-run
+//!                         |
+//!                exec over Host                   -> gpubuild build
+//!                         |
+//!                artifacts::Manifest
+//!                         |
+//!                link::directives        (pure)   -> gpubuild link, build_rs
+//! ```
+
+pub mod arch;
+pub mod artifacts;
+pub mod backend;
+pub mod facts;
+pub mod finding;
+pub mod host;
+pub mod matrix;
+pub mod plan;
+pub mod project;
+pub mod report;
+pub mod toolkit;
+pub mod version;
+
+#[cfg(feature = "cli")]
+pub mod cli;
+
+pub use backend::Backend;
+pub use version::Version;

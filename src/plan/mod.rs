@@ -1,0 +1,96 @@
+//! Plans: everything that a build will do, computed before anything is done.
+//!
+//! Pure: verdicts x project x request -> [`Plan`]. What `--dry-run` shows is what runs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::Backend;
+use crate::host::HostPath;
+
+/// Everything that a build will do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Where the request for backends came from: `--backends`, `GPUBUILD_BACKENDS`, `GGML_CUDA`, `gpubuild.toml`, `auto`.
+    pub origin: String,
+    /// The backends that will be built, in the order of [`Backend::ALL`].
+    pub backends: Vec<Backend>,
+    /// Backends that were asked for (or would be in `auto`) and will not be built.
+    pub dropped: Vec<Dropped>,
+    /// Tools that are missing here and will be fetched into the cache.
+    pub fetch: Vec<Fetch>,
+    /// The CMake trees, in an order that respects nothing: they are independent.
+    pub trees: Vec<Tree>,
+    /// The Rust binary that links the result, if the project names one.
+    pub binary: Option<Binary>,
+    /// Remarks for people, each one line.
+    pub notes: Vec<String>,
+}
+
+/// A backend that will not be built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    /// Which.
+    pub id: Backend,
+    /// Why, the root cause first; each line ends in the id of its finding.
+    pub reasons: Vec<String>,
+}
+
+/// A tool to fetch: a wheel, pinned by its hash in `toolkits/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fetch {
+    /// Description id: `cmake`, `ninja`.
+    pub tool: String,
+    /// Version that is pinned.
+    pub version: String,
+    /// Distribution name of the wheel.
+    pub package: String,
+    /// Allowed sha256 sums, one per platform's wheel.
+    pub sha256: Vec<String>,
+}
+
+/// One configured and built CMake tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tree {
+    /// Name of the tree: the backends in it joined by `-`, `cpu-vulkan`.
+    pub id: String,
+    /// The backends built in it.
+    pub backends: Vec<Backend>,
+    /// CMake generator, `Ninja`.
+    pub generator: String,
+    /// Folder with the top `CMakeLists.txt`.
+    pub source: HostPath,
+    /// Folder that it is configured into.
+    pub build: HostPath,
+    /// Every cache entry, by name: exactly what the initial-cache file holds.
+    pub cache: BTreeMap<String, String>,
+    /// CMake targets that a program links, in no order: the order is learned from CMake.
+    pub targets: Vec<String>,
+    /// Variables for configuring and building.
+    pub env: BTreeMap<String, String>,
+    /// How much runs at once.
+    pub jobs: Jobs,
+    /// Whether every backend in it (other than `cpu`) was asked for by name: then a failure fails the build.
+    pub named: Vec<Backend>,
+}
+
+/// Limits on parallel work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Jobs {
+    /// Compilers at once over all trees.
+    pub total: u32,
+    /// CUDA and HIP compilers at once.
+    pub device: u32,
+    /// Why these numbers.
+    pub reason: String,
+}
+
+/// A cargo package to build against the artifacts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Binary {
+    /// Folder of the package.
+    pub package: HostPath,
+    /// `release` or `dev`.
+    pub profile: String,
+}

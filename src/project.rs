@@ -1,0 +1,1 @@
+//! `gpubuild.toml`.

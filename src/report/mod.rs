@@ -1,0 +1,13 @@
+//! The serde structs of every `--json` document, with schema versions. Separate from the values that they show, so that
+//! an inner change does not change what others rely on.
+
+use serde::Serialize;
+
+/// Name and version of a document, its first key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Schema {
+    /// `detect`, `plan`, `link`, `test`.
+    pub name: &'static str,
+    /// Raised when a key is removed or changes its meaning; new keys do not raise it.
+    pub version: u32,
+}

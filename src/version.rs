@@ -1,0 +1,182 @@
+//! Dotted versions as vendors write them: `12.4.131`, `550.144.03`, `6.4.0-47`. Not `SemVer`.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A version that keeps its own spelling and compares by its numbers.
+///
+/// Numbers are compared one after the other and a missing one counts as zero, so `12.4` equals `12.4.0`.
+/// What follows the numbers (`-47`, `rc1`, `+deb12`) is kept for display and never compared.
+#[derive(Debug, Clone)]
+pub struct Version {
+    text: String,
+    numbers: Vec<u64>,
+}
+
+/// A text in which no version could be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a version: it must start with a number")]
+pub struct NotAVersion(pub String);
+
+impl Version {
+    /// The text as it was found.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The first number.
+    #[must_use]
+    pub fn major(&self) -> u64 {
+        self.part(0)
+    }
+
+    /// The second number, zero if there is none.
+    #[must_use]
+    pub fn minor(&self) -> u64 {
+        self.part(1)
+    }
+
+    /// The number at `index`, zero if there is none.
+    #[must_use]
+    pub fn part(&self, index: usize) -> u64 {
+        self.numbers.get(index).copied().unwrap_or(0)
+    }
+
+    /// `major.minor` as text, for messages that name a release line.
+    #[must_use]
+    pub fn release(&self) -> String {
+        format!("{}.{}", self.major(), self.minor())
+    }
+
+    /// The first version that stands in `text`: digits, dot, digits at least.
+    #[must_use]
+    pub fn find_in(text: &str) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let mut start = 0;
+        while start < bytes.len() {
+            let boundary =
+                start == 0 || !(bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'.');
+            if bytes[start].is_ascii_digit() && boundary {
+                let end = start
+                    + text[start..]
+                        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+                        .unwrap_or(text.len() - start);
+                let candidate = text[start..end].trim_end_matches('.');
+                if candidate.contains('.') {
+                    return candidate.parse().ok();
+                }
+            }
+            start += 1;
+        }
+        None
+    }
+}
+
+impl FromStr for Version {
+    type Err = NotAVersion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let digits = text.strip_prefix(['v', 'V']).unwrap_or(text);
+        let mut numbers = Vec::new();
+        for piece in digits.split('.') {
+            let end = piece.find(|c: char| !c.is_ascii_digit()).unwrap_or(piece.len());
+            match piece[..end].parse() {
+                Ok(number) => numbers.push(number),
+                Err(_) => break,
+            }
+            if end < piece.len() {
+                break;
+            }
+        }
+        if numbers.is_empty() {
+            return Err(NotAVersion(text.to_owned()));
+        }
+        Ok(Self { text: digits.to_owned(), numbers })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.text)
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let length = self.numbers.len().max(other.numbers.len());
+        (0..length).map(|i| self.part(i).cmp(&other.part(i))).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Version {}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn vendors_spellings_are_ordered_by_number() {
+        assert!(version("550.54.15") < version("550.144.03"));
+        assert!(version("12.10") > version("12.9"));
+        assert!(version("6.4.0-47") == version("6.4"));
+        assert_eq!(version("v3.28.1").as_str(), "3.28.1");
+        assert_eq!(version("580.65.06").to_string(), "580.65.06");
+    }
+
+    #[test]
+    fn versions_are_found_in_running_text() {
+        let nvcc = "Cuda compilation tools, release 12.4, V12.4.131";
+        assert_eq!(Version::find_in(nvcc).unwrap().as_str(), "12.4");
+        assert_eq!(Version::find_in("gcc (Debian 12.2.0-14) 12.2.0").unwrap().as_str(), "12.2.0");
+        assert!(Version::find_in("no digits").is_none());
+        assert!(Version::find_in("2024").is_none());
+    }
+
+    #[test]
+    fn text_without_a_number_is_refused() {
+        assert_eq!("latest".parse::<Version>(), Err(NotAVersion("latest".into())));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn order_is_total_and_agrees_with_the_numbers(a in proptest::collection::vec(0u64..2000, 1..4), b in proptest::collection::vec(0u64..2000, 1..4)) {
+            let join = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(".");
+            let (left, right) = (version(&join(&a)), version(&join(&b)));
+            proptest::prop_assert_eq!(left.cmp(&right), right.cmp(&left).reverse());
+            proptest::prop_assert_eq!(left == right, left.cmp(&right).is_eq());
+        }
+    }
+}
