@@ -1,0 +1,95 @@
+//! Why a command ends without its answer: what, where, what to do, a stable id and an exit code.
+
+use serde::Serialize;
+
+use crate::finding::Finding;
+use crate::report::Schema;
+
+/// Exit codes of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// The outcome is negative: a build or a test failed, a required backend is ill.
+    Negative = 1,
+    /// Usage, configuration, or a plan that is refused.
+    Usage = 2,
+    /// A mistake of ours.
+    Bug = 70,
+    /// Ctrl-C, as shells write it.
+    Interrupted = 130,
+}
+
+/// A command that ended without its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Stable id, `family.subject.problem`.
+    pub id: String,
+    /// What and where: one or a few lines, no full stop at the end of one.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+    /// How the process ends.
+    pub exit: Exit,
+    /// Findings that explain it, for the JSON form.
+    pub findings: Vec<Finding>,
+}
+
+impl Failure {
+    /// A failure with the exit code for usage and configuration.
+    pub fn usage(id: &str, message: impl Into<String>) -> Self {
+        Self {
+            id: id.to_owned(),
+            message: message.into(),
+            hint: None,
+            exit: Exit::Usage,
+            findings: Vec::new(),
+        }
+    }
+
+    /// A failure with the exit code for a negative outcome.
+    pub fn negative(id: &str, message: impl Into<String>) -> Self {
+        Self { exit: Exit::Negative, ..Self::usage(id, message) }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The document that `--json` prints instead of an answer.
+    #[must_use]
+    pub fn document(&self) -> impl Serialize + '_ {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            schema: Schema,
+            error: Body<'a>,
+        }
+        #[derive(Serialize)]
+        struct Body<'a> {
+            id: &'a str,
+            message: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            hint: Option<&'a str>,
+            findings: &'a [Finding],
+        }
+        Document {
+            schema: Schema { name: "error", version: 1 },
+            error: Body {
+                id: &self.id,
+                message: &self.message,
+                hint: self.hint.as_deref(),
+                findings: &self.findings,
+            },
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::negative("io.failed", error.to_string())
+    }
+}

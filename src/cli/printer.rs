@@ -1,0 +1,183 @@
+//! The only writer of standard output and standard error: the answer goes to stdout, the talk to stderr.
+
+use std::io::{self, Write};
+
+use console::{Style, Term};
+use serde::Serialize;
+
+use super::failure::Failure;
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` or `TERM=dumb`; always with `CLICOLOR_FORCE`.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How much is said on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Errors only.
+    Quiet,
+    /// What a person wants to know.
+    Normal,
+    /// Evidence as well.
+    Verbose,
+}
+
+/// Writes answers and talk.
+#[derive(Debug, Clone)]
+pub struct Printer {
+    verbosity: Verbosity,
+    color_stdout: bool,
+    color_stderr: bool,
+    progress: bool,
+}
+
+/// Fixed roles of colours; none carries meaning alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Ready, done.
+    Good,
+    /// Blocked, failed.
+    Bad,
+    /// Attention.
+    Caution,
+    /// Hints, paths, commands.
+    Hint,
+    /// Of lesser weight.
+    Dim,
+    /// Headings.
+    Strong,
+}
+
+impl Printer {
+    /// A printer for this process's streams. `no_color` and `force_color` are what the environment says.
+    #[must_use]
+    pub fn new(verbosity: Verbosity, choice: ColorChoice, env: &crate::host::Environment) -> Self {
+        let (stdout, stderr) = (Term::stdout(), Term::stderr());
+        let refused = env.get("NO_COLOR").is_some() || env.get("TERM") == Some("dumb");
+        let forced = env.get("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+        let color = |terminal: bool| match choice {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => forced || (terminal && !refused),
+        };
+        Self {
+            verbosity,
+            color_stdout: color(stdout.is_term()),
+            color_stderr: color(stderr.is_term()),
+            progress: stderr.is_term() && env.get("TERM") != Some("dumb") && verbosity > Verbosity::Quiet,
+        }
+    }
+
+    /// How much is said.
+    #[must_use]
+    pub fn verbosity(&self) -> Verbosity {
+        self.verbosity
+    }
+
+    /// Whether a progress bar may be drawn on stderr.
+    #[must_use]
+    pub fn shows_progress(&self) -> bool {
+        self.progress
+    }
+
+    /// Text for stdout in the colour of its role, plain where colour is off.
+    #[must_use]
+    pub fn paint(&self, role: Role, text: &str) -> String {
+        style(role).force_styling(self.color_stdout).apply_to(text).to_string()
+    }
+
+    fn paint_stderr(&self, role: Role, text: &str) -> String {
+        style(role).force_styling(self.color_stderr).apply_to(text).to_string()
+    }
+
+    /// Writes the answer. A closed pipe is no error: whoever read has seen enough.
+    pub fn answer(&self, text: &str) -> io::Result<()> {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(text.as_bytes()).and_then(|()| {
+            if text.ends_with('\n') || text.is_empty() { Ok(()) } else { stdout.write_all(b"\n") }
+        });
+        match written.and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Writes one JSON document as the whole answer.
+    pub fn json(&self, document: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string_pretty(document).map_err(io::Error::other)?;
+        self.answer(&text)
+    }
+
+    /// Writes one JSON document on one line, for streams of events.
+    pub fn json_line(&self, document: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_string(document).map_err(io::Error::other)?;
+        self.answer(&text)
+    }
+
+    /// Says something on stderr, unless quiet.
+    pub fn say(&self, text: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.stderr(text);
+        }
+    }
+
+    /// Says something on stderr with `-v`.
+    pub fn detail(&self, text: &str) {
+        if self.verbosity >= Verbosity::Verbose {
+            self.stderr(&self.paint_stderr(Role::Dim, text));
+        }
+    }
+
+    /// A warning on stderr, unless quiet.
+    pub fn warning(&self, text: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.stderr(&format!("{} {text}", self.paint_stderr(Role::Caution, "warning:")));
+        }
+    }
+
+    /// A hint on stderr, unless quiet.
+    pub fn hint(&self, text: &str) {
+        if self.verbosity >= Verbosity::Normal {
+            self.stderr(&format!("{} {text}", self.paint_stderr(Role::Hint, "hint:")));
+        }
+    }
+
+    /// An error on stderr, always.
+    pub fn failure(&self, failure: &Failure) {
+        self.stderr(&format!(
+            "{} {} [{}]",
+            self.paint_stderr(Role::Bad, "error:"),
+            failure.message,
+            failure.id
+        ));
+        if let Some(hint) = &failure.hint {
+            self.stderr(&format!("{} {hint}", self.paint_stderr(Role::Hint, "hint:")));
+        }
+    }
+
+    /// Nobody is left to tell if stderr is closed, so its errors are ignored.
+    #[expect(clippy::unused_self, reason = "the printer is the only writer")]
+    fn stderr(&self, text: &str) {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+}
+
+fn style(role: Role) -> Style {
+    let plain = Style::new();
+    match role {
+        Role::Good => plain.green(),
+        Role::Bad => plain.red().bold(),
+        Role::Caution => plain.yellow().bold(),
+        Role::Hint => plain.cyan(),
+        Role::Dim => plain.dim(),
+        Role::Strong => plain.bold(),
+    }
+}
