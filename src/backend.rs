@@ -14,6 +14,7 @@ pub enum Backend {
     /// NVIDIA CUDA.
     Cuda,
     /// AMD ROCm; `hip` is an alias.
+    #[serde(alias = "hip")]
     Rocm,
     /// Apple Metal.
     Metal,

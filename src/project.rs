@@ -1,1 +1,354 @@
-//! `gpubuild.toml`.
+//! `gpubuild.toml`: what a project consists of, read with errors that show the line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::backend::Backend;
+use crate::host::{Host, HostPath};
+use crate::plan::profile::Profile;
+
+/// Name of the file.
+pub const FILE_NAME: &str = "gpubuild.toml";
+
+/// The highest schema that this version reads.
+const SCHEMA: i64 = 1;
+
+/// A project: its file, the profile that it names, and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// Folder with `gpubuild.toml`.
+    pub root: HostPath,
+    /// What the file says.
+    pub file: ProjectFile,
+    /// Names of options and targets.
+    pub profile: Profile,
+    /// The folder with the top `CMakeLists.txt`.
+    pub source: HostPath,
+    /// Backends for which the profile says where kernels lie and nothing lies there.
+    pub without_kernels: BTreeSet<Backend>,
+    /// Folder that everything is built into.
+    pub build_root: HostPath,
+}
+
+/// The file as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectFile {
+    /// Version of the form.
+    pub schema: i64,
+    /// What is built.
+    pub project: ProjectTable,
+    /// Settings per backend.
+    #[serde(default)]
+    pub backends: BTreeMap<Backend, BackendTable>,
+    /// The Rust program that links the result.
+    pub binary: Option<BinaryTable>,
+    /// Python environment for run-time wheels.
+    pub python: Option<PythonTable>,
+    /// Limits on parallel work.
+    #[serde(default)]
+    pub limits: LimitsTable,
+}
+
+/// `[project]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectTable {
+    /// Name, used for folders and archives.
+    pub name: String,
+    /// Folder of the CMake project, relative to the file.
+    pub source: String,
+    /// `gk`, `ggml`, `llama`, `whisper`, `stable-diffusion`, `cmake`.
+    #[serde(default = "default_profile")]
+    pub profile: String,
+    /// Backends to build where neither a flag nor the environment names any; `auto` without it.
+    pub backends: Option<Request>,
+    /// CMake targets that a program links, in addition to those of the profile.
+    #[serde(default)]
+    pub targets: Vec<String>,
+    /// Further cache entries.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// C headers to make bindings of.
+    #[serde(default)]
+    pub headers: Vec<String>,
+}
+
+/// `"auto"`, `"all"`, or a list of ids.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Request {
+    /// A selection by word.
+    Word(String),
+    /// Backends by id.
+    List(Vec<String>),
+}
+
+/// `[backends.ID]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackendTable {
+    /// `auto`, `native` or a list.
+    pub archs: Option<Archs>,
+    /// Version requirement on the toolkit, `>=12.4`, `>=12.4, <13`.
+    pub toolkit: Option<String>,
+    /// Further cache entries while this backend is built.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// Architectures to build for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Archs {
+    /// `auto` or `native`, or one architecture.
+    Word(String),
+    /// Several.
+    List(Vec<String>),
+}
+
+/// `[binary]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BinaryTable {
+    /// Folder of the cargo package, relative to the file.
+    pub package: String,
+    /// Cargo profile, `release` without it.
+    pub profile: Option<String>,
+}
+
+/// `[python]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PythonTable {
+    /// Folder of the virtual environment, relative to the file.
+    pub venv: String,
+}
+
+/// `[limits]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsTable {
+    /// Memory that one CUDA or HIP compiler may need, `2GiB`.
+    pub memory_per_cuda_job: Option<String>,
+    /// Compilers at once.
+    pub jobs: Option<u32>,
+}
+
+fn default_profile() -> String {
+    "cmake".to_owned()
+}
+
+/// Why there is no project.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProjectError {
+    /// No file here or above.
+    #[error("no `{FILE_NAME}` in `{start}` or any folder above it")]
+    NotFound {
+        /// Where the search began.
+        start: String,
+    },
+    /// It cannot be read.
+    #[error("failed to read `{path}`: {message}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system said.
+        message: String,
+    },
+    /// It is not what it should be; the message shows line and column.
+    #[error("`{path}` is not valid: {message}")]
+    Invalid {
+        /// The file.
+        path: String,
+        /// The parser's message, with the line and a caret.
+        message: String,
+    },
+    /// Written for a later version.
+    #[error("`{path}` has schema {found}, and this gpubuild reads up to {SCHEMA}")]
+    Newer {
+        /// The file.
+        path: String,
+        /// The number in it.
+        found: i64,
+    },
+    /// No such profile.
+    #[error("`{path}` names the unknown profile `{name}`; known are {}", .known.join(", "))]
+    UnknownProfile {
+        /// The file.
+        path: String,
+        /// As written.
+        name: String,
+        /// The ones that exist.
+        known: Vec<String>,
+    },
+    /// The CMake project is not there.
+    #[error("`{path}` names the source folder `{source_folder}`, and there is no CMakeLists.txt in it")]
+    NoSource {
+        /// The file.
+        path: String,
+        /// The folder.
+        source_folder: String,
+    },
+}
+
+impl ProjectError {
+    /// Stable id.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "project.not-found",
+            Self::Unreadable { .. } => "project.unreadable",
+            Self::Invalid { .. } => "project.invalid",
+            Self::Newer { .. } => "project.newer-schema",
+            Self::UnknownProfile { .. } => "project.unknown-profile",
+            Self::NoSource { .. } => "project.source-missing",
+        }
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NotFound { .. } => {
+                format!("run it inside a project, or name one with `--project DIR` ({FILE_NAME})")
+            }
+            Self::Unreadable { .. } => "check that the file is there and that you may read it".to_owned(),
+            Self::Invalid { .. } => {
+                "correct the marked place; docs/project-file.md lists every key".to_owned()
+            }
+            Self::Newer { .. } => "update gpubuild: `cargo install gpubuild`".to_owned(),
+            Self::UnknownProfile { .. } => "use `cmake` for any other CMake project".to_owned(),
+            Self::NoSource { .. } => {
+                "correct `source`, or fetch the submodule that should be there".to_owned()
+            }
+        }
+    }
+}
+
+/// Finds `gpubuild.toml` in `start` or the nearest folder above it.
+pub fn find(host: &dyn Host, start: &HostPath) -> Result<HostPath, ProjectError> {
+    let mut folder = Some(start.clone());
+    while let Some(here) = folder {
+        let file = here.join(FILE_NAME);
+        if host.is_file(&file) {
+            return Ok(file);
+        }
+        folder = here.parent();
+    }
+    Err(ProjectError::NotFound { start: start.to_string() })
+}
+
+/// Reads a project and looks whether its parts are there.
+pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
+    let text = host
+        .read_text(path)
+        .map_err(|error| ProjectError::Unreadable { path: path.to_string(), message: error.to_string() })?;
+    let (file, profile) = parse(path.as_str(), &text)?;
+    let root = path.parent().unwrap_or_else(|| host.path("."));
+    let source = root.join(&file.project.source);
+    if !host.is_file(&source.join("CMakeLists.txt")) {
+        return Err(ProjectError::NoSource { path: path.to_string(), source_folder: source.to_string() });
+    }
+    let without_kernels = profile
+        .backends
+        .iter()
+        .filter(|(_, row)| row.kernels.as_ref().is_some_and(|place| !host.exists(&source.join(place))))
+        .map(|(backend, _)| *backend)
+        .collect();
+    let build_root = if host.is_file(&root.join("Cargo.toml")) {
+        root.join("target/gpubuild").join(&file.project.name)
+    } else {
+        root.join(".gpubuild").join(&file.project.name)
+    };
+    Ok(Project { root, file, profile, source, without_kernels, build_root })
+}
+
+/// The pure part of [`load`]: text to values.
+pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectError> {
+    #[derive(Deserialize)]
+    struct SchemaOnly {
+        schema: Option<i64>,
+    }
+    let invalid = |error: &toml::de::Error| ProjectError::Invalid {
+        path: path.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    };
+    // The schema first: a file of a later version should be called that, not wrong.
+    let found = toml::from_str::<SchemaOnly>(text).map_err(|error| invalid(&error))?.schema;
+    if let Some(found) = found.filter(|found| *found > SCHEMA) {
+        return Err(ProjectError::Newer { path: path.to_owned(), found });
+    }
+    let file: ProjectFile = toml::from_str(text).map_err(|error| invalid(&error))?;
+    let name_is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if file.project.name.is_empty()
+        || file.project.name.starts_with('.')
+        || !file.project.name.chars().all(name_is_plain)
+    {
+        return Err(ProjectError::Invalid {
+            path: path.to_owned(),
+            message: format!(
+                "`project.name` is `{}`: use letters, digits, `-`, `_` and `.`",
+                file.project.name
+            ),
+        });
+    }
+    let Some(profile) = Profile::builtin(&file.project.profile) else {
+        return Err(ProjectError::UnknownProfile {
+            path: path.to_owned(),
+            name: file.project.profile.clone(),
+            known: Profile::names().map(str::to_owned).collect(),
+        });
+    };
+    Ok((file, profile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "schema = 1\n[project]\nname = \"infer\"\nsource = \"vendor/gk\"\nprofile = \"gk\"\n";
+
+    fn message(text: &str) -> String {
+        parse("gpubuild.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_documented_file_is_read() {
+        let text = format!(
+            "{GOOD}backends = [\"cpu\", \"cuda\"]\n[backends.cuda]\narchs = [\"80\", \"90a\"]\ntoolkit = \">=12.4\"\n\
+             [binary]\npackage = \"examples/infer\"\n[python]\nvenv = \".venv\"\n[limits]\nmemory_per_cuda_job = \"2GiB\"\n"
+        );
+        let (file, profile) = parse("gpubuild.toml", &text).unwrap();
+        assert_eq!(profile.id, "gk");
+        assert_eq!(file.project.backends, Some(Request::List(vec!["cpu".into(), "cuda".into()])));
+        assert_eq!(file.backends[&Backend::Cuda].archs, Some(Archs::List(vec!["80".into(), "90a".into()])));
+    }
+
+    #[test]
+    fn errors_show_the_line_and_a_caret() {
+        let shown = message(&GOOD.replace("source", "sauce"));
+        assert!(shown.contains("line 4") && shown.contains("sauce") && shown.contains('^'), "{shown}");
+        let shown = message("schema = 1\n[project\n");
+        assert!(shown.contains("line 2") && shown.contains('^'), "{shown}");
+    }
+
+    #[test]
+    fn a_newer_file_is_called_newer_even_if_it_has_unknown_keys() {
+        let error = parse("gpubuild.toml", &format!("{}\n[future]\nx = 1\n", GOOD.replace("= 1", "= 2")))
+            .unwrap_err();
+        assert_eq!(error, ProjectError::Newer { path: "gpubuild.toml".into(), found: 2 });
+    }
+
+    #[test]
+    fn unknown_profiles_and_hostile_names_are_refused() {
+        assert!(message(&GOOD.replace("\"gk\"", "\"gkk\"")).contains("known are cmake, ggml, gk"));
+        for name in ["", "../up", ".hidden", "a/b", "a b"] {
+            assert!(
+                message(&GOOD.replace("\"infer\"", &format!("{name:?}"))).contains("project.name"),
+                "{name}"
+            );
+        }
+    }
+}

@@ -2,6 +2,9 @@
 //!
 //! Pure: verdicts x project x request -> [`Plan`]. What `--dry-run` shows is what runs.
 
+pub mod profile;
+pub mod request;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
