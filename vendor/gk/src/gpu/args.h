@@ -1,0 +1,73 @@
+/* What the host (C) and the kernels (CUDA, HIP) agree on: the one argument block, the names of the
+ * kernels, the shapes of their thread blocks. Included by both, so it holds declarations only. */
+#ifndef GK_GPU_ARGS_H
+#define GK_GPU_ARGS_H
+
+#include "gk.h"
+
+/* Every kernel takes this one block by value. A field that a kernel does not use is 0. */
+typedef struct gk_gpu_args {
+    uint64_t dst, a, b, c; /* device addresses of the operands */
+    uint64_t aux;          /* scales of a q8_0 weight, or scratch of split attention */
+    uint64_t step;         /* the gk_step of this device */
+    uint32_t dst_stride, a_stride, b_stride, c_stride; /* elements from row to row; 0 repeats one row */
+    uint32_t width;        /* elements in a row of dst; matmul: n_out */
+    uint32_t rows;         /* rows that the plan has room for */
+    uint32_t depth;        /* matmul: k; embed: vocabulary; rmsnorm: group; topk: k; step: length of the history */
+    uint32_t flags;        /* gk_op.flags */
+    uint32_t vector;       /* rows of weight and activation start on 16 bytes */
+    uint32_t n_head, n_head_kv, d_head, n_rot, n_ctx;
+    uint32_t splits;       /* attention: most splits of the cached positions */
+    float scale;           /* attention and softmax: factor; rmsnorm: epsilon */
+    gk_step start;         /* set_step: what to store */
+} gk_gpu_args;
+
+/* What the `describe` kernel reports, so that the host need not ask the driver for numbers whose ids differ
+ * between driver versions. */
+typedef struct gk_gpu_description {
+    uint32_t magic; /* GK_GPU_MAGIC */
+    uint32_t args_bytes;
+    uint32_t warp;  /* lanes that run together: 32 or 64 */
+    uint32_t reserved;
+} gk_gpu_description;
+
+enum {
+    GK_GPU_MAGIC = 0x676b3031,
+    GK_GPU_THREADS = 256,        /* row and element kernels */
+    GK_GPU_SELECT_THREADS = 1024, /* argmax, topk: one block works on a whole vocabulary */
+    GK_GPU_MATVEC_THREADS = 128,
+    GK_GPU_TILE = 64,            /* matmul_tile: n_out x tokens of one block */
+    GK_GPU_ATTENTION_THREADS = 128,
+    GK_GPU_MAX_HEAD = 256,       /* largest d_head */
+    GK_GPU_SPLIT_LEAST = 64,     /* positions that are worth a block of their own */
+    GK_GPU_SPLITS_MOST = 64,
+    GK_GPU_TOPK_MOST = 256
+};
+
+/* Rows of a weight that one warp of matvec computes. */
+#define GK_GPU_MATVEC_ROWS(type_is_q8, columns) ((type_is_q8) && (columns) == 1 ? 4u : 2u)
+
+/* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute
+ * a number: matvec_<type>_<columns>, split_<cache type>_<queries>_<head size class>. */
+#define GK_GPU_KERNELS(X) \
+    X(describe) X(set_step) X(next_step) \
+    X(embed_f32) X(embed_f16) X(embed_q8) \
+    X(rmsnorm) X(rope) X(swiglu) X(silu) X(add) X(mul) X(softmax) X(argmax) X(topk) \
+    X(copy_f32_f32) X(copy_f32_f16) X(copy_f16_f32) X(copy_f16_f16) \
+    X(kv_write_f32) X(kv_write_f16) \
+    X(matvec_f32_1) X(matvec_f32_2) X(matvec_f32_4) X(matvec_f32_8) \
+    X(matvec_f16_1) X(matvec_f16_2) X(matvec_f16_4) X(matvec_f16_8) \
+    X(matvec_q8_1) X(matvec_q8_2) X(matvec_q8_4) X(matvec_q8_8) \
+    X(matmul_tile_f32) X(matmul_tile_f16) X(matmul_tile_q8) \
+    X(split_f32_1_64) X(split_f32_1_128) X(split_f32_1_256) \
+    X(split_f32_2_64) X(split_f32_2_128) X(split_f32_2_256) \
+    X(split_f32_4_64) X(split_f32_4_128) X(split_f32_4_256) \
+    X(split_f32_8_64) X(split_f32_8_128) X(split_f32_8_256) \
+    X(split_f16_1_64) X(split_f16_1_128) X(split_f16_1_256) \
+    X(split_f16_2_64) X(split_f16_2_128) X(split_f16_2_256) \
+    X(split_f16_4_64) X(split_f16_4_128) X(split_f16_4_256) \
+    X(split_f16_8_64) X(split_f16_8_128) X(split_f16_8_256) \
+    X(split_merge) \
+    X(attention_f32_128) X(attention_f32_256) X(attention_f16_128) X(attention_f16_256)
+
+#endif

@@ -1,0 +1,424 @@
+/* Devices and buffers: enumerate, open, memory, transfers, the repack of weights. */
+#ifndef GK_GPU_DEVICE_H
+#define GK_GPU_DEVICE_H
+
+#include "api.h"
+#include "args.h"
+
+enum {
+#define X(name) GPU_KERNEL_##name,
+    GK_GPU_KERNELS(X)
+#undef X
+    GPU_KERNEL_COUNT
+};
+
+static const char *const gpu_kernel_names[GPU_KERNEL_COUNT] = {
+#define X(name) #name,
+    GK_GPU_KERNELS(X)
+#undef X
+};
+
+struct gk_buffer {
+    gk_buffer *next;
+    uint64_t address;
+    uint64_t bytes;
+};
+
+struct gk_device {
+    gpu_api api;
+    const gpu_vendor *vendor;
+    int handle;
+    void *context; /* CUDA: the primary context */
+    void *stream;
+    void *module;
+    void *functions[GPU_KERNEL_COUNT];
+    uint64_t step; /* the gk_step on the device */
+    uint32_t warp;
+    gk_traffic traffic;
+    gk_buffer *buffers;
+    gk_plan *plans;
+    char error[320];
+};
+
+static void gpu_plan_release_all(gk_device *);
+
+static gk_status gpu_fail(gk_device *device, gk_status status, const char *text) {
+    gk_text(device->error, sizeof device->error, "%s", text);
+    return status;
+}
+
+/* Turns a result of the driver into a status; `doing` says what was tried. */
+static gk_status gpu_check(gk_device *device, int result, const char *doing) {
+    if (result == GPU_SUCCESS) return GK_OK;
+    gk_text(device->error, sizeof device->error, "%s: %s (%d)", doing, gpu_result_text(&device->api, result), result);
+    return gpu_status_of(result);
+}
+
+/* ---- the current device of this thread ---- */
+
+/* Calls act on the thread's current device: ours is made current on the way in, the caller's again on the way out. */
+static gk_status gpu_enter(gk_device *device, int *before) {
+    *before = -1;
+    if (!device->vendor->hip) return gpu_check(device, device->api.context_push(device->context), "selecting the device");
+    if (device->api.device_current(before) != GPU_SUCCESS) *before = -1;
+    return gpu_check(device, device->api.device_select(device->handle), "selecting the device");
+}
+
+static void gpu_leave(gk_device *device, int before) {
+    if (!device->vendor->hip) {
+        void *ours = NULL;
+        (void)device->api.context_pop(&ours);
+    } else if (before >= 0 && before != device->handle) {
+        (void)device->api.device_select(before);
+    }
+}
+
+/* ---- enumerate ---- */
+
+static void gpu_describe_device(const gpu_vendor *vendor, const gpu_api *api, int ordinal, gk_device_info *info) {
+    int device = 0;
+    size_t total = 0;
+    memset(info, 0, sizeof *info);
+    info->kind = GK_KIND_DISCRETE;
+    if (api->device_get(&device, ordinal) != GPU_SUCCESS) return;
+    if (api->device_name(info->name, (int)sizeof info->name, device) != GPU_SUCCESS) info->name[0] = '\0';
+    info->name[sizeof info->name - 1] = '\0';
+    if (api->device_memory(&total, device) == GPU_SUCCESS) info->memory_total = total;
+    info->memory_free = info->memory_total; /* a better number needs a context: gk_backend.memory */
+    info->max_buffer = info->memory_total;
+    if (api->device_pci(info->pci, (int)sizeof info->pci, device) != GPU_SUCCESS) info->pci[0] = '\0';
+    info->pci[sizeof info->pci - 1] = '\0';
+    for (char *letter = info->pci; *letter; letter++)
+        if (*letter >= 'A' && *letter <= 'F') *letter = (char)(*letter - 'A' + 'a');
+    if (!api->device_uuid || api->device_uuid(info->uuid, device) != GPU_SUCCESS) {
+        if (!api->device_uuid_old || api->device_uuid_old(info->uuid, device) != GPU_SUCCESS)
+            memset(info->uuid, 0, sizeof info->uuid);
+    }
+    vendor->describe(api, device, info);
+}
+
+static gk_status gpu_enumerate(const gpu_vendor *vendor, gk_device_info *out, int capacity, int *count, char *why,
+                               size_t why_capacity) {
+    gpu_api api;
+    gk_text(why, why_capacity, "%s", "");
+    if (!count || capacity < 0 || (capacity > 0 && !out)) {
+        gk_text(why, why_capacity, "enumerate: an argument is missing");
+        return GK_BAD_ARGUMENT;
+    }
+    gk_status status = gpu_start(vendor, &api, count, why, why_capacity);
+    for (int i = 0; status == GK_OK && i < *count && i < capacity; i++) gpu_describe_device(vendor, &api, i, &out[i]);
+    return status;
+}
+
+/* ---- open and close ---- */
+
+/* Runs the kernel that reports how it was compiled: proves that launching and copying work on this device. */
+static gk_status gpu_meet_kernels(gk_device *device) {
+    gk_gpu_args args;
+    gk_gpu_description seen;
+    void *parameters[] = {&args};
+    memset(&args, 0, sizeof args);
+    memset(&seen, 0, sizeof seen);
+    args.dst = device->step; /* both are 16 bytes; the step is set before every run */
+    args.step = device->step;
+    int result = device->api.launch(device->functions[GPU_KERNEL_describe], 1, 1, 1, 32, 1, 1, 0, device->stream, parameters, NULL);
+    if (result == GPU_SUCCESS) result = device->api.copy_down(&seen, device->step, sizeof seen, device->stream);
+    if (result == GPU_SUCCESS) result = device->api.stream_wait(device->stream);
+    if (result != GPU_SUCCESS) return gpu_check(device, result, "running a first kernel");
+    if (seen.magic != GK_GPU_MAGIC || seen.args_bytes != sizeof args || (seen.warp != 32 && seen.warp != 64))
+        return gpu_fail(device, GK_FAILED, "a first kernel ran and gave a wrong answer");
+    device->warp = seen.warp;
+    return GK_OK;
+}
+
+static gk_status gpu_load_kernels(gk_device *device) {
+    int result = device->api.module_load(&device->module, device->vendor->image);
+    if (result != GPU_SUCCESS) {
+        device->module = NULL;
+        gk_text(device->error, sizeof device->error, "loading the kernels (built for %s): %s (%d)",
+                device->vendor->architectures, gpu_result_text(&device->api, result), result);
+        return gpu_status_of(result);
+    }
+    for (int i = 0; i < GPU_KERNEL_COUNT; i++) {
+        result = device->api.module_function(&device->functions[i], device->module, gpu_kernel_names[i]);
+        if (result != GPU_SUCCESS) return gpu_check(device, result, gpu_kernel_names[i]);
+    }
+    return GK_OK;
+}
+
+static gk_status gpu_prepare(gk_device *device) {
+    gk_status status = gpu_check(device, device->api.stream_create(&device->stream, GPU_STREAM_NON_BLOCKING), "creating a stream");
+    if (status != GK_OK) device->stream = NULL;
+    if (status == GK_OK) status = gpu_load_kernels(device);
+    if (status == GK_OK) {
+        status = gpu_check(device, device->api.memory_alloc(&device->step, sizeof(gk_step)), "allocating the step block");
+        if (status != GK_OK) device->step = 0;
+    }
+    if (status == GK_OK) status = gpu_meet_kernels(device);
+    return status;
+}
+
+static void gpu_close(gk_device *device) {
+    int before;
+    if (!device) return;
+    if ((device->context || device->vendor->hip) && gpu_enter(device, &before) == GK_OK) {
+        if (device->stream) (void)device->api.stream_wait(device->stream);
+        gpu_plan_release_all(device);
+        while (device->buffers) {
+            gk_buffer *buffer = device->buffers;
+            device->buffers = buffer->next;
+            (void)device->api.memory_free(buffer->address);
+            free(buffer);
+        }
+        if (device->step) (void)device->api.memory_free(device->step);
+        if (device->module) (void)device->api.module_unload(device->module);
+        if (device->stream) (void)device->api.stream_destroy(device->stream);
+        gpu_leave(device, before);
+    }
+    if (device->context) (void)device->api.context_release(device->handle);
+    free(device);
+}
+
+static gk_status gpu_open(const gpu_vendor *vendor, int index, gk_device **out, char *why, size_t why_capacity) {
+    int count = 0;
+    int before;
+    gk_text(why, why_capacity, "%s", "");
+    if (!out) {
+        gk_text(why, why_capacity, "open: there is no place for the device");
+        return GK_BAD_ARGUMENT;
+    }
+    *out = NULL;
+    gk_device *device = calloc(1, sizeof *device);
+    if (!device) {
+        gk_text(why, why_capacity, "out of host memory");
+        return GK_OUT_OF_MEMORY;
+    }
+    device->vendor = vendor;
+    gk_status status = gpu_start(vendor, &device->api, &count, why, why_capacity);
+    if (status == GK_OK && (index < 0 || index >= count)) {
+        gk_text(why, why_capacity, "device %d was asked for, and there are %d", index, count);
+        status = GK_BAD_ARGUMENT;
+    }
+    if (status != GK_OK) {
+        free(device);
+        return status;
+    }
+    status = gpu_check(device, device->api.device_get(&device->handle, index), "opening the device");
+    if (status == GK_OK && !vendor->hip) {
+        status = gpu_check(device, device->api.context_retain(&device->context, device->handle), "creating a context");
+        if (status != GK_OK) device->context = NULL;
+    }
+    if (status == GK_OK) status = gpu_enter(device, &before);
+    if (status == GK_OK) {
+        status = gpu_prepare(device);
+        gpu_leave(device, before);
+    }
+    if (status != GK_OK) {
+        gk_text(why, why_capacity, "%s", device->error);
+        gpu_close(device);
+        return status;
+    }
+    *out = device;
+    return GK_OK;
+}
+
+static const char *gpu_last_error(gk_device *device) { return device ? device->error : ""; }
+
+static gk_status gpu_memory(gk_device *device, uint64_t *free_bytes, uint64_t *total_bytes) {
+    size_t available = 0;
+    size_t total = 0;
+    int before;
+    if (!device) return GK_BAD_ARGUMENT;
+    gk_status status = gpu_enter(device, &before);
+    if (status != GK_OK) return status;
+    status = gpu_check(device, device->api.memory_info(&available, &total), "asking for free memory");
+    gpu_leave(device, before);
+    if (status != GK_OK) return status;
+    if (free_bytes) *free_bytes = available;
+    if (total_bytes) *total_bytes = total;
+    return GK_OK;
+}
+
+static void gpu_traffic(gk_device *device, gk_traffic *out) {
+    if (!out) return;
+    if (device) *out = device->traffic;
+    else memset(out, 0, sizeof *out);
+}
+
+/* ---- buffers ---- */
+
+/* By the list, not by looking into it: a caller may pass a buffer that was released or belongs to another device. */
+static gk_buffer **gpu_find_buffer(gk_device *device, const gk_buffer *buffer) {
+    for (gk_buffer **at = &device->buffers; *at; at = &(*at)->next)
+        if (*at == buffer) return at;
+    return NULL;
+}
+
+static gk_status gpu_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer **out) {
+    int before;
+    if (out) *out = NULL;
+    if (!device || !out) return GK_BAD_ARGUMENT;
+    if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) return gpu_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage");
+    if (bytes == 0 || bytes > SIZE_MAX / 2) return gpu_fail(device, GK_BAD_ARGUMENT, "alloc: a size of 0, or one that no memory has");
+    gk_buffer *buffer = calloc(1, sizeof *buffer);
+    if (!buffer) return gpu_fail(device, GK_OUT_OF_MEMORY, "alloc: out of host memory");
+    gk_status status = gpu_enter(device, &before);
+    if (status != GK_OK) {
+        free(buffer);
+        return status;
+    }
+    status = gpu_check(device, device->api.memory_alloc(&buffer->address, (size_t)bytes), "allocating device memory");
+    if (status == GK_OK) {
+        status = gpu_check(device, device->api.memory_zero(buffer->address, 0, (size_t)bytes, device->stream), "clearing device memory");
+        if (status != GK_OK) (void)device->api.memory_free(buffer->address);
+    }
+    gpu_leave(device, before);
+    if (status != GK_OK) {
+        free(buffer);
+        return status;
+    }
+    buffer->bytes = bytes;
+    buffer->next = device->buffers;
+    device->buffers = buffer;
+    *out = buffer;
+    return GK_OK;
+}
+
+static void gpu_release(gk_device *device, gk_buffer *buffer) {
+    int before;
+    if (!device || !buffer) return;
+    gk_buffer **at = gpu_find_buffer(device, buffer);
+    if (!at) {
+        (void)gpu_fail(device, GK_BAD_ARGUMENT, "release: not a buffer of this device");
+        return;
+    }
+    *at = buffer->next;
+    if (gpu_enter(device, &before) == GK_OK) {
+        (void)device->api.stream_wait(device->stream); /* a run may still use it */
+        (void)device->api.memory_free(buffer->address);
+        gpu_leave(device, before);
+    }
+    free(buffer);
+}
+
+/* Both directions wait, so `source` and `destination` are the caller's again on return. */
+static gk_status gpu_up(gk_device *device, uint64_t to, const void *from, uint64_t bytes) {
+    int result = device->api.copy_up(to, from, (size_t)bytes, device->stream);
+    if (result == GPU_SUCCESS) result = device->api.stream_wait(device->stream);
+    if (result == GPU_SUCCESS) device->traffic.up += bytes;
+    return gpu_check(device, result, "copying to the device");
+}
+
+static gk_status gpu_transfer_check(gk_device *device, const gk_buffer *buffer, uint64_t offset, const void *host, uint64_t bytes) {
+    if (!device) return GK_BAD_ARGUMENT;
+    if (!buffer || !gpu_find_buffer(device, buffer)) return gpu_fail(device, GK_BAD_ARGUMENT, "not a buffer of this device");
+    if (!gk_range_fits(offset, bytes, buffer->bytes)) return gpu_fail(device, GK_BAD_ARGUMENT, "a range outside the buffer");
+    if (!host && bytes) return gpu_fail(device, GK_BAD_ARGUMENT, "no host memory given");
+    return GK_OK;
+}
+
+static gk_status gpu_write(gk_device *device, gk_buffer *buffer, uint64_t offset, const void *source, uint64_t bytes) {
+    int before;
+    gk_status status = gpu_transfer_check(device, buffer, offset, source, bytes);
+    if (status != GK_OK || bytes == 0) return status;
+    status = gpu_enter(device, &before);
+    if (status != GK_OK) return status;
+    status = gpu_up(device, buffer->address + offset, source, bytes);
+    gpu_leave(device, before);
+    return status;
+}
+
+static gk_status gpu_read(gk_device *device, gk_buffer *buffer, uint64_t offset, void *destination, uint64_t bytes) {
+    int before;
+    gk_status status = gpu_transfer_check(device, buffer, offset, destination, bytes);
+    if (status != GK_OK || bytes == 0) return status;
+    status = gpu_enter(device, &before);
+    if (status != GK_OK) return status;
+    int result = device->api.copy_down(destination, buffer->address + offset, (size_t)bytes, device->stream);
+    if (result == GPU_SUCCESS) result = device->api.stream_wait(device->stream);
+    if (result == GPU_SUCCESS) device->traffic.down += bytes;
+    status = gpu_check(device, result, "copying from the device");
+    gpu_leave(device, before);
+    return status;
+}
+
+static gk_status gpu_sync(gk_device *device) {
+    int before;
+    if (!device) return GK_BAD_ARGUMENT;
+    gk_status status = gpu_enter(device, &before);
+    if (status != GK_OK) return status;
+    status = gpu_check(device, device->api.stream_wait(device->stream), "waiting for the device");
+    gpu_leave(device, before);
+    return status;
+}
+
+/* ---- weights ---- */
+
+/* f32 and f16 stay as they are. q8_0 becomes two planes, each from a multiple of 64: a byte (quant + 128) per element,
+ * then an f16 scale per 32; so a lane loads 16 quants at once, which 34-byte blocks do not allow. */
+static uint64_t gpu_scales_offset(uint64_t ne0, uint64_t ne1) {
+    uint64_t quants;
+    return gk_mul_u64(ne0, ne1, &quants) ? gk_align_u64(quants, 64) : 0;
+}
+
+static uint64_t gpu_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64_t ne1) {
+    uint64_t bytes;
+    (void)device;
+    if (ne0 == 0 || ne1 == 0 || (type != GK_F32 && type != GK_F16 && type != GK_Q8_0)) return 0;
+    uint64_t row = gk_row_bytes(type, ne0);
+    if (row == 0 || !gk_mul_u64(row, ne1, &bytes)) return 0;
+    if (type != GK_Q8_0) return gk_align_u64(bytes, 64);
+    /* Both planes together are the bytes of GGUF, so nothing overflows but the rounding. */
+    uint64_t quants = gpu_scales_offset(ne0, ne1);
+    uint64_t scales = gk_align_u64(ne0 / 32 * 2 * ne1, 64);
+    return quants && scales && gk_add_u64(quants, scales, &bytes) ? bytes : 0;
+}
+
+static void gpu_split_q8(const unsigned char *blocks, uint64_t count, unsigned char *quants, unsigned char *scales) {
+    for (uint64_t n = 0; n < count; n++) {
+        const unsigned char *block = blocks + n * 34;
+        memcpy(scales + n * 2, block, 2);
+        for (int i = 0; i < 32; i++) quants[n * 32 + (uint64_t)i] = (unsigned char)(block[2 + i] ^ 0x80);
+    }
+}
+
+static gk_status gpu_put_q8(gk_device *device, uint64_t address, const gk_tensor *dst, const unsigned char *rows,
+                            uint64_t first, uint64_t count) {
+    const uint64_t blocks = dst->ne[0] / 32; /* of a row */
+    const uint64_t most = (4u << 20) / (blocks * 34) + 1; /* rows in a chunk of about 4 MiB */
+    const uint64_t chunk = count < most ? count : most;
+    const uint64_t scales_address = address + gpu_scales_offset(dst->ne[0], dst->ne[1]);
+    unsigned char *staging = malloc((size_t)(chunk * blocks * 34));
+    gk_status status = GK_OK;
+    if (!staging) return gpu_fail(device, GK_OUT_OF_MEMORY, "weight_put: out of host memory");
+    for (uint64_t done = 0; done < count && status == GK_OK; done += chunk) {
+        const uint64_t now = count - done < chunk ? count - done : chunk;
+        unsigned char *scales = staging + now * blocks * 32;
+        gpu_split_q8(rows + done * blocks * 34, now * blocks, staging, scales);
+        status = gpu_up(device, address + (first + done) * blocks * 32, staging, now * blocks * 32);
+        if (status == GK_OK) status = gpu_up(device, scales_address + (first + done) * blocks * 2, scales, now * blocks * 2);
+    }
+    free(staging);
+    return status;
+}
+
+static gk_status gpu_weight_put(gk_device *device, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
+    int before;
+    if (!device) return GK_BAD_ARGUMENT;
+    if (!dst || !dst->buffer || !gpu_find_buffer(device, dst->buffer))
+        return gpu_fail(device, GK_BAD_ARGUMENT, "weight_put: not a buffer of this device");
+    const char *error = gk_weight_put_check(dst, rows, first, count, gpu_weight_bytes(device, dst->type, dst->ne[0], dst->ne[1]),
+                                            dst->buffer->bytes);
+    if (error) return gpu_fail(device, GK_BAD_ARGUMENT, error);
+    if (count == 0) return GK_OK;
+    gk_status status = gpu_enter(device, &before);
+    if (status != GK_OK) return status;
+    const uint64_t address = dst->buffer->address + dst->offset;
+    const uint64_t row = gk_row_bytes(dst->type, dst->ne[0]);
+    if (dst->type == GK_Q8_0) status = gpu_put_q8(device, address, dst, rows, first, count);
+    else status = gpu_up(device, address + first * row, rows, count * row);
+    gpu_leave(device, before);
+    return status;
+}
+
+#endif

@@ -1,0 +1,14 @@
+// All kernels of the CUDA and ROCm backends: one translation unit, compiled by nvcc, by hipcc, and by a plain C++
+// compiler for the emulation in tests/emulation.
+#include <math.h>
+
+#include "args.h"
+
+#include "kernels/platform.cuh"
+
+#include "kernels/rows.cuh"
+#include "kernels/select.cuh"
+
+#include "kernels/matmul.cuh"
+
+#include "kernels/attention.cuh"

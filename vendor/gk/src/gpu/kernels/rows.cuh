@@ -1,0 +1,177 @@
+// Kernels that work on elements or on whole rows: embed, rmsnorm, rope, kv_write, activations, copy, softmax, step.
+#ifndef GK_GPU_ROWS_CUH
+#define GK_GPU_ROWS_CUH
+
+GK_KERNEL(describe, GK_WARP) {
+    if (threadIdx.x != 0) return;
+    gk_gpu_description *out = pointer<gk_gpu_description>(g.dst);
+    out->magic = GK_GPU_MAGIC;
+    out->args_bytes = sizeof(gk_gpu_args);
+    out->warp = GK_WARP;
+    out->reserved = 0;
+}
+
+// The step travels as a kernel argument: no copy whose source would have to stay alive.
+GK_KERNEL(set_step, GK_WARP) {
+    if (threadIdx.x == 0) *pointer<gk_step>(g.step) = g.start;
+}
+
+GK_KERNEL(next_step, GK_WARP) {
+    if (threadIdx.x != 0) return;
+    gk_step *step = pointer<gk_step>(g.step);
+    const int id = pointer<const int>(g.a)[0];
+    pointer<int>(g.b)[0] = id;
+    if (g.dst != 0 && step->run < g.depth) pointer<int>(g.dst)[step->run] = id;
+    step->pos += step->n_tok;
+    step->run += 1;
+}
+
+// Elements of one row for this thread: grid.x covers a row, grid.y the rows.
+#define GK_FOR_ELEMENTS(row, column, row_count) \
+    for (unsigned int row = blockIdx.y; row < (row_count); row += gridDim.y) \
+        for (unsigned int column = blockIdx.x * blockDim.x + threadIdx.x; column < g.width; \
+             column += gridDim.x * blockDim.x)
+
+GK_DEVICE float weight_f32(const gk_gpu_args &g, size_t row, unsigned int column) {
+    return pointer<const float>(g.a)[row * g.width + column];
+}
+
+GK_DEVICE float weight_f16(const gk_gpu_args &g, size_t row, unsigned int column) {
+    return half_to_float(pointer<const unsigned short>(g.a)[row * g.width + column]);
+}
+
+GK_DEVICE float weight_q8(const gk_gpu_args &g, size_t row, unsigned int column) {
+    const int quant = pointer<const unsigned char>(g.a)[row * g.width + column];
+    const float scale = half_to_float(pointer<const unsigned short>(g.aux)[row * (g.width / 32) + column / 32]);
+    return scale * static_cast<float>(quant - 128);
+}
+
+#define GK_EMBED(type) \
+    GK_KERNEL(embed_##type, GK_GPU_THREADS) { \
+        const unsigned int rows = active_rows(g); \
+        GK_FOR_ELEMENTS(row, column, rows) { \
+            const int id = pointer<const int>(g.b)[row]; \
+            const bool known = id >= 0 && static_cast<unsigned int>(id) < g.depth; \
+            pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = \
+                known ? weight_##type(g, static_cast<size_t>(id), column) : 0.0f; \
+        } \
+    }
+GK_EMBED(f32)
+GK_EMBED(f16)
+GK_EMBED(q8)
+
+GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
+    __shared__ float shared[GK_GPU_THREADS / 32];
+    const unsigned int rows = active_rows(g);
+    for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
+        const size_t first = static_cast<size_t>(blockIdx.x) * g.depth;
+        const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride + first;
+        float *out = pointer<float>(g.dst) + static_cast<size_t>(row) * g.dst_stride + first;
+        const float *weight = pointer<const float>(g.b);
+        float sum = 0.0f;
+        for (unsigned int i = threadIdx.x; i < g.depth; i += blockDim.x) sum += in[i] * in[i];
+        sum = block_sum(sum, shared);
+        const float factor = 1.0f / sqrtf(sum / static_cast<float>(g.depth) + g.scale);
+        for (unsigned int i = threadIdx.x; i < g.depth; i += blockDim.x) out[i] = in[i] * factor * weight[i];
+    }
+}
+
+// One thread owns a pair (or an element that is only copied), so dst may be a.
+GK_KERNEL(rope, GK_GPU_THREADS) {
+    const unsigned int rows = active_rows(g);
+    const unsigned int pairs = g.n_rot / 2;
+    const unsigned int work = g.d_head - pairs; // items of one head: its pairs, then the rest
+    for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
+        const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride;
+        float *out = pointer<float>(g.dst) + static_cast<size_t>(row) * g.dst_stride;
+        const float *table = pointer<const float>(g.b) + static_cast<size_t>(position(g) + row) * g.b_stride;
+        for (unsigned int item = blockIdx.x * blockDim.x + threadIdx.x; item < g.n_head * work;
+             item += gridDim.x * blockDim.x) {
+            const unsigned int head = (item / work) * g.d_head;
+            const unsigned int i = item % work;
+            if (i >= pairs) {
+                out[head + pairs + i] = in[head + pairs + i];
+                continue;
+            }
+            const unsigned int first = head + ((g.flags & GK_NEOX) ? i : 2 * i);
+            const unsigned int second = first + ((g.flags & GK_NEOX) ? pairs : 1);
+            const float cosine = table[2 * i], sine = table[2 * i + 1];
+            const float x = in[first], y = in[second];
+            out[first] = x * cosine - y * sine;
+            out[second] = x * sine + y * cosine;
+        }
+    }
+}
+
+GK_DEVICE void store_element(float *to, float value) { *to = value; }
+GK_DEVICE void store_element(unsigned short *to, float value) { *to = float_to_half(value); }
+
+// The caches are laid out [kv head][position][d_head]: attention walks one head in a straight line.
+template <class T> GK_DEVICE void kv_write(const gk_gpu_args &g) {
+    const unsigned int rows = active_rows(g);
+    GK_FOR_ELEMENTS(row, column, rows) {
+        const unsigned int where = position(g) + row;
+        if (where >= g.n_ctx) continue;
+        const size_t head = column / g.d_head;
+        const size_t to = (head * g.n_ctx + where) * g.d_head + column % g.d_head;
+        store_element(pointer<T>(g.dst) + to, pointer<const float>(g.a)[static_cast<size_t>(row) * g.a_stride + column]);
+        store_element(pointer<T>(g.c) + to, pointer<const float>(g.b)[static_cast<size_t>(row) * g.b_stride + column]);
+    }
+}
+GK_KERNEL(kv_write_f32, GK_GPU_THREADS) { kv_write<float>(g); }
+GK_KERNEL(kv_write_f16, GK_GPU_THREADS) { kv_write<unsigned short>(g); }
+
+GK_DEVICE float silu_of(float x) { return x / (1.0f + expf(-x)); }
+
+// dst = expression of x (from a) and y (from b, whose stride is 0 where one row serves all).
+#define GK_ELEMENTWISE(name, expression) \
+    GK_KERNEL(name, GK_GPU_THREADS) { \
+        const unsigned int rows = active_rows(g); \
+        GK_FOR_ELEMENTS(row, column, rows) { \
+            const float x = pointer<const float>(g.a)[static_cast<size_t>(row) * g.a_stride + column]; \
+            const float y = pointer<const float>(g.b)[static_cast<size_t>(row) * g.b_stride + column]; \
+            pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = (expression); \
+        } \
+    }
+GK_ELEMENTWISE(swiglu, silu_of(x) * y)
+GK_ELEMENTWISE(add, x + y)
+GK_ELEMENTWISE(mul, x * y)
+
+GK_KERNEL(silu, GK_GPU_THREADS) {
+    const unsigned int rows = active_rows(g);
+    GK_FOR_ELEMENTS(row, column, rows) {
+        const float x = pointer<const float>(g.a)[static_cast<size_t>(row) * g.a_stride + column];
+        pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = silu_of(x);
+    }
+}
+
+// Copies every row of the plan: its operands need not be activations.
+#define GK_COPY(name, from, to, convert) \
+    GK_KERNEL(name, GK_GPU_THREADS) { \
+        GK_FOR_ELEMENTS(row, column, g.rows) { \
+            pointer<to>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = \
+                convert(pointer<const from>(g.a)[static_cast<size_t>(row) * g.a_stride + column]); \
+        } \
+    }
+GK_COPY(copy_f32_f32, float, float, float)
+GK_COPY(copy_f32_f16, float, unsigned short, float_to_half)
+GK_COPY(copy_f16_f32, unsigned short, float, half_to_float)
+GK_COPY(copy_f16_f16, unsigned short, unsigned short, static_cast<unsigned short>)
+
+GK_KERNEL(softmax, GK_GPU_THREADS) {
+    __shared__ float shared[GK_GPU_THREADS / 32];
+    const unsigned int rows = active_rows(g);
+    for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
+        const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride;
+        float *out = pointer<float>(g.dst) + static_cast<size_t>(row) * g.dst_stride;
+        float most = -INFINITY;
+        for (unsigned int i = threadIdx.x; i < g.width; i += blockDim.x) most = fmaxf(most, g.scale * in[i]);
+        most = block_max(most, shared);
+        float sum = 0.0f;
+        for (unsigned int i = threadIdx.x; i < g.width; i += blockDim.x) sum += expf(g.scale * in[i] - most);
+        sum = block_sum(sum, shared);
+        for (unsigned int i = threadIdx.x; i < g.width; i += blockDim.x) out[i] = expf(g.scale * in[i] - most) / sum;
+    }
+}
+
+#endif

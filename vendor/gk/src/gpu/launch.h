@@ -1,0 +1,237 @@
+/* From an op to its kernel launches: which kernel, how many blocks, which arguments. Pure, given the device's warp. */
+#ifndef GK_GPU_LAUNCH_H
+#define GK_GPU_LAUNCH_H
+
+#include "device.h"
+
+typedef struct gpu_launch {
+    int kernel;
+    uint32_t grid[3];
+    uint32_t block;
+    uint32_t uses_scratch; /* args.aux is an offset into the plan's scratch */
+    gk_gpu_args args;
+} gpu_launch;
+
+enum {
+    GPU_MOST_LAUNCHES = 2,   /* of one op */
+    GPU_MOST_OPS = 1 << 20,  /* of one plan */
+    GPU_MATVEC_TOKENS = 16,  /* above it, the tiled kernel */
+    GPU_SPLIT_TOKENS = 8,
+    GPU_GRID_Y_MOST = 65535, /* the same on all devices, and for z */
+    GPU_ROW_BLOCKS_MOST = 1024
+};
+
+static uint32_t gpu_divide_up(uint32_t value, uint32_t by) { return value / by + (value % by != 0); }
+static uint32_t gpu_least(uint32_t x, uint32_t y) { return x < y ? x : y; }
+
+static uint64_t gpu_address(const gk_tensor *t) { return t->buffer ? t->buffer->address + t->offset : 0; }
+
+static int gpu_type_index(uint32_t type) { return type == GK_F32 ? 0 : type == GK_F16 ? 1 : 2; }
+
+/* What most ops have in common: addresses, strides, rows. */
+static gpu_launch gpu_begin_launch(const gk_device *device, const gk_op *op, int kernel) {
+    gpu_launch launch;
+    memset(&launch, 0, sizeof launch);
+    launch.kernel = kernel;
+    launch.grid[0] = launch.grid[1] = launch.grid[2] = 1;
+    launch.block = GK_GPU_THREADS;
+    launch.args.dst = gpu_address(&op->dst);
+    launch.args.a = gpu_address(&op->a);
+    launch.args.b = gpu_address(&op->b);
+    launch.args.c = gpu_address(&op->c);
+    launch.args.step = device->step;
+    launch.args.dst_stride = (uint32_t)gk_stride(&op->dst);
+    launch.args.a_stride = (uint32_t)gk_stride(&op->a);
+    launch.args.b_stride = (uint32_t)gk_stride(&op->b);
+    launch.args.c_stride = (uint32_t)gk_stride(&op->c);
+    launch.args.width = op->dst.ne[0];
+    launch.args.rows = gk_op_rows(op);
+    launch.args.flags = op->flags;
+    return launch;
+}
+
+/* Blocks over the elements of a row, and over the rows: for kernels with GK_FOR_ELEMENTS. */
+static void gpu_cover(gpu_launch *launch, uint32_t elements) {
+    launch->grid[0] = gpu_least(gpu_divide_up(elements, GK_GPU_THREADS), GPU_ROW_BLOCKS_MOST);
+    launch->grid[1] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
+}
+
+static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch *out) {
+    const int type = gpu_type_index(op->a.type);
+    const bool last = (op->flags & GK_LAST_ROW) != 0;
+    const uint32_t tokens = last ? 1 : op->b.ne[1];
+    const uint32_t step[] = {4, 8, 16}; /* elements in 16 bytes */
+    gpu_launch launch = gpu_begin_launch(device, op, GPU_KERNEL_matmul_tile_f32 + type);
+    launch.args.depth = op->a.ne[0];
+    launch.args.vector = op->a.ne[0] % step[type] == 0 && launch.args.b_stride % 4 == 0;
+    if (type == 2) launch.args.aux = launch.args.a + gpu_scales_offset(op->a.ne[0], op->a.ne[1]);
+    if (tokens <= GPU_MATVEC_TOKENS) {
+        const uint32_t size = tokens == 1 ? 0 : tokens == 2 ? 1 : tokens <= 4 ? 2 : 3; /* 2^size columns */
+        const uint32_t warps = GK_GPU_MATVEC_THREADS / device->warp;
+        launch.kernel = GPU_KERNEL_matvec_f32_1 + type * 4 + (int)size;
+        launch.block = GK_GPU_MATVEC_THREADS;
+        launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * GK_GPU_MATVEC_ROWS(type == 2, 1u << size));
+        launch.grid[1] = gpu_divide_up(tokens, 1u << size);
+    } else {
+        launch.grid[0] = gpu_divide_up(op->a.ne[1], GK_GPU_TILE);
+        launch.grid[1] = gpu_divide_up(tokens, GK_GPU_TILE);
+    }
+    *out = launch;
+    return 1;
+}
+
+/* Most parts that the cached positions are divided into. */
+static uint32_t gpu_splits(const gk_op *op) {
+    return gpu_least(gpu_divide_up(op->b.ne[1], GK_GPU_SPLIT_LEAST), GK_GPU_SPLITS_MOST);
+}
+
+/* Bytes of scratch that a supported op needs: maximum, sum and values of each part. All factors but n_head are
+ * below 2^9, so the product fits. */
+static uint64_t gpu_scratch_bytes(const gk_op *op) {
+    if (op->code != GK_OP_ATTENTION || op->a.ne[1] > GPU_SPLIT_TOKENS) return 0;
+    return (uint64_t)op->a.ne[1] * gpu_splits(op) * ((uint32_t)op->i[2] + 2) * sizeof(float) * (uint32_t)op->i[0];
+}
+
+static uint32_t gpu_attention(const gk_device *device, const gk_op *op, gpu_launch *out) {
+    const int type = gpu_type_index(op->b.type);
+    const uint32_t d_head = (uint32_t)op->i[2];
+    const uint32_t tokens = op->a.ne[1];
+    gpu_launch launch = gpu_begin_launch(device, op, 0);
+    launch.block = GK_GPU_ATTENTION_THREADS;
+    launch.args.n_head = (uint32_t)op->i[0];
+    launch.args.n_head_kv = (uint32_t)op->i[1];
+    launch.args.d_head = d_head;
+    launch.args.n_ctx = op->b.ne[1];
+    launch.args.scale = op->f[0];
+    if (tokens > GPU_SPLIT_TOKENS) {
+        const int wide = d_head > 128;
+        launch.kernel = GPU_KERNEL_attention_f32_128 + type * 2 + wide;
+        launch.grid[0] = launch.args.n_head;
+        launch.grid[1] = gpu_divide_up(tokens, wide ? 16 : 32);
+        *out = launch;
+        return 1;
+    }
+    const uint32_t group = launch.args.n_head / launch.args.n_head_kv;
+    const uint32_t queries = group == 1 ? 0 : group == 2 ? 1 : group <= 4 ? 2 : 3; /* 2^queries at once */
+    const uint32_t size = d_head <= 64 ? 0 : d_head <= 128 ? 1 : 2;
+    const uint32_t each = gpu_divide_up(64u << size, device->warp); /* elements of a lane */
+    launch.kernel = GPU_KERNEL_split_f32_1_64 + type * 12 + (int)(queries * 3 + size);
+    launch.args.vector = d_head % each == 0;
+    launch.args.splits = gpu_splits(op);
+    launch.uses_scratch = 1;
+    launch.grid[0] = launch.args.n_head_kv;
+    launch.grid[1] = launch.args.splits;
+    launch.grid[2] = tokens * gpu_divide_up(group, 1u << queries);
+    out[0] = launch;
+    launch.kernel = GPU_KERNEL_split_merge;
+    launch.grid[0] = launch.args.n_head;
+    launch.grid[1] = tokens;
+    launch.grid[2] = 1;
+    out[1] = launch;
+    return 2;
+}
+
+static void gpu_rmsnorm(const gk_op *op, gpu_launch *launch) {
+    const uint32_t group = op->b.ne[0];
+    launch->args.depth = group;
+    launch->args.scale = op->f[0];
+    launch->grid[0] = op->a.ne[0] / group;
+    launch->grid[1] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
+    if (group <= 128) launch->block = 64; /* one group per head: more threads would idle */
+}
+
+static void gpu_rope(const gk_op *op, gpu_launch *launch) {
+    launch->args.n_head = (uint32_t)op->i[0];
+    launch->args.d_head = (uint32_t)op->i[1];
+    launch->args.n_rot = (uint32_t)op->i[2];
+    gpu_cover(launch, launch->args.n_head * (launch->args.d_head - launch->args.n_rot / 2));
+}
+
+static void gpu_kv_write(const gk_op *op, gpu_launch *launch) {
+    launch->kernel = GPU_KERNEL_kv_write_f32 + gpu_type_index(op->dst.type);
+    launch->args.n_head_kv = (uint32_t)op->i[0];
+    launch->args.d_head = (uint32_t)op->i[1];
+    launch->args.n_ctx = op->dst.ne[1];
+    gpu_cover(launch, op->dst.ne[0]);
+}
+
+static void gpu_embed(const gk_op *op, gpu_launch *launch) {
+    launch->kernel = GPU_KERNEL_embed_f32 + gpu_type_index(op->a.type);
+    launch->args.depth = op->a.ne[1];
+    if (op->a.type == GK_Q8_0) launch->args.aux = launch->args.a + gpu_scales_offset(op->a.ne[0], op->a.ne[1]);
+    gpu_cover(launch, op->dst.ne[0]);
+}
+
+static void gpu_elementwise(const gk_op *op, gpu_launch *launch) {
+    switch (op->code) {
+    case GK_OP_SWIGLU: launch->kernel = GPU_KERNEL_swiglu; break;
+    case GK_OP_SILU: launch->kernel = GPU_KERNEL_silu; break;
+    case GK_OP_ADD: launch->kernel = GPU_KERNEL_add; break;
+    case GK_OP_MUL: launch->kernel = GPU_KERNEL_mul; break;
+    default: /* GK_OP_COPY */
+        launch->kernel = GPU_KERNEL_copy_f32_f32 + gpu_type_index(op->a.type) * 2 + gpu_type_index(op->dst.type);
+        break;
+    }
+    if (op->code == GK_OP_ADD || op->code == GK_OP_MUL)
+        if (op->b.ne[1] == 1) launch->args.b_stride = 0; /* one row for all */
+    gpu_cover(launch, op->dst.ne[0]);
+}
+
+static void gpu_select(const gk_op *op, gpu_launch *launch) {
+    launch->kernel = op->code == GK_OP_ARGMAX ? GPU_KERNEL_argmax : GPU_KERNEL_topk;
+    launch->args.width = op->a.ne[0];
+    launch->args.depth = op->code == GK_OP_TOPK ? (uint32_t)op->i[0] : 0;
+    launch->block = GK_GPU_SELECT_THREADS;
+    launch->grid[0] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
+}
+
+/* Writes at most GPU_MOST_LAUNCHES launches for a checked op and returns their number. */
+static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_launch *out) {
+    if (op->code == GK_OP_MATMUL) return gpu_matmul(device, op, out);
+    if (op->code == GK_OP_ATTENTION) return gpu_attention(device, op, out);
+    gpu_launch launch = gpu_begin_launch(device, op, 0);
+    switch (op->code) {
+    case GK_OP_EMBED: gpu_embed(op, &launch); break;
+    case GK_OP_RMSNORM:
+        launch.kernel = GPU_KERNEL_rmsnorm;
+        gpu_rmsnorm(op, &launch);
+        break;
+    case GK_OP_ROPE:
+        launch.kernel = GPU_KERNEL_rope;
+        gpu_rope(op, &launch);
+        break;
+    case GK_OP_KV_WRITE: gpu_kv_write(op, &launch); break;
+    case GK_OP_SOFTMAX:
+        launch.kernel = GPU_KERNEL_softmax;
+        launch.args.scale = op->f[0];
+        launch.grid[1] = gpu_least(launch.args.rows, GPU_GRID_Y_MOST);
+        break;
+    case GK_OP_ARGMAX:
+    case GK_OP_TOPK: gpu_select(op, &launch); break;
+    case GK_OP_STEP:
+        launch.kernel = GPU_KERNEL_next_step;
+        launch.args.depth = op->dst.buffer ? op->dst.ne[0] : 0;
+        launch.block = 32;
+        break;
+    default: gpu_elementwise(op, &launch); break;
+    }
+    *out = launch;
+    return 1;
+}
+
+/* Rules of these kernels beyond those of gk.h. NULL, or why there is no kernel. */
+static const char *gpu_unsupported(const gk_device *device, const gk_op *op) {
+    gpu_launch launches[GPU_MOST_LAUNCHES];
+    if (op->code == GK_OP_ATTENTION && op->i[2] > GK_GPU_MAX_HEAD) return "attention: heads of more than 256 elements";
+    if (gk_stride(&op->dst) > UINT32_MAX || gk_stride(&op->a) > UINT32_MAX) return "a row stride above 2^32 - 1";
+    const uint32_t count = gpu_launches_of(device, op, launches);
+    for (uint32_t n = 0; n < count; n++) {
+        const gpu_launch *launch = &launches[n];
+        if ((uint64_t)launch->grid[0] * launch->block > INT32_MAX || launch->grid[1] > GPU_GRID_Y_MOST ||
+            launch->grid[2] > GPU_GRID_Y_MOST)
+            return "more rows than a launch has blocks for";
+    }
+    return NULL;
+}
+
+#endif

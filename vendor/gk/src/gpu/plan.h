@@ -1,0 +1,196 @@
+/* Plans: a list of launches, replayed as a graph where the driver has graphs. */
+#ifndef GK_GPU_PLAN_H
+#define GK_GPU_PLAN_H
+
+#include "launch.h"
+
+struct gk_plan {
+    gk_plan *next;
+    gk_plan_limits limits;
+    uint64_t scratch; /* device address, or 0 */
+    void *graph;      /* executable graph, or NULL: the launches are issued one by one */
+    uint32_t count;
+    gpu_launch launches[];
+};
+
+static gk_status gpu_op_fail(gk_device *device, gk_status status, const gk_op *op, uint32_t index, const char *text) {
+    const char *name = op ? gk_op_name(op->code) : NULL;
+    gk_text(device->error, sizeof device->error, "op %u (%s, tag %u): %s", (unsigned)index, name ? name : "unknown",
+            op ? (unsigned)op->tag : 0u, text);
+    return status;
+}
+
+static uint64_t gpu_bounds_buffer(void *context, const gk_buffer *buffer) {
+    gk_buffer **at = gpu_find_buffer(context, buffer);
+    return at ? (*at)->bytes : 0;
+}
+
+static uint64_t gpu_bounds_weight(void *context, uint32_t type, uint64_t ne0, uint64_t ne1) {
+    return gpu_weight_bytes(context, type, ne0, ne1);
+}
+
+/* Buffers are not asked for here: an op may be tried before anything is allocated. */
+static gk_status gpu_supports(gk_device *device, const gk_op *op) {
+    if (!device) return GK_BAD_ARGUMENT;
+    const char *error = gk_op_check(op);
+    if (error) return op ? gpu_op_fail(device, GK_BAD_ARGUMENT, op, 0, error) : gpu_fail(device, GK_BAD_ARGUMENT, error);
+    gk_op plain = *op; /* addresses play no part, so nothing is read through the operands */
+    plain.dst.buffer = plain.a.buffer = plain.b.buffer = plain.c.buffer = NULL;
+    error = gpu_unsupported(device, &plain);
+    return error ? gpu_op_fail(device, GK_UNSUPPORTED, op, 0, error) : GK_OK;
+}
+
+static gk_status gpu_launch_one(gk_device *device, const gpu_launch *launch) {
+    void *parameters[1];
+    gk_gpu_args args = launch->args; /* the driver takes its own copy before it returns */
+    parameters[0] = &args;
+    return gpu_check(device,
+                     device->api.launch(device->functions[launch->kernel], launch->grid[0], launch->grid[1], launch->grid[2],
+                                        launch->block, 1, 1, 0, device->stream, parameters, NULL),
+                     gpu_kernel_names[launch->kernel]);
+}
+
+static gk_status gpu_launch_all(gk_device *device, const gk_plan *plan) {
+    gk_status status = GK_OK;
+    for (uint32_t n = 0; n < plan->count && status == GK_OK; n++) status = gpu_launch_one(device, &plan->launches[n]);
+    return status;
+}
+
+/* A graph saves the cost of each launch. Without one the plan works the same, so a failure here is not an error. */
+static void gpu_make_graph(gk_device *device, gk_plan *plan) {
+    const gpu_api *api = &device->api;
+    void *captured = NULL;
+    if (!api->capture_begin || !api->capture_end || !api->graph_instantiate || !api->graph_launch ||
+        !api->graph_executable_destroy || !api->graph_destroy)
+        return;
+    if (api->capture_begin(device->stream, GPU_CAPTURE_THREAD_LOCAL) != GPU_SUCCESS) return;
+    const gk_status launched = gpu_launch_all(device, plan);
+    const int ended = api->capture_end(device->stream, &captured);
+    if (launched == GK_OK && ended == GPU_SUCCESS && captured) {
+        if (api->graph_instantiate(&plan->graph, captured, 0) != GPU_SUCCESS) plan->graph = NULL;
+    }
+    if (captured) (void)api->graph_destroy(captured);
+    device->error[0] = '\0';
+}
+
+static void gpu_plan_destroy(gk_device *device, gk_plan *plan) {
+    if (plan->graph) (void)device->api.graph_executable_destroy(plan->graph);
+    if (plan->scratch) (void)device->api.memory_free(plan->scratch);
+    free(plan);
+}
+
+static void gpu_plan_release_all(gk_device *device) {
+    while (device->plans) {
+        gk_plan *plan = device->plans;
+        device->plans = plan->next;
+        gpu_plan_destroy(device, plan);
+    }
+}
+
+static gk_status gpu_plan_check(gk_device *device, const gk_op *ops, uint32_t count, gk_plan_limits *limits, uint64_t *scratch) {
+    const gk_bounds bounds = {device, gpu_bounds_buffer, gpu_bounds_weight};
+    uint32_t bad = 0;
+    const char *error = gk_plan_check(ops, count, limits, &bad);
+    if (error) return ops && count ? gpu_op_fail(device, GK_BAD_ARGUMENT, &ops[bad], bad, error) : gpu_fail(device, GK_BAD_ARGUMENT, error);
+    *scratch = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        error = gk_op_bounds(&ops[n], &bounds);
+        if (error) return gpu_op_fail(device, GK_BAD_ARGUMENT, &ops[n], n, error);
+        error = gpu_unsupported(device, &ops[n]);
+        if (error) return gpu_op_fail(device, GK_UNSUPPORTED, &ops[n], n, error);
+        const uint64_t need = gpu_scratch_bytes(&ops[n]);
+        if (need > *scratch) *scratch = need;
+    }
+    return GK_OK;
+}
+
+static gk_status gpu_plan_build(gk_device *device, const gk_op *ops, uint32_t count, gk_plan **out) {
+    gk_plan_limits limits;
+    uint64_t scratch = 0;
+    int before;
+    if (out) *out = NULL;
+    if (!device || !out) return GK_BAD_ARGUMENT;
+    gk_status status = gpu_plan_check(device, ops, count, &limits, &scratch);
+    if (status != GK_OK) return status;
+    if (count > GPU_MOST_OPS) return gpu_fail(device, GK_UNSUPPORTED, "plan_build: too many ops");
+    gk_plan *plan = calloc(1, sizeof *plan + (size_t)count * GPU_MOST_LAUNCHES * sizeof(gpu_launch));
+    if (!plan) return gpu_fail(device, GK_OUT_OF_MEMORY, "plan_build: out of host memory");
+    plan->limits = limits;
+    status = gpu_enter(device, &before);
+    if (status != GK_OK) {
+        free(plan);
+        return status;
+    }
+    if (scratch) {
+        status = gpu_check(device, device->api.memory_alloc(&plan->scratch, (size_t)scratch), "allocating scratch of attention");
+        if (status != GK_OK) plan->scratch = 0;
+    }
+    if (status == GK_OK) {
+        for (uint32_t n = 0; n < count; n++) {
+            gpu_launch *launches = &plan->launches[plan->count];
+            const uint32_t made = gpu_launches_of(device, &ops[n], launches);
+            for (uint32_t m = 0; m < made; m++)
+                if (launches[m].uses_scratch) launches[m].args.aux = plan->scratch;
+            plan->count += made;
+        }
+        gpu_make_graph(device, plan);
+        plan->next = device->plans;
+        device->plans = plan;
+        *out = plan;
+    } else {
+        free(plan);
+    }
+    gpu_leave(device, before);
+    return status;
+}
+
+static gk_plan **gpu_find_plan(gk_device *device, const gk_plan *plan) {
+    for (gk_plan **at = &device->plans; *at; at = &(*at)->next)
+        if (*at == plan) return at;
+    return NULL;
+}
+
+static gk_status gpu_plan_run(gk_device *device, gk_plan *plan, const gk_step *step, uint32_t repeat) {
+    int before;
+    if (!device) return GK_BAD_ARGUMENT;
+    if (!plan || !gpu_find_plan(device, plan)) return gpu_fail(device, GK_BAD_ARGUMENT, "not a plan of this device");
+    const char *error = gk_step_check(&plan->limits, step, repeat);
+    if (error) return gpu_fail(device, GK_BAD_ARGUMENT, error);
+    gk_status status = gpu_enter(device, &before);
+    if (status != GK_OK) return status;
+    gpu_launch set;
+    memset(&set, 0, sizeof set);
+    set.kernel = GPU_KERNEL_set_step;
+    set.grid[0] = set.grid[1] = set.grid[2] = 1;
+    set.block = 32;
+    set.args.step = device->step;
+    set.args.start = *step;
+    status = gpu_launch_one(device, &set);
+    if (status == GK_OK) device->traffic.up += sizeof *step;
+    for (uint32_t n = 0; n < repeat && status == GK_OK; n++) {
+        status = plan->graph ? gpu_check(device, device->api.graph_launch(plan->graph, device->stream), "running a plan")
+                             : gpu_launch_all(device, plan);
+    }
+    gpu_leave(device, before);
+    return status;
+}
+
+static void gpu_plan_free(gk_device *device, gk_plan *plan) {
+    int before;
+    if (!device || !plan) return;
+    gk_plan **at = gpu_find_plan(device, plan);
+    if (!at) {
+        (void)gpu_fail(device, GK_BAD_ARGUMENT, "plan_free: not a plan of this device");
+        return;
+    }
+    *at = plan->next;
+    if (gpu_enter(device, &before) == GK_OK) {
+        (void)device->api.stream_wait(device->stream);
+        gpu_plan_destroy(device, plan);
+        gpu_leave(device, before);
+    } else {
+        free(plan);
+    }
+}
+
+#endif
