@@ -1,0 +1,275 @@
+//! Which architectures are built: wish x devices x toolkit, each removal with its reason.
+
+use crate::arch::{CudaArch, CudaCode, parse_cuda_list};
+use crate::matrix::Reason;
+use crate::project::Archs;
+
+/// What was asked for, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchWish {
+    /// `auto`, `native`, `all`, `all-major` or a list.
+    pub text: String,
+    /// `CUDAARCHS`, `CUDA_COMPUTE_CAP`, `gpubuild.toml`, `auto`.
+    pub origin: String,
+}
+
+impl ArchWish {
+    /// The first of the variables that is set, else what the project says, else `auto`.
+    #[must_use]
+    pub fn resolve(env: &crate::host::Environment, variables: &[&str], file: Option<&Archs>) -> Self {
+        if let Some((name, value)) = variables.iter().find_map(|name| Some((*name, env.get(name)?))) {
+            return Self { text: value.to_owned(), origin: format!("{name}={value}") };
+        }
+        match file {
+            Some(Archs::Word(word)) => Self { text: word.clone(), origin: "gpubuild.toml".to_owned() },
+            Some(Archs::List(list)) => Self { text: list.join(";"), origin: "gpubuild.toml".to_owned() },
+            None => Self { text: "auto".to_owned(), origin: "auto".to_owned() },
+        }
+    }
+}
+
+/// What a toolkit can compile for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CudaRange {
+    /// Compute capabilities times ten, ascending.
+    pub numbers: Vec<u16>,
+    /// The toolkit for messages, `CUDA 12.4`.
+    pub toolkit: String,
+}
+
+/// Architectures with remarks on what was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchPlan<T> {
+    /// What is built, sorted.
+    pub list: Vec<T>,
+    /// One line each.
+    pub notes: Vec<String>,
+}
+
+/// Plans the list for CUDA.
+///
+/// # Errors
+/// Nothing is left to build, or what was asked for by name cannot be built.
+pub fn cuda(
+    wish: &ArchWish,
+    devices: &[CudaArch],
+    range: &CudaRange,
+    default: &[CudaArch],
+) -> Result<ArchPlan<CudaArch>, Reason> {
+    match wish.text.trim() {
+        "auto" if devices.is_empty() => Ok(from_default(range, default)),
+        "native" if devices.is_empty() => Err(Reason {
+            id: "cuda.arch.native-no-gpu".to_owned(),
+            text: format!("`native` architectures were asked for ({}) and no GPU answered here", wish.origin),
+            hint: Some("name them, `archs = [\"80\", \"90\"]`, or use `auto`".to_owned()),
+        }),
+        "auto" | "native" => for_devices(devices, range),
+        "all" => Ok(real_and_one_ptx(range.numbers.iter().copied())),
+        "all-major" => {
+            let lowest = range.numbers.first().copied();
+            Ok(real_and_one_ptx(range.numbers.iter().copied().filter(|n| n % 10 == 0 || Some(*n) == lowest)))
+        }
+        list => {
+            let list = parse_cuda_list(list).map_err(|error| Reason {
+                id: "cuda.arch.invalid".to_owned(),
+                text: format!("{error} ({})", wish.origin),
+                hint: None,
+            })?;
+            for arch in &list {
+                supported(arch, range, &wish.origin)?;
+            }
+            Ok(ArchPlan { list, notes: Vec::new() })
+        }
+    }
+}
+
+fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Reason> {
+    let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else { return Ok(()) };
+    if range.numbers.contains(&arch.number) {
+        return Ok(());
+    }
+    let (id, hint) = if arch.number < *lowest {
+        ("cuda.arch.dropped-by-toolkit", format!("use an older toolkit, or leave out {}", arch.sm()))
+    } else {
+        ("cuda.arch.too-new-for-toolkit", format!("use a newer toolkit, or PTX: `{highest}-virtual`"))
+    };
+    Err(Reason {
+        id: id.to_owned(),
+        text: format!(
+            "{} ({origin}) is not among what {} compiles for: sm_{lowest} to sm_{highest}",
+            arch.sm(),
+            range.toolkit
+        ),
+        hint: Some(hint),
+    })
+}
+
+/// Machine code for every device and PTX of the newest, so that the next generation starts as well.
+fn for_devices(devices: &[CudaArch], range: &CudaRange) -> Result<ArchPlan<CudaArch>, Reason> {
+    let mut plan = ArchPlan { list: Vec::new(), notes: Vec::new() };
+    let mut dropped = None;
+    for device in devices {
+        match supported(device, range, "the GPU here") {
+            Ok(()) => plan.list.push(device.with_code(CudaCode::Real)),
+            Err(reason) => match range.numbers.last() {
+                // PTX of the newest architecture below it is compiled by the driver.
+                Some(highest) if device.number > *highest => {
+                    plan.notes.push(format!(
+                        "{}: {}; PTX of sm_{highest} is built for it",
+                        device.sm(),
+                        reason.text
+                    ));
+                    plan.list.push(CudaArch::new(*highest).with_code(CudaCode::Virtual));
+                }
+                _ => {
+                    plan.notes.push(format!("{} is left out: {}", device.sm(), reason.text));
+                    dropped = Some(reason);
+                }
+            },
+        }
+    }
+    let newest =
+        plan.list.iter().filter(|arch| arch.code == CudaCode::Real).max_by_key(|arch| arch.number).cloned();
+    if let Some(newest) = newest {
+        plan.list.push(newest.with_code(CudaCode::Virtual));
+    }
+    plan.list.sort();
+    plan.list.dedup();
+    match dropped {
+        Some(reason) if plan.list.is_empty() => Err(reason),
+        _ => Ok(plan),
+    }
+}
+
+fn from_default(range: &CudaRange, default: &[CudaArch]) -> ArchPlan<CudaArch> {
+    let list: Vec<CudaArch> = default
+        .iter()
+        .filter(|arch| range.numbers.is_empty() || range.numbers.contains(&arch.number))
+        .cloned()
+        .collect();
+    let mut plan = if list.is_empty() {
+        real_and_one_ptx(range.numbers.iter().copied())
+    } else {
+        ArchPlan { list, notes: Vec::new() }
+    };
+    plan.notes.push("no GPU answered here, so the list for distribution is built".to_owned());
+    plan
+}
+
+fn real_and_one_ptx(numbers: impl Iterator<Item = u16>) -> ArchPlan<CudaArch> {
+    let mut list: Vec<CudaArch> = numbers.map(|n| CudaArch::new(n).with_code(CudaCode::Real)).collect();
+    if let Some(newest) = list.last().cloned() {
+        list.push(newest.with_code(CudaCode::Virtual));
+    }
+    ArchPlan { list, notes: Vec::new() }
+}
+
+/// Plans the list for ROCm: gfx names, optionally with features (`gfx90a:xnack+`).
+///
+/// # Errors
+/// `native` without a GPU, or a word that is no gfx name.
+pub fn rocm(wish: &ArchWish, devices: &[String], default: &[String]) -> Result<ArchPlan<String>, Reason> {
+    let mut plan = ArchPlan { list: Vec::new(), notes: Vec::new() };
+    match wish.text.trim() {
+        "auto" | "native" if !devices.is_empty() => plan.list = devices.to_vec(),
+        "native" => {
+            return Err(Reason {
+                id: "rocm.arch.native-no-gpu".to_owned(),
+                text: format!(
+                    "`native` architectures were asked for ({}) and no GPU answered here",
+                    wish.origin
+                ),
+                hint: Some("name them, `archs = [\"gfx1100\"]`, or use `auto`".to_owned()),
+            });
+        }
+        "auto" => {
+            plan.list = default.to_vec();
+            plan.notes.push("no GPU answered here, so the list for distribution is built".to_owned());
+        }
+        list => {
+            for word in list.split([';', ',', ' ']).filter(|word| !word.is_empty()) {
+                let digits = word.strip_prefix("gfx").map(|rest| rest.split(':').next().unwrap_or(rest));
+                if !digits
+                    .is_some_and(|d| (3..=5).contains(&d.len()) && d.chars().all(|c| c.is_ascii_hexdigit()))
+                {
+                    return Err(Reason {
+                        id: "rocm.arch.invalid".to_owned(),
+                        text: format!(
+                            "`{word}` is no AMD architecture ({}): write `gfx90a`, `gfx1100`",
+                            wish.origin
+                        ),
+                        hint: None,
+                    });
+                }
+                plan.list.push(word.to_owned());
+            }
+        }
+    }
+    plan.list.sort();
+    plan.list.dedup();
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::cmake_list;
+
+    fn wish(text: &str) -> ArchWish {
+        ArchWish { text: text.to_owned(), origin: "test".to_owned() }
+    }
+
+    fn cuda_12_4() -> CudaRange {
+        CudaRange {
+            numbers: vec![50, 52, 60, 61, 70, 75, 80, 86, 87, 89, 90],
+            toolkit: "CUDA 12.4".to_owned(),
+        }
+    }
+
+    fn planned(text: &str, devices: &[&str]) -> Result<String, String> {
+        let devices: Vec<CudaArch> = devices.iter().map(|d| d.parse().unwrap()).collect();
+        let default = parse_cuda_list("75-real 80-real 90-real 90-virtual 120-real").unwrap();
+        cuda(&wish(text), &devices, &cuda_12_4(), &default).map(|p| cmake_list(&p.list)).map_err(|r| r.id)
+    }
+
+    #[test]
+    fn devices_get_machine_code_and_one_ptx() {
+        assert_eq!(planned("auto", &["sm_90"]).unwrap(), "90-real;90-virtual");
+        assert_eq!(planned("native", &["sm_86", "sm_75"]).unwrap(), "75-real;86-real;86-virtual");
+        assert_eq!(planned("auto", &["sm_120"]).unwrap(), "90-virtual");
+    }
+
+    #[test]
+    fn without_a_device_auto_is_for_distribution_and_native_is_refused() {
+        assert_eq!(planned("auto", &[]).unwrap(), "75-real;80-real;90-real;90-virtual");
+        assert_eq!(planned("native", &[]).unwrap_err(), "cuda.arch.native-no-gpu");
+    }
+
+    #[test]
+    fn what_the_toolkit_cannot_do_is_refused_by_name_and_noted_in_auto() {
+        assert_eq!(planned("120", &[]).unwrap_err(), "cuda.arch.too-new-for-toolkit");
+        assert_eq!(planned("35", &[]).unwrap_err(), "cuda.arch.dropped-by-toolkit");
+        assert_eq!(planned("auto", &["sm_35"]).unwrap_err(), "cuda.arch.dropped-by-toolkit");
+        assert_eq!(planned("auto", &["sm_35", "sm_80"]).unwrap(), "80-real;80-virtual");
+        assert_eq!(planned("80;90a", &["sm_75"]).unwrap(), "80;90a");
+        assert_eq!(planned("fast", &[]).unwrap_err(), "cuda.arch.invalid");
+    }
+
+    #[test]
+    fn all_and_all_major_are_spelled_out() {
+        assert!(planned("all", &[]).unwrap().ends_with("89-real;90-real;90-virtual"));
+        assert_eq!(planned("all-major", &[]).unwrap(), "50-real;60-real;70-real;80-real;90-real;90-virtual");
+    }
+
+    #[test]
+    fn rocm_lists_are_checked() {
+        let default = ["gfx1100".to_owned(), "gfx90a".to_owned()];
+        assert_eq!(rocm(&wish("auto"), &[], &default).unwrap().list, default);
+        assert_eq!(
+            rocm(&wish("gfx90a:xnack+;gfx942"), &[], &default).unwrap().list,
+            ["gfx90a:xnack+", "gfx942"]
+        );
+        assert_eq!(rocm(&wish("rdna3"), &[], &default).unwrap_err().id, "rocm.arch.invalid");
+        assert_eq!(rocm(&wish("native"), &[], &default).unwrap_err().id, "rocm.arch.native-no-gpu");
+    }
+}
