@@ -42,6 +42,14 @@ pub struct Reason {
     pub hint: Option<String>,
 }
 
+impl Reason {
+    /// The text with the id at its end, as it stands in lists of reasons.
+    #[must_use]
+    pub fn line(&self) -> String {
+        format!("{} [{}]", self.text, self.id)
+    }
+}
+
 /// The three answers for one backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {

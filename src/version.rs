@@ -139,6 +139,68 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
+/// A requirement on a version: comparisons that must all hold, `>=12.4, <13`.
+///
+/// A version without an operator asks for that release line: `12` for every 12.x, `12.4` for every 12.4.x.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Requirement {
+    comparisons: Vec<(Comparison, Version)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    AtLeast,
+    Above,
+    AtMost,
+    Below,
+    Exactly,
+    Line,
+}
+
+impl Requirement {
+    /// Whether a version meets it.
+    #[must_use]
+    pub fn holds(&self, version: &Version) -> bool {
+        self.comparisons.iter().all(|(comparison, limit)| match comparison {
+            Comparison::AtLeast => version >= limit,
+            Comparison::Above => version > limit,
+            Comparison::AtMost => version <= limit,
+            Comparison::Below => version < limit,
+            Comparison::Exactly => version == limit,
+            Comparison::Line => {
+                limit.numbers.iter().enumerate().all(|(i, number)| version.part(i) == *number)
+            }
+        })
+    }
+}
+
+impl FromStr for Requirement {
+    type Err = NotAVersion;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let operators = [
+            (">=", Comparison::AtLeast),
+            ("<=", Comparison::AtMost),
+            ("==", Comparison::Exactly),
+            (">", Comparison::Above),
+            ("<", Comparison::Below),
+            ("=", Comparison::Exactly),
+        ];
+        let comparisons = text
+            .split(',')
+            .map(|part| {
+                let part = part.trim();
+                let (comparison, rest) = operators
+                    .iter()
+                    .find_map(|(operator, comparison)| Some((*comparison, part.strip_prefix(operator)?)))
+                    .unwrap_or((Comparison::Line, part));
+                Ok((comparison, rest.parse()?))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self { comparisons })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +230,15 @@ mod tests {
     #[test]
     fn text_without_a_number_is_refused() {
         assert_eq!("latest".parse::<Version>(), Err(NotAVersion("latest".into())));
+    }
+
+    #[test]
+    fn requirements_hold_or_do_not() {
+        let holds =
+            |requirement: &str, text: &str| requirement.parse::<Requirement>().unwrap().holds(&version(text));
+        assert!(holds(">=12.4", "12.4.131") && holds(">=12.4, <13", "12.9") && !holds(">=12.4,<13", "13.0"));
+        assert!(holds("12", "12.8") && !holds("12.4", "12.5.1") && holds("=12.4.1", "12.4.1"));
+        assert!("newest".parse::<Requirement>().is_err() && "".parse::<Requirement>().is_err());
     }
 
     proptest::proptest! {

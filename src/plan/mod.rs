@@ -3,8 +3,11 @@
 //! Pure: verdicts x project x request -> [`Plan`]. What `--dry-run` shows is what runs.
 
 pub mod archs;
+pub mod bytes;
+pub mod make;
 pub mod profile;
 pub mod request;
+mod tree;
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,266 @@
+//! The planner: verdicts x project x request -> plan, or a refusal with every reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::profile::Row;
+use super::request::{Request, Selection};
+use super::tree;
+use super::{Binary, Dropped, Fetch, Jobs, Plan};
+use crate::arch::CudaArch;
+use crate::backend::Backend;
+use crate::facts::Facts;
+use crate::host::{Environment, HostPath};
+use crate::matrix::{Matrix, Readiness, Reason};
+use crate::project::Project;
+use crate::toolkit::Installation;
+use crate::version::Version;
+
+/// Everything that a plan follows from.
+#[derive(Debug, Clone, Copy)]
+pub struct Inputs<'a> {
+    /// The host.
+    pub facts: &'a Facts,
+    /// Its environment: architecture variables, `CC`, `CXX`.
+    pub env: &'a Environment,
+    /// The verdicts on it.
+    pub matrix: &'a Matrix,
+    /// What is built.
+    pub project: &'a Project,
+    /// For which backends.
+    pub request: &'a Request,
+    /// What to do with a named backend that is blocked.
+    pub missing: Missing,
+    /// Compilers at once; the project's limit or the processor's threads without it.
+    pub jobs: Option<u32>,
+    /// The toolkits that can be built with, by backend, the chosen copy first.
+    pub kits: &'a BTreeMap<Backend, Vec<Kit>>,
+    /// C and C++ compilers, the chosen one first.
+    pub compilers: &'a [HostCompiler],
+    /// CMake and Ninja.
+    pub tools: &'a Tools,
+}
+
+/// What to do with a named backend that is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// Refuse the plan.
+    Refuse,
+    /// Drop it, with a warning.
+    Allow,
+}
+
+/// A copy of a toolkit with what its description says about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kit {
+    /// The copy.
+    pub installation: Installation,
+    /// Cache entries that it sets.
+    pub settings: BTreeMap<String, String>,
+    /// What it compiles for.
+    pub archs: super::archs::CudaRange,
+    /// The list for distribution, CUDA.
+    pub default_cuda: Vec<CudaArch>,
+    /// The list for distribution, ROCm.
+    pub default_gfx: Vec<String>,
+    /// Highest host compilers that it takes, by family: `gcc` -> 13.
+    pub host_compilers: BTreeMap<String, (u64, u64)>,
+}
+
+/// A C and C++ compiler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCompiler {
+    /// `gcc`, `clang`, `msvc`.
+    pub family: String,
+    /// Its version, where known.
+    pub version: Option<Version>,
+    /// The C compiler.
+    pub c: Option<HostPath>,
+    /// The C++ compiler.
+    pub cxx: Option<HostPath>,
+}
+
+/// CMake and Ninja: here, or to be fetched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tools {
+    /// Path of a CMake that is new enough.
+    pub cmake: Option<HostPath>,
+    /// Path of a Ninja.
+    pub ninja: Option<HostPath>,
+    /// What is to be fetched.
+    pub fetch: Vec<Fetch>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Where the request came from.
+    pub origin: String,
+    /// Per backend, the root cause first.
+    pub blocked: Vec<(Backend, Vec<Reason>)>,
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// A backend that was asked for by name cannot be built, and may not be dropped.
+pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
+    let Choice { mut backends, blocked, named } = choose(inputs);
+    if !blocked.is_empty() && !named.is_empty() && inputs.missing == Missing::Refuse {
+        return Err(Refusal { origin: inputs.request.origin.clone(), blocked });
+    }
+    let mut dropped = blocked;
+    backends.sort();
+    let mut notes = Vec::new();
+    let jobs = jobs(inputs);
+    let trees = loop {
+        match tree::group(inputs, &backends, &named, &jobs, &mut notes) {
+            Ok(trees) => break trees,
+            // An architecture list or a version requirement stops a backend only once its toolkit is settled.
+            Err((backend, reasons)) => {
+                if named.contains(&backend) && inputs.missing == Missing::Refuse {
+                    let blocked = vec![(backend, reasons)];
+                    return Err(Refusal { origin: inputs.request.origin.clone(), blocked });
+                }
+                backends.retain(|kept| *kept != backend);
+                dropped.push((backend, reasons));
+                notes.clear();
+            }
+        }
+    };
+    if backends.is_empty() {
+        return Err(Refusal { origin: inputs.request.origin.clone(), blocked: dropped });
+    }
+    dropped.sort_by_key(|(backend, _)| *backend);
+    Ok(Plan {
+        origin: inputs.request.origin.clone(),
+        backends,
+        dropped: dropped
+            .into_iter()
+            .map(|(id, reasons)| Dropped { id, reasons: reasons.iter().map(Reason::line).collect() })
+            .collect(),
+        fetch: inputs.tools.fetch.clone(),
+        trees,
+        binary: inputs.project.file.binary.as_ref().map(|binary| Binary {
+            package: inputs.project.root.join(&binary.package),
+            profile: binary.profile.clone().unwrap_or_else(|| "release".to_owned()),
+        }),
+        notes,
+    })
+}
+
+struct Choice {
+    backends: Vec<Backend>,
+    blocked: Vec<(Backend, Vec<Reason>)>,
+    named: BTreeSet<Backend>,
+}
+
+/// Which backends are built, which are not and why, and which of them were asked for by name.
+fn choose(inputs: &Inputs<'_>) -> Choice {
+    let profile = &inputs.project.profile;
+    let (mut candidates, named) = match &inputs.request.selection {
+        Selection::Named(list) => (list.clone(), list.iter().copied().collect()),
+        Selection::Auto => (auto_candidates(inputs), BTreeSet::new()),
+    };
+    candidates.extend(
+        profile.always.iter().copied().filter(|backend| !candidates.contains(backend)).collect::<Vec<_>>(),
+    );
+    candidates.sort();
+    let mut choice = Choice { backends: Vec::new(), blocked: Vec::new(), named };
+    for backend in candidates {
+        let mut reasons = blocked_by(inputs, backend);
+        if reasons.is_empty() {
+            reasons.extend(conflict(inputs, backend, &choice.backends));
+        }
+        if reasons.is_empty() {
+            choice.backends.push(backend);
+        } else {
+            choice.blocked.push((backend, reasons));
+        }
+    }
+    choice
+}
+
+/// `cpu`, whatever is ready, and whatever has hardware here, so that the plan says why that one is not built.
+fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
+    use crate::matrix::Presence;
+    inputs
+        .matrix
+        .verdicts
+        .iter()
+        .filter(|verdict| {
+            let ready = inputs.matrix.recommended_build.contains(&verdict.backend);
+            let own_hardware = verdict.hardware == Presence::Present
+                && matches!(
+                    verdict.backend,
+                    Backend::Cuda | Backend::Rocm | Backend::Metal | Backend::Vulkan
+                );
+            let unwanted = inputs.request.without.iter().any(|(backend, _)| *backend == verdict.backend);
+            (ready || own_hardware) && !unwanted
+        })
+        .map(|verdict| verdict.backend)
+        .collect()
+}
+
+fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
+    let project = inputs.project;
+    if project.without_kernels.contains(&backend) {
+        return vec![Reason {
+            id: "project.backend-missing".to_owned(),
+            text: format!("{} has no {backend} kernels yet", project.profile.name),
+            hint: None,
+        }];
+    }
+    if row(inputs, backend).is_none()
+        && backend != Backend::Cpu
+        && !project.file.backends.contains_key(&backend)
+    {
+        return vec![Reason {
+            id: "project.backend-unknown".to_owned(),
+            text: format!("gpubuild.toml does not say how this project switches {backend} on"),
+            hint: Some(format!("add `[backends.{backend}]` with its `options`")),
+        }];
+    }
+    let verdict = inputs.matrix.verdict(backend);
+    if verdict.build == Readiness::Blocked { verdict.build_reasons.clone() } else { Vec::new() }
+}
+
+fn conflict(inputs: &Inputs<'_>, backend: Backend, taken: &[Backend]) -> Option<Reason> {
+    let (rule, other) = inputs.project.profile.conflict.iter().find_map(|rule| {
+        taken.iter().find(|other| rule.holds(backend, **other)).map(|other| (rule, *other))
+    })?;
+    Some(Reason {
+        id: "plan.backends-conflict".to_owned(),
+        text: format!("{backend} and {other} do not go into one binary: {}", rule.reason),
+        hint: Some(format!("build them one after the other: `--backends {backend}`")),
+    })
+}
+
+/// The row of a backend in the project's profile.
+fn row<'a>(inputs: &Inputs<'a>, backend: Backend) -> Option<&'a Row> {
+    inputs.project.profile.backends.get(&backend)
+}
+
+const DEFAULT_MEMORY_PER_DEVICE_JOB: u64 = 2 << 30;
+
+/// How much runs at once: processor threads, and for device compilers what memory allows.
+fn jobs(inputs: &Inputs<'_>) -> Jobs {
+    let limits = &inputs.project.file.limits;
+    let threads = inputs.facts.cpu.threads.unwrap_or(1).max(1);
+    let total = inputs.jobs.or(limits.jobs).unwrap_or(threads).max(1);
+    let each = limits
+        .memory_per_cuda_job
+        .as_deref()
+        .and_then(super::bytes::parse)
+        .unwrap_or(DEFAULT_MEMORY_PER_DEVICE_JOB)
+        .max(1);
+    let Some(available) = inputs.facts.memory.available_bytes else {
+        return Jobs { total, device: total, reason: format!("{threads} processor threads; memory unknown") };
+    };
+    let fit = u32::try_from(available / each).unwrap_or(u32::MAX).max(1);
+    let reason = format!(
+        "{threads} processor threads; {} of memory available, {} per device compiler",
+        super::bytes::show(available),
+        super::bytes::show(each)
+    );
+    Jobs { total, device: total.min(fit), reason }
+}

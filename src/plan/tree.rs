@@ -1,0 +1,216 @@
+//! Trees: which backends share one CMake configuration, and every cache entry of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::archs::{self, ArchWish};
+use super::make::{HostCompiler, Inputs, Kit};
+use super::{Jobs, Tree};
+use crate::arch::cmake_list;
+use crate::backend::Backend;
+use crate::host::Os;
+use crate::matrix::Reason;
+use crate::version::Requirement;
+
+type Blocked = (Backend, Vec<Reason>);
+
+/// Divides the backends into trees and fills each.
+pub(super) fn group(
+    inputs: &Inputs<'_>,
+    backends: &[Backend],
+    named: &BTreeSet<Backend>,
+    jobs: &Jobs,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Tree>, Blocked> {
+    let alone = |backend: &Backend| {
+        inputs.project.profile.separate.iter().find(|rule| rule.backends.contains(backend))
+    };
+    let (apart, together): (Vec<Backend>, Vec<Backend>) =
+        backends.iter().copied().partition(|backend| alone(backend).is_some());
+    let mut trees = Vec::new();
+    if !together.is_empty() {
+        trees.push(tree(inputs, &together, named, jobs, notes)?);
+    }
+    for backend in apart {
+        if let (Some(rule), false) = (alone(&backend), trees.is_empty()) {
+            notes.push(format!("{backend} is configured apart: {}", rule.reason));
+        }
+        trees.push(tree(inputs, &[backend], named, jobs, notes)?);
+    }
+    Ok(trees)
+}
+
+fn tree(
+    inputs: &Inputs<'_>,
+    backends: &[Backend],
+    named: &BTreeSet<Backend>,
+    jobs: &Jobs,
+    notes: &mut Vec<String>,
+) -> Result<Tree, Blocked> {
+    let project = inputs.project;
+    let id = backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join("-");
+    let mut cache = common(inputs);
+    cache.extend(project.profile.options.clone());
+    let mut targets = project.profile.targets.clone();
+    for (backend, row) in &project.profile.backends {
+        let wanted = backends.contains(backend);
+        cache.insert(row.option.clone(), if wanted { "ON" } else { "OFF" }.to_owned());
+        if wanted {
+            cache.extend(row.options.clone());
+            targets.extend(row.targets.clone());
+        }
+    }
+    targets.extend(project.file.project.targets.clone());
+    cache.extend(project.file.project.options.clone());
+    for backend in backends {
+        cache.extend(settings(inputs, *backend, notes).map_err(|reasons| (*backend, reasons))?);
+        if let Some(table) = project.file.backends.get(backend) {
+            cache.extend(table.options.clone());
+        }
+    }
+    let mut seen = BTreeSet::new();
+    targets.retain(|target| seen.insert(target.clone()));
+    Ok(Tree {
+        build: project.build_root.join(&id),
+        id,
+        backends: backends.to_vec(),
+        generator: "Ninja".to_owned(),
+        source: project.source.clone(),
+        cache,
+        targets,
+        env: BTreeMap::new(),
+        jobs: jobs.clone(),
+        named: backends.iter().copied().filter(|backend| named.contains(backend)).collect(),
+    })
+}
+
+/// What every tree gets.
+fn common(inputs: &Inputs<'_>) -> BTreeMap<String, String> {
+    let mut cache = BTreeMap::from(
+        [
+            ("BUILD_SHARED_LIBS", "OFF"),
+            ("CMAKE_BUILD_TYPE", "Release"),
+            ("CMAKE_POSITION_INDEPENDENT_CODE", "ON"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    if let Some(ninja) = &inputs.tools.ninja {
+        cache.insert("CMAKE_MAKE_PROGRAM".to_owned(), ninja.forward_slashes());
+    }
+    // Apple's and Microsoft's compilers are found by CMake itself, through xcrun and the developer prompt.
+    if inputs.facts.platform.os == Os::Linux
+        && inputs.env.get("CC").is_none()
+        && inputs.env.get("CXX").is_none()
+        && let Some(compiler) = inputs.compilers.first()
+    {
+        let entries = [("CMAKE_C_COMPILER", &compiler.c), ("CMAKE_CXX_COMPILER", &compiler.cxx)];
+        for (name, path) in entries {
+            if let Some(path) = path {
+                cache.insert(name.to_owned(), path.forward_slashes());
+            }
+        }
+    }
+    cache
+}
+
+/// What a backend's toolkit and architectures set.
+fn settings(
+    inputs: &Inputs<'_>,
+    backend: Backend,
+    notes: &mut Vec<String>,
+) -> Result<BTreeMap<String, String>, Vec<Reason>> {
+    let Some(kit) = kit(inputs, backend)? else { return Ok(BTreeMap::new()) };
+    let mut cache = kit.settings.clone();
+    match backend {
+        Backend::Cuda => {
+            let table = inputs.project.file.backends.get(&backend);
+            let wish = ArchWish::resolve(
+                inputs.env,
+                &["CUDAARCHS", "CUDA_COMPUTE_CAP"],
+                table.and_then(|table| table.archs.as_ref()),
+            );
+            let devices: Vec<_> = inputs
+                .matrix
+                .verdict(backend)
+                .devices
+                .iter()
+                .filter_map(|gpu| gpu.arch.as_deref()?.parse().ok())
+                .collect();
+            let plan =
+                archs::cuda(&wish, &devices, &kit.archs, &kit.default_cuda).map_err(|reason| vec![reason])?;
+            notes.extend(plan.notes.iter().map(|note| format!("cuda: {note}")));
+            cache.insert("CMAKE_CUDA_ARCHITECTURES".to_owned(), cmake_list(&plan.list));
+            if let Some(compiler) = host_compiler(inputs, kit)
+                && let Some(cxx) = &compiler.cxx
+            {
+                cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), cxx.forward_slashes());
+            }
+        }
+        Backend::Rocm => {
+            let table = inputs.project.file.backends.get(&backend);
+            let wish = ArchWish::resolve(
+                inputs.env,
+                &["AMDGPU_TARGETS"],
+                table.and_then(|table| table.archs.as_ref()),
+            );
+            let devices: Vec<String> =
+                inputs.matrix.verdict(backend).devices.iter().filter_map(|gpu| gpu.arch.clone()).collect();
+            let plan = archs::rocm(&wish, &devices, &kit.default_gfx).map_err(|reason| vec![reason])?;
+            notes.extend(plan.notes.iter().map(|note| format!("rocm: {note}")));
+            cache.insert("CMAKE_HIP_ARCHITECTURES".to_owned(), cmake_list(&plan.list));
+        }
+        _ => {}
+    }
+    Ok(cache)
+}
+
+/// The copy of the toolkit to build with: the first that meets the project's requirement.
+fn kit<'a>(inputs: &Inputs<'a>, backend: Backend) -> Result<Option<&'a Kit>, Vec<Reason>> {
+    let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
+    let Some(text) = inputs.project.file.backends.get(&backend).and_then(|table| table.toolkit.as_deref())
+    else {
+        return Ok(kits.first());
+    };
+    let requirement: Requirement = text.parse().map_err(|error| {
+        vec![Reason {
+            id: "project.invalid".to_owned(),
+            text: format!("`backends.{backend}.toolkit` in gpubuild.toml: {error}"),
+            hint: None,
+        }]
+    })?;
+    let version = |kit: &Kit| kit.installation.version.as_ref().map(|fact| fact.value.clone());
+    if let Some(kit) = kits.iter().find(|kit| version(kit).is_some_and(|version| requirement.holds(&version)))
+    {
+        return Ok(Some(kit));
+    }
+    let found = kits
+        .iter()
+        .map(|kit| match version(kit) {
+            Some(version) => format!("{version} at {}", kit.installation.root),
+            None => format!("one of unknown version at {}", kit.installation.root),
+        })
+        .collect::<Vec<_>>()
+        .join(", ");
+    Err(vec![Reason {
+        id: "toolkit.version-unmet".to_owned(),
+        text: format!("gpubuild.toml asks for {backend} toolkit {text}, found {found}"),
+        hint: Some("install a version in that range, or relax `toolkit`".to_owned()),
+    }])
+}
+
+/// The compiler that nvcc calls: the one that builds the rest if it is in the window, else the newest that is.
+fn host_compiler<'a>(inputs: &Inputs<'a>, kit: &Kit) -> Option<&'a HostCompiler> {
+    let fits = |compiler: &&HostCompiler| {
+        let Some(version) = &compiler.version else { return false };
+        kit.host_compilers
+            .get(&compiler.family)
+            .is_some_and(|(lowest, highest)| (*lowest..=*highest).contains(&version.major()))
+    };
+    inputs.compilers.first().filter(fits).or_else(|| {
+        inputs.compilers.iter().filter(|compiler| compiler.cxx.is_some()).filter(fits).max_by(
+            |left, right| {
+                // Families are compared first: gcc is what the toolkits are tested with.
+                (left.family == "gcc", &left.version).cmp(&(right.family == "gcc", &right.version))
+            },
+        )
+    })
+}

@@ -1,0 +1,79 @@
+//! `gpubuild plan`: the plan as a document and as text.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::Schema;
+use crate::backend::Backend;
+use crate::plan::{Binary, Dropped, Fetch, Plan, Tree};
+
+/// The document of `plan --json` and `build --dry-run --json`.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: Schema,
+    origin: &'a str,
+    backends: &'a [Backend],
+    dropped: &'a [Dropped],
+    fetch: &'a [Fetch],
+    trees: &'a [Tree],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binary: Option<&'a Binary>,
+    notes: &'a [String],
+}
+
+impl<'a> Document<'a> {
+    /// The document of a plan.
+    #[must_use]
+    pub fn new(plan: &'a Plan) -> Self {
+        Self {
+            schema: Schema { name: "plan", version: 1 },
+            origin: &plan.origin,
+            backends: &plan.backends,
+            dropped: &plan.dropped,
+            fetch: &plan.fetch,
+            trees: &plan.trees,
+            binary: plan.binary.as_ref(),
+            notes: &plan.notes,
+        }
+    }
+}
+
+/// The plan for people.
+#[must_use]
+pub fn text(plan: &Plan) -> String {
+    let mut out = String::new();
+    let ids =
+        |backends: &[Backend]| backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ");
+    let _ = writeln!(out, "backends  {}  (asked for by {})", ids(&plan.backends), plan.origin);
+    for dropped in &plan.dropped {
+        for (index, reason) in dropped.reasons.iter().enumerate() {
+            let label = if index == 0 { format!("not {}", dropped.id) } else { String::new() };
+            let _ = writeln!(out, "{label:<10}{reason}");
+        }
+    }
+    for fetch in &plan.fetch {
+        let _ = writeln!(out, "fetch     {} {}, into gpubuild's own cache", fetch.tool, fetch.version);
+    }
+    for tree in &plan.trees {
+        let _ = writeln!(
+            out,
+            "\ntree {}  ({}, {} jobs: {})",
+            tree.id, tree.generator, tree.jobs.total, tree.jobs.reason
+        );
+        let _ = writeln!(out, "  source   {}", tree.source);
+        let _ = writeln!(out, "  build    {}", tree.build);
+        let _ = writeln!(out, "  targets  {}", tree.targets.join(" "));
+        let width = tree.cache.keys().map(String::len).max().unwrap_or(0);
+        for (name, value) in &tree.cache {
+            let _ = writeln!(out, "  -D {name:<width$} = {value}");
+        }
+    }
+    if let Some(binary) = &plan.binary {
+        let _ = writeln!(out, "\nbinary    {} ({} profile)", binary.package, binary.profile);
+    }
+    for note in &plan.notes {
+        let _ = writeln!(out, "note      {note}");
+    }
+    out
+}
