@@ -1,0 +1,149 @@
+#if defined(__linux__) && !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "thread.h"
+
+#include <stdio.h>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+#if !defined(_WIN32)
+#include <unistd.h>
+#endif
+
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+static inline void pause_core(void) { _mm_pause(); }
+#elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
+static inline void pause_core(void) { __asm__ __volatile__("yield"); }
+#else
+static inline void pause_core(void) {}
+#endif
+
+#if defined(_WIN32)
+
+static DWORD WINAPI enter(LPVOID start) {
+    gk_thread_start *s = start;
+    s->run(s->argument);
+    return 0;
+}
+
+bool gk_thread_create(gk_thread *thread, gk_thread_start *start) {
+    *thread = CreateThread(NULL, 0, enter, start, 0, NULL);
+    return *thread != NULL;
+}
+
+void gk_thread_join(gk_thread thread) {
+    WaitForSingleObject(thread, INFINITE);
+    CloseHandle(thread);
+}
+
+uint32_t gk_thread_cores(void) {
+    DWORD_PTR process, system;
+    uint32_t count = 0;
+    if (GetProcessAffinityMask(GetCurrentProcess(), &process, &system)) {
+        for (; process; process &= process - 1) count++;
+    }
+    return count ? count : 1;
+}
+
+static void mutex_init(gk_mutex *m) { InitializeSRWLock(m); }
+static void mutex_destroy(gk_mutex *m) { (void)m; }
+static void mutex_lock(gk_mutex *m) { AcquireSRWLockExclusive(m); }
+static void mutex_unlock(gk_mutex *m) { ReleaseSRWLockExclusive(m); }
+static void condition_init(gk_condition *c) { InitializeConditionVariable(c); }
+static void condition_destroy(gk_condition *c) { (void)c; }
+static void condition_wait(gk_condition *c, gk_mutex *m) { SleepConditionVariableSRW(c, m, INFINITE, 0); }
+static void condition_broadcast(gk_condition *c) { WakeAllConditionVariable(c); }
+
+#else
+
+static void *enter(void *start) {
+    gk_thread_start *s = start;
+    s->run(s->argument);
+    return NULL;
+}
+
+bool gk_thread_create(gk_thread *thread, gk_thread_start *start) {
+    return pthread_create(thread, NULL, enter, start) == 0;
+}
+
+void gk_thread_join(gk_thread thread) { pthread_join(thread, NULL); }
+
+#if defined(__linux__)
+/* CPUs' worth of time that a container may use, cgroup v2; 0 without a limit. */
+static uint32_t quota_of_container(void) {
+    FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r");
+    if (file == NULL) return 0;
+    unsigned long long quota = 0, period = 0;
+    int fields = fscanf(file, "%llu %llu", &quota, &period); /* "max 100000" gives 0 fields */
+    fclose(file);
+    if (fields != 2 || period == 0) return 0;
+    unsigned long long cores = (quota + period - 1) / period;
+    return cores == 0 ? 1 : cores > 4096 ? 0 : (uint32_t)cores;
+}
+#endif
+
+uint32_t gk_thread_cores(void) {
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) {
+        uint32_t cores = (uint32_t)CPU_COUNT(&set), quota = quota_of_container();
+        return quota != 0 && quota < cores ? quota : cores;
+    }
+#endif
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+static void mutex_init(gk_mutex *m) { pthread_mutex_init(m, NULL); }
+static void mutex_destroy(gk_mutex *m) { pthread_mutex_destroy(m); }
+static void mutex_lock(gk_mutex *m) { pthread_mutex_lock(m); }
+static void mutex_unlock(gk_mutex *m) { pthread_mutex_unlock(m); }
+static void condition_init(gk_condition *c) { pthread_cond_init(c, NULL); }
+static void condition_destroy(gk_condition *c) { pthread_cond_destroy(c); }
+static void condition_wait(gk_condition *c, gk_mutex *m) { pthread_cond_wait(c, m); }
+static void condition_broadcast(gk_condition *c) { pthread_cond_broadcast(c); }
+
+#endif
+
+void gk_barrier_init(gk_barrier *b, uint32_t count) {
+    b->count = count;
+    atomic_init(&b->arrived, 0);
+    atomic_init(&b->generation, 0);
+    atomic_init(&b->sleepers, 0);
+    mutex_init(&b->mutex);
+    condition_init(&b->wake);
+}
+
+void gk_barrier_destroy(gk_barrier *b) {
+    condition_destroy(&b->wake);
+    mutex_destroy(&b->mutex);
+}
+
+/* The last thread raises the generation and then looks for sleepers; a sleeper registers and then looks at the
+ * generation. Both are sequentially consistent, so one of the two sees the other. */
+void gk_barrier_wait(gk_barrier *b, uint32_t spins) {
+    if (b->count == 1) return;
+    unsigned generation = atomic_load(&b->generation);
+    if (atomic_fetch_add(&b->arrived, 1) + 1 == b->count) {
+        atomic_store(&b->arrived, 0);
+        atomic_store(&b->generation, generation + 1);
+        if (atomic_load(&b->sleepers) != 0) {
+            mutex_lock(&b->mutex);
+            condition_broadcast(&b->wake);
+            mutex_unlock(&b->mutex);
+        }
+        return;
+    }
+    for (uint32_t n = 0; n < spins; n++) {
+        if (atomic_load_explicit(&b->generation, memory_order_acquire) != generation) return;
+        pause_core();
+    }
+    mutex_lock(&b->mutex);
+    atomic_fetch_add(&b->sleepers, 1);
+    while (atomic_load(&b->generation) == generation) condition_wait(&b->wake, &b->mutex);
+    atomic_fetch_sub(&b->sleepers, 1);
+    mutex_unlock(&b->mutex);
+}

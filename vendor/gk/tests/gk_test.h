@@ -1,0 +1,138 @@
+/* What the parts of gk-test share: the pair of devices, memory with sentinels, random data, and the report. */
+#ifndef GK_TEST_H
+#define GK_TEST_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "gk_internal.h"
+
+/* ---- report ---- */
+
+typedef struct report_case {
+    char op[32];
+    char type[24];
+    char shape[120];
+    char note[200]; /* error or reason to skip */
+    double nmse;    /* negative where there is none */
+    enum { CASE_OK, CASE_FAILED, CASE_SKIPPED } state;
+} report_case;
+
+typedef struct report {
+    report_case *cases;
+    size_t count, capacity;
+    size_t passed, failed, skipped;
+} report;
+
+/* ---- two devices ---- */
+
+typedef struct side {
+    const gk_backend *backend;
+    gk_device *device;
+    gk_buffer *arena[3];    /* weights, state, staging */
+    uint64_t arena_bytes[3];
+    uint64_t used[3];
+} side;
+
+enum { SIDE_REF = 0, SIDE_TESTED = 1 };
+enum { ARENA_WEIGHT = 0, ARENA_STATE = 1, ARENA_STAGING = 2 };
+
+typedef struct suite {
+    side sides[2];
+    report report;
+    uint64_t seed;
+    uint64_t random; /* state of the generator; every case starts it anew */
+    char name[128];  /* of the tested device */
+    report_case now; /* the case that runs */
+    bool case_open;
+} suite;
+
+/* The same tensor on both devices. */
+typedef struct mirror {
+    gk_tensor on[2];
+} mirror;
+
+const char *suite_open(suite *, const gk_backend *, int device, gk_status *status, char *why, size_t why_capacity);
+void suite_close(suite *);
+
+/* ---- cases: begin, then at most one of fail / skip, then end ---- */
+
+void case_begin(suite *, const char *op, const char *type, const char *shape, ...) GK_PRINTF(4, 5);
+void case_fail(suite *, const char *format, ...) GK_PRINTF(2, 3); /* the first reason counts */
+void case_skip(suite *, const char *format, ...) GK_PRINTF(2, 3);
+bool case_going(const suite *);
+void case_end(suite *);
+
+/* Fails the case unless the status is the wanted one. Returns true if it is. */
+bool expect_status(suite *, int which, gk_status got, gk_status wanted, const char *what);
+
+/* ---- random ---- */
+
+uint64_t random_u64(suite *);
+double random_uniform(suite *); /* in [0, 1) */
+double random_gauss(suite *);
+uint32_t random_below(suite *, uint32_t n);
+
+/* ---- tensors ---- */
+
+/* A plain tensor between sentinel bytes, `stride` elements from row to row (0 = dense); elements are NaN, or
+ * INT32_MIN in an i32. */
+mirror tensor_new(suite *, uint32_t type, uint32_t ne0, uint32_t ne1, uint32_t stride);
+mirror tensor_ids(suite *, uint32_t n); /* i32 {n} in the staging arena */
+mirror tensor_none(void);
+/* Rows of values, dense, rounded to the tensor's type. */
+void tensor_set(suite *, const mirror *, const float *values);
+void tensor_set_i32(suite *, const mirror *, const int32_t *values);
+/* A weight from GGUF rows, put in chunks of different sizes. */
+mirror weight_new(suite *, uint32_t type, uint32_t ne0, uint32_t ne1, const void *gguf_rows);
+/* Caches of zeros. */
+mirror cache_new(suite *, uint32_t type, uint32_t ne0, uint32_t ne1);
+
+/* Dense copy of the rows of one side; f16 becomes f32. Free it. */
+float *tensor_get(suite *, int which, const mirror *);
+int32_t *tensor_get_i32(suite *, int which, const mirror *);
+/* Fails the case if a byte outside the elements of the tested side's tensor changed. */
+void tensor_check_sentinels(suite *, const mirror *);
+
+/* GGUF rows of random values; free them. */
+typedef enum weight_kind {
+    WEIGHT_GAUSS,
+    WEIGHT_POSITIVE,
+    WEIGHT_ZERO,
+    WEIGHT_LARGE,
+    WEIGHT_TINY,    /* denormal scales */
+    WEIGHT_NEGATIVE /* q8_0: negative and zero scales, quants at -128 and 127 */
+} weight_kind;
+void *weight_rows(suite *, uint32_t type, uint32_t ne0, uint32_t ne1, weight_kind);
+float *gauss_values(suite *, size_t count, double scale);
+void *must_alloc(size_t bytes);
+
+/* ---- running ---- */
+
+typedef struct mirror_op {
+    gk_op op;             /* code, flags, i, f */
+    mirror dst, a, b, c;
+} mirror_op;
+
+gk_op op_on(const mirror_op *, int which);
+/* Builds a plan of these ops on both sides and runs it. False, with the case failed or skipped, if that did not work. */
+bool run_both(suite *, const mirror_op *ops, uint32_t count, const gk_step *step);
+
+/* Squared error over squared reference; the first `rows` rows. Fails the case if it is above the bound, if one
+ * element is far off, or if anything is not finite where the reference is. */
+void compare_values(suite *, const float *got, const float *wanted, size_t count, double bound);
+void compare_tensor(suite *, const mirror *, uint32_t rows, double bound);
+void compare_i32(suite *, const mirror *, uint32_t rows);
+double nmse_of(const float *got, const float *wanted, size_t count);
+
+/* ---- parts ---- */
+
+void test_core(suite *);
+void test_matmul(suite *);
+void test_attention(suite *);
+void test_small_ops(suite *);
+void test_plans(suite *);
+void test_bad_arguments(suite *);
+int bench(const gk_backend *, int device, uint64_t bytes);
+
+#endif

@@ -1,0 +1,118 @@
+/* The helpers of gk-core, and the reference itself on sums that a person can do. */
+#include <math.h>
+
+#include "gk_test.h"
+
+static void half_floats(suite *s) {
+    case_begin(s, "core", "f16", "all 65536 patterns, and the points between them");
+    for (uint32_t n = 0; n < 65536 && case_going(s); n++) {
+        uint16_t half = (uint16_t)n;
+        float value = gk_f32_of_f16(half);
+        bool special = (n & 0x7c00) == 0x7c00;
+        double expected = ldexp((n & 0x7c00) ? 1024.0 + (n & 0x3ff) : (double)(n & 0x3ff), ((n & 0x7c00) ? (int)(n >> 10 & 31) : 1) - 25);
+        if (!special && (double)value != (n & 0x8000 ? -expected : expected)) case_fail(s, "pattern %04x becomes %g", n, (double)value);
+        if (isnan(value) ? !isnan(gk_f32_of_f16(gk_f16_of_f32(value))) : gk_f16_of_f32(value) != half) case_fail(s, "pattern %04x does not come back", n);
+        if ((n & 0x7fff) >= 0x7bff) continue;
+        float next = gk_f32_of_f16((uint16_t)(half + 1));
+        float middle = (value + next) / 2; /* exact in f32 */
+        uint16_t even = (uint16_t)(n & 1 ? n + 1 : n);
+        if (gk_f16_of_f32(middle) != even) case_fail(s, "the tie above %04x does not go to the even neighbour", n);
+        if (gk_f16_of_f32(nextafterf(middle, value)) != half) case_fail(s, "just below the tie above %04x", n);
+        if (gk_f16_of_f32(nextafterf(middle, next)) != half + 1) case_fail(s, "just above the tie above %04x", n);
+    }
+    if (gk_f16_of_f32(65519.99f) != 0x7bff || gk_f16_of_f32(65520.0f) != 0x7c00 || gk_f16_of_f32(-1e30f) != 0xfc00) case_fail(s, "large values");
+    if (gk_f16_of_f32(1e-10f) != 0 || gk_f16_of_f32(-1e-10f) != 0x8000) case_fail(s, "small values");
+    case_end(s);
+}
+
+static void sizes(suite *s) {
+    case_begin(s, "core", "sizes", "rows, blocks, names, overflow");
+    if (gk_row_bytes(GK_Q8_0, 64) != 68 || gk_row_bytes(GK_F16, 3) != 6 || gk_row_bytes(GK_Q8_0, 33) != 0) case_fail(s, "gk_row_bytes");
+    if (gk_row_bytes(GK_F32, UINT64_MAX / 2) != 0 || gk_row_bytes(GK_Q8_0, UINT64_MAX - 31) != 0 || gk_row_bytes(5, 32) != 0) case_fail(s, "gk_row_bytes on overflow");
+    if (gk_align_u64(65, 64) != 128 || gk_align_u64(64, 64) != 64 || gk_align_u64(UINT64_MAX, 64) != 0) case_fail(s, "gk_align_u64");
+    uint64_t out;
+    if (gk_mul_u64(1ull << 32, 1ull << 32, &out) || !gk_mul_u64(1ull << 32, 1ull << 31, &out) || gk_add_u64(UINT64_MAX, 1, &out)) case_fail(s, "checked arithmetic");
+    if (gk_op_name(0) || gk_op_name(16) || strcmp(gk_op_name(GK_OP_STEP), "step") != 0) case_fail(s, "gk_op_name");
+    if (gk_type_name(1000) || strcmp(gk_type_name(GK_Q8_0), "q8_0") != 0) case_fail(s, "gk_type_name");
+    for (int n = 0; n <= GK_FAILED; n++) {
+        if (strcmp(gk_status_text((gk_status)n), "unknown status") == 0) case_fail(s, "status %d has no text", n);
+    }
+    gk_tensor t = {.type = GK_F32, .ne = {10, 3, 1, 1}, .row_stride = 16};
+    if (gk_tensor_span(&t) != 4 * (2 * 16 + 10)) case_fail(s, "gk_tensor_span");
+    if (!gk_range_fits(10, 0, 10) || gk_range_fits(11, 0, 10) || gk_range_fits(1, UINT64_MAX, 10)) case_fail(s, "gk_range_fits");
+    case_end(s);
+}
+
+/* One op on the reference alone. */
+static void known(suite *s, const char *name, const mirror_op *op, gk_step step, const mirror *out, const float *wanted, uint32_t count) {
+    side *ref = &s->sides[SIDE_REF];
+    gk_op list = op_on(op, SIDE_REF);
+    gk_plan *plan = NULL;
+    expect_status(s, SIDE_REF, ref->backend->plan_build(ref->device, &list, 1, &plan), GK_OK, name);
+    if (plan) expect_status(s, SIDE_REF, ref->backend->plan_run(ref->device, plan, &step, 1), GK_OK, name);
+    ref->backend->plan_free(ref->device, plan);
+    float *got = tensor_get(s, SIDE_REF, out);
+    for (uint32_t n = 0; n < count && case_going(s); n++) {
+        if (!(fabsf(got[n] - wanted[n]) <= 1e-6f)) case_fail(s, "%s: element %u is %g instead of %g", name, n, (double)got[n], (double)wanted[n]);
+    }
+    free(got);
+}
+
+static mirror filled(suite *s, uint32_t ne0, uint32_t ne1, const float *values) {
+    mirror m = tensor_new(s, GK_F32, ne0, ne1, 0);
+    tensor_set(s, &m, values);
+    return m;
+}
+
+static void known_answers(suite *s) {
+    case_begin(s, "core", "ref", "answers worked out by hand");
+    mirror_op op = {.op = {.code = GK_OP_MATMUL}};
+    op.a = weight_new(s, GK_F32, 2, 2, (const float[]){1, 2, 3, 4});
+    op.b = filled(s, 2, 1, (const float[]){10, 100});
+    op.dst = tensor_new(s, GK_F32, 2, 1, 0);
+    known(s, "matmul", &op, (gk_step){.n_tok = 1}, &op.dst, (const float[]){210, 430}, 2);
+
+    op = (mirror_op){.op = {.code = GK_OP_RMSNORM, .f = {0.5f}}};
+    op.a = filled(s, 4, 1, (const float[]){1, 2, 0.5f, 0.5f}); /* mean of squares 2.5 and 0.25 */
+    op.b = filled(s, 2, 1, (const float[]){1, 2});
+    op.dst = tensor_new(s, GK_F32, 4, 1, 0);
+    known(s, "rmsnorm", &op, (gk_step){.n_tok = 1}, &op.dst, (const float[]){0.57735027f, 2.30940108f, 0.57735027f, 1.15470054f}, 4);
+
+    /* Position 1 turns a pair by a quarter: (x, y) becomes (-y, x). Two heads of four, two rotated. */
+    op = (mirror_op){.op = {.code = GK_OP_ROPE, .i = {1, 6, 4}}};
+    op.a = filled(s, 6, 1, (const float[]){1, 2, 3, 4, 5, 6});
+    op.b = filled(s, 4, 2, (const float[]){1, 0, 1, 0, 0, 1, 0, 1});
+    op.dst = tensor_new(s, GK_F32, 6, 1, 0);
+    known(s, "rope", &op, (gk_step){.n_tok = 1, .pos = 1}, &op.dst, (const float[]){-2, 1, -4, 3, 5, 6}, 6);
+    op.op.flags = GK_NEOX;
+    known(s, "rope neox", &op, (gk_step){.n_tok = 1, .pos = 1}, &op.dst, (const float[]){-3, -4, 1, 2, 5, 6}, 6);
+
+    op = (mirror_op){.op = {.code = GK_OP_SWIGLU}};
+    op.a = filled(s, 2, 1, (const float[]){0, 2});
+    op.b = filled(s, 2, 1, (const float[]){3, 3});
+    op.dst = tensor_new(s, GK_F32, 2, 1, 0);
+    known(s, "swiglu", &op, (gk_step){.n_tok = 1}, &op.dst, (const float[]){0, 5.28478247f}, 2);
+
+    op = (mirror_op){.op = {.code = GK_OP_SOFTMAX, .f = {2}}};
+    op.a = filled(s, 2, 1, (const float[]){0, 0.54930614f}); /* ln(3) / 2 */
+    op.dst = tensor_new(s, GK_F32, 2, 1, 0);
+    known(s, "softmax", &op, (gk_step){.n_tok = 1}, &op.dst, (const float[]){0.25f, 0.75f}, 2);
+
+    /* Two query heads share one key head; the second row sees both positions, the first row one. */
+    mirror keys = cache_new(s, GK_F32, 1, 4), values = cache_new(s, GK_F32, 1, 4);
+    op = (mirror_op){.op = {.code = GK_OP_KV_WRITE, .i = {1, 1}}, .dst = keys, .c = values};
+    op.a = filled(s, 1, 2, (const float[]){0, 1});
+    op.b = filled(s, 1, 2, (const float[]){8, 16});
+    known(s, "kv_write", &op, (gk_step){.n_tok = 2}, &values, (const float[]){8, 16, 0, 0}, 4);
+    op = (mirror_op){.op = {.code = GK_OP_ATTENTION, .i = {2, 1, 1}, .f = {1}}, .b = keys, .c = values};
+    op.a = filled(s, 2, 2, (const float[]){5, 7, 0, 1.09861229f});
+    op.dst = tensor_new(s, GK_F32, 2, 2, 0);
+    known(s, "attention", &op, (gk_step){.n_tok = 2}, &op.dst, (const float[]){8, 8, 12, 14}, 4);
+    case_end(s);
+}
+
+void test_core(suite *s) {
+    half_floats(s);
+    sizes(s);
+    known_answers(s);
+}

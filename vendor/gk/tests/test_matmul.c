@@ -1,0 +1,170 @@
+/* MATMUL against the reference: every type, odd shapes, flags, hostile values. */
+#include <math.h>
+
+#include "gk_test.h"
+
+typedef struct matmul_case {
+    uint32_t type, k, n, rows;
+    uint16_t flags;
+    weight_kind kind;
+    bool one_hot;    /* row t of the activations is 1 at element t (mod k), else 0 */
+    double scale;    /* of the activations; 0 = zeros */
+    uint32_t padded; /* row strides longer than the rows */
+    uint32_t n_tok;  /* 0 = rows */
+} matmul_case;
+
+/* Bounds: the arithmetic of the weight type, and for q8_0 activations that may be rounded to int8. */
+static double bound_of(const matmul_case *c) {
+    if (c->type == GK_Q8_0) return 1e-4;
+    return c->type == GK_F16 ? 1e-6 : 1e-7;
+}
+
+static float *activations(suite *s, const matmul_case *c) {
+    size_t count = (size_t)c->k * c->rows;
+    float *x = gauss_values(s, count, c->scale);
+    if (c->one_hot) {
+        memset(x, 0, count * sizeof *x);
+        for (uint32_t t = 0; t < c->rows; t++) x[(size_t)t * c->k + t % c->k] = 1.0f;
+    }
+    /* Few sums may cancel to nearly nothing, and then a relative error means nothing. */
+    if (c->kind == WEIGHT_POSITIVE) {
+        for (size_t n = 0; n < count; n++) x[n] = fabsf(x[n]);
+    }
+    return x;
+}
+
+/* What the cpu backend's activations become: int8 in blocks of 32 with an f32 scale. */
+static void round_as_int8(float *x, size_t count) {
+    for (size_t start = 0; start < count; start += 32) {
+        float largest = 0;
+        for (size_t n = start; n < start + 32; n++) largest = fmaxf(largest, fabsf(x[n]));
+        float scale = largest / 127.0f, inverse = largest > 0 ? 127.0f / largest : 0;
+        for (size_t n = start; n < start + 32; n++) x[n] = scale * nearbyintf(x[n] * inverse);
+    }
+}
+
+static bool rounds_activations(const suite *s) { return strcmp(s->sides[SIDE_TESTED].backend->id, "cpu") == 0; }
+
+static void run_case(suite *s, const matmul_case *c) {
+    bool last = (c->flags & GK_LAST_ROW) != 0;
+    uint32_t n_tok = c->n_tok ? c->n_tok : c->rows;
+    case_begin(s, "matmul", gk_type_name(c->type), "k=%u,n=%u,t=%u%s%s%s%s%s%s", c->k, c->n, c->rows,
+               n_tok < c->rows ? ",partial" : "", c->flags & GK_BIAS ? ",bias" : "", c->flags & GK_ACCUMULATE ? ",accumulate" : "",
+               last ? ",last" : "", c->padded ? ",stride" : "",
+               c->one_hot ? ",one-hot" : c->scale == 0 ? ",zeros" : (const char *[]){"", ",positive", ",zero-weights", ",large", ",tiny", ",negative"}[c->kind]);
+    void *rows = weight_rows(s, c->type, c->k, c->n, c->kind);
+    float *x = activations(s, c);
+    mirror_op op = {.op = {.code = GK_OP_MATMUL, .flags = c->flags}};
+    op.a = weight_new(s, c->type, c->k, c->n, rows);
+    if (case_going(s)) {
+        op.b = tensor_new(s, GK_F32, c->k, c->rows, c->padded ? c->k + 64 : 0);
+        op.dst = tensor_new(s, GK_F32, c->n, last && c->padded ? 1 : c->rows, c->padded ? c->n + 17 : 0);
+        tensor_set(s, &op.b, x);
+    }
+    if (case_going(s) && (c->flags & GK_BIAS)) {
+        op.c = tensor_new(s, GK_F32, c->n, 1, 0);
+        float *bias = gauss_values(s, c->n, 2);
+        tensor_set(s, &op.c, bias);
+        free(bias);
+    }
+    float *before = NULL;
+    if (case_going(s) && (c->flags & GK_ACCUMULATE)) {
+        before = gauss_values(s, (size_t)c->n * op.dst.on[0].ne[1], 3);
+        tensor_set(s, &op.dst, before);
+    }
+    const gk_step step = {.n_tok = n_tok, .pos = 5};
+    if (run_both(s, &op, 1, &step)) {
+        uint32_t compared = last ? 1 : n_tok;
+        compare_tensor(s, &op.dst, compared, bound_of(c));
+        /* The second tier: with the same rounding of the activations nearly nothing may be left. */
+        if (case_going(s) && c->type == GK_Q8_0 && rounds_activations(s)) {
+            float *got = tensor_get(s, SIDE_TESTED, &op.dst);
+            round_as_int8(x, (size_t)c->k * c->rows);
+            side *ref = &s->sides[SIDE_REF];
+            tensor_set(s, &op.b, x);
+            if (before) tensor_set(s, &op.dst, before);
+            gk_op again = op_on(&op, SIDE_REF);
+            gk_plan *plan = NULL;
+            expect_status(s, SIDE_REF, ref->backend->plan_build(ref->device, &again, 1, &plan), GK_OK, "plan_build");
+            if (case_going(s)) expect_status(s, SIDE_REF, ref->backend->plan_run(ref->device, plan, &step, 1), GK_OK, "plan_run");
+            ref->backend->plan_free(ref->device, plan);
+            float *wanted = tensor_get(s, SIDE_REF, &op.dst);
+            if (case_going(s)) {
+                double tier_a = s->now.nmse;
+                compare_values(s, got, wanted, (size_t)c->n * compared, 1e-9);
+                if (case_going(s)) s->now.nmse = tier_a;
+            }
+            free(got);
+            free(wanted);
+        }
+    }
+    free(before);
+    free(x);
+    free(rows);
+}
+
+static void matmul(suite *s, matmul_case c) {
+    run_case(s, &c);
+    case_end(s);
+}
+
+void test_matmul(suite *s) {
+    static const uint32_t types[] = {GK_F32, GK_F16, GK_Q8_0};
+    static const uint32_t all_rows[] = {1, 2, 3, 7, 8, 9, 33, 64, 129};
+    static const uint32_t all_n[] = {2, 8, 15, 16, 17, 33, 100, 257};
+    for (int n = 0; n < 3; n++) {
+        uint32_t type = types[n];
+        matmul_case base = {.type = type, .k = 96, .n = 49, .rows = 3, .kind = WEIGHT_GAUSS, .scale = 1};
+        for (size_t m = 0; m < sizeof all_rows / sizeof *all_rows; m++) {
+            matmul_case c = base;
+            c.rows = all_rows[m];
+            matmul(s, c);
+            c.k = 320, c.n = 64;
+            matmul(s, c);
+        }
+        for (size_t m = 0; m < sizeof all_n / sizeof *all_n; m++) {
+            matmul_case c = base;
+            c.n = all_n[m];
+            for (c.rows = 1; c.rows <= 9; c.rows += 4) matmul(s, c);
+        }
+        matmul_case c = base;
+        c.kind = WEIGHT_POSITIVE;
+        for (c.n = 1; c.n <= 3; c.n += 2) {
+            for (c.rows = 1; c.rows <= 2; c.rows++) {
+                for (c.k = 32; c.k <= 64; c.k += 32) matmul(s, c);
+            }
+        }
+        if (type != GK_Q8_0) { /* rows that are no multiple of anything */
+            for (uint32_t k = 1; k <= 67; k += k < 9 ? 2 : 29) {
+                c = base;
+                c.kind = WEIGHT_POSITIVE;
+                c.k = k;
+                matmul(s, c);
+                c.rows = 1;
+                matmul(s, c);
+            }
+        }
+        c = base, c.k = 4096, c.n = 200, c.rows = 1, matmul(s, c);
+        c = base, c.k = 2048, c.n = 300, c.rows = 9, matmul(s, c);
+        c = base, c.k = 64, c.n = 2000, c.rows = 2, matmul(s, c);
+        for (uint16_t flags = 1; flags < 16; flags++) {
+            if (flags & ~(GK_ACCUMULATE | GK_BIAS | GK_LAST_ROW)) continue;
+            c = base, c.flags = flags, matmul(s, c);
+            c.rows = 1, matmul(s, c);
+            c.rows = 9, c.n_tok = 4, matmul(s, c);
+            c.padded = 1, c.n = 18, matmul(s, c);
+        }
+        c = base, c.padded = 1, c.rows = 33, matmul(s, c);
+        c.n_tok = 1, matmul(s, c);
+        c = base, c.one_hot = true, c.rows = 96, matmul(s, c);
+        c.rows = 1, c.k = 32, matmul(s, c);
+        c = base, c.scale = 0, matmul(s, c);
+        c.rows = 1, matmul(s, c);
+        for (int kind = WEIGHT_ZERO; kind <= WEIGHT_NEGATIVE; kind++) {
+            c = base, c.kind = (weight_kind)kind, matmul(s, c);
+            c.rows = 1, matmul(s, c);
+            c.scale = 1e4, c.rows = 9, matmul(s, c);
+            c.scale = 1e-20, c.rows = 2, matmul(s, c);
+        }
+    }
+}
