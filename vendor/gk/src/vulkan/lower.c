@@ -1,0 +1,261 @@
+/* One op -> the kernels, variants, parameters and grids that compute it. Pure: the same op gives the same dispatches. */
+#include "vulkan.h"
+
+enum {
+    MAX_GROUPS = 65535,    /* of one dimension, on every device */
+    MAX_SPLITS = 64,       /* of the positions in attention */
+    SPLIT_POSITIONS = 256, /* fewer are not worth a split */
+    MAX_D_HEAD = 256,
+    FEW_TOKENS = 8,        /* up to here matvec.comp reads each weight once for all of them */
+    MATMUL_THREADS = 256   /* matmul.comp counts on it */
+};
+
+static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t ceil_div(uint32_t a, uint32_t b) { return a / b + (a % b != 0); }
+static uint32_t groups_of(uint64_t items, uint32_t each) {
+    uint64_t groups = (items + each - 1) / each;
+    return groups < MAX_GROUPS ? (uint32_t)groups : MAX_GROUPS;
+}
+
+/* The largest power of two that a workgroup may have, at most `wanted` (itself a power of two). */
+static uint32_t threads_up_to(const gk_device *device, uint32_t wanted) {
+    uint32_t threads = wanted;
+    while (threads > device->max_threads || threads / device->subgroup > GKV_MAX_SUBGROUPS) threads /= 2;
+    return threads;
+}
+
+/* For kernels in which a workgroup reduces `items`. Software devices pay for every invocation that waits. */
+static uint32_t reduction_threads(const gk_device *device, uint32_t items) {
+    uint32_t threads = threads_up_to(device, GKV_MAX_WORKGROUP);
+    uint32_t least_threads = device->kind == GK_KIND_SOFTWARE ? device->subgroup * 4 : device->subgroup;
+    if (device->kind == GK_KIND_SOFTWARE && threads > least_threads) threads = least_threads;
+    while (threads > device->subgroup && threads / 2 >= items) threads /= 2;
+    return threads;
+}
+
+static gkv_dispatch *add(const gk_device *device, gkv_lowered *out, gkv_kernel kernel, uint32_t threads, const gk_op *op) {
+    gkv_dispatch *d = &out->dispatch[out->count++];
+    *d = (gkv_dispatch){.variant = {.kernel = kernel, .special = {threads, device->subgroup}}, .groups = {1, 1, 1}};
+    d->push.dst_stride = (uint32_t)gk_stride(&op->dst);
+    d->push.a_stride = (uint32_t)gk_stride(&op->a);
+    d->push.b_stride = (uint32_t)gk_stride(&op->b);
+    d->push.c_stride = (uint32_t)gk_stride(&op->c);
+    d->push.flags = op->flags;
+    return d;
+}
+
+static void set_n(gkv_dispatch *d, const uint32_t *n, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) d->push.n[i] = n[i];
+}
+#define SET_N(d, ...) \
+    set_n(d, (const uint32_t[]){__VA_ARGS__}, (uint32_t)(sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)))
+
+/* A grid over `items` of each of `rows`. */
+static void item_grid(gkv_dispatch *d, uint64_t items, uint32_t rows) {
+    d->groups[0] = groups_of(items, d->variant.special[0]);
+    d->groups[1] = groups_of(rows, 1);
+}
+
+static const char *lower_elementwise(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    static const uint32_t function[] = {[GK_OP_ADD] = 0, [GK_OP_MUL] = 1, [GK_OP_SILU] = 2, [GK_OP_SWIGLU] = 3};
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_elementwise, threads_up_to(device, 128), op);
+    d->variant.special[2] = function[op->code];
+    SET_N(d, op->a.ne[0], op->a.ne[1], op->b.buffer != NULL ? op->b.ne[1] : 1);
+    item_grid(d, op->a.ne[0], op->a.ne[1]);
+    return NULL;
+}
+
+static const char *lower_copy(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_copy, threads_up_to(device, 128), op);
+    d->variant.special[2] = op->dst.type;
+    d->variant.special[3] = op->a.type;
+    SET_N(d, op->a.ne[0], op->a.ne[1]);
+    item_grid(d, op->a.ne[0], op->a.ne[1]);
+    return NULL;
+}
+
+static const char *lower_embed(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_embed, threads_up_to(device, 128), op);
+    d->variant.special[2] = op->a.type;
+    SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[0]);
+    item_grid(d, op->a.ne[0], op->b.ne[0]);
+    if (op->a.type == GK_Q8_0) out->scale_plane = gkv_scale_plane(op->a.ne[0], op->a.ne[1]);
+    return NULL;
+}
+
+static const char *lower_rmsnorm(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    uint32_t group = op->b.ne[0];
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_rmsnorm, reduction_threads(device, group), op);
+    SET_N(d, group, op->a.ne[0] / group, op->a.ne[1]);
+    d->push.f[0] = op->f[0];
+    d->groups[0] = groups_of(op->a.ne[0] / group, 1);
+    d->groups[1] = groups_of(op->a.ne[1], 1);
+    return NULL;
+}
+
+static const char *lower_rope(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    uint32_t n_head = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_rot = (uint32_t)op->i[2];
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_rope, threads_up_to(device, 128), op);
+    SET_N(d, n_head, d_head, n_rot, op->a.ne[1]);
+    item_grid(d, (uint64_t)n_head * (n_rot / 2 + d_head - n_rot), op->a.ne[1]);
+    return NULL;
+}
+
+/* ---- matmul ---- */
+
+/* May whole 16-byte chunks of weights and activations be loaded? Offsets are multiples of 64. */
+static uint32_t is_aligned(const gk_op *op) {
+    uint32_t chunk = op->a.type == GK_F32 ? 4 : op->a.type == GK_F16 ? 8 : 16;
+    return op->a.ne[0] % chunk == 0 && gk_stride(&op->b) % 4 == 0;
+}
+
+static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    bool last_row = (op->flags & GK_LAST_ROW) != 0;
+    uint32_t tokens = last_row ? 1 : op->b.ne[1];
+    uint32_t columns = tokens >= 5 ? 8 : tokens >= 3 ? 4 : tokens;
+    /* More rows reuse each activation more often; fewer give small matrices enough subgroups. */
+    uint32_t rows = columns == 8 ? 2 : op->a.ne[1] >= 8192 || device->kind == GK_KIND_SOFTWARE ? 4 : 2;
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_matvec, threads_up_to(device, least(device->subgroup * 4, GKV_MAX_WORKGROUP)), op);
+    d->variant.special[2] = op->a.type;
+    d->variant.special[3] = is_aligned(op);
+    d->variant.special[4] = rows;
+    d->variant.special[5] = columns;
+    SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[1]);
+    d->groups[0] = groups_of(ceil_div(op->a.ne[1], rows), d->variant.special[0] / device->subgroup);
+    d->groups[1] = ceil_div(tokens, columns);
+}
+
+static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    if (op->a.type == GK_Q8_0) out->scale_plane = gkv_scale_plane(op->a.ne[0], op->a.ne[1]);
+    uint32_t tokens = op->b.ne[1];
+    if (tokens <= FEW_TOKENS || (op->flags & GK_LAST_ROW) || device->max_threads < MATMUL_THREADS) {
+        lower_matvec(device, op, out);
+    } else {
+        uint32_t columns = tokens <= 32 ? 2 : 4;
+        gkv_dispatch *d = add(device, out, GKV_KERNEL_matmul, MATMUL_THREADS, op);
+        d->variant.special[2] = op->a.type;
+        d->variant.special[3] = is_aligned(op);
+        d->variant.special[4] = columns;
+        SET_N(d, op->a.ne[0], op->a.ne[1], tokens);
+        d->groups[0] = groups_of(op->a.ne[1], 64);
+        d->groups[1] = ceil_div(tokens, 16 * columns);
+    }
+    return out->dispatch[0].groups[1] <= MAX_GROUPS ? NULL : "matmul: too many tokens in one plan";
+}
+
+/* ---- the cache ---- */
+
+static uint32_t cache_vector(uint32_t d_head) { return d_head % 4 == 0 ? 4 : 1; }
+
+static const char *check_cache(uint32_t d_head, uint32_t n_ctx) {
+    return (uint64_t)d_head * n_ctx < (uint64_t)1 << 31 ? NULL : "a cache of 2^31 or more elements for one head";
+}
+
+static const char *lower_kv_write(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    uint32_t d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1];
+    const char *error = check_cache(d_head, n_ctx);
+    if (error) return error;
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_kv_write, threads_up_to(device, 128), op);
+    d->variant.special[2] = op->dst.type;
+    d->variant.special[3] = cache_vector(d_head);
+    SET_N(d, (uint32_t)op->i[0], d_head, op->a.ne[1], n_ctx);
+    item_grid(d, op->a.ne[0], op->a.ne[1]);
+    return NULL;
+}
+
+/* Bytes of shared memory that attention.comp takes. */
+static uint32_t attention_shared(uint32_t queries, uint32_t d_head, uint32_t threads) {
+    return 4 * queries * (d_head + threads + 3) + 4 * GKV_MAX_SUBGROUPS;
+}
+
+static const char *lower_attention(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    uint32_t n_head = (uint32_t)op->i[0], n_kv = (uint32_t)op->i[1], d_head = (uint32_t)op->i[2];
+    uint32_t rows = op->a.ne[1], n_ctx = op->b.ne[1];
+    if (d_head > MAX_D_HEAD) return "attention: d_head is above 256";
+    const char *error = check_cache(d_head, n_ctx);
+    if (error) return error;
+    uint32_t vector = cache_vector(d_head);
+    uint32_t threads = d_head / vector > 128 ? 256 : 128;
+    if (threads > device->max_threads) return "attention: this device has too small workgroups for this d_head";
+    uint64_t queries_all = (uint64_t)rows * (n_head / n_kv);
+    uint32_t queries = queries_all >= 8 ? 8 : queries_all > 4 ? 8 : queries_all > 2 ? 4 : (uint32_t)queries_all;
+    while (queries > 1 && attention_shared(queries, d_head, threads) > device->max_shared) queries /= 2;
+    uint64_t tiles = (queries_all + queries - 1) / queries;
+    if (tiles > MAX_GROUPS || n_kv > MAX_GROUPS) return "attention: too many heads or tokens in one plan";
+
+    /* Few tokens leave most of a device idle: then the positions are split. The split depends on the plan only. */
+    uint32_t splits = rows <= FEW_TOKENS ? least(ceil_div(n_ctx, SPLIT_POSITIONS), MAX_SPLITS) : 1;
+    uint32_t positions = ceil_div(ceil_div(n_ctx, splits), threads) * threads;
+    splits = ceil_div(n_ctx, positions);
+
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_attention, threads, op);
+    d->variant.special[2] = op->b.type;
+    d->variant.special[3] = vector;
+    d->variant.special[4] = d_head;
+    d->variant.special[5] = queries;
+    d->variant.special[6] = threads;
+    SET_N(d, n_head, n_kv, rows, n_ctx, positions, splits);
+    d->push.f[0] = op->f[0];
+    d->groups[0] = (uint32_t)tiles;
+    d->groups[1] = n_kv;
+    d->groups[2] = splits;
+    if (splits == 1) return NULL;
+    uint32_t merge_threads = reduction_threads(device, d_head);
+    gkv_dispatch *merge = add(device, out, GKV_KERNEL_attention_merge, merge_threads, op);
+    SET_N(merge, n_head, d_head, rows, positions, splits);
+    merge->groups[0] = groups_of((uint64_t)rows * n_head, 1);
+    out->scratch = (uint64_t)rows * n_head * splits * (d_head + 2) * sizeof(float);
+    return NULL;
+}
+
+/* ---- rows ---- */
+
+static const char *lower_softmax(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_softmax, reduction_threads(device, op->a.ne[0]), op);
+    SET_N(d, op->a.ne[0], op->a.ne[1]);
+    d->push.f[0] = op->f[0];
+    d->groups[0] = groups_of(op->a.ne[1], 1);
+    return NULL;
+}
+
+static const char *lower_argmax(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_argmax, reduction_threads(device, op->a.ne[0]), op);
+    SET_N(d, op->a.ne[0], op->a.ne[1]);
+    d->groups[0] = groups_of(op->a.ne[1], 1);
+    return NULL;
+}
+
+static const char *lower_topk(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_topk, reduction_threads(device, GKV_MAX_WORKGROUP), op);
+    SET_N(d, op->a.ne[0], op->a.ne[1], (uint32_t)op->i[0]);
+    d->groups[0] = groups_of(op->a.ne[1], 1);
+    return NULL;
+}
+
+static const char *lower_step(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_step, device->subgroup, op);
+    SET_N(d, op->dst.buffer != NULL ? op->dst.ne[0] : 0);
+    return NULL;
+}
+
+const char *gkv_lower(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    *out = (gkv_lowered){.count = 0};
+    switch (op->code) {
+    case GK_OP_EMBED: return lower_embed(device, op, out);
+    case GK_OP_RMSNORM: return lower_rmsnorm(device, op, out);
+    case GK_OP_MATMUL: return lower_matmul(device, op, out);
+    case GK_OP_ROPE: return lower_rope(device, op, out);
+    case GK_OP_KV_WRITE: return lower_kv_write(device, op, out);
+    case GK_OP_ATTENTION: return lower_attention(device, op, out);
+    case GK_OP_SWIGLU:
+    case GK_OP_SILU:
+    case GK_OP_ADD:
+    case GK_OP_MUL: return lower_elementwise(device, op, out);
+    case GK_OP_SOFTMAX: return lower_softmax(device, op, out);
+    case GK_OP_ARGMAX: return lower_argmax(device, op, out);
+    case GK_OP_TOPK: return lower_topk(device, op, out);
+    case GK_OP_COPY: return lower_copy(device, op, out);
+    case GK_OP_STEP: return lower_step(device, op, out);
+    default: return "no kernel for this op";
+    }
+}

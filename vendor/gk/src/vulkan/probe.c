@@ -1,0 +1,321 @@
+/* Physical devices: how they are described, what they must have, and the VkDevice made from one. */
+#include "vulkan.h"
+
+#include <stdlib.h>
+
+/* What a device answers about itself, gathered once. */
+typedef struct facts {
+    VkPhysicalDeviceProperties core;
+    VkPhysicalDeviceDriverProperties driver;
+    VkPhysicalDeviceIDProperties id;
+    VkPhysicalDeviceSubgroupProperties subgroup;
+    VkPhysicalDeviceSubgroupSizeControlPropertiesEXT subgroup_size;
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci;
+    uint64_t max_allocation, max_buffer;
+    bool has_pci, has_budget, has_size_control, has_portability_subset;
+} facts;
+
+static bool contains(const VkExtensionProperties *all, uint32_t count, const char *name) {
+    for (uint32_t n = 0; n < count; n++) {
+        if (strcmp(all[n].extensionName, name) == 0) return true;
+    }
+    return false;
+}
+
+static void chain(VkPhysicalDeviceProperties2 *head, void *link) {
+    VkBaseOutStructure *base = link;
+    base->pNext = head->pNext;
+    head->pNext = base;
+}
+
+static void gather_extensions(const gkv_api *api, VkPhysicalDevice physical, facts *out, bool *maintenance4) {
+    uint32_t count = 0;
+    *maintenance4 = false;
+    if (api->EnumerateDeviceExtensionProperties(physical, NULL, &count, NULL) != VK_SUCCESS || count == 0) return;
+    VkExtensionProperties *all = calloc(count, sizeof *all);
+    if (all == NULL) return;
+    if (api->EnumerateDeviceExtensionProperties(physical, NULL, &count, all) >= VK_SUCCESS) {
+        out->has_pci = contains(all, count, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+        out->has_budget = contains(all, count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+        out->has_size_control = contains(all, count, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+        out->has_portability_subset = contains(all, count, "VK_KHR_portability_subset");
+        *maintenance4 = contains(all, count, VK_KHR_MAINTENANCE_4_EXTENSION_NAME);
+    }
+    free(all);
+}
+
+static void gather(const gkv_api *api, VkPhysicalDevice physical, facts *out) {
+    *out = (facts){.has_pci = false};
+    api->GetPhysicalDeviceProperties(physical, &out->core);
+    if (out->core.apiVersion < VK_API_VERSION_1_2) return; /* the structures below are not known to it */
+    bool maintenance4;
+    gather_extensions(api, physical, out, &maintenance4);
+    VkPhysicalDeviceMaintenance3Properties allocation = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceMaintenance4PropertiesKHR buffer = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES_KHR};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    out->driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+    out->id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
+    out->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    out->subgroup_size.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT;
+    out->pci.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT;
+    chain(&all, &out->driver);
+    chain(&all, &out->id);
+    chain(&all, &out->subgroup);
+    chain(&all, &allocation);
+    if (maintenance4) chain(&all, &buffer);
+    if (out->has_size_control) chain(&all, &out->subgroup_size);
+    if (out->has_pci) chain(&all, &out->pci);
+    api->GetPhysicalDeviceProperties2(physical, &all);
+    out->max_allocation = allocation.maxMemoryAllocationSize;
+    out->max_buffer = maintenance4 && buffer.maxBufferSize != 0 ? buffer.maxBufferSize : UINT64_MAX;
+}
+
+static uint32_t kind_of(VkPhysicalDeviceType type) {
+    switch ((int)type) {
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return GK_KIND_SOFTWARE;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return GK_KIND_DISCRETE;
+    default: return GK_KIND_INTEGRATED;
+    }
+}
+
+/* The heap that buffers live in: the largest device-local one. */
+static uint32_t main_heap(const VkPhysicalDeviceMemoryProperties *memory) {
+    uint32_t best = 0;
+    uint64_t size = 0;
+    for (uint32_t n = 0; n < memory->memoryHeapCount; n++) {
+        const VkMemoryHeap *heap = &memory->memoryHeaps[n];
+        if ((heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && heap->size > size) best = n, size = heap->size;
+    }
+    return best;
+}
+
+static void query_memory(const gkv_api *api, VkPhysicalDevice physical, bool has_budget, uint64_t allocated,
+                         uint64_t *free_bytes, uint64_t *total_bytes) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2,
+                                                .pNext = has_budget ? &budget : NULL};
+    api->GetPhysicalDeviceMemoryProperties2(physical, &memory);
+    uint32_t heap = main_heap(&memory.memoryProperties);
+    uint64_t limit = memory.memoryProperties.memoryHeapCount ? memory.memoryProperties.memoryHeaps[heap].size : 0;
+    uint64_t used = allocated;
+    *total_bytes = limit;
+    if (has_budget) {
+        limit = budget.heapBudget[heap];
+        used = budget.heapUsage[heap];
+    }
+    *free_bytes = limit > used ? limit - used : 0;
+}
+
+static uint64_t largest_buffer(const facts *f) {
+    uint64_t bytes = f->max_allocation < f->max_buffer ? f->max_allocation : f->max_buffer;
+    return bytes & ~(uint64_t)255;
+}
+
+static void describe(const gkv_api *api, VkPhysicalDevice physical, gk_device_info *out) {
+    facts f;
+    gather(api, physical, &f);
+    *out = (gk_device_info){.kind = kind_of(f.core.deviceType)};
+    gk_text(out->name, sizeof out->name, "%s", f.core.deviceName);
+    if (f.driver.driverName[0]) {
+        gk_text(out->driver, sizeof out->driver, "%.40s%s%.54s", f.driver.driverName, f.driver.driverInfo[0] ? " " : "",
+                f.driver.driverInfo);
+    }
+    if (f.has_pci) {
+        gk_text(out->pci, sizeof out->pci, "%04x:%02x:%02x.%x", (unsigned)f.pci.pciDomain & 0xffffu,
+                (unsigned)f.pci.pciBus & 0xffu, (unsigned)f.pci.pciDevice & 0xffu, (unsigned)f.pci.pciFunction & 0xfu);
+    }
+    memcpy(out->uuid, f.id.deviceUUID, sizeof out->uuid);
+    out->max_buffer = largest_buffer(&f);
+    query_memory(api, physical, f.has_budget, 0, &out->memory_free, &out->memory_total);
+}
+
+/* Physical devices of an instance; *out is to be freed. */
+static gk_status list_physical(const gkv_api *api, VkPhysicalDevice **out, uint32_t *count, char *why, size_t why_capacity) {
+    *out = NULL;
+    *count = 0;
+    VkResult result = api->EnumeratePhysicalDevices(api->instance, count, NULL);
+    if (result == VK_SUCCESS && *count != 0) {
+        *out = calloc(*count, sizeof **out);
+        if (*out == NULL) {
+            gk_text(why, why_capacity, "out of host memory");
+            return GK_OUT_OF_MEMORY;
+        }
+        result = api->EnumeratePhysicalDevices(api->instance, count, *out);
+        if (result == VK_INCOMPLETE) result = VK_SUCCESS;
+    }
+    if (result == VK_SUCCESS && *count != 0) return GK_OK;
+    free(*out);
+    *out = NULL;
+    if (result == VK_SUCCESS || result == VK_ERROR_INITIALIZATION_FAILED) {
+        gk_text(why, why_capacity, "the Vulkan drivers on this machine offer no device");
+        return GK_NO_DEVICE;
+    }
+    gk_text(why, why_capacity, "vkEnumeratePhysicalDevices failed: %s (%d)", gkv_result_text(result), (int)result);
+    return gkv_status_of(result);
+}
+
+gk_status gkv_enumerate(gk_device_info *out, int capacity, int *count, char *why, size_t why_capacity) {
+    gk_text(why, why_capacity, "%s", "");
+    if (count == NULL || capacity < 0 || (out == NULL && capacity != 0)) {
+        gk_text(why, why_capacity, "enumerate: bad arguments");
+        return GK_BAD_ARGUMENT;
+    }
+    *count = 0;
+    gkv_api api;
+    gk_status status = gkv_api_open(&api, why, why_capacity);
+    if (status != GK_OK) return status;
+    VkPhysicalDevice *physical = NULL;
+    uint32_t found = 0;
+    status = list_physical(&api, &physical, &found, why, why_capacity);
+    if (status == GK_OK) {
+        *count = (int)found;
+        for (uint32_t n = 0; n < found && n < (uint32_t)capacity; n++) describe(&api, physical[n], &out[n]);
+    }
+    free(physical);
+    gkv_api_close(&api);
+    return status;
+}
+
+/* ---- the device ---- */
+
+typedef struct features {
+    VkPhysicalDeviceFeatures2 all;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceVulkan12Features v12;
+    VkPhysicalDeviceSubgroupSizeControlFeaturesEXT size_control;
+} features;
+
+static void chain_features(features *f, bool size_control) {
+    *f = (features){.all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
+    f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
+    f->size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT;
+    f->all.pNext = &f->v11;
+    f->v11.pNext = &f->v12;
+    f->v12.pNext = size_control ? &f->size_control : NULL;
+}
+
+/* Name of the first thing that the kernels need and the device has not, or NULL. */
+static const char *missing_feature(const facts *f, const features *has) {
+    const VkSubgroupFeatureFlags operations = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    if (!has->v12.bufferDeviceAddress) return "bufferDeviceAddress";
+    if (!has->v12.timelineSemaphore) return "timelineSemaphore";
+    if (!has->v11.storageBuffer16BitAccess) return "storageBuffer16BitAccess";
+    if (!has->all.features.shaderInt64) return "shaderInt64";
+    if (!(f->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return "subgroup operations in compute shaders";
+    if ((f->subgroup.supportedOperations & operations) != operations) return "arithmetic subgroup operations";
+    if (f->subgroup.subgroupSize < 2) return "a subgroup of 2 or more invocations";
+    if (f->core.limits.maxComputeWorkGroupInvocations < 128) return "workgroups of 128 invocations";
+    if (f->core.limits.maxComputeSharedMemorySize < 16384) return "16 KiB of shared memory";
+    return NULL;
+}
+
+static bool pick_queue_family(const gkv_api *api, VkPhysicalDevice physical, uint32_t *family) {
+    VkQueueFamilyProperties all[32];
+    uint32_t count = 32;
+    api->GetPhysicalDeviceQueueFamilyProperties(physical, &count, all);
+    for (uint32_t n = 0; n < count; n++) {
+        if ((all[n].queueFlags & VK_QUEUE_COMPUTE_BIT) && all[n].queueCount != 0) {
+            *family = n;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The subgroup size that pipelines are compiled for: 32 where there is a choice, else what the device says. */
+static void pick_subgroup(gk_device *device, const facts *f, const features *has) {
+    device->subgroup = f->subgroup.subgroupSize;
+    device->choose_subgroup = false;
+    if (!f->has_size_control || !has->size_control.subgroupSizeControl) return;
+    if (!(f->subgroup_size.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) return;
+    uint32_t size = 32;
+    if (size < f->subgroup_size.minSubgroupSize) size = f->subgroup_size.minSubgroupSize;
+    if (size > f->subgroup_size.maxSubgroupSize) size = f->subgroup_size.maxSubgroupSize;
+    device->subgroup = size;
+    device->choose_subgroup = true;
+}
+
+static gk_status make_device(gk_device *device, const facts *f, const features *has, char *why, size_t why_capacity) {
+    gkv_api *api = &device->api;
+    features want;
+    chain_features(&want, device->choose_subgroup);
+    want.v12.bufferDeviceAddress = VK_TRUE;
+    want.v12.timelineSemaphore = VK_TRUE;
+    want.v11.storageBuffer16BitAccess = VK_TRUE;
+    want.all.features.shaderInt64 = VK_TRUE;
+    want.size_control.subgroupSizeControl = has->size_control.subgroupSizeControl;
+    const char *extensions[2];
+    uint32_t extension_count = 0;
+    if (device->choose_subgroup) extensions[extension_count++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (f->has_portability_subset) extensions[extension_count++] = "VK_KHR_portability_subset";
+    const float priority = 1.0f;
+    VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                     .queueFamilyIndex = device->queue_family, .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &want.all,
+                               .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = extension_count, .ppEnabledExtensionNames = extensions};
+    VkResult result = api->CreateDevice(device->physical, &info, NULL, &device->handle);
+    if (result != VK_SUCCESS) {
+        device->handle = VK_NULL_HANDLE;
+        gk_text(why, why_capacity, "vkCreateDevice failed for `%.100s`: %s (%d)", f->core.deviceName, gkv_result_text(result),
+                (int)result);
+        return gkv_status_of(result);
+    }
+    const char *missing;
+    if (gkv_api_load_device(api, device->handle, &missing)) return GK_OK;
+    gk_text(why, why_capacity, "the Vulkan driver of `%.100s` has no `%s`", f->core.deviceName, missing);
+    return GK_TOO_OLD;
+}
+
+gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_capacity) {
+    gkv_api *api = &device->api;
+    VkPhysicalDevice *physical = NULL;
+    uint32_t count = 0;
+    gk_status status = list_physical(api, &physical, &count, why, why_capacity);
+    if (status != GK_OK) return status;
+    if (index < 0 || (uint32_t)index >= count) {
+        free(physical);
+        gk_text(why, why_capacity, "there is no Vulkan device %d: this machine has %u", index, (unsigned)count);
+        return GK_BAD_ARGUMENT;
+    }
+    device->physical = physical[index];
+    free(physical);
+
+    facts f;
+    gather(api, device->physical, &f);
+    if (f.core.apiVersion < VK_API_VERSION_1_2) {
+        gk_text(why, why_capacity, "`%.100s` supports Vulkan %u.%u, 1.2 is needed: install a newer driver", f.core.deviceName,
+                (unsigned)VK_API_VERSION_MAJOR(f.core.apiVersion), (unsigned)VK_API_VERSION_MINOR(f.core.apiVersion));
+        return GK_TOO_OLD;
+    }
+    features has;
+    chain_features(&has, f.has_size_control);
+    api->GetPhysicalDeviceFeatures2(device->physical, &has.all);
+    const char *missing = missing_feature(&f, &has);
+    if (missing == NULL && !pick_queue_family(api, device->physical, &device->queue_family)) missing = "a queue for compute work";
+    if (missing != NULL) {
+        gk_text(why, why_capacity, "`%.100s` lacks what the kernels need: %s", f.core.deviceName, missing);
+        return GK_TOO_OLD;
+    }
+    pick_subgroup(device, &f, &has);
+    device->kind = kind_of(f.core.deviceType);
+    device->max_threads = f.core.limits.maxComputeWorkGroupInvocations;
+    if (device->max_threads > f.core.limits.maxComputeWorkGroupSize[0]) device->max_threads = f.core.limits.maxComputeWorkGroupSize[0];
+    device->max_shared = f.core.limits.maxComputeSharedMemorySize;
+    device->max_buffer = largest_buffer(&f);
+    device->memory_budget = f.has_budget;
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    api->GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
+    device->memory = memory.memoryProperties;
+    return make_device(device, &f, &has, why, why_capacity);
+}
+
+gk_status gkv_memory(gk_device *device, uint64_t *free_bytes, uint64_t *total_bytes) {
+    uint64_t free_now, total;
+    query_memory(&device->api, device->physical, device->memory_budget, device->allocated, &free_now, &total);
+    if (free_bytes != NULL) *free_bytes = free_now;
+    if (total_bytes != NULL) *total_bytes = total;
+    return GK_OK;
+}

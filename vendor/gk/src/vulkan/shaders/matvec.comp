@@ -1,0 +1,51 @@
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "weight.glsl"
+// dst[t][r] = sum a[r][k] b[t][k] for few t: a subgroup owns ROWS rows of the weight and COLUMNS tokens, its
+// invocations stride over k, and each weight is read once for all of these tokens. n: k, n_out, rows of b.
+layout(constant_id = 4) const uint ROWS = 2;
+layout(constant_id = 5) const uint COLUMNS = 1;
+
+void main() {
+    uint k = p.n[0];
+    uint n_out = p.n[1];
+    uint live = live_rows(p.n[2]);
+    bool last_row = (p.flags & LAST_ROW) != 0u;
+    uint first_column = last_row ? live - 1u : gl_WorkGroupID.y * COLUMNS;
+    if (first_column >= live) return;
+    uint chunks = (k + CHUNK - 1u) / CHUNK;
+    uint tiles = (n_out + ROWS - 1u) / ROWS;
+    uint step = gl_NumWorkGroups.x * gl_NumSubgroups;
+    for (uint tile = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID; tile < tiles; tile += step) {
+        float sum[ROWS * COLUMNS];
+        [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) sum[i] = 0.0;
+        for (uint chunk = lane(); chunk < chunks; chunk += SUBGROUP) {
+            vec4 w[ROWS][4];
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) load_weight(min(tile * ROWS + r, n_out - 1u), chunk, k, w[r]);
+            [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
+                uint column = min(first_column + c, live - 1u);
+                uint64_t b = p.b + uint64_t(column) * p.b_stride * 4;
+                [[unroll]] for (uint q = 0u; q < QUADS; q++) {
+                    vec4 x = load_vec4(b, chunk * CHUNK + q * 4u, k);
+                    [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] += dot(w[r][q], x);
+                }
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) sum[i] = subgroupAdd(sum[i]);
+        if (subgroupElect()) {
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
+                    uint row = tile * ROWS + r;
+                    uint column = first_column + c;
+                    if (row >= n_out || column >= live) continue;
+                    Floats dst = floats(p.dst, last_row ? 0ul : uint64_t(column) * p.dst_stride);
+                    float value = sum[r * COLUMNS + c];
+                    if ((p.flags & BIAS) != 0u) value += Floats(p.c).v[row];
+                    if ((p.flags & ACCUMULATE) != 0u) value += dst.v[row];
+                    dst.v[row] = value;
+                }
+            }
+        }
+    }
+}
