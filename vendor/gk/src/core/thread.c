@@ -109,7 +109,7 @@ static void condition_broadcast(gk_condition *c) { pthread_cond_broadcast(c); }
 #endif
 
 void gk_barrier_init(gk_barrier *b, uint32_t count) {
-    b->count = count;
+    atomic_init(&b->count, count);
     atomic_init(&b->arrived, 0);
     atomic_init(&b->generation, 0);
     atomic_init(&b->sleepers, 0);
@@ -125,9 +125,9 @@ void gk_barrier_destroy(gk_barrier *b) {
 /* The last thread raises the generation and then looks for sleepers; a sleeper registers and then looks at the
  * generation. Both are sequentially consistent, so one of the two sees the other. */
 void gk_barrier_wait(gk_barrier *b, uint32_t spins) {
-    if (b->count == 1) return;
+    if (atomic_load_explicit(&b->count, memory_order_relaxed) == 1) return;
     unsigned generation = atomic_load(&b->generation);
-    if (atomic_fetch_add(&b->arrived, 1) + 1 == b->count) {
+    if (atomic_fetch_add(&b->arrived, 1) + 1 == atomic_load(&b->count)) {
         atomic_store(&b->arrived, 0);
         atomic_store(&b->generation, generation + 1);
         if (atomic_load(&b->sleepers) != 0) {

@@ -33,7 +33,7 @@ uint32_t gk_thread_cores(void);
 
 /* All `count` threads leave gk_barrier_wait together, any number of times. */
 typedef struct gk_barrier {
-    uint32_t count;
+    atomic_uint count; /* may grow while some of the threads wait already */
     atomic_uint arrived;
     atomic_uint generation;
     atomic_uint sleepers;

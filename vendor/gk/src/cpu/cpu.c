@@ -1,0 +1,340 @@
+/* gk_backend_cpu: one device per instruction set that this machine supports, best first; a pool of threads that
+ * walks a plan together, with a barrier only where one op needs what another has done. */
+#include <stdlib.h>
+
+#include "cpu.h"
+#include "host.h"
+#include "thread.h"
+
+enum { MOST_THREADS = 256, SPINS = 2000 };
+
+/* ---- plans ---- */
+
+/* When the activations of a matmul are rounded to int8. */
+typedef enum quantize_when {
+    QUANTIZE_NEVER,
+    QUANTIZE_NOW,   /* before the op */
+    QUANTIZE_REUSED /* an op before this one has done it */
+} quantize_when;
+
+typedef struct op_plan {
+    uint8_t quantize; /* quantize_when */
+    bool barrier;     /* after the op */
+} op_plan;
+
+typedef struct prepared {
+    op_plan *ops;
+    unsigned char *quants; /* rows for all threads, then one row for each thread */
+    size_t quant_row, own_quants;
+    float *scores; /* for each thread */
+    size_t scores_stride, scores_of_thread;
+    void *quant_pages, *score_pages;
+    uint64_t quant_mapped, score_mapped;
+} prepared;
+
+/* ---- the pool ---- */
+
+typedef struct worker {
+    struct cpu_state *state;
+    uint32_t index;
+    gk_thread thread;
+    gk_thread_start start;
+} worker;
+
+typedef struct job {
+    const prepared *plan;
+    const gk_op *ops;
+    uint32_t count;
+    gk_step *step;
+} job;
+
+typedef struct cpu_state {
+    const cpu_isa *isa;
+    uint32_t threads, spins;
+    gk_barrier barrier;
+    job job;
+    bool quit;
+    worker workers[MOST_THREADS];
+} cpu_state;
+
+static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spins); }
+
+/* Rounds the activations that the op reads. A single row is rounded by every thread for itself, which costs less than
+ * a barrier; more rows are shared out. */
+static const unsigned char *quantize(cpu_state *s, const prepared *p, const gk_op *op, const op_plan *how, uint32_t rows, uint32_t thread) {
+    if (how->quantize == QUANTIZE_NEVER) return NULL;
+    bool single = rows == 1 || (op->flags & GK_LAST_ROW);
+    unsigned char *quants = single ? p->quants + p->own_quants + thread * p->quant_row : p->quants;
+    if (how->quantize == QUANTIZE_REUSED) return quants;
+    const unsigned char *x = gk_host_pointer(&op->b);
+    uint64_t stride = 4 * gk_stride(&op->b);
+    if (single) {
+        s->isa->quantize((const float *)(const void *)(x + (rows - 1) * stride), op->b.ne[0], quants);
+        return quants;
+    }
+    uint32_t first, last;
+    cpu_share(rows, thread, s->threads, &first, &last);
+    size_t row_bytes = cpu_q8_row_bytes(op->b.ne[0]);
+    for (uint32_t t = first; t < last; t++) {
+        s->isa->quantize((const float *)(const void *)(x + t * stride), op->b.ne[0], quants + t * row_bytes);
+    }
+    wait_for_all(s);
+    return quants;
+}
+
+static void walk(cpu_state *s, uint32_t thread) {
+    const job *j = &s->job;
+    const prepared *p = j->plan;
+    const uint32_t n_tok = j->step->n_tok;
+    for (uint32_t n = 0; n < j->count; n++) {
+        const gk_op *op = &j->ops[n];
+        uint32_t rows = gk_op_rows(op) < n_tok ? gk_op_rows(op) : n_tok;
+        cpu_task task = {
+            .isa = s->isa,
+            .op = op,
+            .step = j->step,
+            .rows = rows,
+            .thread = thread,
+            .threads = s->threads,
+            .scores = p->scores + thread * p->scores_of_thread,
+            .scores_stride = p->scores_stride,
+            .quants = quantize(s, p, op, &p->ops[n], rows, thread),
+        };
+        gk_cpu_run_op(&task);
+        if (p->ops[n].barrier) wait_for_all(s);
+    }
+}
+
+static void work(void *argument) {
+    worker *w = argument;
+    cpu_state *s = w->state;
+    for (;;) {
+        wait_for_all(s);
+        if (s->quit) return;
+        walk(s, w->index);
+        wait_for_all(s);
+    }
+}
+
+static void cpu_run(void *state, void *plan, const gk_op *ops, uint32_t count, gk_step *step) {
+    cpu_state *s = state;
+    s->job = (job){plan, ops, count, step};
+    wait_for_all(s);
+    walk(s, 0);
+    wait_for_all(s);
+}
+
+static void cpu_close(void *state) {
+    cpu_state *s = state;
+    s->quit = true;
+    wait_for_all(s);
+    for (uint32_t n = 1; n < s->threads; n++) gk_thread_join(s->workers[n].thread);
+    gk_barrier_destroy(&s->barrier);
+    free(s);
+}
+
+/* ---- preparing ---- */
+
+static uint64_t span_of(const gk_op *op, gk_operand operand) {
+    const gk_tensor *t = gk_operand_of(op, operand);
+    switch (gk_operand_role(op, operand)) {
+    case GK_ROLE_PLAIN: return gk_tensor_span(t);
+    case GK_ROLE_WEIGHT: return gk_cpu_weight_bytes(t->type, t->ne[0], t->ne[1]);
+    case GK_ROLE_CACHE: return gk_row_bytes(t->type, t->ne[0]) * t->ne[1];
+    default: return 0;
+    }
+}
+
+static bool is_written(const gk_op *op, gk_operand operand) {
+    if (operand == GK_DST) return true;
+    if (operand == GK_C) return op->code == GK_OP_KV_WRITE || op->code == GK_OP_TOPK;
+    return operand == GK_B && op->code == GK_OP_STEP;
+}
+
+/* Does one of the two ops write what the other reads or writes? By ranges, which errs on the safe side. */
+static bool conflict(const gk_op *x, const gk_op *y) {
+    for (int n = GK_DST; n <= GK_C; n++) {
+        const gk_tensor *s = gk_operand_of(x, (gk_operand)n);
+        if (s->buffer == NULL) continue;
+        for (int m = GK_DST; m <= GK_C; m++) {
+            const gk_tensor *t = gk_operand_of(y, (gk_operand)m);
+            if (t->buffer != s->buffer) continue;
+            if (!is_written(x, (gk_operand)n) && !is_written(y, (gk_operand)m)) continue;
+            if (s->offset < t->offset + span_of(y, (gk_operand)m) && t->offset < s->offset + span_of(x, (gk_operand)n)) return true;
+        }
+    }
+    return false;
+}
+
+/* A barrier after op n if op n + 1 conflicts with an op since the last barrier. STEP moves the position for all. */
+static void plan_barriers(op_plan *plans, const gk_op *ops, uint32_t count) {
+    uint32_t since = 0;
+    for (uint32_t n = 0; n + 1 < count; n++) {
+        bool needed = ops[n + 1].code == GK_OP_STEP;
+        for (uint32_t m = since; m <= n && !needed; m++) needed = conflict(&ops[m], &ops[n + 1]);
+        /* Activations of many rows are rounded into memory that the matmul before may still read. */
+        needed = needed || plans[n + 1].quantize == QUANTIZE_NOW;
+        plans[n].barrier = needed;
+        if (needed) since = n + 1;
+    }
+}
+
+static bool same_source(const gk_op *x, const gk_op *y) {
+    return x->b.buffer == y->b.buffer && x->b.offset == y->b.offset && x->b.ne[0] == y->b.ne[0] && x->b.ne[1] == y->b.ne[1] &&
+           gk_stride(&x->b) == gk_stride(&y->b) && (x->flags & GK_LAST_ROW) == (y->flags & GK_LAST_ROW);
+}
+
+/* A matmul directly after others on the same activations, none of which changes these, reuses what they rounded. */
+static void plan_quants(op_plan *plans, const gk_op *ops, uint32_t count) {
+    const gk_op *owner = NULL;
+    for (uint32_t n = 0; n < count; n++) {
+        const gk_op *op = &ops[n];
+        plans[n].quantize = QUANTIZE_NEVER;
+        if (op->code == GK_OP_MATMUL && op->a.type == GK_Q8_0) {
+            bool reused = owner != NULL && same_source(owner, op);
+            plans[n].quantize = reused ? QUANTIZE_REUSED : QUANTIZE_NOW;
+            if (!reused) owner = op;
+        }
+        if (owner != NULL && owner != op && op->code != GK_OP_MATMUL) owner = NULL;
+        if (owner != NULL) {
+            gk_op reads = {.code = GK_OP_SILU, .dst = owner->b};
+            reads.dst.ne[2] = reads.dst.ne[3] = 1;
+            gk_op writes = {.code = GK_OP_SILU, .dst = op->dst};
+            if (conflict(&reads, &writes)) owner = NULL;
+        }
+    }
+}
+
+static void cpu_discard(void *plan) {
+    prepared *p = plan;
+    if (p == NULL) return;
+    gk_host_unmap(p->quant_pages, p->quant_mapped);
+    gk_host_unmap(p->score_pages, p->score_mapped);
+    free(p->ops);
+    free(p);
+}
+
+static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk_plan_limits *limits) {
+    cpu_state *s = state;
+    prepared *p = calloc(1, sizeof *p);
+    if (p == NULL) return NULL;
+    p->ops = calloc(count, sizeof *p->ops);
+    uint64_t rows = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        if (ops[n].code != GK_OP_MATMUL || ops[n].a.type != GK_Q8_0) continue;
+        size_t row = cpu_q8_row_bytes(ops[n].b.ne[0]);
+        if (row > p->quant_row) p->quant_row = row;
+        if (ops[n].b.ne[1] > rows) rows = ops[n].b.ne[1];
+    }
+    bool attends = false;
+    for (uint32_t n = 0; n < count; n++) attends = attends || ops[n].code == GK_OP_ATTENTION;
+    p->scores_stride = attends ? ((size_t)limits->n_ctx + 15) / 16 * 16 : 0;
+    /* Threads do not share a cache line. */
+    p->scores_of_thread = p->scores_stride * s->isa->queries;
+    bool ok = p->ops != NULL;
+    if (ok && p->quant_row != 0) {
+        uint64_t shared, own, all;
+        ok = gk_mul_u64(rows, p->quant_row, &shared) && gk_mul_u64(s->threads, p->quant_row, &own) && gk_add_u64(shared, own, &all);
+        p->quant_pages = ok ? gk_host_map(all, &p->quant_mapped) : NULL;
+        p->quants = p->quant_pages;
+        p->own_quants = (size_t)shared;
+        ok = p->quants != NULL;
+    }
+    if (ok && attends) {
+        p->score_pages = gk_host_map((uint64_t)s->threads * p->scores_of_thread * sizeof(float), &p->score_mapped);
+        p->scores = p->score_pages;
+        ok = p->scores != NULL;
+    }
+    if (!ok) {
+        cpu_discard(p);
+        return NULL;
+    }
+    plan_quants(p->ops, ops, count);
+    plan_barriers(p->ops, ops, count);
+    return p;
+}
+
+/* ---- the backend ---- */
+
+static void cpu_weight_put(void *state, unsigned char *weight, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
+    gk_cpu_weight_put(((cpu_state *)state)->isa, weight, dst, rows, first, count);
+}
+
+static const gk_host_kernels CPU_KERNELS = {
+    .weight_bytes = gk_cpu_weight_bytes,
+    .weight_put = cpu_weight_put,
+    .prepare = cpu_prepare,
+    .discard = cpu_discard,
+    .run = cpu_run,
+    .close = cpu_close,
+};
+
+static gk_status cpu_enumerate(gk_device_info *out, int capacity, int *count, char *why, size_t why_capacity) {
+    if (count == NULL || capacity < 0 || (out == NULL && capacity > 0)) {
+        gk_text(why, why_capacity, "enumerate: no place for the result");
+        return GK_BAD_ARGUMENT;
+    }
+    const cpu_isa *isas[CPU_MOST_ISAS];
+    *count = gk_cpu_isas(isas);
+    for (int n = 0; n < *count && n < capacity; n++) {
+        gk_device_info *info = &out[n];
+        memset(info, 0, sizeof *info);
+        gk_cpu_name(info->name, sizeof info->name);
+        gk_text(info->arch, sizeof info->arch, "%s", isas[n]->name);
+        info->kind = GK_KIND_CPU;
+        gk_host_memory_of_machine(&info->memory_free, &info->memory_total);
+        info->max_buffer = info->memory_total;
+    }
+    return GK_OK;
+}
+
+/* Fewer threads than asked for are no failure. */
+static void start_threads(cpu_state *s, uint32_t wanted) {
+    gk_barrier_init(&s->barrier, 1);
+    s->threads = 1;
+    while (s->threads < wanted) {
+        worker *w = &s->workers[s->threads];
+        w->state = s;
+        w->index = s->threads;
+        w->start = (gk_thread_start){work, w};
+        /* A thread that arrives early waits for the count that it sees: raise it first. */
+        atomic_store(&s->barrier.count, s->threads + 1);
+        if (!gk_thread_create(&w->thread, &w->start)) {
+            atomic_store(&s->barrier.count, s->threads);
+            return;
+        }
+        s->threads++;
+    }
+}
+
+static gk_status cpu_open(int index, const gk_open_options *options, gk_device **out, char *why, size_t why_capacity) {
+    const cpu_isa *isas[CPU_MOST_ISAS];
+    int count = gk_cpu_isas(isas);
+    if (out) *out = NULL;
+    if (out == NULL || index < 0 || index >= count) {
+        gk_text(why, why_capacity, "open: there is no device %d, or no place for the result", index);
+        return GK_BAD_ARGUMENT;
+    }
+    cpu_state *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        gk_text(why, why_capacity, "open: out of memory");
+        return GK_OUT_OF_MEMORY;
+    }
+    uint32_t cores = gk_thread_cores(), wanted = options && options->threads ? options->threads : cores;
+    s->isa = isas[index];
+    /* Spinning only helps while every thread has a core. */
+    s->spins = wanted <= cores ? SPINS : 0;
+    start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
+    return gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
+}
+
+const gk_backend *gk_backend_cpu(void) {
+    static const gk_backend backend = {
+        .abi = GK_ABI,
+        .id = "cpu",
+        .enumerate = cpu_enumerate,
+        .open = cpu_open,
+        GK_HOST_ENTRIES,
+    };
+    return &backend;
+}

@@ -1,0 +1,103 @@
+/* The kernels for AVX2, FMA and F16C. Only static functions here, but for the table. */
+#include <immintrin.h>
+#include <math.h>
+
+#include "cpu.h"
+
+#define TILE 4
+#define ISA_NAME "avx2"
+#define ISA_TABLE gk_cpu_avx2
+#define ISA_UNSIGNED false
+
+typedef struct v16 {
+    __m256 lo, hi;
+} v16;
+typedef struct n16 {
+    __m256i lo, hi;
+} n16;
+typedef struct w64 {
+    __m256i lo, hi, abs_lo, abs_hi;
+} w64;
+
+static inline v16 v16_set1(float x) { return (v16){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+static inline v16 v16_zero(void) { return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+static inline v16 v16_load(const float *x) { return (v16){_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
+static inline void v16_store(float *x, v16 a) {
+    _mm256_storeu_ps(x, a.lo);
+    _mm256_storeu_ps(x + 8, a.hi);
+}
+static inline v16 v16_load_half(const uint16_t *x) {
+    return (v16){_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x)),
+                 _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + 8)))};
+}
+static inline v16 v16_add(v16 a, v16 b) { return (v16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+static inline v16 v16_mul(v16 a, v16 b) { return (v16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+static inline v16 v16_div(v16 a, v16 b) { return (v16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+static inline v16 v16_fma(v16 a, v16 b, v16 c) { return (v16){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)}; }
+static inline v16 v16_max(v16 a, v16 b) { return (v16){_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+static inline v16 v16_abs(v16 a) {
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    return (v16){_mm256_andnot_ps(sign, a.lo), _mm256_andnot_ps(sign, a.hi)};
+}
+static inline float v16_sum(v16 a) {
+    __m256 s = _mm256_add_ps(a.lo, a.hi);
+    __m128 t = _mm_add_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+    t = _mm_add_ps(t, _mm_movehl_ps(t, t));
+    return _mm_cvtss_f32(_mm_add_ss(t, _mm_movehdup_ps(t)));
+}
+static inline float v16_max_of(v16 a) {
+    __m256 s = _mm256_max_ps(a.lo, a.hi);
+    __m128 t = _mm_max_ps(_mm256_castps256_ps128(s), _mm256_extractf128_ps(s, 1));
+    t = _mm_max_ps(t, _mm_movehl_ps(t, t));
+    return _mm_cvtss_f32(_mm_max_ss(t, _mm_movehdup_ps(t)));
+}
+
+/* e^x = 2^n * e^r with |r| <= ln(2) / 2; relative error about 1e-7. Clamped: below 2^-126 and above 2^127. A NaN
+ * stays one, for max and min give their second operand then. */
+static inline __m256 exp_of(__m256 x) {
+    x = _mm256_min_ps(_mm256_set1_ps(88.0f), _mm256_max_ps(_mm256_set1_ps(-87.0f), x));
+    __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
+    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), r);
+    __m256 p = _mm256_set1_ps(1.0f / 720);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 120));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 24));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 6));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
+}
+static inline v16 v16_exp(v16 a) { return (v16){exp_of(a.lo), exp_of(a.hi)}; }
+
+static inline void v16_store_i8(unsigned char *out, v16 a) {
+    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi));
+    words = _mm256_permute4x64_epi64(words, 0xd8);
+    __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128((__m128i *)(void *)out, bytes);
+}
+
+static inline n16 n16_start(int32_t sum) {
+    (void)sum;
+    return (n16){_mm256_setzero_si256(), _mm256_setzero_si256()};
+}
+static inline w64 w64_load(const unsigned char *w) {
+    __m256i lo = _mm256_loadu_si256((const __m256i *)(const void *)w), hi = _mm256_loadu_si256((const __m256i *)(const void *)(w + 32));
+    return (w64){lo, hi, _mm256_abs_epi8(lo), _mm256_abs_epi8(hi)};
+}
+/* The instruction multiplies unsigned by signed: the sign of the weight moves to the activation. No sum of two
+ * saturates: 2 * 128 * 127 < 2^15. */
+static inline __m256i dot_of(__m256i acc, __m256i w, __m256i abs_w, __m256i x) {
+    __m256i pairs = _mm256_maddubs_epi16(abs_w, _mm256_sign_epi8(x, w));
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    __m256i q = _mm256_set1_epi32(four);
+    return (n16){dot_of(a.lo, w.lo, w.abs_lo, q), dot_of(a.hi, w.hi, w.abs_hi, q)};
+}
+static inline v16 n16_to_v16(n16 a) { return (v16){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+
+#include "kernels.inc"

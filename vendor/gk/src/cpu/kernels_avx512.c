@@ -1,0 +1,60 @@
+/* The kernels for AVX-512 (F, BW, VL, DQ) with VNNI. Only static functions here, but for the table. */
+#include <immintrin.h>
+#include <math.h>
+
+#include "cpu.h"
+
+#define TILE 8
+#define ISA_NAME "avx512"
+#define ISA_TABLE gk_cpu_avx512
+#define ISA_UNSIGNED true
+
+typedef __m512 v16;
+typedef __m512i n16;
+typedef __m512i w64;
+
+static inline v16 v16_set1(float x) { return _mm512_set1_ps(x); }
+static inline v16 v16_zero(void) { return _mm512_setzero_ps(); }
+static inline v16 v16_load(const float *x) { return _mm512_loadu_ps(x); }
+static inline void v16_store(float *x, v16 a) { _mm512_storeu_ps(x, a); }
+static inline v16 v16_load_half(const uint16_t *x) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x)); }
+static inline v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
+static inline v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
+static inline v16 v16_div(v16 a, v16 b) { return _mm512_div_ps(a, b); }
+static inline v16 v16_fma(v16 a, v16 b, v16 c) { return _mm512_fmadd_ps(a, b, c); }
+static inline v16 v16_max(v16 a, v16 b) { return _mm512_max_ps(a, b); }
+static inline v16 v16_abs(v16 a) { return _mm512_abs_ps(a); }
+static inline float v16_sum(v16 a) { return _mm512_reduce_add_ps(a); }
+static inline float v16_max_of(v16 a) { return _mm512_reduce_max_ps(a); }
+
+/* As in kernels_avx2.c; scalef multiplies by 2^n and underflows to 0. */
+static inline v16 v16_exp(v16 x) {
+    x = _mm512_min_ps(_mm512_set1_ps(88.0f), _mm512_max_ps(_mm512_set1_ps(-200.0f), x));
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 p = _mm512_set1_ps(1.0f / 720);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    return _mm512_scalef_ps(p, n);
+}
+
+static inline void v16_store_i8(unsigned char *out, v16 a) {
+    _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
+}
+
+/* Weights are stored with 128 added, which the sum of the activations takes off again. */
+static inline n16 n16_start(int32_t sum) { return _mm512_set1_epi32(-128 * sum); }
+static inline w64 w64_load(const unsigned char *w) { return _mm512_loadu_si512(w); }
+static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    return _mm512_dpbusd_epi32(a, w, _mm512_set1_epi32(four));
+}
+static inline v16 n16_to_v16(n16 a) { return _mm512_cvtepi32_ps(a); }
+
+#include "kernels.inc"

@@ -1,0 +1,320 @@
+/* The ops, each split over the threads; sums and exponentials are the kernels' work. */
+#include <math.h>
+
+#include "cpu.h"
+#include "host.h"
+
+static float *row_of(const gk_tensor *t, uint64_t row) {
+    return (float *)(void *)(gk_host_pointer(t) + 4 * row * gk_stride(t));
+}
+
+static int32_t *ids_of(const gk_tensor *t) { return (int32_t *)(void *)gk_host_pointer(t); }
+
+static void share(const cpu_task *task, uint32_t total, uint32_t *first, uint32_t *last) {
+    cpu_share(total, task->thread, task->threads, first, last);
+}
+
+/* ---- weights ---- */
+
+static uint64_t groups_of(uint64_t rows) { return rows / CPU_GROUP + (rows % CPU_GROUP != 0); }
+
+uint64_t gk_cpu_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1) {
+    uint64_t group, bytes;
+    if (!gk_mul_u64(gk_row_bytes(type, ne0), CPU_GROUP, &group)) return 0;
+    return gk_mul_u64(group, groups_of(ne1), &bytes) ? gk_align_u64(bytes, 64) : 0;
+}
+
+static void put_q8(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
+    const uint64_t blocks = w->ne[0] / CPU_BLOCK, group = row / CPU_GROUP, lane = row % CPU_GROUP;
+    unsigned char *quants = weight + group * blocks * 512 + lane * 4;
+    unsigned char *scales = weight + groups_of(w->ne[1]) * blocks * 512 + (group * blocks * CPU_GROUP + lane) * 2;
+    const uint32_t flip = isa->unsigned_quants ? 0x80808080u : 0;
+    for (uint64_t b = 0; b < blocks; b++, source += 34) {
+        memcpy(scales + b * CPU_GROUP * 2, source, 2);
+        for (uint64_t j = 0; j < 8; j++) {
+            uint32_t four;
+            memcpy(&four, source + 2 + 4 * j, sizeof four);
+            four ^= flip;
+            memcpy(quants + b * 512 + j * 64, &four, sizeof four);
+        }
+    }
+}
+
+static void put_plain(unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
+    const uint64_t size = gk_type_block_bytes(w->type);
+    unsigned char *out = weight + (row / CPU_GROUP * w->ne[0] * CPU_GROUP + row % CPU_GROUP) * size;
+    for (uint64_t k = 0; k < w->ne[0]; k++) memcpy(out + k * CPU_GROUP * size, source + k * size, (size_t)size);
+}
+
+void gk_cpu_weight_put(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const void *rows, uint64_t first,
+                       uint64_t count) {
+    const uint64_t bytes = gk_row_bytes(w->type, w->ne[0]);
+    for (uint64_t n = 0; n < count; n++) {
+        const unsigned char *source = (const unsigned char *)rows + n * bytes;
+        if (w->type == GK_Q8_0) put_q8(isa, weight, w, source, first + n);
+        else put_plain(weight, w, source, first + n);
+    }
+}
+
+/* The inverse of weight_put, as floats. */
+static void unpack_row(const cpu_isa *isa, const gk_tensor *w, uint64_t row, float *out) {
+    const unsigned char *weight = gk_host_pointer(w);
+    const uint64_t group = row / CPU_GROUP, lane = row % CPU_GROUP, k_count = w->ne[0];
+    if (w->type != GK_Q8_0) {
+        for (uint64_t k = 0; k < k_count; k++) {
+            uint64_t at = (group * k_count + k) * CPU_GROUP + lane;
+            out[k] = w->type == GK_F16 ? gk_f32_of_f16(((const uint16_t *)(const void *)weight)[at]) : ((const float *)(const void *)weight)[at];
+        }
+        return;
+    }
+    const uint64_t blocks = k_count / CPU_BLOCK;
+    const uint16_t *scales = (const uint16_t *)(const void *)(weight + groups_of(w->ne[1]) * blocks * 512) + group * blocks * CPU_GROUP + lane;
+    for (uint64_t k = 0; k < k_count; k++) {
+        uint64_t block = k / CPU_BLOCK, within = k % CPU_BLOCK;
+        unsigned char byte = weight[(group * blocks + block) * 512 + within / 4 * 64 + lane * 4 + within % 4];
+        int quant = (int8_t)(unsigned char)(isa->unsigned_quants ? byte ^ 0x80 : byte);
+        out[k] = gk_f32_of_f16(scales[block * CPU_GROUP]) * (float)quant;
+    }
+}
+
+static void run_embed(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t first, last;
+    share(task, task->rows, &first, &last);
+    for (uint32_t t = first; t < last; t++) {
+        int32_t id = ids_of(&op->b)[t];
+        if (id >= 0 && (uint32_t)id < op->a.ne[1]) unpack_row(task->isa, &op->a, (uint32_t)id, row_of(&op->dst, t));
+        else memset(row_of(&op->dst, t), 0, op->dst.ne[0] * sizeof(float));
+    }
+}
+
+/* ---- matmul ---- */
+
+static void run_matmul(const cpu_task *task) {
+    const gk_op *op = task->op;
+    bool last_row = (op->flags & GK_LAST_ROW) != 0;
+    cpu_matmul m = {
+        .weight = gk_host_pointer(&op->a),
+        .k = op->a.ne[0],
+        .n = op->a.ne[1],
+        .rows = last_row ? 1 : task->rows,
+        .x = row_of(&op->b, last_row ? task->rows - 1 : 0),
+        .q = task->quants,
+        .x_stride = gk_stride(&op->b),
+        .dst_stride = gk_stride(&op->dst),
+        .dst = row_of(&op->dst, 0),
+        .bias = (op->flags & GK_BIAS) ? row_of(&op->c, 0) : NULL,
+        .accumulate = (op->flags & GK_ACCUMULATE) != 0,
+    };
+    uint32_t first, last;
+    share(task, (uint32_t)groups_of(m.n), &first, &last);
+    if (op->a.type == GK_Q8_0) task->isa->matmul_q8(&m, first, last);
+    else if (op->a.type == GK_F16) task->isa->matmul_f16(&m, first, last);
+    else task->isa->matmul_f32(&m, first, last);
+}
+
+/* ---- attention and its companions ---- */
+
+static void rotate_head(const float *in, float *out, const float *table, uint32_t d_head, uint32_t n_rot, bool neox) {
+    uint32_t step = neox ? 1 : 2, partner = neox ? n_rot / 2 : 1;
+    for (uint32_t pair = 0; pair < n_rot / 2; pair++) {
+        uint32_t n = pair * step;
+        float x = in[n], y = in[n + partner], c = table[2 * pair], s = table[2 * pair + 1];
+        out[n] = x * c - y * s;
+        out[n + partner] = x * s + y * c;
+    }
+    if (in != out) memcpy(out + n_rot, in + n_rot, (d_head - n_rot) * sizeof *out);
+}
+
+static void run_rope(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], first, last;
+    share(task, heads * task->rows, &first, &last);
+    for (uint32_t n = first; n < last; n++) {
+        uint32_t t = n / heads, at = n % heads * d_head;
+        rotate_head(row_of(&op->a, t) + at, row_of(&op->dst, t) + at, row_of(&op->b, task->step->pos + t), d_head,
+                    (uint32_t)op->i[2], (op->flags & GK_NEOX) != 0);
+    }
+}
+
+static void put_cached(const gk_tensor *cache, uint64_t at, float value) {
+    if (cache->type == GK_F16) ((uint16_t *)(void *)gk_host_pointer(cache))[at] = gk_f16_of_f32(value);
+    else ((float *)(void *)gk_host_pointer(cache))[at] = value;
+}
+
+static void run_kv_write(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1], first, last;
+    share(task, heads * task->rows, &first, &last);
+    for (uint32_t n = first; n < last; n++) {
+        uint32_t t = n / heads, head = n % heads, pos = task->step->pos + t;
+        const float *key = row_of(&op->a, t) + head * d_head, *value = row_of(&op->b, t) + head * d_head;
+        uint64_t base = (uint64_t)head * n_ctx * d_head;
+        uint32_t tile = pos / CPU_GROUP * CPU_GROUP;
+        uint32_t width = n_ctx - tile < CPU_GROUP ? n_ctx - tile : CPU_GROUP;
+        for (uint32_t k = 0; k < d_head; k++) {
+            put_cached(&op->dst, base + (uint64_t)tile * d_head + (uint64_t)k * width + pos % CPU_GROUP, key[k]);
+            put_cached(&op->c, base + (uint64_t)pos * d_head + k, value[k]);
+        }
+    }
+}
+
+/* Query vectors that share a key head are taken together, several rows of them where heads do not fill a batch. */
+static void run_attention(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t key_heads = (uint32_t)op->i[1], d_head = (uint32_t)op->i[2], n_ctx = op->b.ne[1];
+    uint32_t per_key = (uint32_t)op->i[0] / key_heads, batch = task->isa->queries;
+    uint32_t queries = per_key * task->rows, batches = (queries + batch - 1) / batch;
+    uint64_t head_bytes = (uint64_t)n_ctx * d_head * gk_type_block_bytes(op->b.type);
+    /* In turns, not in runs: later rows see more positions. */
+    for (uint32_t item = task->thread; item < batches * key_heads; item += task->threads) {
+        uint32_t key_head = item % key_heads, start = item / key_heads * batch;
+        cpu_attention a = {
+            .keys = gk_host_pointer(&op->b) + key_head * head_bytes,
+            .values = gk_host_pointer(&op->c) + key_head * head_bytes,
+            .half = op->b.type == GK_F16,
+            .n_ctx = n_ctx,
+            .d_head = d_head,
+            .queries = queries - start < batch ? queries - start : batch,
+            .scale = op->f[0],
+            .scores = task->scores,
+            .scores_stride = task->scores_stride,
+        };
+        for (uint32_t n = 0; n < a.queries; n++) {
+            uint32_t t = (start + n) / per_key, at = (key_head * per_key + (start + n) % per_key) * d_head;
+            a.query[n] = row_of(&op->a, t) + at;
+            a.out[n] = row_of(&op->dst, t) + at;
+            a.length[n] = task->step->pos + t + 1;
+        }
+        task->isa->attention(&a);
+    }
+}
+
+/* ---- rows ---- */
+
+static void run_rmsnorm(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t group = op->b.ne[0], groups = op->a.ne[0] / group, first, last;
+    share(task, groups * task->rows, &first, &last);
+    for (uint32_t n = first; n < last; n++) {
+        uint32_t t = n / groups, at = n % groups * group;
+        task->isa->rmsnorm(row_of(&op->a, t) + at, row_of(&op->b, 0), group, op->f[0], row_of(&op->dst, t) + at);
+    }
+}
+
+static void copy_span(const gk_op *op, uint32_t t, uint32_t first, uint32_t count) {
+    uint64_t from = t * gk_stride(&op->a) + first, to = t * gk_stride(&op->dst) + first;
+    const void *a = gk_host_pointer(&op->a);
+    void *dst = gk_host_pointer(&op->dst);
+    for (uint32_t n = 0; n < count; n++) {
+        if (op->a.type == op->dst.type) {
+            if (op->a.type == GK_F16) ((uint16_t *)dst)[to + n] = ((const uint16_t *)a)[from + n];
+            else ((float *)dst)[to + n] = ((const float *)a)[from + n];
+        } else if (op->a.type == GK_F16) {
+            ((float *)dst)[to + n] = gk_f32_of_f16(((const uint16_t *)a)[from + n]);
+        } else {
+            ((uint16_t *)dst)[to + n] = gk_f16_of_f32(((const float *)a)[from + n]);
+        }
+    }
+}
+
+static void elementwise_span(const cpu_task *task, uint32_t t, uint32_t first, uint32_t count) {
+    const gk_op *op = task->op;
+    if (op->code == GK_OP_COPY) {
+        copy_span(op, t, first, count);
+        return;
+    }
+    const float *a = row_of(&op->a, t) + first;
+    float *dst = row_of(&op->dst, t) + first;
+    if (op->code == GK_OP_SILU) {
+        task->isa->silu(a, count, dst);
+        return;
+    }
+    const float *b = row_of(&op->b, op->b.ne[1] == 1 ? 0 : t) + first;
+    if (op->code == GK_OP_SWIGLU) task->isa->swiglu(a, b, count, dst);
+    else if (op->code == GK_OP_ADD) for (uint32_t n = 0; n < count; n++) dst[n] = a[n] + b[n];
+    else for (uint32_t n = 0; n < count; n++) dst[n] = a[n] * b[n];
+}
+
+/* One row is split by columns, in whole cache lines; more rows by rows. */
+static void run_elementwise(const cpu_task *task) {
+    uint32_t columns = task->op->a.ne[0], first, last;
+    if (task->rows >= task->threads) {
+        share(task, task->rows, &first, &last);
+        for (uint32_t t = first; t < last; t++) elementwise_span(task, t, 0, columns);
+        return;
+    }
+    share(task, (columns + 63) / 64, &first, &last);
+    first *= 64, last = last * 64 < columns ? last * 64 : columns;
+    for (uint32_t t = 0; first < last && t < task->rows; t++) elementwise_span(task, t, first, last - first);
+}
+
+static void run_softmax(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t first, last;
+    share(task, task->rows, &first, &last);
+    for (uint32_t t = first; t < last; t++) task->isa->softmax(row_of(&op->a, t), op->a.ne[0], op->f[0], row_of(&op->dst, t));
+}
+
+static bool beats(float x, float y) { return x > y || (isnan(y) && !isnan(x)); }
+
+static void run_argmax(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t first, last;
+    share(task, task->rows, &first, &last);
+    for (uint32_t t = first; t < last; t++) {
+        const float *x = row_of(&op->a, t);
+        uint32_t best = 0;
+        for (uint32_t n = 1; n < op->a.ne[0]; n++) {
+            if (beats(x[n], x[best])) best = n;
+        }
+        ids_of(&op->dst)[t] = (int32_t)best;
+    }
+}
+
+/* A sorted list: most elements lose against its last entry at once. */
+static void run_topk(const cpu_task *task) {
+    const gk_op *op = task->op;
+    uint32_t k = (uint32_t)op->i[0], first, last;
+    share(task, task->rows, &first, &last);
+    for (uint32_t t = first; t < last; t++) {
+        const float *x = row_of(&op->a, t);
+        uint32_t list[GK_MAX_TOPK], length = 0;
+        for (uint32_t n = 0; n < op->a.ne[0]; n++) {
+            if (length == k && !beats(x[n], x[list[k - 1]])) continue;
+            uint32_t place = length < k ? length++ : k - 1;
+            for (; place > 0 && beats(x[n], x[list[place - 1]]); place--) list[place] = list[place - 1];
+            list[place] = n;
+        }
+        for (uint32_t n = 0; n < k; n++) {
+            ids_of(&op->dst)[t * gk_stride(&op->dst) + n] = (int32_t)list[n];
+            row_of(&op->c, t)[n] = x[list[n]];
+        }
+    }
+}
+
+static void run_step(const cpu_task *task) {
+    const gk_op *op = task->op;
+    if (task->thread != 0) return;
+    int32_t id = ids_of(&op->a)[0];
+    ids_of(&op->b)[0] = id;
+    if (op->dst.buffer && task->step->run < op->dst.ne[0]) ids_of(&op->dst)[task->step->run] = id;
+    task->step->pos += task->step->n_tok;
+    task->step->run += 1;
+}
+
+void gk_cpu_run_op(const cpu_task *task) {
+    switch (task->op->code) {
+    case GK_OP_EMBED: run_embed(task); break;
+    case GK_OP_RMSNORM: run_rmsnorm(task); break;
+    case GK_OP_MATMUL: run_matmul(task); break;
+    case GK_OP_ROPE: run_rope(task); break;
+    case GK_OP_KV_WRITE: run_kv_write(task); break;
+    case GK_OP_ATTENTION: run_attention(task); break;
+    case GK_OP_SOFTMAX: run_softmax(task); break;
+    case GK_OP_ARGMAX: run_argmax(task); break;
+    case GK_OP_TOPK: run_topk(task); break;
+    case GK_OP_STEP: run_step(task); break;
+    default: run_elementwise(task); break;
+    }
+}
