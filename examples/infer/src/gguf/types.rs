@@ -1,0 +1,122 @@
+//! Element types by their GGUF ids, with the size of their blocks.
+
+use std::fmt;
+
+/// A known element type. Known does not mean supported: that is the backend's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TensorType(&'static Row);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    id: u32,
+    name: &'static str,
+    elements: u64,
+    bytes: u64,
+}
+
+const fn row(id: u32, name: &'static str, elements: u64, bytes: u64) -> Row {
+    Row { id, name, elements, bytes }
+}
+
+/// Ids and block sizes of the GGUF specification.
+static TYPES: [Row; 32] = [
+    row(0, "f32", 1, 4),
+    row(1, "f16", 1, 2),
+    row(2, "q4_0", 32, 18),
+    row(3, "q4_1", 32, 20),
+    row(6, "q5_0", 32, 22),
+    row(7, "q5_1", 32, 24),
+    row(8, "q8_0", 32, 34),
+    row(9, "q8_1", 32, 36),
+    row(10, "q2_K", 256, 84),
+    row(11, "q3_K", 256, 110),
+    row(12, "q4_K", 256, 144),
+    row(13, "q5_K", 256, 176),
+    row(14, "q6_K", 256, 210),
+    row(15, "q8_K", 256, 292),
+    row(16, "iq2_xxs", 256, 66),
+    row(17, "iq2_xs", 256, 74),
+    row(18, "iq3_xxs", 256, 98),
+    row(19, "iq1_s", 256, 50),
+    row(20, "iq4_nl", 32, 18),
+    row(21, "iq3_s", 256, 110),
+    row(22, "iq2_s", 256, 82),
+    row(23, "iq4_xs", 256, 136),
+    row(24, "i8", 1, 1),
+    row(25, "i16", 1, 2),
+    row(26, "i32", 1, 4),
+    row(27, "i64", 1, 8),
+    row(28, "f64", 1, 8),
+    row(29, "iq1_m", 256, 56),
+    row(30, "bf16", 1, 2),
+    row(34, "tq1_0", 256, 54),
+    row(35, "tq2_0", 256, 66),
+    row(39, "mxfp4", 32, 17),
+];
+
+impl TensorType {
+    /// 32-bit floating point.
+    pub const F32: Self = Self(&TYPES[0]);
+    /// 16-bit floating point.
+    pub const F16: Self = Self(&TYPES[1]);
+    /// 34 bytes for 32 elements.
+    pub const Q8_0: Self = Self(&TYPES[6]);
+    /// 32-bit integer.
+    pub const I32: Self = Self(&TYPES[24]);
+
+    /// The type of this id.
+    #[must_use]
+    pub fn from_id(id: u32) -> Option<Self> {
+        TYPES.iter().find(|row| row.id == id).map(Self)
+    }
+
+    /// Its id in GGUF and in the kernel interface.
+    #[must_use]
+    pub fn id(self) -> u32 {
+        self.0.id
+    }
+
+    /// Its name: `q8_0`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Elements of one block; 1 for the plain types.
+    #[must_use]
+    pub fn block_elements(self) -> u64 {
+        self.0.elements
+    }
+
+    /// Bytes of a row of `width` elements; `None` if that is no whole number of blocks or overflows.
+    #[must_use]
+    pub fn row_bytes(self, width: u64) -> Option<u64> {
+        if width.is_multiple_of(self.0.elements) { (width / self.0.elements).checked_mul(self.0.bytes) } else { None }
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.0.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_what_they_say() {
+        let pairs = [(TensorType::F32, 0, "f32"), (TensorType::F16, 1, "f16"), (TensorType::Q8_0, 8, "q8_0")];
+        for (kind, id, name) in pairs.into_iter().chain([(TensorType::I32, 26, "i32")]) {
+            assert_eq!((kind.id(), kind.name()), (id, name));
+        }
+    }
+
+    #[test]
+    fn rows_are_whole_blocks() {
+        assert_eq!(TensorType::Q8_0.row_bytes(64), Some(68));
+        assert_eq!(TensorType::Q8_0.row_bytes(33), None);
+        assert_eq!(TensorType::F32.row_bytes(u64::MAX), None);
+    }
+}

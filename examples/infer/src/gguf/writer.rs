@@ -1,0 +1,126 @@
+//! Writes small GGUF files: random models for measurements, and what the tests break on purpose.
+
+use super::types::TensorType;
+use super::value::ValueType;
+
+/// Collects metadata and tensors; [`Writer::finish`] gives the bytes.
+#[derive(Debug, Clone, Default)]
+pub struct Writer {
+    metadata: Vec<u8>,
+    metadata_count: u64,
+    tensors: Vec<(String, Vec<u64>, TensorType, Vec<u8>)>,
+}
+
+const ALIGNMENT: usize = 32;
+
+fn push_string(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend((text.len() as u64).to_le_bytes());
+    bytes.extend(text.as_bytes());
+}
+
+impl Writer {
+    /// An empty file.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A key with a value whose bytes the caller lays out.
+    #[must_use]
+    pub fn raw(mut self, key: &str, kind: ValueType, value: &[u8]) -> Self {
+        push_string(&mut self.metadata, key);
+        self.metadata.extend(kind.id().to_le_bytes());
+        self.metadata.extend(value);
+        self.metadata_count += 1;
+        self
+    }
+
+    /// A key with a 32-bit unsigned integer.
+    #[must_use]
+    pub fn integer(self, key: &str, value: u32) -> Self {
+        self.raw(key, ValueType::U32, &value.to_le_bytes())
+    }
+
+    /// A key with a 32-bit real number.
+    #[must_use]
+    pub fn real(self, key: &str, value: f32) -> Self {
+        self.raw(key, ValueType::F32, &value.to_le_bytes())
+    }
+
+    /// A key with a boolean.
+    #[must_use]
+    pub fn boolean(self, key: &str, value: bool) -> Self {
+        self.raw(key, ValueType::Bool, &[u8::from(value)])
+    }
+
+    /// A key with a string.
+    #[must_use]
+    pub fn string(self, key: &str, value: &str) -> Self {
+        let mut bytes = Vec::new();
+        push_string(&mut bytes, value);
+        self.raw(key, ValueType::String, &bytes)
+    }
+
+    /// A key with an array of strings.
+    #[must_use]
+    pub fn strings<T: AsRef<str>>(self, key: &str, values: &[T]) -> Self {
+        let mut bytes = array_header(ValueType::String, values.len());
+        for value in values {
+            push_string(&mut bytes, value.as_ref());
+        }
+        self.raw(key, ValueType::Array, &bytes)
+    }
+
+    /// A key with an array of 32-bit real numbers.
+    #[must_use]
+    pub fn reals(self, key: &str, values: &[f32]) -> Self {
+        let mut bytes = array_header(ValueType::F32, values.len());
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self.raw(key, ValueType::Array, &bytes)
+    }
+
+    /// A key with an array of 32-bit integers.
+    #[must_use]
+    pub fn integers(self, key: &str, values: &[i32]) -> Self {
+        let mut bytes = array_header(ValueType::I32, values.len());
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        self.raw(key, ValueType::Array, &bytes)
+    }
+
+    /// A tensor with its bytes as the format lays them out.
+    #[must_use]
+    pub fn tensor(mut self, name: &str, shape: &[u64], kind: TensorType, data: Vec<u8>) -> Self {
+        self.tensors.push((name.to_owned(), shape.to_vec(), kind, data));
+        self
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn finish(&self) -> Vec<u8> {
+        let mut bytes = b"GGUF".to_vec();
+        bytes.extend(3_u32.to_le_bytes());
+        bytes.extend((self.tensors.len() as u64).to_le_bytes());
+        bytes.extend(self.metadata_count.to_le_bytes());
+        bytes.extend(&self.metadata);
+        let mut offset = 0_usize;
+        for (name, shape, kind, data) in &self.tensors {
+            push_string(&mut bytes, name);
+            bytes.extend(u32::try_from(shape.len()).unwrap_or(u32::MAX).to_le_bytes());
+            bytes.extend(shape.iter().flat_map(|elements| elements.to_le_bytes()));
+            bytes.extend(kind.id().to_le_bytes());
+            bytes.extend((offset as u64).to_le_bytes());
+            offset += data.len().next_multiple_of(ALIGNMENT);
+        }
+        for (_, _, _, data) in &self.tensors {
+            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+            bytes.extend(data);
+        }
+        bytes
+    }
+}
+
+fn array_header(element: ValueType, count: usize) -> Vec<u8> {
+    let mut bytes = element.id().to_le_bytes().to_vec();
+    bytes.extend((count as u64).to_le_bytes());
+    bytes
+}

@@ -1,0 +1,376 @@
+//! Devices, buffers and plans: what the C side hands out, given back on drop.
+
+use super::{Backend, Error, Op, Status, Tensor, borrowed_text, sys, text};
+use crate::gguf::TensorType;
+use std::ffi::c_char;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// How a device is opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenOptions {
+    /// Worker threads of `cpu` and `ref`; 0 = all cores this process may use.
+    pub threads: u32,
+}
+
+/// What a buffer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Usage {
+    /// Filled once, read by ops.
+    Weight,
+    /// Activations and caches.
+    State,
+    /// Small, written or read by the host for every token.
+    Staging,
+}
+
+/// Bytes that crossed between host and device since the device was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Traffic {
+    /// Host to device.
+    pub up: u64,
+    /// Device to host.
+    pub down: u64,
+}
+
+/// Where a run stands: the block that goes up before it.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// Rows of the plan that are used.
+    pub tokens: u32,
+    /// Tokens in the cache before the run.
+    pub position: u32,
+    /// Index into the history of STEP.
+    pub run: u32,
+}
+
+struct DeviceHandle {
+    backend: Backend,
+    raw: NonNull<sys::gk_device>,
+}
+
+/// Calls an entry of the interface with a device; the entries were checked to be there by `Backend::named`.
+macro_rules! entry {
+    ($handle:expr, $name:ident) => {
+        $handle.backend.table.$name.expect("checked by `Backend::named`")
+    };
+}
+
+impl DeviceHandle {
+    fn check(&self, raw: sys::gk_status, doing: impl FnOnce() -> String) -> Result<(), Error> {
+        Status::check(raw).map_err(|status| {
+            #[expect(unsafe_code, reason = "call through the interface")]
+            // SAFETY: the device is open.
+            let detail = borrowed_text(unsafe { entry!(self, last_error)(self.raw.as_ptr()) });
+            Error { backend: self.backend.id(), doing: doing(), status, detail }
+        })
+    }
+}
+
+impl Drop for DeviceHandle {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: `open` gave this pointer, buffers and plans hold the handle, so this is the last use.
+        unsafe {
+            entry!(self, close)(self.raw.as_ptr());
+        }
+    }
+}
+
+struct BufferHandle {
+    device: Rc<DeviceHandle>,
+    raw: NonNull<sys::gk_buffer>,
+    bytes: u64,
+}
+
+impl Drop for BufferHandle {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: `alloc` of this device gave the pointer; plans that use it hold this handle.
+        unsafe {
+            entry!(self.device, release)(self.device.raw.as_ptr(), self.raw.as_ptr());
+        }
+    }
+}
+
+/// Memory on a device. Clones are the same memory.
+#[derive(Clone)]
+pub struct Buffer(Rc<BufferHandle>);
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Buffer({} bytes)", self.0.bytes)
+    }
+}
+
+/// An open device.
+#[derive(Clone)]
+pub struct Device(Rc<DeviceHandle>);
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Device({})", self.backend_id())
+    }
+}
+
+/// A prepared list of ops.
+pub struct Plan {
+    raw: NonNull<sys::gk_plan>,
+    device: Rc<DeviceHandle>,
+    /// The interface wants the buffers of a plan to outlive it.
+    _buffers: Vec<Buffer>,
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Plan({})", self.device.backend.id())
+    }
+}
+
+impl Drop for Plan {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: `plan_build` of this device gave the pointer.
+        unsafe {
+            entry!(self.device, plan_free)(self.device.raw.as_ptr(), self.raw.as_ptr());
+        }
+    }
+}
+
+impl Backend {
+    /// Opens the device of this index in [`Backend::devices`].
+    ///
+    /// # Errors
+    /// The driver's reason.
+    pub fn open(&self, index: u32, options: OpenOptions) -> Result<Device, Error> {
+        let raw_options = sys::gk_open_options { threads: options.threads, reserved: 0, cache_dir: std::ptr::null() };
+        let mut device = std::ptr::null_mut();
+        let mut why: [c_char; 512] = [0; 512];
+        let open = self.table.open.expect("checked by `named`");
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the pointers are valid for the call, `why` for its capacity.
+        let raw = unsafe {
+            let index = i32::try_from(index).unwrap_or(i32::MAX);
+            open(index, &raw const raw_options, &raw mut device, why.as_mut_ptr(), why.len())
+        };
+        let error = |status| Error {
+            backend: self.id,
+            doing: format!("opening device {index}"),
+            status,
+            detail: text(&why),
+        };
+        Status::check(raw).map_err(error)?;
+        let raw = NonNull::new(device).ok_or_else(|| error(Status::Failed))?;
+        Ok(Device(Rc::new(DeviceHandle { backend: *self, raw })))
+    }
+}
+
+impl Device {
+    /// Id of its backend.
+    #[must_use]
+    pub fn backend_id(&self) -> &'static str {
+        self.0.backend.id()
+    }
+
+    /// Free and total memory in bytes.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub fn memory(&self) -> Result<(u64, u64), Error> {
+        let (mut free, mut total) = (0, 0);
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open, both pointers are valid.
+        let raw = unsafe { entry!(self.0, memory)(self.0.raw.as_ptr(), &raw mut free, &raw mut total) };
+        self.0.check(raw, || "asking for free memory".to_owned())?;
+        Ok((free, total))
+    }
+
+    /// What crossed between host and device so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let mut raw = sys::gk_traffic { up: 0, down: 0 };
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open, the pointer is valid.
+        unsafe {
+            entry!(self.0, traffic)(self.0.raw.as_ptr(), &raw mut raw);
+        }
+        Traffic { up: raw.up, down: raw.down }
+    }
+
+    /// Allocates zeroed memory.
+    ///
+    /// # Errors
+    /// Out of memory, or more than the device allows in one piece.
+    pub fn alloc(&self, bytes: u64, usage: Usage) -> Result<Buffer, Error> {
+        let usage = match usage {
+            Usage::Weight => sys::GK_USAGE_WEIGHT,
+            Usage::State => sys::GK_USAGE_STATE,
+            Usage::Staging => sys::GK_USAGE_STAGING,
+        };
+        let mut buffer = std::ptr::null_mut();
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open, the pointer is valid.
+        let raw = unsafe { entry!(self.0, alloc)(self.0.raw.as_ptr(), bytes, usage, &raw mut buffer) };
+        self.0.check(raw, || format!("allocating {bytes} bytes"))?;
+        match NonNull::new(buffer) {
+            Some(raw) => Ok(Buffer(Rc::new(BufferHandle { device: Rc::clone(&self.0), raw, bytes }))),
+            None => Err(self.error(Status::Failed, format!("allocating {bytes} bytes"))),
+        }
+    }
+
+    /// Bytes that a weight of `rows` rows of `width` elements takes on the device; 0 where the type is not supported.
+    #[must_use]
+    pub fn weight_bytes(&self, kind: TensorType, width: u64, rows: u64) -> u64 {
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open.
+        unsafe {
+            entry!(self.0, weight_bytes)(self.0.raw.as_ptr(), kind.id(), width, rows)
+        }
+    }
+
+    /// Uploads rows `first ..` of a weight, as GGUF lays them out. Rows come in ascending order, each once.
+    ///
+    /// # Errors
+    /// The bytes are not whole rows, the weight is on another device, or the backend refuses.
+    pub fn weight_put(&self, weight: &Tensor, rows: &[u8], first: u64) -> Result<(), Error> {
+        let doing = || format!("uploading rows from {first} of a {} weight", weight.kind);
+        let row_bytes = weight.kind.row_bytes(u64::from(weight.ne[0])).filter(|bytes| *bytes > 0);
+        let whole = row_bytes.filter(|bytes| (rows.len() as u64).is_multiple_of(*bytes));
+        let (Some(row_bytes), true) = (whole, self.owns(&weight.buffer)) else {
+            return Err(self.error(Status::BadArgument, doing()));
+        };
+        let raw_weight = weight.raw();
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open and owns the buffer; `rows` holds exactly the rows that are announced.
+        let raw = unsafe {
+            let count = rows.len() as u64 / row_bytes;
+            entry!(self.0, weight_put)(self.0.raw.as_ptr(), &raw const raw_weight, rows.as_ptr().cast(), first, count)
+        };
+        self.0.check(raw, doing)
+    }
+
+    /// Whether the backend has a kernel for an op.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn supports(&self, op: &Op) -> Result<(), Error> {
+        let raw_op = op.raw();
+        self.check_owner(op)?;
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open, the op is valid for the call and its buffers are alive and of this device.
+        let raw = unsafe { entry!(self.0, supports)(self.0.raw.as_ptr(), &raw const raw_op) };
+        self.0.check(raw, || format!("asking for op `{}`", op.code.name()))
+    }
+
+    /// Prepares a list of ops.
+    ///
+    /// # Errors
+    /// The first op that the backend refuses, with its reason.
+    pub fn plan(&self, ops: &[Op]) -> Result<Plan, Error> {
+        for op in ops {
+            self.check_owner(op)?;
+        }
+        let raw_ops: Vec<sys::gk_op> = ops.iter().map(Op::raw).collect();
+        let count = u32::try_from(ops.len()).unwrap_or(u32::MAX);
+        let mut plan = std::ptr::null_mut();
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open and owns every buffer; the array holds `count` ops and is copied by the call.
+        let raw = unsafe { entry!(self.0, plan_build)(self.0.raw.as_ptr(), raw_ops.as_ptr(), count, &raw mut plan) };
+        self.0.check(raw, || format!("preparing a plan of {count} ops"))?;
+        let Some(raw) = NonNull::new(plan) else {
+            return Err(self.error(Status::Failed, format!("preparing a plan of {count} ops")));
+        };
+        let buffers = ops.iter().flat_map(Op::buffers).cloned().collect();
+        Ok(Plan { raw, device: Rc::clone(&self.0), _buffers: buffers })
+    }
+
+    /// Starts a plan `repeat` times; more than once only if it ends in STEP. May return before it is done.
+    ///
+    /// # Errors
+    /// The step does not fit the plan or its caches, or the device failed.
+    pub fn run(&self, plan: &Plan, step: Step, repeat: u32) -> Result<(), Error> {
+        let doing = || format!("running a plan for {} tokens at position {}", step.tokens, step.position);
+        if !Rc::ptr_eq(&self.0, &plan.device) {
+            return Err(self.error(Status::BadArgument, doing()));
+        }
+        let raw_step = sys::gk_step { n_tok: step.tokens, pos: step.position, run: step.run, reserved: 0 };
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: device and plan are alive and belong together; the step is valid for the call.
+        let raw = unsafe {
+            entry!(self.0, plan_run)(self.0.raw.as_ptr(), plan.raw.as_ptr(), &raw const raw_step, repeat)
+        };
+        self.0.check(raw, doing)
+    }
+
+    /// Waits until everything that was started is done.
+    ///
+    /// # Errors
+    /// The device failed meanwhile.
+    pub fn sync(&self) -> Result<(), Error> {
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: the device is open.
+        let raw = unsafe { entry!(self.0, sync)(self.0.raw.as_ptr()) };
+        self.0.check(raw, || "waiting for the device".to_owned())
+    }
+
+    fn owns(&self, buffer: &Buffer) -> bool {
+        Rc::ptr_eq(&self.0, &buffer.0.device)
+    }
+
+    fn check_owner(&self, op: &Op) -> Result<(), Error> {
+        if op.buffers().all(|buffer| self.owns(buffer)) {
+            Ok(())
+        } else {
+            Err(self.error(Status::BadArgument, format!("op `{}` uses memory of another device", op.code.name())))
+        }
+    }
+
+    fn error(&self, status: Status, doing: String) -> Error {
+        Error { backend: self.backend_id(), doing, status, detail: String::new() }
+    }
+}
+
+impl Buffer {
+    /// Size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    /// Copies elements up, to `offset` bytes from the start.
+    ///
+    /// # Errors
+    /// They do not fit, or the device failed.
+    pub fn write<T: bytemuck::NoUninit>(&self, offset: u64, source: &[T]) -> Result<(), Error> {
+        let source: &[u8] = bytemuck::cast_slice(source);
+        let device = &self.0.device;
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: device and buffer are alive and belong together; the source is valid for its length.
+        let raw = unsafe {
+            let (pointer, bytes) = (source.as_ptr().cast(), source.len() as u64);
+            entry!(device, write)(device.raw.as_ptr(), self.0.raw.as_ptr(), offset, pointer, bytes)
+        };
+        device.check(raw, || format!("writing {} bytes at {offset} of a buffer of {}", source.len(), self.0.bytes))
+    }
+
+    /// Copies elements down, from `offset` bytes after the start. Waits for what was started before.
+    ///
+    /// # Errors
+    /// There are not that many, or the device failed.
+    pub fn read<T: bytemuck::Pod>(&self, offset: u64, destination: &mut [T]) -> Result<(), Error> {
+        let destination: &mut [u8] = bytemuck::cast_slice_mut(destination);
+        let device = &self.0.device;
+        let length = destination.len();
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: device and buffer are alive and belong together; the destination is valid for its length.
+        let raw = unsafe {
+            let (pointer, bytes) = (destination.as_mut_ptr().cast(), length as u64);
+            entry!(device, read)(device.raw.as_ptr(), self.0.raw.as_ptr(), offset, pointer, bytes)
+        };
+        device.check(raw, || format!("reading {length} bytes at {offset} of a buffer of {}", self.0.bytes))
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut sys::gk_buffer {
+        self.0.raw.as_ptr()
+    }
+}
