@@ -9,6 +9,9 @@
 pub mod gguf;
 pub mod gk;
 
+pub mod model;
+pub mod sampler;
+pub mod session;
 pub mod tokenizer;
 
 mod error;

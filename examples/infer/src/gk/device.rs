@@ -52,7 +52,10 @@ struct DeviceHandle {
 /// Calls an entry of the interface with a device; the entries were checked to be there by `Backend::named`.
 macro_rules! entry {
     ($handle:expr, $name:ident) => {
-        $handle.backend.table.$name.expect("checked by `Backend::named`")
+        match $handle.backend.table.$name {
+            Some(entry) => entry,
+            None => unreachable!("checked by `Backend::named`"),
+        }
     };
 }
 
@@ -146,7 +149,7 @@ impl Backend {
         let raw_options = sys::gk_open_options { threads: options.threads, reserved: 0, cache_dir: std::ptr::null() };
         let mut device = std::ptr::null_mut();
         let mut why: [c_char; 512] = [0; 512];
-        let open = self.table.open.expect("checked by `named`");
+        let Some(open) = self.table.open else { unreachable!("checked by `named`") };
         #[expect(unsafe_code, reason = "call through the interface")]
         // SAFETY: the pointers are valid for the call, `why` for its capacity.
         let raw = unsafe {

@@ -6,7 +6,6 @@
 
 #[expect(
     unsafe_code,
-    missing_docs,
     unreachable_pub,
     non_camel_case_types,
     dead_code,
@@ -216,7 +215,7 @@ impl Backend {
     /// No driver or no device, with one line that says what was looked for.
     pub fn devices(&self) -> Result<Vec<DeviceInfo>, Error> {
         const CAPACITY: u16 = 64;
-        let enumerate = self.table.enumerate.expect("checked by `named`");
+        let Some(enumerate) = self.table.enumerate else { unreachable!("checked by `named`") };
         #[expect(unsafe_code, reason = "plain data for C to fill")]
         // SAFETY: every field is an integer or an array of integers, for which zero is a value.
         let empty: sys::gk_device_info = unsafe { std::mem::zeroed() };

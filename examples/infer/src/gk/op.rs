@@ -154,6 +154,14 @@ impl Op {
         }
     }
 
+    /// The largest elements of each row of `input`, as many as `ids` has; `values` gets them.
+    #[must_use]
+    pub fn top_k(ids: &Tensor, input: &Tensor, values: &Tensor) -> Self {
+        let mut op = Self::new(OpCode::TopK, ids, &[input]).integers(&[ids.ne[0]]);
+        op.operands[3] = Some(values.clone());
+        op
+    }
+
     /// Sets the integer parameters.
     #[must_use]
     pub fn integers(mut self, integers: &[u32]) -> Self {

@@ -1,0 +1,99 @@
+//! Models that exist in numbers only: weights for measuring speed, made as they are uploaded.
+
+use super::Config;
+use super::tensors::{Role, Spec};
+use crate::gguf::TensorType;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// Bytes of weights that a random model should have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RandomSize(pub u64);
+
+impl std::str::FromStr for RandomSize {
+    type Err = String;
+
+    /// Reads `500MB`, `1GB`, `2GiB` or a number of bytes.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let factor = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "mb" | "m" => 1_000_000,
+            "gb" | "g" => 1_000_000_000,
+            "mib" => 1 << 20,
+            "gib" => 1 << 30,
+            _ => return Err(format!("unknown unit `{unit}`: use MB, GB, MiB or GiB")),
+        };
+        let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+        match bytes {
+            Some(bytes) if bytes >= 1_000_000 => Ok(Self(bytes)),
+            Some(_) => Err("at least 1MB".to_owned()),
+            None => Err("a number and a unit, like 1GB".to_owned()),
+        }
+    }
+}
+
+/// A shape with the proportions of the small Llama models whose matrices take about `size` bytes.
+pub(super) fn config(RandomSize(size): RandomSize, kind: TensorType) -> Config {
+    let n_vocab = 32_000;
+    // Larger models are wider; four query heads share a key head, heads have 64 elements.
+    let n_embd: u32 = match size {
+        0..100_000_000 => 256,
+        100_000_000..600_000_000 => 1024,
+        600_000_000..3_000_000_000 => 2048,
+        _ => 4096,
+    };
+    let n_ff = n_embd * 11 / 4;
+    let width = u64::from(n_embd);
+    let per_layer = width * width * 5 / 2 + 3 * width * u64::from(n_ff);
+    let bytes = |elements: u64| kind.row_bytes(elements.next_multiple_of(kind.block_elements())).unwrap_or(u64::MAX);
+    // The embedding table is not counted: one row of it is read for a token.
+    let layers = size.saturating_sub(bytes(width * n_vocab)).div_ceil(bytes(per_layer).max(1)).clamp(1, 512);
+    Config {
+        name: "random".to_owned(),
+        n_embd,
+        n_layer: u32::try_from(layers).unwrap_or(512),
+        n_head: n_embd / 64,
+        n_head_kv: n_embd / 256,
+        d_head: 64,
+        n_rot: 64,
+        n_ff,
+        n_vocab: 32_000,
+        n_ctx_train: 4096,
+        eps: 1e-5,
+        rope_base: 10_000.0,
+        rope_scale: 1.0,
+        attention_scale: 0.125,
+    }
+}
+
+/// Bytes of a tensor from row `first` on: ones for vectors, noise of spread 1 / sqrt(width) for matrices.
+pub(super) fn rows(spec: &Spec, first: u32, length: usize) -> Vec<u8> {
+    if spec.role != Role::Matrix {
+        return 1.0_f32.to_le_bytes().repeat(length / 4);
+    }
+    let name: u64 = spec.name.bytes().fold(17, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let mut noise = Xoshiro256PlusPlus::seed_from_u64(name ^ (u64::from(first) << 32));
+    let mut bytes = vec![0; length];
+    noise.fill_bytes(&mut bytes);
+    // Uniform numbers of -1 .. 1 have a spread of 1 / sqrt(3).
+    let spread = (3.0 / f64::from(spec.width)).sqrt();
+    let uniform = |noise: i16| f64::from(noise) / 32768.0 * spread;
+    match spec.kind {
+        TensorType::Q8_0 => {
+            let scale = half::f16::from_f64(spread / 128.0).to_le_bytes();
+            bytes.chunks_exact_mut(34).for_each(|block| block[..2].copy_from_slice(&scale));
+        }
+        TensorType::F16 => bytes.chunks_exact_mut(2).for_each(|pair| {
+            let value = half::f16::from_f64(uniform(i16::from_le_bytes([pair[0], pair[1]])));
+            pair.copy_from_slice(&value.to_le_bytes());
+        }),
+        _ => bytes.chunks_exact_mut(4).for_each(|four| {
+            let value = half::f16::from_f64(uniform(i16::from_le_bytes([four[0], four[1]]))).to_f32();
+            four.copy_from_slice(&value.to_le_bytes());
+        }),
+    }
+    bytes
+}

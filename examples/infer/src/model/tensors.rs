@@ -1,0 +1,192 @@
+//! Which tensors a Llama model has, with their shapes; a file that has others, or lacks some, is refused.
+
+use super::Config;
+use crate::gguf::{Error, Gguf, Problem, TensorType};
+
+/// What a tensor is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Multiplied with activations: goes to the device in its own type.
+    Matrix,
+    /// A norm or a bias: goes to the device as f32.
+    Vector,
+    /// Read by the host only.
+    Host,
+}
+
+/// A tensor of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Its name in the file.
+    pub name: String,
+    /// What it is used for.
+    pub role: Role,
+    /// Elements of a row.
+    pub width: u32,
+    /// Rows; 1 for vectors.
+    pub rows: u32,
+    /// Type of its elements.
+    pub kind: TensorType,
+    required: bool,
+}
+
+/// Names of the parts of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of the format")]
+pub enum Part {
+    AttnNorm,
+    AttnQ,
+    AttnK,
+    AttnV,
+    AttnOutput,
+    FfnNorm,
+    FfnGate,
+    FfnUp,
+    FfnDown,
+}
+
+impl Part {
+    const ALL: [Self; 9] = [
+        Self::AttnNorm,
+        Self::AttnQ,
+        Self::AttnK,
+        Self::AttnV,
+        Self::AttnOutput,
+        Self::FfnNorm,
+        Self::FfnGate,
+        Self::FfnUp,
+        Self::FfnDown,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::AttnNorm => "attn_norm",
+            Self::AttnQ => "attn_q",
+            Self::AttnK => "attn_k",
+            Self::AttnV => "attn_v",
+            Self::AttnOutput => "attn_output",
+            Self::FfnNorm => "ffn_norm",
+            Self::FfnGate => "ffn_gate",
+            Self::FfnUp => "ffn_up",
+            Self::FfnDown => "ffn_down",
+        }
+    }
+
+    /// Name of the weight in this layer.
+    #[must_use]
+    pub fn weight(self, layer: u32) -> String {
+        format!("blk.{layer}.{}.weight", self.name())
+    }
+
+    /// Name of the bias in this layer, which few models have.
+    #[must_use]
+    pub fn bias(self, layer: u32) -> String {
+        format!("blk.{layer}.{}.bias", self.name())
+    }
+
+    /// Width and rows; one row for the norms.
+    fn shape(self, config: &Config) -> (u32, u32) {
+        match self {
+            Self::AttnNorm | Self::FfnNorm => (config.n_embd, 1),
+            Self::AttnQ => (config.n_embd, config.q_width()),
+            Self::AttnK | Self::AttnV => (config.n_embd, config.kv_width()),
+            Self::AttnOutput => (config.q_width(), config.n_embd),
+            Self::FfnGate | Self::FfnUp => (config.n_embd, config.n_ff),
+            Self::FfnDown => (config.n_ff, config.n_embd),
+        }
+    }
+}
+
+/// The embedding table, also the output matrix of models that have none.
+pub const TOKEN_EMBD: &str = "token_embd.weight";
+/// The last norm.
+pub const OUTPUT_NORM: &str = "output_norm.weight";
+/// The output matrix.
+pub const OUTPUT: &str = "output.weight";
+/// Divisors of the rotation frequencies.
+pub const ROPE_FREQS: &str = "rope_freqs.weight";
+
+fn spec(name: impl Into<String>, role: Role, width: u32, rows: u32, required: bool, kind: TensorType) -> Spec {
+    Spec { name: name.into(), role, width, rows, kind, required }
+}
+
+/// All tensors that a model of these numbers has or may have; matrices of type `kind`.
+fn layer_specs(config: &Config, layer: u32, kind: TensorType, specs: &mut Vec<Spec>) {
+    for part in Part::ALL {
+        let (width, rows) = part.shape(config);
+        if rows == 1 && matches!(part, Part::AttnNorm | Part::FfnNorm) {
+            specs.push(spec(part.weight(layer), Role::Vector, width, 1, true, TensorType::F32));
+            continue;
+        }
+        specs.push(spec(part.weight(layer), Role::Matrix, width, rows, true, kind));
+        specs.push(spec(part.bias(layer), Role::Vector, rows, 1, false, TensorType::F32));
+    }
+}
+
+fn outer_specs(config: &Config, kind: TensorType) -> Vec<Spec> {
+    vec![
+        spec(TOKEN_EMBD, Role::Matrix, config.n_embd, config.n_vocab, true, kind),
+        spec(OUTPUT_NORM, Role::Vector, config.n_embd, 1, true, TensorType::F32),
+        spec(OUTPUT, Role::Matrix, config.n_embd, config.n_vocab, false, kind),
+        spec(ROPE_FREQS, Role::Host, config.n_rot / 2, 1, false, TensorType::F32),
+    ]
+}
+
+/// The tensors of a model that exists in numbers only: all that are required, and an output matrix.
+pub(super) fn invented(config: &Config, kind: TensorType) -> Vec<Spec> {
+    let mut specs = outer_specs(config, kind);
+    for layer in 0..config.n_layer {
+        layer_specs(config, layer, kind, &mut specs);
+    }
+    specs.retain(|spec| spec.required || spec.name == OUTPUT);
+    specs
+}
+
+/// The tensors of a file, checked against the numbers.
+pub(super) fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Vec<Spec>, Error> {
+    let mut found = Vec::new();
+    let mut take = |expected: Vec<Spec>| {
+        for spec in expected {
+            found.extend(check(gguf, spec)?);
+        }
+        Ok(())
+    };
+    take(outer_specs(config, TensorType::F32))?;
+    // Layer by layer: a hostile number of layers ends at the first one that is not there.
+    for layer in 0..config.n_layer {
+        let mut specs = Vec::new();
+        layer_specs(config, layer, TensorType::F32, &mut specs);
+        take(specs)?;
+    }
+    let known: std::collections::BTreeSet<&str> = found.iter().map(|spec| spec.name.as_str()).collect();
+    match gguf.tensor_names().find(|name| !known.contains(name)) {
+        Some(stranger) => Err(gguf.tensor_error(stranger, Problem::UnknownTensor("llama".to_owned()))),
+        None => Ok(found),
+    }
+}
+
+/// Compares a tensor of the file with what it should be; `None` if it is absent and may be.
+fn check(gguf: &Gguf, mut spec: Spec) -> Result<Option<Spec>, Error> {
+    let Some(info) = gguf.tensor(&spec.name) else {
+        return if spec.required { Err(gguf.tensor_error(&spec.name, Problem::Missing)) } else { Ok(None) };
+    };
+    let vector = spec.role != Role::Matrix;
+    let expected =
+        if vector { vec![u64::from(spec.width)] } else { vec![u64::from(spec.width), u64::from(spec.rows)] };
+    // Trailing dimensions of one element say nothing.
+    let mut shape = info.shape.as_slice();
+    while shape.len() > expected.len() && shape.last() == Some(&1) {
+        shape = &shape[..shape.len() - 1];
+    }
+    if shape != expected {
+        let found = info.shape.clone();
+        return Err(gguf.tensor_error(&spec.name, Problem::Shape { expected, found }));
+    }
+    let plain = [TensorType::F32, TensorType::F16].contains(&info.kind);
+    if vector && !plain {
+        let (name, known) = (info.kind.name().to_owned(), "f32, f16".to_owned());
+        return Err(gguf.tensor_error(&spec.name, Problem::Unsupported { what: "element type of a vector", name, known }));
+    }
+    spec.kind = info.kind;
+    Ok(Some(spec))
+}

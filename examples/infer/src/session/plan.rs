@@ -1,0 +1,141 @@
+//! The forward pass of a Llama model as a list of ops.
+
+use super::state::State;
+use super::weights::Weights;
+use crate::gk::{Op, OpCode, Tensor};
+use crate::model::Config;
+use crate::model::tensors::{OUTPUT, OUTPUT_NORM, Part, TOKEN_EMBD};
+
+/// What a plan leaves for the host to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Output {
+    /// Nothing: only the caches are filled.
+    Nothing,
+    /// The logits of the last token.
+    Logits,
+    /// The logits of every token.
+    AllLogits,
+    /// The ids and logits of this many best tokens after the last one.
+    Candidates(u32),
+    /// The id of the best token after the last one.
+    Best,
+    /// As `Best`, and it becomes the next input without the host: for plans of one token.
+    Feedback,
+}
+
+/// The parts a plan is made of.
+pub(super) struct Builder<'a> {
+    pub(super) config: &'a Config,
+    pub(super) weights: &'a Weights,
+    pub(super) state: &'a State,
+    pub(super) rows: u32,
+}
+
+/// Op numbers that appear in error texts: the layer, from 1, times this.
+const TAG_LAYER: u32 = 100;
+
+impl Builder<'_> {
+    /// All ops of a pass over `rows` tokens.
+    pub(super) fn build(&self, output: Output) -> Vec<Op> {
+        let state = self.state;
+        let tokens = Tensor { ne: [self.rows, 1, 1, 1], ..state.tokens.clone() };
+        let mut ops = vec![Op::new(OpCode::Embed, &self.rows(&state.stream), &[self.weights.get(TOKEN_EMBD), &tokens])];
+        for layer in 0..self.config.n_layer {
+            let start = ops.len();
+            self.attention(layer, &mut ops);
+            self.feed_forward(layer, &mut ops);
+            for op in &mut ops[start..] {
+                *op = op.clone().tag((layer + 1) * TAG_LAYER);
+            }
+        }
+        self.head(output, &mut ops);
+        ops
+    }
+
+    /// The first rows of an activation.
+    fn rows(&self, tensor: &Tensor) -> Tensor {
+        Tensor { ne: [tensor.ne[0], self.rows, 1, 1], ..tensor.clone() }
+    }
+
+    fn norm(&self, weight: &str) -> Op {
+        let (stream, normed) = (self.rows(&self.state.stream), self.rows(&self.state.normed));
+        Op::new(OpCode::RmsNorm, &normed, &[&stream, self.weights.get(weight)]).real(self.config.eps)
+    }
+
+    fn matmul(&self, part: Part, layer: u32, result: &Tensor, input: &Tensor) -> Op {
+        let op = Op::new(OpCode::MatMul, &self.rows(result), &[self.weights.get(&part.weight(layer)), &self.rows(input)]);
+        match self.weights.find(&part.bias(layer)) {
+            Some(bias) => op.bias(bias),
+            None => op,
+        }
+    }
+
+    fn attention(&self, layer: u32, ops: &mut Vec<Op>) {
+        let (state, config) = (self.state, self.config);
+        let (key_cache, value_cache) = &state.caches[layer as usize];
+        ops.push(self.norm(&Part::AttnNorm.weight(layer)));
+        ops.push(self.matmul(Part::AttnQ, layer, &state.queries, &state.normed));
+        ops.push(self.matmul(Part::AttnK, layer, &state.keys, &state.normed));
+        ops.push(self.matmul(Part::AttnV, layer, &state.values, &state.normed));
+        for (tensor, heads) in [(&state.queries, config.n_head), (&state.keys, config.n_head_kv)] {
+            let rotated = self.rows(tensor);
+            ops.push(
+                Op::new(OpCode::Rope, &rotated, &[&rotated, &state.rope])
+                    .integers(&[heads, config.d_head, config.n_rot]),
+            );
+        }
+        let (keys, values) = (self.rows(&state.keys), self.rows(&state.values));
+        ops.push(
+            Op::new(OpCode::KvWrite, key_cache, &[&keys, &values, value_cache])
+                .integers(&[config.n_head_kv, config.d_head]),
+        );
+        let (queries, attended) = (self.rows(&state.queries), self.rows(&state.attended));
+        ops.push(
+            Op::new(OpCode::Attention, &attended, &[&queries, key_cache, value_cache])
+                .integers(&[config.n_head, config.n_head_kv, config.d_head])
+                .real(config.attention_scale),
+        );
+        ops.push(self.matmul(Part::AttnOutput, layer, &state.stream, &state.attended).accumulate());
+    }
+
+    fn feed_forward(&self, layer: u32, ops: &mut Vec<Op>) {
+        let state = self.state;
+        ops.push(self.norm(&Part::FfnNorm.weight(layer)));
+        ops.push(self.matmul(Part::FfnGate, layer, &state.gate, &state.normed));
+        ops.push(self.matmul(Part::FfnUp, layer, &state.up, &state.normed));
+        let (gate, up) = (self.rows(&state.gate), self.rows(&state.up));
+        ops.push(Op::new(OpCode::SwiGlu, &gate, &[&gate, &up]));
+        ops.push(self.matmul(Part::FfnDown, layer, &state.stream, &state.gate).accumulate());
+    }
+
+    fn head(&self, output: Output, ops: &mut Vec<Op>) {
+        if output == Output::Nothing {
+            return;
+        }
+        let state = self.state;
+        ops.push(self.norm(OUTPUT_NORM));
+        // Models without an output matrix use the embedding table.
+        let matrix = self.weights.find(OUTPUT).unwrap_or_else(|| self.weights.get(TOKEN_EMBD));
+        let normed = self.rows(&state.normed);
+        if output == Output::AllLogits {
+            ops.push(Op::new(OpCode::MatMul, &self.rows(&state.logits), &[matrix, &normed]));
+            return;
+        }
+        let logits = Tensor { ne: [state.logits.ne[0], 1, 1, 1], ..state.logits.clone() };
+        ops.push(Op::new(OpCode::MatMul, &logits, &[matrix, &normed]).last_row());
+        match output {
+            Output::Candidates(count) => {
+                let slice = |tensor: &Tensor| Tensor { ne: [count, 1, 1, 1], ..tensor.clone() };
+                // The operand slots of this op are a, none, c.
+                ops.push(Op::top_k(&slice(&state.top_ids), &logits, &slice(&state.top_values)));
+            }
+            Output::Best => ops.push(Op::new(OpCode::ArgMax, &state.next, &[&logits])),
+            Output::Feedback => {
+                ops.push(Op::new(OpCode::ArgMax, &state.next, &[&logits]));
+                let token = Tensor { ne: [1, 1, 1, 1], ..state.tokens.clone() };
+                ops.push(Op::step(&state.next, &token, Some(&state.history)));
+            }
+            Output::Nothing | Output::Logits | Output::AllLogits => {}
+        }
+    }
+}

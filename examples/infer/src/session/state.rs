@@ -1,0 +1,79 @@
+//! Device memory of a session besides the weights: caches, activations, token ids.
+
+use super::memory::{CHUNK, CacheType, Options};
+use crate::Error;
+use crate::gguf::TensorType;
+use crate::gk::{Device, Tensor, Usage};
+use crate::model::{Model, rope, tensors};
+
+/// Everything that plans read and write. Activations have room for a chunk; a plan for one token uses the first row.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) tokens: Tensor,
+    pub(super) next: Tensor,
+    pub(super) history: Tensor,
+    pub(super) rope: Tensor,
+    /// Keys and values of each layer.
+    pub(super) caches: Vec<(Tensor, Tensor)>,
+    pub(super) stream: Tensor,
+    pub(super) normed: Tensor,
+    pub(super) queries: Tensor,
+    pub(super) keys: Tensor,
+    pub(super) values: Tensor,
+    pub(super) attended: Tensor,
+    pub(super) gate: Tensor,
+    pub(super) up: Tensor,
+    pub(super) logits: Tensor,
+    pub(super) top_ids: Tensor,
+    pub(super) top_values: Tensor,
+}
+
+/// Most candidates that a device picks; more are picked by the host.
+pub const MAX_CANDIDATES: u32 = 256;
+/// Tokens that one call may generate on the device.
+pub const MAX_REPEAT: u32 = 64;
+
+impl State {
+    pub(super) fn new(model: &Model, device: &Device, options: Options) -> Result<Self, Error> {
+        let config = model.config();
+        let matrix = |width: u32, rows: u32, kind: TensorType, usage: Usage| -> Result<Tensor, Error> {
+            let bytes = kind.row_bytes(width.into()).and_then(|row| row.checked_mul(rows.into()));
+            let bytes = bytes.and_then(|bytes| bytes.checked_next_multiple_of(64));
+            let bytes = bytes.ok_or_else(|| Error::message("the size of a buffer overflows"))?;
+            Ok(Tensor::new(&device.alloc(bytes, usage)?, 0, kind, width, rows))
+        };
+        let activation = |width: u32| matrix(width, CHUNK, TensorType::F32, Usage::State);
+        let small = |width: u32, kind: TensorType| matrix(width, 1, kind, Usage::Staging);
+        let cache_kind = match options.cache {
+            CacheType::F16 => TensorType::F16,
+            CacheType::F32 => TensorType::F32,
+        };
+        let cache = || matrix(config.kv_width(), options.n_ctx, cache_kind, Usage::State);
+        let mut caches = Vec::new();
+        for _ in 0..config.n_layer {
+            caches.push((cache()?, cache()?));
+        }
+        let factors = model.spec(tensors::ROPE_FREQS).map(|spec| model.vector(spec));
+        let angles = matrix(config.n_rot, options.n_ctx, TensorType::F32, Usage::Weight)?;
+        angles.write(&rope::table(config, factors.as_deref(), options.n_ctx)?)?;
+        let candidates = MAX_CANDIDATES.min(config.n_vocab);
+        Ok(Self {
+            tokens: small(CHUNK, TensorType::I32)?,
+            next: small(1, TensorType::I32)?,
+            history: small(MAX_REPEAT, TensorType::I32)?,
+            rope: angles,
+            caches,
+            stream: activation(config.n_embd)?,
+            normed: activation(config.n_embd)?,
+            queries: activation(config.q_width())?,
+            keys: activation(config.kv_width())?,
+            values: activation(config.kv_width())?,
+            attended: activation(config.q_width())?,
+            gate: activation(config.n_ff)?,
+            up: activation(config.n_ff)?,
+            logits: matrix(config.n_vocab, options.logits.rows(), TensorType::F32, Usage::Staging)?,
+            top_ids: small(candidates, TensorType::I32)?,
+            top_values: small(candidates, TensorType::F32)?,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! Uploads the weights of a model, each once, in pieces.
+
+use crate::Error;
+use crate::gguf::TensorType;
+use crate::gk::{Device, Tensor, Usage};
+use crate::model::Model;
+use crate::model::tensors::{Role, Spec};
+use std::collections::HashMap;
+
+/// Weights on a device, by the names of their tensors.
+#[derive(Debug)]
+pub(super) struct Weights(HashMap<String, Tensor>);
+
+/// Tensors share buffers up to this size, so that a driver with few allocations is enough.
+const ARENA: u64 = 1 << 30;
+/// Rows go up in pieces of about this many bytes.
+const PIECE: u64 = 16 << 20;
+
+impl Weights {
+    /// Allocates everything, then uploads: what does not fit fails before the work is done.
+    pub(super) fn upload(model: &Model, device: &Device, max_buffer: u64) -> Result<Self, Error> {
+        let specs: Vec<(&Spec, u64)> = model
+            .specs()
+            .iter()
+            .filter(|spec| spec.role != Role::Host)
+            .map(|spec| (spec, stored_bytes(spec, device)))
+            .collect();
+        let mut tensors = HashMap::new();
+        for group in arenas(&specs, ARENA.min(max_buffer)) {
+            let bytes: u64 = group.iter().map(|(_, bytes)| bytes).sum();
+            if bytes > max_buffer {
+                return Err(Error::message(format!(
+                    "tensor `{}` takes {bytes} bytes, but backend `{}` allocates at most {max_buffer} in one piece",
+                    group[0].0.name,
+                    device.backend_id()
+                )));
+            }
+            let buffer = device.alloc(bytes, Usage::Weight)?;
+            let mut offset = 0;
+            for (spec, bytes) in group {
+                let kind = if spec.role == Role::Vector { TensorType::F32 } else { spec.kind };
+                tensors.insert(spec.name.clone(), Tensor::new(&buffer, offset, kind, spec.width, spec.rows));
+                offset += bytes;
+            }
+        }
+        let weights = Self(tensors);
+        for (spec, _) in specs {
+            weights.fill(model, device, spec)?;
+        }
+        Ok(weights)
+    }
+
+    fn fill(&self, model: &Model, device: &Device, spec: &Spec) -> Result<(), Error> {
+        let tensor = self.get(&spec.name);
+        if spec.role == Role::Vector {
+            return Ok(tensor.write(&model.vector(spec))?);
+        }
+        let row = spec.kind.row_bytes(spec.width.into()).unwrap_or(1).max(1);
+        let rows = u32::try_from((PIECE / row).max(1)).unwrap_or(u32::MAX);
+        let mut first = 0;
+        while first < spec.rows {
+            let count = rows.min(spec.rows - first);
+            device.weight_put(tensor, &model.rows(spec, first, count), first.into())?;
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// A weight that the model was checked to have.
+    pub(super) fn get(&self, name: &str) -> &Tensor {
+        self.find(name).unwrap_or_else(|| unreachable!("`{name}` was checked when the model was read"))
+    }
+
+    /// A weight that the model may have.
+    pub(super) fn find(&self, name: &str) -> Option<&Tensor> {
+        self.0.get(name)
+    }
+}
+
+fn stored_bytes(spec: &Spec, device: &Device) -> u64 {
+    match spec.role {
+        Role::Matrix => device.weight_bytes(spec.kind, spec.width.into(), spec.rows.into()),
+        Role::Vector | Role::Host => (u64::from(spec.width) * 4).next_multiple_of(64),
+    }
+}
+
+/// Splits the tensors into groups of at most `limit` bytes; a larger tensor is a group of its own.
+fn arenas<'a, 'b>(specs: &'b [(&'a Spec, u64)], limit: u64) -> Vec<&'b [(&'a Spec, u64)]> {
+    let mut groups = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (index, (_, size)) in specs.iter().enumerate() {
+        if index > start && bytes + size > limit {
+            groups.push(&specs[start..index]);
+            (start, bytes) = (index, 0);
+        }
+        bytes += size;
+    }
+    if start < specs.len() {
+        groups.push(&specs[start..]);
+    }
+    groups
+}
