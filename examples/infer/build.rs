@@ -7,6 +7,11 @@ const BACKENDS: [&str; 8] = ["cuda", "rocm", "metal", "vulkan", "sycl", "opencl"
 fn main() {
     println!("cargo::rerun-if-env-changed=GK_LIB_DIR");
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=model");
+    println!("cargo::rustc-check-cfg=cfg(embedded_model)");
+    if Path::new("model/default.gguf").is_file() && Path::new("model/reference.json").is_file() {
+        println!("cargo::rustc-cfg=embedded_model");
+    }
     let values: Vec<String> = BACKENDS.iter().map(|id| format!("\"{id}\"")).collect();
     println!("cargo::rustc-check-cfg=cfg(gpubuild_backend, values({}))", values.join(", "));
     let Some(folder) = std::env::var_os("GK_LIB_DIR") else { return };
@@ -16,7 +21,8 @@ fn main() {
         println!("cargo::rerun-if-changed={}", path.display());
         path.is_file()
     };
-    let found: Vec<&str> = BACKENDS.into_iter().filter(|id| *id != "ref" && library(&format!("gk-{id}"))).collect();
+    let found: Vec<&str> =
+        BACKENDS.into_iter().filter(|id| *id != "ref" && library(&format!("gk-{id}"))).collect();
     if !library("gk-core") {
         return;
     }

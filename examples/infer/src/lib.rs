@@ -6,6 +6,9 @@
 //!        discovery (which device, and why) -> gk (the kernel interface)
 //! ```
 
+pub mod cli;
+pub mod default_model;
+pub mod discovery;
 pub mod gguf;
 pub mod gk;
 

@@ -46,6 +46,10 @@ fn committed_bindings_match_the_header() {
     if std::env::var_os("UPDATE_BINDINGS").is_some() {
         std::fs::write(&path, &generated).expect("writing the bindings");
     } else {
-        assert!(generated == committed, "`{}` is out of date: run this test with UPDATE_BINDINGS=1", path.display());
+        assert!(
+            generated == committed,
+            "`{}` is out of date: run this test with UPDATE_BINDINGS=1",
+            path.display()
+        );
     }
 }

@@ -28,7 +28,9 @@ pub enum Problem {
     Version(u32),
     #[error("the file ends here: {needed} bytes needed, {remaining} left")]
     Truncated { needed: u64, remaining: u64 },
-    #[error("{count} entries of at least {least} bytes each cannot be in the {remaining} bytes that are left")]
+    #[error(
+        "{count} entries of at least {least} bytes each cannot be in the {remaining} bytes that are left"
+    )]
     Count { count: u64, least: u64, remaining: u64 },
     #[error("not valid UTF-8")]
     Utf8,
@@ -70,6 +72,8 @@ pub enum Problem {
     Length { expected: u64, found: u64 },
     #[error("{what} `{name}` is not supported; supported: {known}")]
     Unsupported { what: &'static str, name: String, known: String },
-    #[error("a tensor that this program does not know in a model of architecture `{0}`: refusing to leave it out")]
+    #[error(
+        "a tensor that this program does not know in a model of architecture `{0}`: refusing to leave it out"
+    )]
     UnknownTensor(String),
 }

@@ -58,8 +58,10 @@ impl Gguf {
     /// # Errors
     /// The file cannot be read, or what [`Gguf::new`] refuses.
     pub fn open(path: &Path) -> Result<Self, crate::Error> {
-        let bytes = Bytes::map(path)
-            .map_err(|source| crate::Error::Read { path: path.display().to_string(), source: source.into() })?;
+        let bytes = Bytes::map(path).map_err(|source| crate::Error::Read {
+            path: path.display().to_string(),
+            source: source.into(),
+        })?;
         Ok(Self::new(path.display().to_string(), bytes)?)
     }
 
@@ -142,7 +144,10 @@ impl Gguf {
                 Ok(value) => Ok(Some(value)),
                 Err(_) => Err(self.key_error(
                     key,
-                    Problem::Range { value: value.to_string(), expected: "between 0 and 4294967295".to_owned() },
+                    Problem::Range {
+                        value: value.to_string(),
+                        expected: "between 0 and 4294967295".to_owned(),
+                    },
                 )),
             },
             Some(_) => Err(self.wrong_type(key, "an integer")),
@@ -157,8 +162,10 @@ impl Gguf {
         match self.value(key) {
             None => Ok(None),
             Some(Value::Real(value)) if value.is_finite() => Ok(Some(value)),
-            Some(Value::Real(value)) => Err(self
-                .key_error(key, Problem::Range { value: value.to_string(), expected: "a finite number".to_owned() })),
+            Some(Value::Real(value)) => Err(self.key_error(
+                key,
+                Problem::Range { value: value.to_string(), expected: "a finite number".to_owned() },
+            )),
             Some(_) => Err(self.wrong_type(key, "a real number")),
         }
     }
@@ -306,7 +313,8 @@ impl Header {
                 Ok(alignment) if alignment.is_power_of_two() && value <= LARGEST => Ok(alignment),
                 Ok(alignment) => Err((field(), (offset, Problem::Alignment(alignment)))),
                 Err(_) => {
-                    let problem = Problem::Range { value: value.to_string(), expected: "a power of two".to_owned() };
+                    let problem =
+                        Problem::Range { value: value.to_string(), expected: "a power of two".to_owned() };
                     Err((field(), (offset, problem)))
                 }
             },
@@ -380,7 +388,8 @@ impl Header {
             let fits = offset.checked_add(*size).is_some_and(|end| end <= available);
             let problem = || Problem::Outside { offset: *offset, bytes: *size, available };
             let range = fits.then(|| start + offset..start + offset + size);
-            let range = range.and_then(|range| Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?));
+            let range = range
+                .and_then(|range| Some(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?));
             let range = range.ok_or_else(|| (format!("tensor `{name}`"), (*at, problem())))?;
             self.tensors.get_mut(name).expect("inserted by `tensor_entry`").data = range;
         }

@@ -91,7 +91,11 @@ impl TensorType {
     /// Bytes of a row of `width` elements; `None` if that is no whole number of blocks or overflows.
     #[must_use]
     pub fn row_bytes(self, width: u64) -> Option<u64> {
-        if width.is_multiple_of(self.0.elements) { (width / self.0.elements).checked_mul(self.0.bytes) } else { None }
+        if width.is_multiple_of(self.0.elements) {
+            (width / self.0.elements).checked_mul(self.0.bytes)
+        } else {
+            None
+        }
     }
 }
 

@@ -77,7 +77,9 @@ impl ValueType {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::U8 | Self::I8 | Self::U16 | Self::I16 | Self::U32 | Self::I32 | Self::U64 | Self::I64 => "an integer",
+            Self::U8 | Self::I8 | Self::U16 | Self::I16 | Self::U32 | Self::I32 | Self::U64 | Self::I64 => {
+                "an integer"
+            }
             Self::F32 | Self::F64 => "a real number",
             Self::Bool => "a boolean",
             Self::String => "a string",

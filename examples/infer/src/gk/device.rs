@@ -146,7 +146,8 @@ impl Backend {
     /// # Errors
     /// The driver's reason.
     pub fn open(&self, index: u32, options: OpenOptions) -> Result<Device, Error> {
-        let raw_options = sys::gk_open_options { threads: options.threads, reserved: 0, cache_dir: std::ptr::null() };
+        let raw_options =
+            sys::gk_open_options { threads: options.threads, reserved: 0, cache_dir: std::ptr::null() };
         let mut device = std::ptr::null_mut();
         let mut why: [c_char; 512] = [0; 512];
         let Some(open) = self.table.open else { unreachable!("checked by `named`") };
@@ -247,7 +248,13 @@ impl Device {
         // SAFETY: the device is open and owns the buffer; `rows` holds exactly the rows that are announced.
         let raw = unsafe {
             let count = rows.len() as u64 / row_bytes;
-            entry!(self.0, weight_put)(self.0.raw.as_ptr(), &raw const raw_weight, rows.as_ptr().cast(), first, count)
+            entry!(self.0, weight_put)(
+                self.0.raw.as_ptr(),
+                &raw const raw_weight,
+                rows.as_ptr().cast(),
+                first,
+                count,
+            )
         };
         self.0.check(raw, doing)
     }
@@ -278,7 +285,9 @@ impl Device {
         let mut plan = std::ptr::null_mut();
         #[expect(unsafe_code, reason = "call through the interface")]
         // SAFETY: the device is open and owns every buffer; the array holds `count` ops and is copied by the call.
-        let raw = unsafe { entry!(self.0, plan_build)(self.0.raw.as_ptr(), raw_ops.as_ptr(), count, &raw mut plan) };
+        let raw = unsafe {
+            entry!(self.0, plan_build)(self.0.raw.as_ptr(), raw_ops.as_ptr(), count, &raw mut plan)
+        };
         self.0.check(raw, || format!("preparing a plan of {count} ops"))?;
         let Some(raw) = NonNull::new(plan) else {
             return Err(self.error(Status::Failed, format!("preparing a plan of {count} ops")));
@@ -324,7 +333,8 @@ impl Device {
         if op.buffers().all(|buffer| self.owns(buffer)) {
             Ok(())
         } else {
-            Err(self.error(Status::BadArgument, format!("op `{}` uses memory of another device", op.code.name())))
+            Err(self
+                .error(Status::BadArgument, format!("op `{}` uses memory of another device", op.code.name())))
         }
     }
 
@@ -353,7 +363,9 @@ impl Buffer {
             let (pointer, bytes) = (source.as_ptr().cast(), source.len() as u64);
             entry!(device, write)(device.raw.as_ptr(), self.0.raw.as_ptr(), offset, pointer, bytes)
         };
-        device.check(raw, || format!("writing {} bytes at {offset} of a buffer of {}", source.len(), self.0.bytes))
+        device.check(raw, || {
+            format!("writing {} bytes at {offset} of a buffer of {}", source.len(), self.0.bytes)
+        })
     }
 
     /// Copies elements down, from `offset` bytes after the start. Waits for what was started before.

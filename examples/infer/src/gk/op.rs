@@ -212,7 +212,8 @@ impl Op {
     }
 
     pub(super) fn raw(&self) -> sys::gk_op {
-        let empty = sys::gk_tensor { buffer: std::ptr::null_mut(), offset: 0, type_: 0, row_stride: 0, ne: [0; 4] };
+        let empty =
+            sys::gk_tensor { buffer: std::ptr::null_mut(), offset: 0, type_: 0, row_stride: 0, ne: [0; 4] };
         let operand = |index: usize| self.operands[index].as_ref().map_or(empty, Tensor::raw);
         sys::gk_op {
             code: u16::try_from(self.code.raw()).unwrap_or(0),

@@ -48,7 +48,12 @@ impl Keys<'_> {
         format!("{ARCHITECTURES}.{name}")
     }
 
-    fn refuse<T>(&self, name: &str, value: impl std::fmt::Display, expected: impl Into<String>) -> Result<T, Error> {
+    fn refuse<T>(
+        &self,
+        name: &str,
+        value: impl std::fmt::Display,
+        expected: impl Into<String>,
+    ) -> Result<T, Error> {
         let problem = Problem::Range { value: format!("{value}"), expected: expected.into() };
         Err(self.gguf.key_error(&Self::key(name), problem))
     }
@@ -79,7 +84,9 @@ impl Keys<'_> {
             _ => None,
         })?;
         match values.as_deref() {
-            Some([first, rest @ ..]) if *first > 0 && rest.iter().all(|value| value == first) => Ok(Some(*first)),
+            Some([first, rest @ ..]) if *first > 0 && rest.iter().all(|value| value == first) => {
+                Ok(Some(*first))
+            }
             _ => self.refuse(NAME, "a number per layer", "the same positive number for all layers"),
         }
     }
@@ -120,7 +127,9 @@ impl Config {
         let architecture = gguf.required(ARCHITECTURE, gguf.string(ARCHITECTURE)?)?;
         if architecture != ARCHITECTURES {
             let (name, known) = (architecture.to_owned(), ARCHITECTURES.to_owned());
-            return Err(gguf.key_error(ARCHITECTURE, Problem::Unsupported { what: "architecture", name, known }));
+            return Err(
+                gguf.key_error(ARCHITECTURE, Problem::Unsupported { what: "architecture", name, known })
+            );
         }
         let keys = Keys { gguf };
         if let Some(experts) = gguf.integer(&Keys::key("expert_count"))?.filter(|experts| *experts > 0) {
@@ -137,7 +146,11 @@ impl Config {
             Some(width) => width,
             None if n_embd.is_multiple_of(n_head) => n_embd / n_head,
             None => {
-                return keys.refuse("attention.head_count", n_head, format!("a divisor of the width {n_embd}"));
+                return keys.refuse(
+                    "attention.head_count",
+                    n_head,
+                    format!("a divisor of the width {n_embd}"),
+                );
             }
         };
         if let Some(width) = keys.size("attention.value_length")?.filter(|width| *width != d_head) {
@@ -145,7 +158,11 @@ impl Config {
         }
         let n_rot = keys.size("rope.dimension_count")?.unwrap_or(d_head);
         if n_rot > d_head || !n_rot.is_multiple_of(2) {
-            return keys.refuse("rope.dimension_count", n_rot, format!("even and at most the head width {d_head}"));
+            return keys.refuse(
+                "rope.dimension_count",
+                n_rot,
+                format!("even and at most the head width {d_head}"),
+            );
         }
         #[expect(clippy::cast_possible_truncation, reason = "the kernels take 32-bit parameters")]
         let (eps, attention_scale) = (

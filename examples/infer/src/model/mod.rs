@@ -67,7 +67,11 @@ impl Model {
     /// Bytes of rows `first .. first + count` as GGUF lays them out.
     #[must_use]
     pub fn rows(&self, spec: &Spec, first: u32, count: u32) -> Cow<'_, [u8]> {
-        let row = spec.kind.row_bytes(u64::from(spec.width)).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+        let row = spec
+            .kind
+            .row_bytes(u64::from(spec.width))
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .unwrap_or(0);
         let (start, length) = (row * first as usize, row * count as usize);
         match &self.source {
             Source::File(gguf) => {
@@ -85,7 +89,10 @@ impl Model {
         if spec.kind == TensorType::F16 {
             bytes.chunks_exact(2).map(|pair| half::f16::from_le_bytes([pair[0], pair[1]]).to_f32()).collect()
         } else {
-            bytes.chunks_exact(4).map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]])).collect()
+            bytes
+                .chunks_exact(4)
+                .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
+                .collect()
         }
     }
 }

@@ -48,7 +48,8 @@ pub(super) fn config(RandomSize(size): RandomSize, kind: TensorType) -> Config {
     let n_ff = n_embd * 11 / 4;
     let width = u64::from(n_embd);
     let per_layer = width * width * 5 / 2 + 3 * width * u64::from(n_ff);
-    let bytes = |elements: u64| kind.row_bytes(elements.next_multiple_of(kind.block_elements())).unwrap_or(u64::MAX);
+    let bytes =
+        |elements: u64| kind.row_bytes(elements.next_multiple_of(kind.block_elements())).unwrap_or(u64::MAX);
     // The embedding table is not counted: one row of it is read for a token.
     let layers = size.saturating_sub(bytes(width * n_vocab)).div_ceil(bytes(per_layer).max(1)).clamp(1, 512);
     Config {
@@ -74,7 +75,8 @@ pub(super) fn rows(spec: &Spec, first: u32, length: usize) -> Vec<u8> {
     if spec.role != Role::Matrix {
         return 1.0_f32.to_le_bytes().repeat(length / 4);
     }
-    let name: u64 = spec.name.bytes().fold(17, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
+    let name: u64 =
+        spec.name.bytes().fold(17, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
     let mut noise = Xoshiro256PlusPlus::seed_from_u64(name ^ (u64::from(first) << 32));
     let mut bytes = vec![0; length];
     noise.fill_bytes(&mut bytes);

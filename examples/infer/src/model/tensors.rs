@@ -106,7 +106,14 @@ pub const OUTPUT: &str = "output.weight";
 /// Divisors of the rotation frequencies.
 pub const ROPE_FREQS: &str = "rope_freqs.weight";
 
-fn spec(name: impl Into<String>, role: Role, width: u32, rows: u32, required: bool, kind: TensorType) -> Spec {
+fn spec(
+    name: impl Into<String>,
+    role: Role,
+    width: u32,
+    rows: u32,
+    required: bool,
+    kind: TensorType,
+) -> Spec {
     Spec { name: name.into(), role, width, rows, kind, required }
 }
 
@@ -185,7 +192,10 @@ fn check(gguf: &Gguf, mut spec: Spec) -> Result<Option<Spec>, Error> {
     let plain = [TensorType::F32, TensorType::F16].contains(&info.kind);
     if vector && !plain {
         let (name, known) = (info.kind.name().to_owned(), "f32, f16".to_owned());
-        return Err(gguf.tensor_error(&spec.name, Problem::Unsupported { what: "element type of a vector", name, known }));
+        return Err(gguf.tensor_error(
+            &spec.name,
+            Problem::Unsupported { what: "element type of a vector", name, known },
+        ));
     }
     spec.kind = info.kind;
     Ok(Some(spec))

@@ -129,7 +129,8 @@ impl Needs {
             return Ok(());
         }
         let remedy = if self.weights.saturating_add(self.work) < usable && self.cache > 0 {
-            let fits = u128::from(usable - self.weights - self.work) * u128::from(n_ctx) / u128::from(self.cache);
+            let fits =
+                u128::from(usable - self.weights - self.work) * u128::from(n_ctx) / u128::from(self.cache);
             format!("a context of {fits} tokens fits, try `--ctx {fits}`")
         } else {
             "a smaller or more quantised model is needed".to_owned()

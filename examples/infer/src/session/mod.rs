@@ -84,7 +84,10 @@ impl Session {
             )));
         }
         if let Some(stranger) = tokens.iter().find(|id| **id >= self.config.n_vocab) {
-            return Err(Error::message(format!("token {stranger} is outside the vocabulary of {}", self.config.n_vocab)));
+            return Err(Error::message(format!(
+                "token {stranger} is outside the vocabulary of {}",
+                self.config.n_vocab
+            )));
         }
         let chunks = tokens.chunks(CHUNK as usize);
         let last = chunks.len() - 1;

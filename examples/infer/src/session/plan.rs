@@ -39,7 +39,8 @@ impl Builder<'_> {
     pub(super) fn build(&self, output: Output) -> Vec<Op> {
         let state = self.state;
         let tokens = Tensor { ne: [self.rows, 1, 1, 1], ..state.tokens.clone() };
-        let mut ops = vec![Op::new(OpCode::Embed, &self.rows(&state.stream), &[self.weights.get(TOKEN_EMBD), &tokens])];
+        let mut ops =
+            vec![Op::new(OpCode::Embed, &self.rows(&state.stream), &[self.weights.get(TOKEN_EMBD), &tokens])];
         for layer in 0..self.config.n_layer {
             let start = ops.len();
             self.attention(layer, &mut ops);
@@ -63,7 +64,11 @@ impl Builder<'_> {
     }
 
     fn matmul(&self, part: Part, layer: u32, result: &Tensor, input: &Tensor) -> Op {
-        let op = Op::new(OpCode::MatMul, &self.rows(result), &[self.weights.get(&part.weight(layer)), &self.rows(input)]);
+        let op = Op::new(
+            OpCode::MatMul,
+            &self.rows(result),
+            &[self.weights.get(&part.weight(layer)), &self.rows(input)],
+        );
         match self.weights.find(&part.bias(layer)) {
             Some(bias) => op.bias(bias),
             None => op,
@@ -79,10 +84,11 @@ impl Builder<'_> {
         ops.push(self.matmul(Part::AttnV, layer, &state.values, &state.normed));
         for (tensor, heads) in [(&state.queries, config.n_head), (&state.keys, config.n_head_kv)] {
             let rotated = self.rows(tensor);
-            ops.push(
-                Op::new(OpCode::Rope, &rotated, &[&rotated, &state.rope])
-                    .integers(&[heads, config.d_head, config.n_rot]),
-            );
+            ops.push(Op::new(OpCode::Rope, &rotated, &[&rotated, &state.rope]).integers(&[
+                heads,
+                config.d_head,
+                config.n_rot,
+            ]));
         }
         let (keys, values) = (self.rows(&state.keys), self.rows(&state.values));
         ops.push(

@@ -83,14 +83,24 @@ impl Bpe {
             let halves = text.split_once(' ').filter(|(left, right)| !left.is_empty() && !right.is_empty());
             if halves.is_none() {
                 let expected = "two tokens with a space between".to_owned();
-                return Err(gguf.key_error(MERGES, Problem::Range { value: format!("entry {rank}, `{text}`,"), expected }));
+                return Err(gguf.key_error(
+                    MERGES,
+                    Problem::Range { value: format!("entry {rank}, `{text}`,"), expected },
+                ));
             }
             ranks.entry(text.to_owned()).or_insert_with(|| f64::from(rank));
         }
         let byte_to_char = byte_alphabet();
         let char_to_byte = (0_u8..=255).map(|byte| (byte_to_char[usize::from(byte)], byte)).collect();
         let pattern = Regex::new(pre.pattern).expect("the patterns above are valid, a test says so");
-        Ok(Self { pattern, whole_words: pre.whole_words, adds_bos: pre.adds_bos, ranks, byte_to_char, char_to_byte })
+        Ok(Self {
+            pattern,
+            whole_words: pre.whole_words,
+            adds_bos: pre.adds_bos,
+            ranks,
+            byte_to_char,
+            char_to_byte,
+        })
     }
 
     pub(super) fn adds_bos(&self) -> bool {
@@ -98,11 +108,18 @@ impl Bpe {
     }
 
     /// Appends the ids of a text.
-    pub(super) fn encode(&self, vocabulary: &Vocabulary, text: &str, ids: &mut Vec<u32>) -> Result<(), Error> {
+    pub(super) fn encode(
+        &self,
+        vocabulary: &Vocabulary,
+        text: &str,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), Error> {
         let mut key = String::new();
         for word in self.pattern.find_iter(text) {
-            let word = word.map_err(|error| Error::message(format!("the prompt is too hard to split: {error}")))?;
-            let mapped: String = word.as_str().bytes().map(|byte| self.byte_to_char[usize::from(byte)]).collect();
+            let word =
+                word.map_err(|error| Error::message(format!("the prompt is too hard to split: {error}")))?;
+            let mapped: String =
+                word.as_str().bytes().map(|byte| self.byte_to_char[usize::from(byte)]).collect();
             if let Some(id) = vocabulary.id(&mapped).filter(|_| self.whole_words) {
                 ids.push(id);
                 continue;
@@ -160,7 +177,10 @@ mod tests {
 
     #[test]
     fn patterns_cut_as_published() {
-        assert_eq!(words("gpt-2", "I'll go  12345!\n\nx"), ["I", "'ll", " go", " ", " 12345", "!", "\n", "\n", "x"]);
+        assert_eq!(
+            words("gpt-2", "I'll go  12345!\n\nx"),
+            ["I", "'ll", " go", " ", " 12345", "!", "\n", "\n", "x"]
+        );
         assert_eq!(
             words("llama-bpe", "I'LL go  12345!\n\nx"),
             ["I", "'LL", " go", " ", " ", "123", "45", "!\n\n", "x"]

@@ -42,7 +42,8 @@ pub struct Tokenizer {
 }
 
 /// Control tokens that end a turn in the models that have them; older files name no id for them.
-const END_NAMES: [&str; 6] = ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "<|end|>"];
+const END_NAMES: [&str; 6] =
+    ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "<|end|>"];
 
 impl Tokenizer {
     /// Reads the tokenizer of a file.
@@ -123,7 +124,9 @@ impl Tokenizer {
                 }
                 vocabulary::Piece::Text(text) => {
                     match &self.family {
-                        Family::SentencePiece(family) => family.encode(&self.vocabulary, text, after_special, &mut ids)?,
+                        Family::SentencePiece(family) => {
+                            family.encode(&self.vocabulary, text, after_special, &mut ids)?;
+                        }
                         Family::Bpe(family) => family.encode(&self.vocabulary, text, &mut ids)?,
                     }
                     after_special = false;
@@ -140,7 +143,9 @@ impl Tokenizer {
         match (self.vocabulary.kind(id), &self.family) {
             (TokenKind::Control | TokenKind::Unused, _) => Vec::new(),
             (TokenKind::Unknown, _) => "\u{FFFD}".as_bytes().to_vec(),
-            (TokenKind::Byte, _) => spm::byte_of(text).map_or_else(|| text.as_bytes().to_vec(), |byte| vec![byte]),
+            (TokenKind::Byte, _) => {
+                spm::byte_of(text).map_or_else(|| text.as_bytes().to_vec(), |byte| vec![byte])
+            }
             (_, Family::SentencePiece(_)) => text.replace(spm::SPACE, " ").into_bytes(),
             (TokenKind::UserDefined, Family::Bpe(_)) => text.as_bytes().to_vec(),
             (TokenKind::Normal, Family::Bpe(family)) => family.decode(text),

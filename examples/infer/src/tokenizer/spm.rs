@@ -68,7 +68,8 @@ impl SentencePiece {
 
 /// Writes a symbol without a token byte by byte, or as the unknown token.
 fn fall_back(vocabulary: &Vocabulary, symbol: &str, ids: &mut Vec<u32>) -> Result<(), Error> {
-    let bytes: Option<Vec<u32>> = symbol.bytes().map(|byte| vocabulary.id(&format!("<0x{byte:02X}>"))).collect();
+    let bytes: Option<Vec<u32>> =
+        symbol.bytes().map(|byte| vocabulary.id(&format!("<0x{byte:02X}>"))).collect();
     match (bytes, vocabulary.unknown()) {
         (Some(bytes), _) => ids.extend(bytes),
         (None, Some(unknown)) => ids.push(unknown),

@@ -49,7 +49,9 @@ impl Vocabulary {
         let tokens = gguf.required(TOKENS, gguf.strings(TOKENS)?)?;
         if tokens.is_empty() || i32::try_from(tokens.len()).is_err() {
             let value = format!("{} tokens", tokens.len());
-            return Err(gguf.key_error(TOKENS, Problem::Range { value, expected: "1 to 2147483647".to_owned() }));
+            return Err(
+                gguf.key_error(TOKENS, Problem::Range { value, expected: "1 to 2147483647".to_owned() })
+            );
         }
         let tokens: Vec<String> = tokens.into_iter().map(str::to_owned).collect();
         let kinds = Self::kinds(gguf, tokens.len())?;
@@ -91,7 +93,10 @@ impl Vocabulary {
                 5 => TokenKind::Unused,
                 6 => TokenKind::Byte,
                 other => {
-                    let problem = Problem::Range { value: other.to_string(), expected: "a token type, 1 to 6".to_owned() };
+                    let problem = Problem::Range {
+                        value: other.to_string(),
+                        expected: "a token type, 1 to 6".to_owned(),
+                    };
                     return Err(gguf.key_error(TYPES, problem));
                 }
             })

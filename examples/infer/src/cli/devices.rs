@@ -1,0 +1,121 @@
+//! `infer devices`: every backend, what it offers here, and why not.
+
+use super::printer::{Printer, table};
+use super::{Failure, program};
+use crate::Error;
+use crate::discovery::{self, Answer};
+use crate::gk::{Kind, PREFERENCE};
+use crate::session::Size;
+use clap::Args;
+use serde::Serialize;
+use std::thread;
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct DevicesArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Schema {
+    name: &'static str,
+    version: u32,
+}
+
+#[derive(Serialize)]
+struct Report {
+    schema: Schema,
+    backends: Vec<Answer>,
+    /// The device that `infer run` would take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chosen: Option<Choice>,
+}
+
+#[derive(Serialize, PartialEq)]
+struct Choice {
+    backend: String,
+    index: u32,
+}
+
+/// Answers for one backend on stdout: this is what the child of a probe does.
+pub(super) fn probe(id: &str, printer: &mut Printer) -> Result<(), Failure> {
+    printer.answer(&to_json(&discovery::examine(id), false)?)
+}
+
+fn to_json(value: &impl Serialize, pretty: bool) -> Result<String, Error> {
+    let text = if pretty { serde_json::to_string_pretty(value) } else { serde_json::to_string(value) };
+    text.map(|text| text + "\n").map_err(|error| Error::message(format!("cannot write JSON: {error}")))
+}
+
+pub(super) fn devices(args: DevicesArgs, printer: &mut Printer) -> Result<(), Failure> {
+    let program = program()?;
+    let backends: Vec<Answer> = thread::scope(|scope| {
+        let program = &program;
+        let ask = |id: &'static str| move || discovery::look(id, program);
+        let threads: Vec<_> = PREFERENCE.map(|id| (id, scope.spawn(ask(id)))).into_iter().collect();
+        let join = |(id, thread): (&str, thread::ScopedJoinHandle<'_, Answer>)| {
+            thread.join().unwrap_or_else(|_| Answer::failed(id, "the probe failed"))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let chosen = choice(&backends);
+    if args.json {
+        let report = Report { schema: Schema { name: "infer-devices", version: 1 }, backends, chosen };
+        return printer.answer(&to_json(&report, true)?);
+    }
+    printer.answer(&text(&backends, chosen.as_ref()))
+}
+
+/// The first usable device in the order of preference, cards first, software never.
+fn choice(backends: &[Answer]) -> Option<Choice> {
+    let usable = |answer: &Answer| {
+        let mut devices: Vec<_> = answer.devices.iter().filter(|device| device.why.is_none()).collect();
+        devices.retain(|device| device.info.kind != Kind::Software);
+        devices.sort_by_key(|device| device.info.kind != Kind::Discrete);
+        devices.first().map(|device| Choice { backend: answer.backend.clone(), index: device.index })
+    };
+    backends.iter().find_map(usable)
+}
+
+fn text(backends: &[Answer], chosen: Option<&Choice>) -> String {
+    let mut rows =
+        vec![["", "backend", "device", "name", "memory free", "state"].map(str::to_owned).to_vec()];
+    for answer in backends {
+        if let Some(why) = &answer.why {
+            rows.push(vec![
+                String::new(),
+                answer.backend.clone(),
+                "-".to_owned(),
+                String::new(),
+                String::new(),
+                why.clone(),
+            ]);
+        }
+        for device in &answer.devices {
+            let this = Choice { backend: answer.backend.clone(), index: device.index };
+            let state = match (&device.why, device.info.kind) {
+                (Some(why), _) => why.clone(),
+                (None, Kind::Software) => "works; on the processor, only when named".to_owned(),
+                (None, _) => "works".to_owned(),
+            };
+            rows.push(vec![
+                if chosen == Some(&this) { "*" } else { "" }.to_owned(),
+                answer.backend.clone(),
+                device.index.to_string(),
+                super::run::describe(&device.info),
+                Size(device.info.memory_free).to_string(),
+                state,
+            ]);
+        }
+    }
+    let mut text = table(&rows);
+    if chosen.is_none() {
+        text.push_str("\nno device can be used\n");
+    }
+    if crate::gk::linked().next().is_none() {
+        text.push_str(discovery::NO_KERNELS);
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! The command line. One command = one file. stdout is the answer, stderr is the talk.
+
+mod devices;
+mod printer;
+mod run;
+
+use crate::Error;
+use crate::discovery::{self, Request};
+use crate::gguf::Gguf;
+use clap::{Args, Parser, Subcommand};
+use printer::Printer;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs a Llama model on the best device of this machine.
+#[derive(Debug, Parser)]
+#[command(name = "infer", version, about, args_conflicts_with_subcommands = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: run::RunArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print text that a model writes (the default command)
+    Run(run::RunArgs),
+    /// List all backends and devices, with the reason for each that cannot be used
+    Devices(devices::DevicesArgs),
+    /// Answer for one backend, as JSON, in a process of its own
+    #[command(name = "__probe", hide = true)]
+    Probe {
+        /// Id of the backend
+        id: String,
+    },
+}
+
+/// Where a model runs.
+#[derive(Debug, Clone, Args)]
+struct DeviceArgs {
+    /// Backend to use: auto, cuda, rocm, metal, vulkan, sycl, opencl, cpu or ref; a named one is used or refused
+    #[arg(long, value_name = "ID", env = "INFER_BACKEND", default_value = "auto", value_parser = parse_backend)]
+    backend: BackendChoice,
+    /// Device of the backend, as `infer devices` numbers them
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+    /// Threads of the cpu backend [default: all cores]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    threads: u32,
+}
+
+/// A parsed `--backend`; `None` = auto.
+#[derive(Debug, Clone)]
+struct BackendChoice(Option<String>);
+
+fn parse_backend(text: &str) -> Result<BackendChoice, String> {
+    discovery::parse_backend(text).map(BackendChoice)
+}
+
+impl DeviceArgs {
+    fn request(&self) -> Request {
+        Request { backend: self.backend.0.clone(), device: self.device, threads: self.threads }
+    }
+}
+
+/// How a command ended.
+enum Failure {
+    /// The reader of the output has gone: nothing is wrong.
+    Closed,
+    Error(Error),
+}
+
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Error(error.into())
+    }
+}
+
+/// This program, for probes.
+fn program() -> Result<PathBuf, Error> {
+    std::env::current_exe()
+        .map_err(|error| Error::message(format!("this program cannot find itself: {error}")))
+}
+
+/// The model of a file, or the one inside this program.
+fn open_model(path: Option<&PathBuf>) -> Result<Gguf, Error> {
+    match path {
+        Some(path) => Gguf::open(path),
+        None => crate::default_model::open(),
+    }
+}
+
+/// Runs the program. Exit codes: 0 done, 1 it failed or the answer is negative, 2 usage.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut printer = Printer::new();
+    let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Run(args) => run::run(&args, &mut printer),
+        Command::Devices(args) => devices::devices(args, &mut printer),
+        Command::Probe { id } => devices::probe(&id, &mut printer),
+    };
+    match done {
+        Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(Failure::Error(error)) => {
+            printer.error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Asks a child process about a backend, and makes a reason of everything that can go wrong with it.
+
+use super::Answer;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// An answer is shorter than this; more is nonsense.
+const LONGEST: u64 = 1 << 20;
+const POLL: Duration = Duration::from_millis(5);
+
+/// Starts `program __probe ID` and reads its answer.
+#[must_use]
+pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
+    let child = Command::new(program)
+        .args(["__probe", id])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => return Answer::failed(id, format!("the probe cannot be started: {error}")),
+    };
+    let output = drain(child.stdout.take());
+    let talk = drain(child.stderr.take());
+    let Some(status) = wait(&mut child, timeout) else {
+        return Answer::failed(id, format!("its driver did not answer within {} s", timeout.as_secs_f32()));
+    };
+    // A grandchild may hold the pipes open; what has come is enough.
+    let output = output.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+    let talk = talk.recv_timeout(Duration::from_millis(100)).unwrap_or_default();
+    if !status.success() {
+        return Answer::failed(id, format!("its driver {}{}", ending(status), last_words(&talk)));
+    }
+    match serde_json::from_slice::<Answer>(&output) {
+        Ok(answer) if answer.backend == id => answer,
+        Ok(answer) => Answer::failed(id, format!("the probe answered for `{}`", answer.backend)),
+        Err(error) => Answer::failed(id, format!("the probe gave no readable answer: {error}")),
+    }
+}
+
+/// Reads a pipe to its end in the background, so that a full pipe stops nobody.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+    let (sender, receiver) = mpsc::channel();
+    if let Some(pipe) = pipe {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What was read before an error is still worth having.
+            let _: Result<usize, _> = pipe.take(LONGEST).read_to_end(&mut bytes);
+            let _: Result<(), _> = sender.send(bytes);
+        });
+    }
+    receiver
+}
+
+/// Waits for the end of a child; `None` if it had to be killed.
+fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+    let start = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if start.elapsed() < timeout => thread::sleep(POLL),
+            Ok(None) | Err(_) => {
+                // It may have ended by itself meanwhile: then there is nothing to kill.
+                let _: Result<(), _> = child.kill();
+                let _: Result<ExitStatus, _> = child.wait();
+                return None;
+            }
+        }
+    }
+}
+
+fn ending(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return format!("crashed (signal {signal})");
+    }
+    status.code().map_or_else(|| "crashed".to_owned(), |code| format!("ended the probe with code {code}"))
+}
+
+fn last_words(talk: &[u8]) -> String {
+    let talk = String::from_utf8_lossy(talk);
+    let last = talk.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.map_or_else(String::new, |line| format!(": {}", line.chars().take(200).collect::<String>()))
+}

@@ -1,0 +1,166 @@
+//! Which device to use, and why not the others.
+//!
+//! GPU backends are looked at in a child process first: a driver that crashes, hangs or answers nonsense becomes a
+//! reason in one line. A backend that was named is used or refused; nothing else ever takes its place.
+
+mod child;
+mod probe;
+
+pub use child::ask;
+pub use probe::{Answer, Probed, examine};
+
+use crate::Error;
+use crate::gk::{self, Backend, Device, DeviceInfo, Kind, OpenOptions, PREFERENCE};
+use std::path::Path;
+use std::time::Duration;
+
+/// A child that has not answered by then is ended.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What was asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Id of a backend; `None` = the best there is.
+    pub backend: Option<String>,
+    /// Index of a device of the backend.
+    pub device: Option<u32>,
+    /// Worker threads of `cpu`; 0 = all cores.
+    pub threads: u32,
+}
+
+/// A device that was opened.
+#[derive(Debug)]
+pub struct Chosen {
+    /// The device.
+    pub device: Device,
+    /// What it says about itself.
+    pub info: DeviceInfo,
+    /// Backends and devices that come before it, each with the reason why not.
+    pub skipped: Vec<(String, String)>,
+}
+
+/// What to do in a program that has no kernels at all.
+pub const NO_KERNELS: &str = "no kernels are linked into this program\nhint: `cargo run --release -- build --run` in the \
+    root of the repository builds those that this machine can build and starts a program with them";
+
+/// Reads the value of `--backend`.
+///
+/// # Errors
+/// No backend has this name: names those that there are.
+pub fn parse_backend(text: &str) -> Result<Option<String>, String> {
+    let text = text.trim().to_ascii_lowercase();
+    match text.as_str() {
+        "" | "auto" => Ok(None),
+        "hip" => Ok(Some("rocm".to_owned())),
+        id if PREFERENCE.contains(&id) || id == "ref" => Ok(Some(text)),
+        _ => Err(format!("no backend has this name; there are auto, {}, ref", PREFERENCE.join(", "))),
+    }
+}
+
+/// Whether a backend has a driver that is better met in another process first.
+fn is_risky(id: &str) -> bool {
+    !matches!(id, "cpu" | "ref")
+}
+
+/// What a backend offers here; `program` is this program, for the child.
+#[must_use]
+pub fn look(id: &str, program: &Path) -> Answer {
+    if !gk::linked().any(|linked| linked == id) {
+        return Answer::failed(id, "not built into this program");
+    }
+    if is_risky(id) { ask(program, id, PROBE_TIMEOUT) } else { examine(id) }
+}
+
+/// Opens the device that was asked for, or the best one that `fits`.
+///
+/// # Errors
+/// The named backend or device cannot be used, or none can: with every reason.
+pub fn choose(
+    request: &Request,
+    program: &Path,
+    fits: impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
+) -> Result<Chosen, Error> {
+    if gk::linked().next().is_none() {
+        return Err(Error::message(NO_KERNELS));
+    }
+    let mut skipped = Vec::new();
+    if let Some(id) = &request.backend {
+        return match try_backend(id, request, program, &fits, &mut skipped) {
+            Some(chosen) => Ok(Chosen { skipped: Vec::new(), ..chosen }),
+            None => Err(Error::message(format!(
+                "backend `{id}` was asked for and cannot be used\n{}",
+                list(&skipped)
+            ))),
+        };
+    }
+    for id in PREFERENCE {
+        if let Some(chosen) = try_backend(id, request, program, &fits, &mut skipped) {
+            return Ok(Chosen { skipped, ..chosen });
+        }
+    }
+    Err(Error::message(format!("no backend can be used\n{}", list(&skipped))))
+}
+
+fn list(skipped: &[(String, String)]) -> String {
+    let lines: Vec<String> = skipped.iter().map(|(who, why)| format!("  {who}: {why}")).collect();
+    lines.join("\n")
+}
+
+/// Opens the best device of a backend, or adds the reasons why there is none.
+fn try_backend(
+    id: &str,
+    request: &Request,
+    program: &Path,
+    fits: &impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
+    skipped: &mut Vec<(String, String)>,
+) -> Option<Chosen> {
+    let answer = look(id, program);
+    if let Some(why) = answer.why {
+        skipped.push((id.to_owned(), why));
+        return None;
+    }
+    let mut devices = answer.devices;
+    if let Some(index) = request.device {
+        devices.retain(|device| device.index == index);
+        if devices.is_empty() {
+            skipped.push((id.to_owned(), format!("it has no device {index}")));
+        }
+    }
+    // Cards before what is built into the processor; the driver's order within each.
+    devices.sort_by_key(|device| match device.info.kind {
+        Kind::Discrete => 0,
+        Kind::Integrated => 1,
+        Kind::Cpu => 2,
+        Kind::Software => 3,
+    });
+    for device in devices {
+        let who = format!("{id} device {} ({})", device.index, device.info.name);
+        match try_device(id, &device, request, fits) {
+            Ok(opened) => return Some(Chosen { device: opened, info: device.info, skipped: Vec::new() }),
+            Err(why) => skipped.push((who, why)),
+        }
+    }
+    None
+}
+
+fn try_device(
+    id: &str,
+    probed: &Probed,
+    request: &Request,
+    fits: &impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
+) -> Result<Device, String> {
+    if let Some(why) = &probed.why {
+        return Err(why.clone());
+    }
+    if probed.info.kind == Kind::Software && request.backend.is_none() {
+        return Err(format!(
+            "runs on the processor, where backend `cpu` is faster; `--backend {id}` uses it all the same"
+        ));
+    }
+    let backend = Backend::named(id)?;
+    let device = backend
+        .open(probed.index, OpenOptions { threads: request.threads })
+        .map_err(|error| error.to_string())?;
+    fits(&device, &probed.info).map_err(|error| error.to_string())?;
+    Ok(device)
+}
