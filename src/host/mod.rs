@@ -7,10 +7,14 @@
 
 pub mod command;
 pub mod environment;
+pub mod interrupt;
 pub mod path;
 pub mod platform;
 pub mod probe;
+pub mod real;
+pub mod recorded;
 pub mod registry;
+pub mod search;
 
 use std::io;
 use std::time::Duration;
@@ -20,7 +24,10 @@ pub use environment::Environment;
 pub use path::{HostPath, PathRules};
 pub use platform::{Arch, Identity, Os, Platform};
 pub use probe::{ProbeAnswer, ProbeStatus};
+pub use real::RealHost;
+pub use recorded::{RecordedHost, RecordingError};
 pub use registry::{RegistryType, RegistryValue};
+pub use search::{find_program, glob};
 
 /// What [`Host::stat`] tells of a file, after following links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +141,12 @@ pub trait Host: Send + Sync {
     /// A whole text file; invalid UTF-8 is replaced.
     fn read_text(&self, path: &HostPath) -> io::Result<String> {
         Ok(String::from_utf8_lossy(&self.read(path)?).into_owned())
+    }
+    /// Names in a folder that match a pattern in which `*` stands for any text, sorted.
+    fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
+        let mut names = self.list(folder)?;
+        names.retain(|name| search::name_matches(self.platform(), pattern, name));
+        Ok(names)
     }
     /// Whether something is there.
     fn exists(&self, path: &HostPath) -> bool {

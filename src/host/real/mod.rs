@@ -1,0 +1,287 @@
+//! The machine that we run on.
+
+mod files;
+mod group;
+pub(crate) mod lines;
+mod probe;
+mod process;
+mod registry;
+#[cfg(all(test, unix))]
+mod tests;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::interrupt::Interrupt;
+use super::{
+    Arch, Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, Os, Output, Platform,
+    ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Wait, search,
+};
+
+/// The real host. The environment is read once, when it is made.
+#[derive(Debug)]
+pub struct RealHost {
+    platform: Platform,
+    env: Environment,
+    identity: Identity,
+    interrupt: Arc<Interrupt>,
+    answers_probes: bool,
+    made: Instant,
+    processes: AtomicU64,
+    files: AtomicU64,
+}
+
+impl Default for RealHost {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RealHost {
+    /// This machine, with the environment as it is now. Variables that are not UTF-8 are left out.
+    #[must_use]
+    pub fn new() -> Self {
+        let platform = this_platform();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the door: the one place that reads the environment"
+        )]
+        let variables = std::env::vars_os();
+        let variables =
+            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        #[expect(clippy::disallowed_methods, reason = "this is the door: `Host::elapsed` counts from here")]
+        let made = Instant::now();
+        Self {
+            platform,
+            env: Environment::new(platform.os, variables),
+            identity: this_identity(),
+            interrupt: Arc::default(),
+            answers_probes: false,
+            made,
+            processes: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+        }
+    }
+
+    /// Says that our own executable answers `__probe ID`. Only the `gpubuild` program may say so: a build script that
+    /// started itself for a probe would start its whole build again.
+    #[must_use]
+    pub fn with_own_probes(mut self) -> Self {
+        self.answers_probes = true;
+        self
+    }
+
+    /// Whether we were asked to end, and the way to ask.
+    #[must_use]
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// The same, to be kept by a signal handler.
+    #[must_use]
+    pub fn interrupt_handle(&self) -> Arc<Interrupt> {
+        Arc::clone(&self.interrupt)
+    }
+
+    fn start(&self, command: &Command, on_line: Option<process::OnLine<'_>>) -> Result<Output, RunError> {
+        let program = self.program(command)?;
+        self.processes.fetch_add(1, Ordering::Relaxed);
+        process::run(&self.interrupt, &program, command, on_line)
+    }
+
+    /// The program to start: a bare name is searched on the PATH that the child will see.
+    fn program(&self, command: &Command) -> Result<HostPath, RunError> {
+        let name = command.argv.first().map_or("", String::as_str);
+        let not_found = || RunError::NotFound { program: name.to_owned() };
+        if name.is_empty() {
+            return Err(not_found());
+        }
+        if search::is_bare(self.platform, name) {
+            let path = command.env.iter().rev().find(|(variable, _)| match self.platform.os {
+                Os::Windows => variable.eq_ignore_ascii_case("PATH"),
+                Os::Linux | Os::Macos => variable == "PATH",
+            });
+            let path = match path {
+                Some((_, value)) => value.as_deref(),
+                None => self.env.get("PATH"),
+            };
+            return search::find_program_in(self, name, path.unwrap_or_default())
+                .into_iter()
+                .next()
+                .ok_or_else(not_found);
+        }
+        let path = self.path(name);
+        if path.is_absolute() {
+            return Ok(path);
+        }
+        match &command.current_dir {
+            Some(folder) if folder.is_absolute() => Ok(folder.join(name)),
+            _ => self.current_dir().map(|folder| folder.join(name)).map_err(|_| not_found()),
+        }
+    }
+
+    fn count_file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn this_platform() -> Platform {
+    let os = if cfg!(windows) {
+        Os::Windows
+    } else if cfg!(target_os = "macos") {
+        Os::Macos
+    } else {
+        Os::Linux
+    };
+    let arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
+    Platform { os, arch }
+}
+
+#[cfg(unix)]
+fn this_identity() -> Identity {
+    let mut groups: Vec<u32> = rustix::process::getgroups()
+        .unwrap_or_default()
+        .into_iter()
+        .map(rustix::process::Gid::as_raw)
+        .chain([rustix::process::getegid().as_raw()])
+        .collect();
+    groups.sort_unstable();
+    groups.dedup();
+    Identity { uid: Some(rustix::process::geteuid().as_raw()), groups }
+}
+
+#[cfg(not(unix))]
+fn this_identity() -> Identity {
+    Identity::default()
+}
+
+impl Host for RealHost {
+    fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    fn env(&self) -> &Environment {
+        &self.env
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn current_dir(&self) -> io::Result<HostPath> {
+        #[expect(clippy::disallowed_methods, reason = "this is the door")]
+        let folder = std::env::current_dir()?;
+        Ok(files::host_path(self.platform.path_rules(), &folder))
+    }
+
+    fn stat(&self, path: &HostPath) -> io::Result<Stat> {
+        files::stat(path, search::extensions(&self.env))
+    }
+
+    fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {
+        files::canonical(path)
+    }
+
+    fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
+        self.count_file();
+        files::read(path)
+    }
+
+    fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
+        self.count_file();
+        files::read_start(path, limit)
+    }
+
+    fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
+        files::list(folder)
+    }
+
+    fn open_device(&self, path: &HostPath) -> io::Result<()> {
+        self.count_file();
+        files::open_device(path)
+    }
+
+    fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
+        registry::value(key, name)
+    }
+
+    fn registry_keys(&self, key: &str) -> Vec<String> {
+        registry::keys(key)
+    }
+
+    fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)> {
+        registry::values(key)
+    }
+
+    fn run(&self, command: &Command) -> Result<Output, RunError> {
+        self.start(command, None)
+    }
+
+    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+        self.start(command, Some(on_line))
+    }
+
+    fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
+        let own = std::env::current_exe().ok().filter(|_| self.answers_probes);
+        let Some(program) = own.as_deref().and_then(std::path::Path::to_str) else {
+            let error = "drivers are asked by the `gpubuild` program only, not by the library".to_owned();
+            return ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() };
+        };
+        probe::classify(self.run(&Command::new(program, deadline).args(["__probe", id])))
+    }
+
+    fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
+        files::write(path, content)
+    }
+
+    fn set_executable(&self, path: &HostPath) -> io::Result<()> {
+        files::set_executable(path)
+    }
+
+    fn create_dir_all(&self, path: &HostPath) -> io::Result<()> {
+        files::create_dir_all(path)
+    }
+
+    fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::rename(from, to)
+    }
+
+    fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::copy(from, to)
+    }
+
+    fn remove(&self, path: &HostPath) -> io::Result<()> {
+        files::remove(path)
+    }
+
+    fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath> {
+        files::temporary_dir(parent)
+    }
+
+    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>> {
+        files::lock(path, wait, &self.interrupt)
+    }
+
+    fn free_space(&self, path: &HostPath) -> Option<u64> {
+        files::free_space(path)
+    }
+
+    fn now(&self) -> u64 {
+        #[expect(clippy::disallowed_methods, reason = "this is the door")]
+        let now = std::time::SystemTime::now();
+        now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.made.elapsed()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            processes: self.processes.load(Ordering::Relaxed),
+            files: self.files.load(Ordering::Relaxed),
+        }
+    }
+}

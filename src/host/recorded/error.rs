@@ -1,0 +1,96 @@
+//! What is wrong with a recording, where, and what to do.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+/// A recording that can't be used. Its text shows the place with the line and a caret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.render())]
+pub struct RecordingError {
+    /// The file, as it was asked for.
+    pub file: String,
+    /// What is wrong: lowercase, no full stop.
+    pub what: String,
+    /// Line and column, counted from one, where it is known.
+    pub place: Option<Place>,
+    /// What to do.
+    pub hint: String,
+}
+
+/// A place in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Counted from one.
+    pub line: usize,
+    /// In characters, counted from one.
+    pub column: usize,
+    /// How many characters are meant; at least one.
+    pub width: usize,
+    /// The line's text.
+    pub text: String,
+}
+
+impl RecordingError {
+    /// The id under which this problem is explained.
+    pub const ID: &'static str = "host.recording-invalid";
+
+    pub(super) fn new(
+        file: &str,
+        text: &str,
+        span: Option<Range<usize>>,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self {
+            file: file.to_owned(),
+            what: what.into(),
+            place: span.map(|span| Place::of(text, &span)),
+            hint: hint.into(),
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut text = self.what.clone();
+        match &self.place {
+            Some(place) => {
+                let number = place.line.to_string();
+                let margin = " ".repeat(number.len());
+                let carets = "^".repeat(place.width);
+                let indent = " ".repeat(place.column - 1);
+                let _ = write!(text, "\n{margin}--> {}:{}:{}", self.file, place.line, place.column);
+                let _ = write!(text, "\n{margin} |\n{number} | {}\n{margin} | {indent}{carets}", place.text);
+            }
+            None => {
+                let _ = write!(text, "\n--> {}", self.file);
+            }
+        }
+        let _ = write!(text, "\nhint: {}", self.hint);
+        text
+    }
+}
+
+impl Place {
+    /// The place of a span of bytes; a span over several lines means its first one.
+    fn of(text: &str, span: &Range<usize>) -> Self {
+        let boundary = |at: usize| {
+            let at = at.min(text.len());
+            (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+        };
+        let (mut start, end) = (boundary(span.start), boundary(span.end.max(span.start)));
+        // "Expected something here" at the end of the text means its last line, not the empty one after it.
+        if start == text.len() && text.ends_with('\n') {
+            start -= 1;
+        }
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let line = &text[line_start..line_end];
+        let marked = &text[start..end.clamp(start, line_end)];
+        Self {
+            line: text[..start].matches('\n').count() + 1,
+            column: text[line_start..start].chars().count() + 1,
+            width: marked.trim_end().chars().count().max(1),
+            // A tab is as wide as a caret.
+            text: line.trim_end_matches('\r').replace('\t', " "),
+        }
+    }
+}

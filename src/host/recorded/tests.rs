@@ -1,0 +1,330 @@
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn linux() -> RecordedHostBuilder {
+    RecordedHost::builder(Os::Linux, Arch::X86_64)
+}
+
+fn windows() -> RecordedHostBuilder {
+    RecordedHost::builder(Os::Windows, Arch::X86_64)
+}
+
+fn parse(body: &str) -> Result<RecordedHost, RecordingError> {
+    parse_as("linux", body)
+}
+
+fn parse_as(os: &str, body: &str) -> Result<RecordedHost, RecordingError> {
+    let text = format!("schema = \"gpubuild.host/1\"\n[platform]\nos = \"{os}\"\narch = \"x86_64\"\n{body}");
+    RecordedHost::parse("some.toml", &text)
+}
+
+fn canonical(host: &RecordedHost, path: &str) -> String {
+    match host.canonical(&host.path(path)) {
+        Ok(path) => path.as_str().to_owned(),
+        Err(error) => format!("{error}"),
+    }
+}
+
+#[test]
+fn folders_exist_by_implication_and_nothing_else_does() {
+    let host = linux().file("/usr/include/x.h", "x").build();
+    assert!(host.is_dir(&host.path("/usr/include")));
+    assert!(host.is_dir(&host.path("/")));
+    assert!(!host.exists(&host.path("/usr/lib")));
+    assert_eq!(host.list(&host.path("/usr")).unwrap(), ["include"]);
+    assert_eq!(host.list(&host.path("/usr/include/x.h")).unwrap_err().kind(), ErrorKind::NotADirectory);
+    assert_eq!(host.stat(&host.path("/usr/include/x.h/y")).unwrap_err().kind(), ErrorKind::NotADirectory);
+    assert_eq!(host.read(&host.path("/usr")).unwrap_err().kind(), ErrorKind::IsADirectory);
+    assert_eq!(host.read(&host.path("/nothing")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(host.read_start(&host.path("/usr/include/x.h"), 0).unwrap(), b"");
+}
+
+#[test]
+fn links_lead_where_they_point() {
+    let host = linux()
+        .file("/usr/lib/libcuda.so.580.65.06", "elf")
+        .link("/lib", "usr/lib")
+        .link("/usr/lib/libcuda.so.1", "libcuda.so.580.65.06")
+        .link("/usr/lib/libcuda.so", "/lib/libcuda.so.1")
+        .link("/usr/local/up", "../lib/../lib")
+        .link("/dangling", "/nowhere")
+        .link("/a", "/b")
+        .link("/b", "/a")
+        .link("/self", "self/below")
+        .build();
+    let real = "/usr/lib/libcuda.so.580.65.06";
+    for path in [
+        "/lib/libcuda.so",
+        "/usr/lib/./libcuda.so.1",
+        "/usr/local/up/libcuda.so.1",
+        "/lib/../lib//libcuda.so",
+    ] {
+        assert_eq!(canonical(&host, path), real);
+        assert_eq!(host.read_text(&host.path(path)).unwrap(), "elf");
+    }
+    assert_eq!(canonical(&host, "/dangling"), "`/dangling` does not exist");
+    assert_eq!(canonical(&host, "/a"), "the links of `/a` form a loop");
+    assert_eq!(canonical(&host, "/self"), "the links of `/self` form a loop");
+    // `..` leaves the folder that a link leads to, not the one that the link lies in.
+    assert_eq!(canonical(&host, "/lib/.."), "/usr");
+    let names = host.list(&host.path("/lib")).unwrap();
+    assert_eq!(names, ["libcuda.so", "libcuda.so.1", "libcuda.so.580.65.06"]);
+}
+
+#[test]
+fn files_recorded_below_a_link_lie_where_it_points() {
+    let host = linux()
+        .file("/usr/local/cuda/bin/nvcc", "x")
+        .link("/usr/local/cuda", "/etc/alternatives/cuda")
+        .link("/etc/alternatives/cuda", "/usr/local/cuda-12.4")
+        .build();
+    assert_eq!(canonical(&host, "/usr/local/cuda/bin/nvcc"), "/usr/local/cuda-12.4/bin/nvcc");
+    assert!(host.is_file(&host.path("/usr/local/cuda-12.4/bin/nvcc")));
+}
+
+#[test]
+fn windows_paths_have_drives_shares_and_no_case() {
+    let host = windows()
+        .file(r"C:\Program Files\NVIDIA\nvcc.exe", "x")
+        .file(r"\\server\share\tool.txt", "y")
+        .link(r"C:\cuda", r"Program Files/NVIDIA")
+        .build();
+    assert!(host.is_file(&host.path("c:/program files/nvidia/NVCC.EXE")));
+    assert_eq!(canonical(&host, "c:/CUDA/nvcc.exe"), r"C:\Program Files\NVIDIA\nvcc.exe");
+    assert_eq!(host.read_text(&host.path(r"\\SERVER\share\TOOL.TXT")).unwrap(), "y");
+    assert!(!host.exists(&host.path(r"D:\")));
+    assert!(host.stat(&host.path(r"C:\cuda\nvcc.exe")).unwrap().executable);
+    assert!(!host.stat(&host.path(r"\\server\share\tool.txt")).unwrap().executable);
+}
+
+#[test]
+fn devices_answer_as_recorded() {
+    let host = parse(
+        "[[file]]\npath = \"/dev/kfd\"\nkind = \"device\"\nopen_error = \"permission-denied\"\nowner = { uid = 0, gid = 109 }\n\
+         [[file]]\npath = \"/dev/nvidia0\"\nkind = \"device\"\nopen_error = \"no-such-device\"\n\
+         [[file]]\npath = \"/dev/dri/renderD128\"\nkind = \"device\"\n\
+         [[file]]\npath = \"/etc/secret\"\nopen_error = \"permission-denied\"\n\
+         [process]\nuid = 1000\ngroups = [1000, 27]\n",
+    )
+    .unwrap();
+    let open =
+        |path: &str| host.open_device(&host.path(path)).map_err(|error| (error.kind(), error.to_string()));
+    assert_eq!(open("/dev/kfd").unwrap_err().0, ErrorKind::PermissionDenied);
+    assert_eq!(
+        open("/dev/nvidia0").unwrap_err(),
+        (ErrorKind::Other, "failed to open `/dev/nvidia0`: no such device".into())
+    );
+    assert_eq!(open("/dev/dri/renderD128"), Ok(()));
+    assert_eq!(host.stat(&host.path("/dev/kfd")).unwrap().owner.unwrap().gid, 109);
+    assert_eq!(host.stat(&host.path("/dev/kfd")).unwrap().kind, FileKind::Device);
+    assert_eq!(host.read(&host.path("/etc/secret")).unwrap_err().kind(), ErrorKind::PermissionDenied);
+    assert_eq!(host.identity(), &Identity { uid: Some(1000), groups: vec![1000, 27] });
+}
+
+#[test]
+fn contents_are_text_bytes_or_unknown() {
+    let host = parse(
+        "[[file]]\npath = \"/bytes\"\nbase64 = '''\nAAEC\n/w==\n'''\n\
+         [[file]]\npath = \"/script\"\nkind = \"executable\"\ntext = \"#!/bin/sh\"\n\
+         [[file]]\npath = \"/program\"\nkind = \"executable\"\n",
+    )
+    .unwrap();
+    assert_eq!(host.read(&host.path("/bytes")).unwrap(), [0, 1, 2, 255]);
+    assert_eq!(host.read_start(&host.path("/bytes"), 2).unwrap(), [0, 1]);
+    assert_eq!(host.read_text(&host.path("/script")).unwrap(), "#!/bin/sh");
+    assert!(host.stat(&host.path("/script")).unwrap().executable);
+    assert!(host.stat(&host.path("/program")).unwrap().executable);
+    assert_eq!(host.read(&host.path("/program")).unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn commands_are_found_under_every_name_of_their_program() {
+    let host = linux()
+        .env("PATH", "/usr/local/cuda/bin:/usr/bin")
+        .executable("/usr/local/cuda-12.4/bin/nvcc")
+        .link("/usr/local/cuda", "cuda-12.4")
+        .executable("/usr/bin/gcc-12")
+        .link("/usr/bin/gcc", "gcc-12")
+        .command(&["/usr/local/cuda-12.4/bin/nvcc", "--version"], "release 12.4")
+        .command(&["gcc", "-dumpversion"], "12")
+        .command(&["ldd", "--version"], "ldd (GNU libc) 2.36")
+        .command_result(&["gcc", "-hang"], CommandResult::Hangs)
+        .command_result(
+            &["gcc", "-die"],
+            CommandResult::Ended(Output { signal: Some(11), ..Output::default() }),
+        )
+        .build();
+    let run = |argv: &[&str]| host.run(&Command::new(argv[0], SECOND).args(argv[1..].iter().copied()));
+    for program in ["nvcc", "/usr/local/cuda/bin/nvcc", "/usr/local/cuda-12.4/bin/nvcc"] {
+        assert_eq!(run(&[program, "--version"]).unwrap().stdout, "release 12.4");
+    }
+    assert_eq!(run(&["/usr/bin/gcc-12", "-dumpversion"]).unwrap().stdout, "12");
+    assert_eq!(run(&["ldd", "--version"]).unwrap().stdout, "ldd (GNU libc) 2.36");
+    assert_eq!(run(&["gcc"]), Err(RunError::NotFound { program: "gcc".into() }));
+    assert_eq!(run(&["cc", "-dumpversion"]), Err(RunError::NotFound { program: "cc".into() }));
+    assert_eq!(run(&["gcc", "-hang"]), Err(RunError::Timeout { program: "gcc".into(), deadline: SECOND }));
+    assert_eq!(run(&["gcc", "-die"]).unwrap().signal, Some(11));
+    assert_eq!(host.counts().processes, 7);
+
+    let mut lines = Vec::new();
+    host.run_lines(&Command::new("nvcc", SECOND).arg("--version"), &mut |line| {
+        lines.push(line.text.to_owned());
+    })
+    .unwrap();
+    assert_eq!(lines, ["release 12.4"]);
+}
+
+#[test]
+fn windows_commands_ignore_case_and_extension() {
+    let host = windows()
+        .env("Path", r"C:\CUDA\bin")
+        .executable(r"C:\CUDA\bin\nvcc.exe")
+        .command(&[r"C:\CUDA\bin\nvcc.exe", "--version"], "release 12.4")
+        .build();
+    for program in ["nvcc", "NVCC.exe", r"c:\cuda\BIN\nvcc.EXE", "c:/cuda/bin/nvcc"] {
+        let output = host.run(&Command::new(program, SECOND).arg("--version"));
+        assert_eq!(output.unwrap().stdout, "release 12.4", "{program}");
+    }
+}
+
+#[test]
+fn probes_answer_as_recorded() {
+    let host = parse(
+        "[[probe]]\nid = \"cuda\"\nstatus = \"ok\"\nanswer = '{\"devices\": []}'\n\
+         [[probe]]\nid = \"rocm\"\nstatus = \"crashed\"\nerror = \"signal 11\"\n",
+    )
+    .unwrap();
+    assert_eq!(host.probe("cuda", SECOND).answer, "{\"devices\": []}");
+    assert_eq!(host.probe("rocm", SECOND).status, ProbeStatus::Crashed);
+    assert_eq!(host.probe("vulkan", SECOND).status, ProbeStatus::Failed);
+}
+
+#[test]
+fn registry_keys_have_no_case_and_parents() {
+    let host = parse_as(
+        "windows",
+        "[[registry]]\nkey = 'HKLM\\SOFTWARE\\Khronos\\Vulkan\\Drivers'\nname = 'C:\\nv-vk64.json'\nvalue = \"0\"\ntype = \"dword\"\n\
+         [[registry]]\nkey = 'HKEY_LOCAL_MACHINE\\Software\\NVIDIA'\nname = ''\nvalue = \"default\"\n\
+         [[registry]]\nkey = 'HKLM\\SOFTWARE\\Multi'\nname = 'list'\nvalue = \"a\\nb\"\ntype = \"multi-sz\"\n\
+         [[registry]]\nkey = 'HKLM\\SOFTWARE\\Empty'\n",
+    )
+    .unwrap();
+    assert_eq!(host.registry_keys(r"hklm\software"), ["Empty", "Khronos", "Multi", "NVIDIA"]);
+    let driver = host.registry_value(r"hklm\software\KHRONOS\vulkan\drivers", r"c:\NV-VK64.json").unwrap();
+    assert_eq!((driver.kind, driver.text.as_str()), (super::super::RegistryType::Dword, "0"));
+    assert_eq!(host.registry_value(r"HKLM\SOFTWARE\NVIDIA", "").unwrap().text, "default");
+    assert_eq!(host.registry_values(r"HKLM\SOFTWARE\Multi")[0].1.text, "a\nb");
+    assert_eq!(host.registry_value(r"HKLM\SOFTWARE\Absent", ""), None);
+    assert!(host.registry_values(r"HKLM\SOFTWARE\Empty").is_empty());
+}
+
+#[test]
+fn nothing_can_be_changed() {
+    let host = linux().file("/x", "").build();
+    let path = host.path("/x");
+    for result in [
+        host.write(&path, b""),
+        host.remove(&path),
+        host.rename(&path, &path),
+        host.copy(&path, &path),
+        host.create_dir_all(&path),
+        host.set_executable(&path),
+        host.temporary_dir(&path).map(drop),
+        host.lock(&path, Wait::No).map(drop),
+    ] {
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+    }
+}
+
+#[test]
+fn a_mistake_is_shown_with_its_line_and_a_caret() {
+    let error = parse("[[file]]\npath = \"/x\"\ncontents = \"y\"\n").unwrap_err();
+    let expected = "unknown field `contents`, expected one of `path`, `kind`, `text`, `base64`, `link`, `open_error`, `owner`
+ --> some.toml:7:1
+  |
+7 | contents = \"y\"
+  | ^^^^^^^^
+hint: docs/recorded-hosts.md describes every key; `gpubuild host record FILE` writes a whole recording";
+    assert_eq!(error.to_string(), expected);
+}
+
+/// A bad recording, the line that is blamed, and a part of what is said.
+fn check_bad(text: &str, line: usize, what: &str) {
+    let error = RecordedHost::parse("bad.toml", text).expect_err(text);
+    assert_eq!(error.place.as_ref().map(|place| place.line), Some(line), "{error}");
+    assert!(error.what.contains(what), "{error}");
+    assert!(!error.hint.is_empty());
+    let first = error.what.chars().next().unwrap();
+    assert!(!first.is_uppercase(), "{error}");
+}
+
+#[test]
+fn bad_recordings_are_refused_with_their_place() {
+    check_bad("", 1, "there is no `schema`");
+    check_bad("schema = \"gpubuild.host/2\"\nnew_key = 1\n", 1, "newer than this gpubuild");
+    check_bad("schema = \"other/1\"\n", 1, "no format of recorded hosts");
+    check_bad("schema = 1\n", 1, "expected a string");
+    check_bad("schema = \"gpubuild.host/1\"\n[platform\nos = \"linux\"\n", 2, "");
+    check_bad("schema = \"gpubuild.host/1\"\n[env]\nA = \"never closed\n", 3, "");
+    let head = "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n";
+    for (body, line, what) in [
+        ("[[files]]\npath = \"/x\"\n", 5, "unknown field `files`"),
+        ("[env]\nA = 1\n", 6, "expected a string"),
+        ("[[file]]\npath = \"relative\"\n", 6, "not an absolute path on linux"),
+        ("[[file]]\npath = 'C:\\x'\n", 6, "not an absolute path on linux"),
+        ("[[file]]\npath = \"/a/../b\"\n", 6, "has `..` in it"),
+        ("[[file]]\npath = \"/x\"\nkind = \"socket\"\n", 7, "unknown variant `socket`"),
+        ("[[file]]\ntext = \"no path\"\n", 5, "missing field `path`"),
+        ("[[file]]\npath = \"/x\"\ntext = \"\"\nbase64 = \"\"\n", 5, "both `text` and `base64`"),
+        ("[[file]]\npath = \"/x\"\nbase64 = \"no base64!\"\n", 7, "no base64"),
+        ("[[file]]\npath = \"/x\"\nlink = \"/y\"\ntext = \"\"\n", 5, "nothing but a link"),
+        ("[[file]]\npath = \"/x\"\nlink = \"\"\n", 5, "`link` is empty"),
+        ("[[file]]\npath = \"/x\"\nkind = \"device\"\ntext = \"\"\n", 5, "only files have"),
+        ("[[file]]\npath = \"/x\"\n[[file]]\npath = \"/x/y\"\n", 8, "place above it is a file"),
+        ("[[file]]\npath = \"/x/y\"\n[[file]]\npath = \"/x\"\ntext = \"\"\n", 8, "it is a folder too"),
+        ("[[file]]\npath = \"/x\"\ntext = \"1\"\n[[file]]\npath = \"/x\"\ntext = \"2\"\n", 9, "twice"),
+        ("[[file]]\npath = \"/a\"\nlink = \"/a\"\n[[file]]\npath = \"/a/x\"\n", 9, "form a loop"),
+        ("[[command]]\nargv = []\n", 6, "names no program"),
+        ("[[command]]\nargv = \"nvcc --version\"\n", 6, "expected a sequence"),
+        ("[[command]]\nargv = [\"x\"]\nexit = 1\nsignal = 11\n", 5, "ends in one way"),
+        ("[[probe]]\nid = \"cpu\"\nstatus = \"ok\"\n", 6, "no backend with a probe"),
+        ("[[probe]]\nid = \"cuda\"\nstatus = \"fine\"\n", 7, "unknown variant `fine`"),
+        (
+            "[[probe]]\nid = \"cuda\"\nstatus = \"ok\"\n[[probe]]\nid = \"cuda\"\nstatus = \"ok\"\n",
+            9,
+            "twice",
+        ),
+        ("[[registry]]\nkey = 'HKLM\\X'\n", 5, "linux has no registry"),
+        ("[process]\nuid = -1\n", 6, ""),
+        ("[process]\nname = \"me\"\n", 6, "unknown field `name`"),
+    ] {
+        check_bad(&format!("{head}{body}"), line, what);
+    }
+    let windows = head.replace("linux", "windows");
+    for (body, line, what) in [
+        ("[[file]]\npath = \"/usr\"\n", 6, "not an absolute path on windows"),
+        ("[[file]]\npath = 'C:\\x'\ntext = \"1\"\n[[file]]\npath = 'c:\\X'\ntext = \"2\"\n", 9, "twice"),
+        ("[[registry]]\nkey = 'HKLM\\X'\nname = \"a\"\n", 5, "has no `value`"),
+        ("[[registry]]\nkey = 'HKLM\\X'\nname = \"a\"\nvalue = \"x\"\ntype = \"dword\"\n", 8, "no number"),
+        (
+            "[[registry]]\nkey = 'HKLM\\X'\nname = \"a\"\nvalue = \"1\"\n[[registry]]\nkey = 'hklm\\x'\nname = \"A\"\nvalue = \"2\"\n",
+            10,
+            "twice",
+        ),
+    ] {
+        check_bad(&format!("{windows}{body}"), line, what);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_or_no_text_is_an_error_without_a_place() {
+    let files = linux().bytes("/bad.toml", b"schema = \"\xff\"").build();
+    let error = RecordedHost::load(&files, &files.path("/absent.toml")).unwrap_err();
+    assert!(error.to_string().starts_with("failed to read the recorded host: "), "{error}");
+    let error = RecordedHost::load(&files, &files.path("/bad.toml")).unwrap_err();
+    assert!(error.what.contains("not UTF-8 from byte 10"), "{error}");
+}
