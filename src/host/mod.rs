@@ -8,6 +8,7 @@
 pub mod command;
 pub mod environment;
 pub mod interrupt;
+pub mod library;
 pub mod path;
 pub mod platform;
 pub mod probe;
