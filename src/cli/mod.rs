@@ -8,6 +8,7 @@ pub mod failure;
 pub mod look;
 pub mod plan;
 pub mod printer;
+pub mod probe;
 
 use std::process::ExitCode;
 
@@ -41,6 +42,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Print completions for a shell
     Completions(completions::Arguments),
+    #[command(name = "__probe", hide = true)]
+    Probe(probe::Arguments),
 }
 
 /// What every command gets: the machine that we run on, and the printer.
@@ -86,6 +89,7 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
     match command {
         Command::Plan(arguments) => (plan::run(&arguments, context), arguments.json),
         Command::Completions(arguments) => (completions::run(&arguments, context), false),
+        Command::Probe(arguments) => (probe::run(&arguments, context), false),
     }
 }
 
