@@ -7,8 +7,6 @@ use crate::backend::Backend;
 use crate::facts::{self, Facts};
 use crate::host::{Host, RecordedHost};
 use crate::matrix::{self, Matrix};
-use crate::plan::make::{HostCompiler, Kit, Tools};
-use crate::plan::kits;
 use crate::plan::request::{self, Request};
 use crate::project::{self, Project, ProjectError};
 use crate::toolkit::{self, Catalogue, Inventory};
@@ -48,7 +46,7 @@ impl HostArguments {
 
     /// The descriptions in the crate and in `--toolkits`.
     pub fn catalogue(&self, context: &Context<'_>) -> Result<Catalogue, Failure> {
-        let mut catalogue = Catalogue::builtin();
+        let mut catalogue = Catalogue::embedded();
         if let Some(folder) = &self.toolkits {
             let folder = super::absolute(context, folder)?;
             catalogue
@@ -85,9 +83,4 @@ pub fn request(flag: Option<&str>, host: &dyn Host, project: Option<&Project>) -
         Failure::usage("backend.unknown", format!("{error} (from {origin})"))
             .hint(format!("backends are {known}; `auto` and `all` are selections"))
     })
-}
-
-/// What the planner needs of the toolkits that were found.
-pub fn kits(sight: &Sight) -> (BTreeMap<Backend, Vec<Kit>>, Vec<HostCompiler>, Tools) {
-    kits::collect(&sight.inventory, &sight.catalogue)
 }

@@ -4,7 +4,7 @@ use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure};
 use crate::finding::{Affects, Finding, Remedy, Severity};
 use crate::host::Host;
-use crate::plan::Plan;
+use crate::plan::{Plan, kits};
 use crate::plan::make::{self, Inputs, Missing, Refusal};
 use crate::project::Project;
 use crate::report;
@@ -70,7 +70,9 @@ pub fn make(
 ) -> Result<(Project, Plan), Failure> {
     let project = look::project(context, selection.project.as_deref())?;
     let request = look::request(selection.backends.as_deref(), host, Some(&project))?;
-    let (kits, compilers, tools) = look::kits(sight);
+    let kits = kits::kits(&sight.inventory, &sight.catalogue);
+    let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
+    let tools = kits::tools(&sight.inventory, &sight.catalogue);
     let inputs = Inputs {
         facts: &sight.facts,
         env: host.env(),
