@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Context, Failure};
 use crate::backend::Backend;
 use crate::facts::{self, Facts};
-use crate::host::{Host, RecordedHost};
+use crate::host::{Host, RecordedHost, RecordingError};
 use crate::matrix::{self, Matrix};
 use crate::plan::request::{self, Request};
 use crate::project::{self, Project, ProjectError};
@@ -40,7 +40,7 @@ impl HostArguments {
         let Some(file) = &self.host else { return Ok(None) };
         let path = super::absolute(context, file)?;
         let recorded = RecordedHost::load(context.host, &path)
-            .map_err(|error| Failure::usage(error.id(), error.to_string()).hint(error.hint()))?;
+            .map_err(|error| Failure::usage(RecordingError::ID, error.to_string()))?;
         Ok(Some(recorded))
     }
 
