@@ -5,8 +5,6 @@
 
 pub mod completions;
 pub mod failure;
-pub mod look;
-pub mod plan;
 pub mod printer;
 pub mod probe;
 
@@ -21,7 +19,9 @@ pub use printer::{ColorChoice, Printer, Role, Verbosity};
 /// Builds native GPU projects for every backend, and says what is wrong when it cannot.
 #[derive(Debug, Parser)]
 #[command(name = "gpubuild", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit status: 0 done, 1 the outcome is negative, 2 usage, configuration or a refused plan, 70 a bug.")]
+#[command(
+    after_help = "Exit status: 0 done, 1 the outcome is negative, 2 usage, configuration or a refused plan, 70 a bug."
+)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -38,8 +38,6 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show what would be built and how, without doing it
-    Plan(plan::Arguments),
     /// Print completions for a shell
     Completions(completions::Arguments),
     #[command(name = "__probe", hide = true)]
@@ -87,7 +85,6 @@ pub fn main() -> ExitCode {
 /// Runs the command; the flag says whether its answer is one JSON document.
 fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, bool) {
     match command {
-        Command::Plan(arguments) => (plan::run(&arguments, context), arguments.json),
         Command::Completions(arguments) => (completions::run(&arguments, context), false),
         Command::Probe(arguments) => (probe::run(&arguments, context), false),
     }
@@ -108,7 +105,11 @@ fn listen_for_interrupts(host: &RealHost) {
     let installed = ctrlc::set_handler(move || {
         let waiting = interrupt.trigger();
         if !waiting || interrupt.requests() > 1 {
-            #[expect(clippy::exit, clippy::disallowed_methods, reason = "nothing is running that could return")]
+            #[expect(
+                clippy::exit,
+                clippy::disallowed_methods,
+                reason = "nothing is running that could return"
+            )]
             std::process::exit(Exit::Interrupted as i32);
         }
     });
@@ -118,7 +119,7 @@ fn listen_for_interrupts(host: &RealHost) {
 }
 
 /// A path of the command line, from the current folder.
-pub(crate) fn absolute(context: &Context<'_>, text: &str) -> Result<crate::host::HostPath, Failure> {
+pub fn absolute(context: &Context<'_>, text: &str) -> Result<crate::host::HostPath, Failure> {
     let path = context.host.path(text);
     if path.is_absolute() { Ok(path) } else { Ok(context.host.current_dir()?.join(text).normalized()) }
 }

@@ -70,7 +70,7 @@ pub fn make(
 ) -> Result<(Project, Plan), Failure> {
     let project = look::project(context, selection.project.as_deref())?;
     let request = look::request(selection.backends.as_deref(), host, Some(&project))?;
-    let kits = kits::kits(&sight.inventory, &sight.catalogue);
+    let kits = kits::kits(&sight.inventory, &sight.catalogue, host.platform());
     let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
     let tools = kits::tools(&sight.inventory, &sight.catalogue);
     let inputs = Inputs {

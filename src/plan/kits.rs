@@ -6,6 +6,8 @@ use super::Fetch;
 use super::archs::CudaRange;
 use super::make::{HostCompiler, Kit, Tools};
 use crate::backend::Backend;
+use crate::host::Platform;
+use crate::toolkit::description::ArchRow;
 use crate::toolkit::{Catalogue, Description, Installation, Inventory};
 use crate::version::Version;
 
@@ -14,7 +16,7 @@ const HOST_COMPILER: &str = "host-compiler";
 
 /// Every usable toolkit of every backend, the chosen copy first.
 #[must_use]
-pub fn kits(inventory: &Inventory, catalogue: &Catalogue) -> BTreeMap<Backend, Vec<Kit>> {
+pub fn kits(inventory: &Inventory, catalogue: &Catalogue, platform: Platform) -> BTreeMap<Backend, Vec<Kit>> {
     let mut kits = BTreeMap::new();
     for backend in Backend::ALL {
         let Some(description) = catalogue.for_backend(backend) else { continue };
@@ -22,31 +24,35 @@ pub fn kits(inventory: &Inventory, catalogue: &Catalogue) -> BTreeMap<Backend, V
         let mut usable: Vec<&Installation> = found.iter().filter(|copy| copy.is_complete()).collect();
         usable.sort_by_key(|copy| !copy.chosen);
         if !usable.is_empty() {
-            kits.insert(backend, usable.into_iter().map(|copy| kit(copy, description)).collect());
+            kits.insert(backend, usable.into_iter().map(|copy| kit(copy, description, platform)).collect());
         }
     }
     kits
 }
 
-fn kit(copy: &Installation, description: &Description) -> Kit {
-    let version = copy.version();
+fn kit(copy: &Installation, description: &Description, platform: Platform) -> Kit {
     let tables = &description.compatibility;
-    let archs = version.and_then(|v| tables.arch.iter().rfind(|row| row.since <= *v)).map(|row| &row.archs);
-    let distributed =
-        version.and_then(|v| tables.distribution.iter().rfind(|row| row.since <= *v)).map(|row| &row.archs);
-    let distributed = || distributed.into_iter().flatten();
+    // A copy of unknown version is most likely the newest that there is.
+    let row = |rows: &[ArchRow]| match copy.version() {
+        Some(version) => rows.iter().rfind(|row| row.since <= *version).cloned(),
+        None => rows.last().cloned(),
+    };
+    let archs = row(&tables.arch).map(|row| row.archs).unwrap_or_default();
+    let distributed = row(&tables.distribution).map(|row| row.archs).unwrap_or_default();
+    let newest_known = tables.arch.last().map(|row| row.since.major());
     Kit {
         installation: copy.clone(),
-        settings: description.cmake_settings(copy),
+        settings: description.cmake_entries(copy, platform),
         archs: CudaRange {
-            numbers: archs.into_iter().flatten().filter_map(|arch| arch.parse().ok()).collect(),
-            toolkit: match version {
+            numbers: archs.iter().filter_map(|arch| arch.parse().ok()).collect(),
+            open_end: copy.version().is_none_or(|version| Some(version.major()) > newest_known),
+            toolkit: match copy.version() {
                 Some(version) => format!("{} {}", description.name, version.release()),
                 None => description.name.clone(),
             },
         },
-        default_cuda: distributed().filter_map(|arch| arch.parse().ok()).collect(),
-        default_gfx: distributed().filter(|arch| arch.starts_with("gfx")).cloned().collect(),
+        default_cuda: distributed.iter().filter_map(|arch| arch.parse().ok()).collect(),
+        default_gfx: distributed.into_iter().filter(|arch| arch.starts_with("gfx")).collect(),
         host_compilers: ["gcc", "clang"]
             .into_iter()
             .filter_map(|family| Some((family.to_owned(), description.host_compiler_window(copy, family)?)))

@@ -155,8 +155,10 @@ fn check(description: &Description) -> Result<(), String> {
             !source.args.is_empty(),
         ];
         if sources.iter().filter(|given| **given).count() != 1 {
-            return Err("a `version` source has exactly one of `file` with `json` or `text`, `path`, `entry`, `args`"
-                .to_owned());
+            return Err(
+                "a `version` source has exactly one of `file` with `json` or `text`, `path`, `entry`, `args`"
+                    .to_owned(),
+            );
         }
     }
     if let Some(wheel) = &description.wheel {
@@ -258,7 +260,8 @@ mod tests {
         let unknown = error(&format!("{head}colour = 1\n"));
         assert!(unknown.contains("`mine.toml`") && unknown.contains("colour"), "{unknown}");
         assert!(error(head).contains("marker = true"));
-        let roots = format!("{head}[[roots]]\nenv = \"A\"\nknown = \"/b\"\n[parts.x]\nmarker = true\npaths = []\n");
+        let roots =
+            format!("{head}[[roots]]\nenv = \"A\"\nknown = \"/b\"\n[parts.x]\nmarker = true\npaths = []\n");
         assert!(error(&roots).contains("place 1 of `roots` has exactly one of"), "{}", error(&roots));
         let versions = format!("{head}[[version]]\nfile = \"x\"\n[parts.x]\nmarker = true\npaths = []\n");
         assert!(error(&versions).contains("exactly one of `file`"), "{}", error(&versions));

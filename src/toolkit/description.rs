@@ -388,6 +388,9 @@ pub struct Compatibility {
     /// Device architectures by toolkit release.
     #[serde(default)]
     pub arch: Vec<ArchRow>,
+    /// What a build for distribution contains, by toolkit release: in CMake's notation for CUDA.
+    #[serde(default)]
+    pub distribution: Vec<ArchRow>,
     /// Host compilers by toolkit release.
     #[serde(default)]
     pub host_compiler: Vec<CompilerRow>,
@@ -414,7 +417,7 @@ pub struct Compatibility {
 pub struct ArchRow {
     /// First release.
     pub since: Version,
-    /// Every architecture it builds for: `75`, `90`, `gfx942`.
+    /// The architectures: `75`, `90`, `gfx942`.
     pub archs: Vec<String>,
     /// The list for programs that are given to others, as CMake takes it: `75-virtual`, `89-real`.
     #[serde(default)]

@@ -13,7 +13,8 @@ pub(crate) fn extract_all(pattern: &str, text: &str) -> Vec<Version> {
     let mut start = 0;
     while start <= text.len() {
         let Some((_, end)) = find_loose(before, text, start) else { break };
-        let digits = text[end..].find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len() - end);
+        let digits =
+            text[end..].find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len() - end);
         let number = text[end..end + digits].trim_end_matches('.');
         if !number.is_empty()
             && number.starts_with(|c: char| c.is_ascii_digit())
@@ -44,8 +45,11 @@ fn find_loose(pattern: &str, text: &str, start: usize) -> Option<(usize, usize)>
     let Some(first) = pattern.chars().next() else { return Some((start, start)) };
     let mut at = start;
     while at < text.len() {
-        let offset =
-            if first.is_whitespace() { text[at..].find(char::is_whitespace) } else { text[at..].find(first) }?;
+        let offset = if first.is_whitespace() {
+            text[at..].find(char::is_whitespace)
+        } else {
+            text[at..].find(first)
+        }?;
         at += offset;
         if let Some(length) = matches_loose(pattern, &text[at..]) {
             return Some((at, at + length));
@@ -104,7 +108,10 @@ pub(crate) fn fill(template: &str, host: &dyn Host) -> Option<String> {
 fn value(name: &str, host: &dyn Host) -> Option<String> {
     let platform = host.platform();
     let env = |name: &str, default: Option<&str>| {
-        host.env().get(name).map(|value| value.trim_end_matches(['/', '\\']).to_owned()).or(default.map(str::to_owned))
+        host.env()
+            .get(name)
+            .map(|value| value.trim_end_matches(['/', '\\']).to_owned())
+            .or(default.map(str::to_owned))
     };
     match name {
         "arch" => Some(platform.arch.id().to_owned()),

@@ -55,14 +55,9 @@ pub(crate) fn programs(host: &dyn Host, folders: &[HostPath], name: &str) -> Vec
     } else {
         vec![name.to_owned()]
     };
-    let is_program = |path: &HostPath| {
-        host.stat(path).is_ok_and(|stat| stat.kind == FileKind::File && stat.executable)
-    };
-    folders
-        .iter()
-        .flat_map(|folder| names.iter().map(|name| folder.join(name)))
-        .filter(is_program)
-        .collect()
+    let is_program =
+        |path: &HostPath| host.stat(path).is_ok_and(|stat| stat.kind == FileKind::File && stat.executable);
+    folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name))).filter(is_program).collect()
 }
 
 /// Goes up from a path; stays at the root.

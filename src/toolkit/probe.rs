@@ -87,8 +87,12 @@ fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Cop
     }
     for candidate in missed.into_iter().filter(|one| one.rank == Rank::Explicit) {
         let why = "it has none of the files that tell a copy".to_owned();
-        let dead =
-            DeadEnd { toolkit: description.id.clone(), found_via: candidate.via, place: candidate.place, why };
+        let dead = DeadEnd {
+            toolkit: description.id.clone(),
+            found_via: candidate.via,
+            place: candidate.place,
+            why,
+        };
         let is_reached = reached.iter().any(|(via, place)| *via == dead.found_via && *place == dead.place);
         if !is_reached && !dead_ends.contains(&dead) {
             dead_ends.push(dead);
@@ -116,8 +120,12 @@ fn examine(
         .map(|(id, part)| (id.clone(), find_part(host, part, &root, &suffix)))
         .collect();
     if tool {
-        let part =
-            Part { path: Some(candidate.path.clone()), required: true, looked_for: Vec::new(), missing: None };
+        let part = Part {
+            path: Some(candidate.path.clone()),
+            required: true,
+            looked_for: Vec::new(),
+            missing: None,
+        };
         parts.insert("program".to_owned(), part);
     } else if !description.parts.iter().any(|(id, part)| part.marker && parts[id].path.is_some()) {
         return None;
@@ -126,7 +134,8 @@ fn examine(
     let mut version = from_files(host, description, &place);
     if version.is_none() && tool {
         // The real file of a tool may live in its own folder (Homebrew's cellar, a shim's target).
-        version = real.parent().and_then(|folder| from_files(host, description, &Place { root: &folder, real }));
+        version =
+            real.parent().and_then(|folder| from_files(host, description, &Place { root: &folder, real }));
     }
     Some(Installation {
         toolkit: description.id.clone(),
@@ -205,8 +214,10 @@ fn limits(host: &dyn Host, description: &Description, root: &HostPath) -> BTreeM
 fn device_archs(host: &dyn Host, description: &Description, root: &HostPath) -> Vec<String> {
     let mut archs = Vec::new();
     for candidate in &description.device_archs {
-        let Some(pattern) =
-            candidate.on(host.platform()).and_then(|relative| fill(relative, host)).map(|path| root.join(&path))
+        let Some(pattern) = candidate
+            .on(host.platform())
+            .and_then(|relative| fill(relative, host))
+            .map(|path| root.join(&path))
         else {
             continue;
         };

@@ -55,10 +55,7 @@ impl Description {
                 here.then(|| one.path.clone())
             }
         };
-        self.cmake
-            .iter()
-            .filter_map(|(name, entry)| Some((name.clone(), fill(&value(entry)?)?)))
-            .collect()
+        self.cmake.iter().filter_map(|(name, entry)| Some((name.clone(), fill(&value(entry)?)?))).collect()
     }
 
     /// The device architectures of a release. Unknown for releases before the table; a newer one than the table knows
@@ -108,9 +105,10 @@ impl Description {
     /// A conflict of a release with a C library.
     #[must_use]
     pub fn libc_conflict(&self, release: &Version, family: &str, version: &Version) -> Option<&LibcRow> {
-        self.compatibility.libc.iter().find(|row| {
-            row.family == family && *version >= row.since && *release < row.fixed
-        })
+        self.compatibility
+            .libc
+            .iter()
+            .find(|row| row.family == family && *version >= row.since && *release < row.fixed)
     }
 
     /// Why a driver can't drive a device, if so.
@@ -211,7 +209,10 @@ mod tests {
         assert_eq!(conflict("sm_120", "580.65.06", Some("proprietary")), Some("nv.driver.open-required"));
         assert_eq!(conflict("sm_120", "580.65.06", Some("open")), None);
         let rocm = catalogue.get("rocm").unwrap();
-        assert_eq!(rocm.device_conflict("gfx803", None, None).map(|row| row.id.as_str()), Some("rocm.gfx803"));
+        assert_eq!(
+            rocm.device_conflict("gfx803", None, None).map(|row| row.id.as_str()),
+            Some("rocm.gfx803")
+        );
         assert!(rocm.device_conflict("gfx90a", None, None).is_none());
         assert!(rocm.device_conflict("gfx1100", None, None).is_none());
     }

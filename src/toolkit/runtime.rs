@@ -16,15 +16,10 @@ use super::places::{expand, programs};
 use super::{Catalogue, DeviceNode, NodeState, Runtime, RuntimeDriver};
 
 /// The key below which Windows keeps its display adapters.
-const ADAPTERS: &str =
-    r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}";
+const ADAPTERS: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}";
 
 /// The runtimes of all backends that have a description.
-pub(crate) fn probe(
-    host: &dyn Host,
-    catalogue: &Catalogue,
-    path: &[HostPath],
-) -> BTreeMap<Backend, Runtime> {
+pub(crate) fn probe(host: &dyn Host, catalogue: &Catalogue, path: &[HostPath]) -> BTreeMap<Backend, Runtime> {
     let mut runtimes = BTreeMap::new();
     for backend in Backend::ALL {
         let description = catalogue.for_backend(backend).and_then(|one| one.runtime.as_ref());
@@ -68,7 +63,11 @@ fn folders(host: &dyn Host, templates: Option<&Vec<String>>) -> Vec<HostPath> {
 fn find_library(host: &dyn Host, name: &str, folders: &[HostPath]) -> Option<Fact<HostPath>> {
     let by_loader = find_by_loader(host, name);
     let (path, via) = by_loader.map(|path| (path, "loader")).or_else(|| {
-        folders.iter().map(|folder| folder.join(name)).find(|path| host.is_file(path)).map(|path| (path, "folder"))
+        folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(|path| host.is_file(path))
+            .map(|path| (path, "folder"))
     })?;
     let evidence = Evidence::file(path.as_str(), "present");
     Some(Fact { value: path, found_via: via.to_owned(), evidence: vec![evidence] })
@@ -147,9 +146,7 @@ fn listed(host: &dyn Host, description: &DriverDescription, value: &str) -> Vec<
         .split(separator)
         .filter(|text| !text.is_empty())
         .map(|text| host.path(text))
-        .flat_map(|path| {
-            if host.is_dir(&path) { in_folder(host, description, &path) } else { vec![path] }
-        })
+        .flat_map(|path| if host.is_dir(&path) { in_folder(host, description, &path) } else { vec![path] })
         .collect()
 }
 
@@ -218,7 +215,8 @@ fn driver(
 ) -> RuntimeDriver {
     let name = manifest.file_name().unwrap_or_default().to_lowercase();
     let library_name = library.rsplit(['/', '\\']).next().unwrap_or_default().to_lowercase();
-    let known = description.known.iter().find(|one| name.contains(&one.has) || library_name.contains(&one.has));
+    let known =
+        description.known.iter().find(|one| name.contains(&one.has) || library_name.contains(&one.has));
     RuntimeDriver {
         manifest,
         library,
@@ -230,8 +228,7 @@ fn driver(
 
 /// The nodes of the first alternative that exists, or the first one as missing.
 fn nodes(host: &dyn Host, node: &NodeDescription, group: usize, path: &[HostPath]) -> Vec<DeviceNode> {
-    let paths =
-        node.paths.iter().map(|pattern| expand(host, pattern)).find(|found| !found.is_empty());
+    let paths = node.paths.iter().map(|pattern| expand(host, pattern)).find(|found| !found.is_empty());
     let Some(paths) = paths else {
         let made_on_demand =
             node.made_by.as_ref().is_some_and(|program| !programs(host, path, program).is_empty());

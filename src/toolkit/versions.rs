@@ -70,9 +70,7 @@ fn text_version(text: &str, source: &VersionSource) -> Option<Version> {
     let pieces: Vec<Version> =
         source.text.iter().map(|pattern| extract(pattern, text)).collect::<Option<_>>()?;
     match source.scale {
-        Scale::Plain => {
-            pieces.iter().map(Version::as_str).collect::<Vec<_>>().join(".").parse().ok()
-        }
+        Scale::Plain => pieces.iter().map(Version::as_str).collect::<Vec<_>>().join(".").parse().ok(),
         Scale::Thousands => {
             let number = pieces.first()?.major();
             format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
@@ -118,7 +116,10 @@ mod tests {
         };
         assert_eq!(text_version("#define CUDART_VERSION  11080", &cuda).unwrap().as_str(), "11.8");
         let hip = VersionSource {
-            text: vec!["define HIP_VERSION_MAJOR {version}".into(), "define HIP_VERSION_MINOR {version}".into()],
+            text: vec![
+                "define HIP_VERSION_MAJOR {version}".into(),
+                "define HIP_VERSION_MINOR {version}".into(),
+            ],
             ..VersionSource::default()
         };
         let header = "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 2\n";

@@ -18,7 +18,8 @@ pub(super) fn ask() -> Result<Value, String> {
     check("cuDriverGetVersion", unsafe { version_of(&raw mut driver_version) })?;
     let init = function!(library, c"cuInit", fn(u32) -> c_int)?;
     // SAFETY: no pointers.
-    check("cuInit", unsafe { init(0) }).map_err(|error| format!("{error} (driver version {driver_version})"))?;
+    check("cuInit", unsafe { init(0) })
+        .map_err(|error| format!("{error} (driver version {driver_version})"))?;
     let count_of = function!(library, c"cuDeviceGetCount", fn(*mut c_int) -> c_int)?;
     let mut count = 0;
     // SAFETY: one out-parameter that lives here.
@@ -57,7 +58,7 @@ fn device(library: &libloading::Library, ordinal: c_int) -> Result<Value, String
 
 /// As NVIDIA's tools write it.
 fn uuid_text(bytes: [u8; 16]) -> String {
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
     format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 

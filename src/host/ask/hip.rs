@@ -7,15 +7,22 @@ use serde_json::{Value, json};
 
 use super::{function, open, text};
 
-const LIBRARIES: [&str; 6] =
-    ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so", "amdhip64_7.dll", "amdhip64_6.dll"];
+const LIBRARIES: [&str; 6] = [
+    "libamdhip64.so.7",
+    "libamdhip64.so.6",
+    "libamdhip64.so.5",
+    "libamdhip64.so",
+    "amdhip64_7.dll",
+    "amdhip64_6.dll",
+];
 
 /// More than any version's property structure has (1472 bytes in HIP 6).
 const PROPERTIES: usize = 8192;
 
 /// `{runtime_version, devices: [{name, arch, memory_bytes, pci}]}`; the version as the runtime codes it.
 pub(super) fn ask() -> Result<Value, String> {
-    let library = open(&LIBRARIES).or_else(|error| open(&["/opt/rocm/lib/libamdhip64.so"]).map_err(|_| error))?;
+    let library =
+        open(&LIBRARIES).or_else(|error| open(&["/opt/rocm/lib/libamdhip64.so"]).map_err(|_| error))?;
     let version_of = function!(library, c"hipRuntimeGetVersion", fn(*mut c_int) -> c_int)?;
     let count_of = function!(library, c"hipGetDeviceCount", fn(*mut c_int) -> c_int)?;
     let (mut runtime_version, mut count) = (0, 0);
@@ -55,7 +62,8 @@ fn device(library: &libloading::Library, ordinal: c_int) -> Result<Value, String
 
 /// The first `gfx…` in the properties, without features such as `:xnack-`.
 fn arch_in(properties: &[u8]) -> Option<String> {
-    let start = properties.windows(4).position(|window| window.starts_with(b"gfx") && window[3].is_ascii_digit())?;
+    let start =
+        properties.windows(4).position(|window| window.starts_with(b"gfx") && window[3].is_ascii_digit())?;
     let name = properties[start..].iter().take_while(|byte| byte.is_ascii_alphanumeric());
     Some(name.map(|byte| char::from(*byte)).collect())
 }

@@ -19,8 +19,11 @@ pub(super) fn ask() -> Result<Value, String> {
     let devices: Vec<Value> = MTLCopyAllDevices()
         .iter()
         .map(|device| {
-            let families: Vec<&str> =
-                FAMILIES.iter().filter(|(_, family)| device.supportsFamily(*family)).map(|(name, _)| *name).collect();
+            let families: Vec<&str> = FAMILIES
+                .iter()
+                .filter(|(_, family)| device.supportsFamily(*family))
+                .map(|(name, _)| *name)
+                .collect();
             json!({
                 "name": device.name().to_string(),
                 "families": families,

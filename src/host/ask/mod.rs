@@ -3,7 +3,10 @@
 //! Runs only in `gpubuild __probe ID`, in a process of its own: whatever the library does there (crash, hang, print, stay
 //! initialised) harms nobody. The parent reads one line from standard output, the [`Reply`]. These are the only modules that
 //! call foreign code; each block says why that is sound.
-#![expect(unsafe_code, reason = "vendor libraries have C interfaces and are called in this child process only")]
+#![expect(
+    unsafe_code,
+    reason = "vendor libraries have C interfaces and are called in this child process only"
+)]
 
 mod cuda;
 mod hip;

@@ -21,19 +21,27 @@ const MOST: usize = 64;
 
 /// `{platforms: [{name, devices: [{name, type, version, memory_bytes}]}]}`
 pub(super) fn ask() -> Result<Value, String> {
-    let library =
-        open(&["libOpenCL.so.1", "libOpenCL.so", "OpenCL.dll", "/System/Library/Frameworks/OpenCL.framework/OpenCL"])?;
+    let library = open(&[
+        "libOpenCL.so.1",
+        "libOpenCL.so",
+        "OpenCL.dll",
+        "/System/Library/Frameworks/OpenCL.framework/OpenCL",
+    ])?;
     let platforms_of = function!(library, c"clGetPlatformIDs", fn(u32, *mut Handle, *mut u32) -> i32)?;
-    let devices_of = function!(library, c"clGetDeviceIDs", fn(Handle, u64, u32, *mut Handle, *mut u32) -> i32)?;
+    let devices_of =
+        function!(library, c"clGetDeviceIDs", fn(Handle, u64, u32, *mut Handle, *mut u32) -> i32)?;
     let platform_info =
         *function!(library, c"clGetPlatformInfo", fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32)?;
-    let device_info = *function!(library, c"clGetDeviceInfo", fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32)?;
+    let device_info =
+        *function!(library, c"clGetDeviceInfo", fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32)?;
     let mut handles = [std::ptr::null_mut(); MOST];
     let mut count = 0;
     // SAFETY: room for MOST handles, as said; both out-parameters live here.
     match unsafe { platforms_of(64, handles.as_mut_ptr(), &raw mut count) } {
         0 => {}
-        NO_PLATFORM => return Err("clGetPlatformIDs answered -1001: no OpenCL driver is installed".to_owned()),
+        NO_PLATFORM => {
+            return Err("clGetPlatformIDs answered -1001: no OpenCL driver is installed".to_owned());
+        }
         status => return Err(format!("clGetPlatformIDs answered {status}")),
     }
     let mut platforms = Vec::new();
@@ -48,7 +56,8 @@ pub(super) fn ask() -> Result<Value, String> {
         }
         let devices: Vec<Value> =
             devices.iter().take(count as usize).map(|device| describe(device_info, *device)).collect();
-        platforms.push(json!({ "name": string(platform_info, *platform, PLATFORM_NAME), "devices": devices }));
+        platforms
+            .push(json!({ "name": string(platform_info, *platform, PLATFORM_NAME), "devices": devices }));
     }
     Ok(json!({ "platforms": platforms }))
 }
@@ -71,7 +80,8 @@ fn describe(info: InfoOf, device: Handle) -> Value {
 fn string(info: InfoOf, handle: Handle, key: u32) -> String {
     let mut buffer = [0_u8; 1024];
     // SAFETY: the buffer's real length is given, and the handle is one that the loader gave.
-    let status = unsafe { info(handle, key, buffer.len() - 1, buffer.as_mut_ptr().cast(), std::ptr::null_mut()) };
+    let status =
+        unsafe { info(handle, key, buffer.len() - 1, buffer.as_mut_ptr().cast(), std::ptr::null_mut()) };
     if status == 0 { text(&buffer) } else { String::new() }
 }
 

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 /// memory_bytes}]}`
 pub(super) fn ask() -> Result<Value, String> {
     // SAFETY: the loader's own initialisers run, in this child process.
-    let entry = unsafe { ash::Entry::load() }.map_err(|error| format!("the Vulkan loader could not be opened: {error}"))?;
+    let entry = unsafe { ash::Entry::load() }
+        .map_err(|error| format!("the Vulkan loader could not be opened: {error}"))?;
     // SAFETY: the entry is loaded.
     let api = unsafe { entry.try_enumerate_instance_version() }
         .map_err(|error| format!("vkEnumerateInstanceVersion answered {error}"))?
@@ -17,7 +18,8 @@ pub(super) fn ask() -> Result<Value, String> {
     // SAFETY: the structures live over the call.
     let instance = unsafe { entry.create_instance(&create, None) }.map_err(|error| match error {
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
-            "vkCreateInstance answered -9: no Vulkan driver (ICD) is installed, or none could be opened".to_owned()
+            "vkCreateInstance answered -9: no Vulkan driver (ICD) is installed, or none could be opened"
+                .to_owned()
         }
         other => format!("vkCreateInstance answered {other}"),
     })?;
@@ -31,7 +33,10 @@ pub(super) fn ask() -> Result<Value, String> {
 fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Value {
     // SAFETY: the device is one of this instance.
     let (basic, memory) = unsafe {
-        (instance.get_physical_device_properties(device), instance.get_physical_device_memory_properties(device))
+        (
+            instance.get_physical_device_properties(device),
+            instance.get_physical_device_memory_properties(device),
+        )
     };
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
     // Driver properties are core since 1.2; an older device would leave them zero.
@@ -46,7 +51,9 @@ fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Value {
         .filter(|heap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL))
         .map(|heap| heap.size)
         .sum();
-    let text = |name: Result<&std::ffi::CStr, _>| name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let text = |name: Result<&std::ffi::CStr, _>| {
+        name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    };
     json!({
         "name": text(basic.device_name_as_c_str()),
         "type": match basic.device_type {
