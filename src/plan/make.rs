@@ -13,7 +13,6 @@ use crate::host::{Environment, HostPath};
 use crate::matrix::{Matrix, Readiness, Reason};
 use crate::project::Project;
 use crate::toolkit::Installation;
-use crate::toolkit::rules::Window;
 use crate::version::Version;
 
 /// Everything that a plan follows from.
@@ -63,8 +62,8 @@ pub struct Kit {
     pub default_cuda: Vec<CudaArch>,
     /// The list for distribution, ROCm.
     pub default_gfx: Vec<String>,
-    /// Host compilers that it takes, by family.
-    pub host_compilers: BTreeMap<String, Window>,
+    /// Highest host compilers that it takes, by family: `gcc` -> 13.
+    pub host_compilers: BTreeMap<String, (u64, u64)>,
 }
 
 /// A C and C++ compiler.
