@@ -3,14 +3,46 @@
 //!
 //! A command is a struct of arguments with a function `run(args, &Context) -> Result<Exit, Failure>`.
 
+pub mod completions;
 pub mod failure;
 pub mod printer;
+pub mod probe;
 
 use std::process::ExitCode;
 
-use crate::host::Host;
+use clap::{Parser, Subcommand};
+
+use crate::host::{Host, RealHost};
 pub use failure::{Exit, Failure};
 pub use printer::{ColorChoice, Printer, Role, Verbosity};
+
+/// Builds native GPU projects for every backend, and says what is wrong when it cannot.
+#[derive(Debug, Parser)]
+#[command(name = "gpubuild", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 done, 1 the outcome is negative, 2 usage, configuration or a refused plan, 70 a bug."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// When to use colour
+    #[arg(long, value_enum, global = true, default_value_t, value_name = "WHEN", help_heading = "Output")]
+    color: ColorChoice,
+    /// Say only what went wrong
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
+    quiet: bool,
+    /// Show the evidence as well
+    #[arg(short, long, global = true, help_heading = "Output")]
+    verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print completions for a shell
+    Completions(completions::Arguments),
+    #[command(name = "__probe", hide = true)]
+    Probe(probe::Arguments),
+}
 
 /// What every command gets: the machine that we run on, and the printer.
 #[derive(Clone, Copy)]
@@ -24,5 +56,70 @@ pub struct Context<'a> {
 /// Runs the command line on the real host.
 #[must_use]
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let host = RealHost::new().with_own_probes();
+    let arguments = Arguments::parse();
+    let verbosity = match (arguments.quiet, arguments.verbose) {
+        (true, _) => Verbosity::Quiet,
+        (_, true) => Verbosity::Verbose,
+        _ => Verbosity::Normal,
+    };
+    let printer = Printer::new(verbosity, arguments.color, host.env());
+    log(&host);
+    listen_for_interrupts(&host);
+    let context = Context { host: &host, printer: &printer };
+    let (outcome, json) = dispatch(arguments.command, &context);
+    let exit = match outcome {
+        Ok(exit) => exit,
+        Err(failure) => {
+            printer.failure(&failure);
+            if json {
+                // The error stands on stderr already; a closed stdout changes nothing.
+                let _ = printer.json(&failure.document());
+            }
+            failure.exit
+        }
+    };
+    ExitCode::from(exit as u8)
+}
+
+/// Runs the command; the flag says whether its answer is one JSON document.
+fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, bool) {
+    match command {
+        Command::Completions(arguments) => (completions::run(&arguments, context), false),
+        Command::Probe(arguments) => (probe::run(&arguments, context), false),
+    }
+}
+
+/// `GPUBUILD_LOG=debug` shows what is looked at, on stderr.
+fn log(host: &dyn Host) {
+    if let Some(filter) = host.env().get("GPUBUILD_LOG") {
+        let filter = tracing_subscriber::EnvFilter::new(filter);
+        // A second subscriber can only be ours from a test in the same process: the first one stays.
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    }
+}
+
+/// Ctrl-C and a request to end stop every child first; a second one ends us at once.
+fn listen_for_interrupts(host: &RealHost) {
+    let interrupt = host.interrupt_handle();
+    let installed = ctrlc::set_handler(move || {
+        let waiting = interrupt.trigger();
+        if !waiting || interrupt.requests() > 1 {
+            #[expect(
+                clippy::exit,
+                clippy::disallowed_methods,
+                reason = "nothing is running that could return"
+            )]
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    });
+    if let Err(error) = installed {
+        tracing::debug!("no handler for Ctrl-C: {error}");
+    }
+}
+
+/// A path of the command line, from the current folder.
+pub fn absolute(context: &Context<'_>, text: &str) -> Result<crate::host::HostPath, Failure> {
+    let path = context.host.path(text);
+    if path.is_absolute() { Ok(path) } else { Ok(context.host.current_dir()?.join(text).normalized()) }
 }

@@ -3,7 +3,7 @@
 //! Every module is a pair: a thin `probe_*` that fetches bytes through the [`Host`](crate::host::Host), and pure
 //! `parse_*` functions that decide. Nothing here starts a process; [`probe`] documents what the child probes answer.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::finding::Evidence;
 use crate::host::Platform;
@@ -110,7 +110,7 @@ pub struct Memory {
 }
 
 /// Makers of GPUs that have a backend, and the rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
     /// NVIDIA.

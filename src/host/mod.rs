@@ -5,9 +5,12 @@
 //! world takes `&dyn Host`; platform questions are asked of [`Host::platform`], never of `cfg!`, so that a recorded
 //! Windows machine works on Linux.
 
+#[cfg(feature = "cli")]
+pub mod ask;
 pub mod command;
 pub mod environment;
 pub mod interrupt;
+pub mod library;
 pub mod path;
 pub mod platform;
 pub mod probe;

@@ -33,6 +33,8 @@ impl ArchWish {
 pub struct CudaRange {
     /// Compute capabilities times ten, ascending.
     pub numbers: Vec<u16>,
+    /// The release is newer than the table, so it may well know more than the highest number.
+    pub open_end: bool,
     /// The toolkit for messages, `CUDA 12.4`.
     pub toolkit: String,
 }
@@ -85,7 +87,7 @@ pub fn cuda(
 
 fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Reason> {
     let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else { return Ok(()) };
-    if range.numbers.contains(&arch.number) {
+    if range.numbers.contains(&arch.number) || (range.open_end && arch.number > *highest) {
         return Ok(());
     }
     let (id, hint) = if arch.number < *lowest {
@@ -221,6 +223,7 @@ mod tests {
 
     fn cuda_12_4() -> CudaRange {
         CudaRange {
+            open_end: false,
             numbers: vec![50, 52, 60, 61, 70, 75, 80, 86, 87, 89, 90],
             toolkit: "CUDA 12.4".to_owned(),
         }
@@ -253,6 +256,13 @@ mod tests {
         assert_eq!(planned("auto", &["sm_35", "sm_80"]).unwrap(), "80-real;80-virtual");
         assert_eq!(planned("80;90a", &["sm_75"]).unwrap(), "80;90a");
         assert_eq!(planned("fast", &[]).unwrap_err(), "cuda.arch.invalid");
+    }
+
+    #[test]
+    fn a_release_newer_than_the_table_is_not_held_to_it() {
+        let range = CudaRange { open_end: true, ..cuda_12_4() };
+        assert!(cuda(&wish("130"), &[], &range, &[]).is_ok());
+        assert!(cuda(&wish("35"), &[], &range, &[]).is_err());
     }
 
     #[test]

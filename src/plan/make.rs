@@ -13,6 +13,7 @@ use crate::host::{Environment, HostPath};
 use crate::matrix::{Matrix, Readiness, Reason};
 use crate::project::Project;
 use crate::toolkit::Installation;
+use crate::toolkit::rules::Window;
 use crate::version::Version;
 
 /// Everything that a plan follows from.
@@ -62,8 +63,8 @@ pub struct Kit {
     pub default_cuda: Vec<CudaArch>,
     /// The list for distribution, ROCm.
     pub default_gfx: Vec<String>,
-    /// Highest host compilers that it takes, by family: `gcc` -> 13.
-    pub host_compilers: BTreeMap<String, (u64, u64)>,
+    /// Host compilers that it takes, by family.
+    pub host_compilers: BTreeMap<String, Window>,
 }
 
 /// A C and C++ compiler.

@@ -4,6 +4,7 @@
 
 pub mod archs;
 pub mod bytes;
+pub mod kits;
 pub mod make;
 pub mod profile;
 pub mod request;

@@ -200,10 +200,8 @@ fn kit<'a>(inputs: &Inputs<'a>, backend: Backend) -> Result<Option<&'a Kit>, Vec
 /// The compiler that nvcc calls: the one that builds the rest if it is in the window, else the newest that is.
 fn host_compiler<'a>(inputs: &Inputs<'a>, kit: &Kit) -> Option<&'a HostCompiler> {
     let fits = |compiler: &&HostCompiler| {
-        let Some(version) = &compiler.version else { return false };
-        kit.host_compilers
-            .get(&compiler.family)
-            .is_some_and(|(lowest, highest)| (*lowest..=*highest).contains(&version.major()))
+        let window = kit.host_compilers.get(&compiler.family);
+        window.is_none_or(|window| window.holds(compiler.version.as_ref(), &compiler.family))
     };
     inputs.compilers.first().filter(fits).or_else(|| {
         inputs.compilers.iter().filter(|compiler| compiler.cxx.is_some()).filter(fits).max_by(

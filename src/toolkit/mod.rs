@@ -3,9 +3,24 @@
 //! Vendors are data: paths, names, versions, limits and install hints stand in the TOML files; this module knows
 //! only the kinds of places that can be searched.
 
+pub mod catalogue;
+mod choose;
+pub mod description;
+mod pattern;
+mod places;
+mod probe;
+pub mod rules;
+mod runtime;
+mod search;
+mod versions;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+
+pub use catalogue::{Catalogue, CatalogueError};
+pub use description::Description;
+pub use probe::{ask_programs, probe};
 
 use crate::backend::Backend;
 use crate::facts::Fact;
@@ -19,6 +34,10 @@ pub struct Installation {
     pub toolkit: String,
     /// Its version, where a file (or, if the description says so, the program) tells it.
     pub version: Option<Fact<Version>>,
+    /// Limits that this copy states about itself, by id: `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
+    pub limits: BTreeMap<String, Fact<Version>>,
+    /// Device architectures that its libraries were really built for, where files tell: `gfx942`.
+    pub device_archs: Vec<String>,
     /// Its root folder; for a tool that is one program, the folder that holds it.
     pub root: HostPath,
     /// Every way that led to it, best first: `env:CUDA_PATH`, `path`, `known:/usr/local/cuda-*`, `registry`.
@@ -37,6 +56,25 @@ impl Installation {
     pub fn part(&self, id: &str) -> Option<&HostPath> {
         self.parts.get(id).and_then(|part| part.path.as_ref())
     }
+
+    /// The ids of required parts that were not found.
+    #[must_use]
+    pub fn missing_parts(&self) -> Vec<&str> {
+        let missing = |part: &Part| part.required && part.path.is_none();
+        self.parts.iter().filter(|(_, part)| missing(part)).map(|(id, _)| id.as_str()).collect()
+    }
+
+    /// Whether every required part was found.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.missing_parts().is_empty()
+    }
+
+    /// The plain version, for comparing.
+    #[must_use]
+    pub fn version(&self) -> Option<&Version> {
+        self.version.as_ref().map(|fact| &fact.value)
+    }
 }
 
 /// One part of an installation.
@@ -49,6 +87,9 @@ pub struct Part {
     pub required: bool,
     /// What was looked for, for the message when it is missing.
     pub looked_for: Vec<String>,
+    /// Id of the finding when it is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
 }
 
 /// What running on a backend needs of the host: loader, driver libraries, device nodes.
@@ -75,8 +116,8 @@ pub struct RuntimeDriver {
     pub library: String,
     /// Whether the library was found.
     pub found: bool,
-    /// Whether it is known to run on the processor (llvmpipe, `SwiftShader`, `PoCL`).
-    pub software: bool,
+    /// Its name, if it is known to run on the processor: `llvmpipe`, `SwiftShader`, `PoCL`.
+    pub software: Option<String>,
     /// The makers whose cards it drives, where its name tells.
     pub vendors: Vec<crate::facts::Vendor>,
 }
@@ -90,6 +131,13 @@ pub struct DeviceNode {
     pub state: NodeState,
     /// Numeric group, for the remedy.
     pub gid: Option<u32>,
+    /// Nodes of one group are alternatives: one that opens is enough.
+    pub group: usize,
+    /// Id of the finding when it is missing; none where that is no fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// Id of the finding when it may not be opened.
+    pub denied: String,
 }
 
 /// What opening a device node answered.
@@ -106,6 +154,19 @@ pub enum NodeState {
     Failed,
 }
 
+/// An explicit choice that leads nowhere: a variable that names a folder without the toolkit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadEnd {
+    /// Id of the description.
+    pub toolkit: String,
+    /// `env:CUDA_PATH`.
+    pub found_via: String,
+    /// What it names.
+    pub place: HostPath,
+    /// What is wrong with it.
+    pub why: String,
+}
+
 /// Everything of toolkits and runtimes on a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Inventory {
@@ -113,12 +174,29 @@ pub struct Inventory {
     pub installations: BTreeMap<String, Vec<Installation>>,
     /// By backend.
     pub runtimes: BTreeMap<Backend, Runtime>,
+    /// Variables that name a toolkit and lead nowhere.
+    pub dead_ends: Vec<DeadEnd>,
 }
 
 impl Inventory {
     /// The copy of a toolkit that a build takes.
     #[must_use]
     pub fn chosen(&self, toolkit: &str) -> Option<&Installation> {
-        self.installations.get(toolkit)?.iter().find(|installation| installation.chosen)
+        self.of(toolkit).iter().find(|installation| installation.chosen)
+    }
+
+    /// Every copy of a toolkit, the chosen one first.
+    #[must_use]
+    pub fn of(&self, toolkit: &str) -> &[Installation] {
+        self.installations.get(toolkit).map_or(&[], Vec::as_slice)
+    }
+
+    /// The chosen copy of the tools that fill a role (`host-compiler`), best first as the descriptions are ordered:
+    /// a named one before one on PATH, `gcc` before `clang`.
+    #[must_use]
+    pub fn for_role<'a>(&'a self, catalogue: &Catalogue, role: &str) -> Option<&'a Installation> {
+        let mut tools: Vec<&Description> = catalogue.with_role(role).collect();
+        tools.sort_by_key(|tool| tool.preference);
+        tools.iter().find_map(|tool| self.chosen(&tool.id))
     }
 }

@@ -7,6 +7,7 @@ enum {
     SPLIT_POSITIONS = 256, /* fewer are not worth a split */
     MAX_D_HEAD = 256,
     FEW_TOKENS = 8,        /* up to here matvec.comp reads each weight once for all of them */
+    SOFTWARE_ROWS = 8,
     MATMUL_THREADS = 256   /* matmul.comp counts on it */
 };
 
@@ -113,8 +114,10 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
     bool last_row = (op->flags & GK_LAST_ROW) != 0;
     uint32_t tokens = last_row ? 1 : op->b.ne[1];
     uint32_t columns = tokens >= 5 ? 8 : tokens >= 3 ? 4 : tokens;
-    /* More rows reuse each activation more often; fewer give small matrices enough subgroups. */
-    uint32_t rows = columns == 8 ? 2 : op->a.ne[1] >= 8192 || device->kind == GK_KIND_SOFTWARE ? 4 : 2;
+    /* More rows reuse each activation more often; fewer leave registers free and give small matrices enough
+     * subgroups. On a CPU, registers are no matter, and loads are what costs. */
+    uint32_t rows = columns == 8 ? 2 : op->a.ne[1] >= 8192 ? 4 : 2;
+    if (device->kind == GK_KIND_SOFTWARE) rows = SOFTWARE_ROWS;
     gkv_dispatch *d = add(device, out, GKV_KERNEL_matvec, threads_up_to(device, least(device->subgroup * 4, GKV_MAX_WORKGROUP)), op);
     d->variant.special[2] = op->a.type;
     d->variant.special[3] = is_aligned(op);
@@ -128,7 +131,9 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
 static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     if (op->a.type == GK_Q8_0) out->scale_plane = gkv_scale_plane(op->a.ne[0], op->a.ne[1]);
     uint32_t tokens = op->b.ne[1];
-    if (tokens <= FEW_TOKENS || (op->flags & GK_LAST_ROW) || device->max_threads < MATMUL_THREADS) {
+    /* Shared memory of a software device is no faster than the rest, so it always takes the other kernel. */
+    bool tiles = device->kind != GK_KIND_SOFTWARE && device->max_threads >= MATMUL_THREADS;
+    if (tokens <= FEW_TOKENS || (op->flags & GK_LAST_ROW) || !tiles) {
         lower_matvec(device, op, out);
     } else {
         uint32_t columns = tokens <= 32 ? 2 : 4;

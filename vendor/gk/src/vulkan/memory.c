@@ -1,17 +1,10 @@
 /* Buffers, and everything that crosses between host and device. Each buffer has its own allocation and address.
  *
  * A buffer that the host can see is written through its mapping; anything else goes through the slots, a ring of
- * small host-visible buffers with one command buffer each. With GKV_FORCE_STAGING (a compile definition, for tests on
- * devices whose memory is all mapped) only the slots are used. */
+ * small host-visible buffers with one command buffer each. */
 #include "vulkan.h"
 
 #include <stdlib.h>
-
-#ifdef GKV_FORCE_STAGING
-enum { MAY_MAP = 0 };
-#else
-enum { MAY_MAP = 1 };
-#endif
 
 /* ---- memory types ---- */
 
@@ -159,7 +152,7 @@ uint64_t gkv_buffer_bytes(const gk_device *device, const gk_buffer *buffer) {
 }
 
 static gk_status zero(gk_device *device, gk_buffer *buffer) {
-    if (buffer->mapped != NULL) {
+    if (buffer->mapped != NULL && buffer->cached) {
         memset(buffer->mapped, 0, (size_t)buffer->bytes);
         return GK_OK;
     }
@@ -203,11 +196,11 @@ gk_status gkv_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer
     device->buffers = buffer;
     device->allocated += bytes;
     VkMemoryPropertyFlags properties = device->memory.memoryTypes[a.type].propertyFlags;
-    if (MAY_MAP && (properties & VISIBLE) == VISIBLE) {
+    if (!GKV_AS_DISCRETE && (properties & VISIBLE) == VISIBLE) {
         void *mapped = NULL;
         if (api->MapMemory(device->handle, a.memory, 0, VK_WHOLE_SIZE, 0, &mapped) == VK_SUCCESS) {
             buffer->mapped = mapped;
-            buffer->fast_reads = (properties & CACHED) != 0;
+            buffer->cached = (properties & CACHED) != 0;
         }
     }
     status = zero(device, buffer);
@@ -276,7 +269,7 @@ gk_status gkv_write(gk_device *device, gk_buffer *buffer, uint64_t offset, const
 gk_status gkv_read(gk_device *device, gk_buffer *buffer, uint64_t offset, void *destination, uint64_t bytes) {
     gk_status status = check_range(device, buffer, offset, destination, bytes, "read");
     if (status != GK_OK || bytes == 0) return status;
-    if (buffer->mapped != NULL && buffer->fast_reads) {
+    if (buffer->mapped != NULL && buffer->cached) {
         status = gkv_sync(device);
         if (status != GK_OK) return status;
         memcpy(destination, buffer->mapped + offset, (size_t)bytes);
@@ -335,7 +328,7 @@ static void split_q8_0(const uint8_t *blocks, uint64_t count, uint8_t *quants, u
 /* Both planes are linear in the number of the block, so that any run of rows is two runs of bytes. */
 static gk_status put_q8_0(gk_device *device, gk_buffer *buffer, uint64_t quants, uint64_t scales, const uint8_t *blocks,
                           uint64_t count) {
-    if (buffer->mapped != NULL) {
+    if (buffer->mapped != NULL && buffer->cached) { /* uncached memory dislikes writes of 2 bytes */
         gk_status status = gkv_sync(device);
         if (status != GK_OK) return status;
         split_q8_0(blocks, count, buffer->mapped + quants, buffer->mapped + scales);

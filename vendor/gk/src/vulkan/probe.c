@@ -300,7 +300,7 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
         return GK_TOO_OLD;
     }
     pick_subgroup(device, &f, &has);
-    device->kind = kind_of(f.core.deviceType);
+    device->kind = GKV_AS_DISCRETE ? GK_KIND_DISCRETE : kind_of(f.core.deviceType);
     device->max_threads = f.core.limits.maxComputeWorkGroupInvocations;
     if (device->max_threads > f.core.limits.maxComputeWorkGroupSize[0]) device->max_threads = f.core.limits.maxComputeWorkGroupSize[0];
     device->max_shared = f.core.limits.maxComputeSharedMemorySize;

@@ -69,6 +69,12 @@ typedef struct gkv_pipeline {
 
 /* ---- device ---- */
 
+/* For tests: treat every device as a discrete GPU without mapped memory. llvmpipe then takes the copies and the kernel
+ * shapes that are otherwise for GPUs only. Set by the CMake option GK_VULKAN_AS_DISCRETE. */
+#ifndef GKV_AS_DISCRETE
+#define GKV_AS_DISCRETE 0
+#endif
+
 enum {
     GKV_SLOTS = 4,
     GKV_MAX_REPEATS = 16 /* runs of a plan in one submission: drivers give up on one that takes seconds */
@@ -92,7 +98,7 @@ struct gk_buffer {
     VkDeviceAddress address;
     uint64_t bytes; /* as asked for */
     uint8_t *mapped; /* NULL if the host cannot see it */
-    bool fast_reads; /* cached by the host: reads may go through the mapping */
+    bool cached; /* by the host: reads and scattered writes may go through the mapping */
 };
 
 struct gk_device {

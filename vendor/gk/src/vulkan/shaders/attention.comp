@@ -24,10 +24,10 @@ shared float row_factor[QUERIES];
 vec4 load_cache(uint64_t base, uint index) {
     if (VECTOR == 4u) {
         if (CACHE_TYPE == TYPE_F16) {
-            uvec2 words = Uvec2s(base).v[index / 4u];
+            uvec2 words = load_8_bytes(base, index / 4u);
             return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
         }
-        return Vec4s(base).v[index / 4u];
+        return uintBitsToFloat(load_16_bytes(base, index / 4u));
     }
     return vec4(CACHE_TYPE == TYPE_F16 ? load_half(base, index) : Floats(base).v[index], 0.0, 0.0, 0.0);
 }

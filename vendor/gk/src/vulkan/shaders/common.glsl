@@ -25,15 +25,22 @@ const uint ACCUMULATE = 1, BIAS = 2, NEOX = 4, LAST_ROW = 8; // gk.h
 const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q8_0 = 8;        // gk.h
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Vec4s { vec4 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Uints { uint v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Uvec2s { uvec2 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Uvec4s { uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Longs { uint64_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer LongPairs { u64vec2 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Step { uint n_tok, pos, run, reserved; };
 
 // Addresses are 64-bit sums; the index inside one row stays below 2^31.
 Floats floats(uint64_t base, uint64_t element) { return Floats(base + element * 4); }
+
+// 8 and 16 bytes at once. As 64-bit words, because llvmpipe loads one component of one invocation at a time, and half
+// as many components are twice as fast; for a GPU it is the same load.
+uvec2 load_8_bytes(uint64_t base, uint index) { return unpackUint2x32(Longs(base).v[index]); }
+uvec4 load_16_bytes(uint64_t base, uint index) {
+    u64vec2 words = LongPairs(base).v[index];
+    return uvec4(unpackUint2x32(words.x), unpackUint2x32(words.y));
+}
 
 uint lane() { return gl_SubgroupInvocationID; }
 

@@ -18,7 +18,7 @@ vec4 load_weight_quad(uint row, uint element, uint k) {
     if (WEIGHT_TYPE == TYPE_F32) return load_vec4(p.a + first * 4, element, k);
     if (WEIGHT_TYPE == TYPE_F16) {
         if (ALIGNED != 0u) {
-            uvec2 words = Uvec2s(p.a + first * 2).v[element / 4u];
+            uvec2 words = load_8_bytes(p.a + first * 2, element / 4u);
             return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
         }
         vec4 value = vec4(0.0);

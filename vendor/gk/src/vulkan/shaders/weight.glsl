@@ -8,7 +8,7 @@ const uint CHUNK = WEIGHT_TYPE == TYPE_F32 ? 4 : WEIGHT_TYPE == TYPE_F16 ? 8 : 1
 const uint QUADS = CHUNK / 4;
 
 vec4 load_vec4(uint64_t base, uint element, uint limit) {
-    if (ALIGNED != 0u) return Vec4s(base).v[element / 4u];
+    if (ALIGNED != 0u) return uintBitsToFloat(load_16_bytes(base, element / 4u));
     vec4 value = vec4(0.0);
     [[unroll]] for (uint i = 0u; i < 4u; i++)
         if (element + i < limit) value[i] = Floats(base).v[element + i];
@@ -22,7 +22,7 @@ void load_weight(uint row, uint chunk, uint k, out vec4 w[4]) {
         w[0] = load_vec4(p.a + first * 4, chunk * 4u, k);
     } else if (WEIGHT_TYPE == TYPE_F16) {
         if (ALIGNED != 0u) {
-            uvec4 words = Uvec4s(p.a + first * 2).v[chunk];
+            uvec4 words = load_16_bytes(p.a + first * 2, chunk);
             w[0] = vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
             w[1] = vec4(unpackHalf2x16(words.z), unpackHalf2x16(words.w));
         } else {
@@ -31,7 +31,7 @@ void load_weight(uint row, uint chunk, uint k, out vec4 w[4]) {
         }
     } else {
         // k is a multiple of 32, so these rows are always aligned.
-        uvec4 words = Uvec4s(p.a + first).v[chunk];
+        uvec4 words = load_16_bytes(p.a + first, chunk);
         float scale = load_half(p.extra + first / 16, chunk / 2u);
         w[0] = scale * bytes_to_floats(words.x);
         w[1] = scale * bytes_to_floats(words.y);

@@ -1,0 +1,86 @@
+//! Looking at a machine, real or recorded: shared by every command that has `--host` and `--backends`.
+
+use std::collections::BTreeMap;
+
+use super::{Context, Failure};
+use crate::backend::Backend;
+use crate::facts::{self, Facts};
+use crate::host::{Host, RecordedHost, RecordingError};
+use crate::matrix::{self, Matrix};
+use crate::plan::request::{self, Request};
+use crate::project::{self, Project, ProjectError};
+use crate::toolkit::{self, Catalogue, Inventory};
+
+/// Which machine is looked at.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct HostArguments {
+    /// Look at a recorded machine instead of this one
+    #[arg(long, value_name = "FILE")]
+    pub host: Option<String>,
+    /// Folder with further toolkit descriptions; one with a known id replaces it
+    #[arg(long, value_name = "DIR")]
+    pub toolkits: Option<String>,
+}
+
+/// Everything seen of a machine.
+pub struct Sight {
+    /// What is there.
+    pub facts: Facts,
+    /// The descriptions that were looked for.
+    pub catalogue: Catalogue,
+    /// What was found of them.
+    pub inventory: Inventory,
+    /// What follows.
+    pub matrix: Matrix,
+}
+
+impl HostArguments {
+    /// The recording that was asked for, if any.
+    pub fn recorded(&self, context: &Context<'_>) -> Result<Option<RecordedHost>, Failure> {
+        let Some(file) = &self.host else { return Ok(None) };
+        let path = super::absolute(context, file)?;
+        let recorded = RecordedHost::load(context.host, &path)
+            .map_err(|error| Failure::usage(RecordingError::ID, error.to_string()))?;
+        Ok(Some(recorded))
+    }
+
+    /// The descriptions in the crate and in `--toolkits`.
+    pub fn catalogue(&self, context: &Context<'_>) -> Result<Catalogue, Failure> {
+        let mut catalogue = Catalogue::embedded();
+        if let Some(folder) = &self.toolkits {
+            let folder = super::absolute(context, folder)?;
+            catalogue
+                .add_folder(context.host, &folder)
+                .map_err(|error| Failure::usage("toolkit.description-invalid", error.to_string()))?;
+        }
+        Ok(catalogue)
+    }
+}
+
+/// Looks at a host without asking any driver.
+pub fn look(host: &dyn Host, catalogue: Catalogue) -> Sight {
+    let facts = facts::gather(host);
+    let inventory = toolkit::probe(host, &catalogue);
+    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
+    Sight { facts, catalogue, inventory, matrix }
+}
+
+/// The project in the current folder or above, or in `--project`.
+pub fn project(context: &Context<'_>, folder: Option<&str>) -> Result<Project, Failure> {
+    let start = match folder {
+        Some(folder) => super::absolute(context, folder)?,
+        None => context.host.current_dir()?,
+    };
+    let explain = |error: ProjectError| Failure::usage(error.id(), error.to_string()).hint(error.hint());
+    let file = project::find(context.host, &start).map_err(explain)?;
+    project::load(context.host, &file).map_err(explain)
+}
+
+/// What was asked for: flag, environment of the machine that is looked at, project.
+pub fn request(flag: Option<&str>, host: &dyn Host, project: Option<&Project>) -> Result<Request, Failure> {
+    request::resolve(flag, host.env(), project.map(|project| &project.file.project)).map_err(|(origin, error)| {
+        let known = Backend::ALL.map(Backend::id).join(", ");
+        Failure::usage("backend.unknown", format!("{error} (from {origin})"))
+            .hint(format!("backends are {known}; `auto` and `all` are selections"))
+    })
+}

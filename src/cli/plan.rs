@@ -1,0 +1,122 @@
+//! `gpubuild plan`: everything that a build would do.
+
+use super::look::{self, HostArguments, Sight};
+use super::{Context, Exit, Failure};
+use crate::finding::{Affects, Finding, Remedy, Severity};
+use crate::host::Host;
+use crate::plan::{Plan, kits};
+use crate::plan::make::{self, Inputs, Missing, Refusal};
+use crate::project::Project;
+use crate::report;
+
+/// What to plan: shared by `plan`, `build`, `test`.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Selection {
+    /// Backends to build: ids separated by commas, `auto` or `all` [default: auto]
+    #[arg(long, value_name = "LIST")]
+    pub backends: Option<String>,
+    /// Drop named backends that cannot be built here, with a warning, instead of refusing
+    #[arg(long)]
+    pub allow_missing: bool,
+    /// Compilers to run at once [default: one per processor thread]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub jobs: Option<u32>,
+    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<String>,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Prints the plan.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = match &recorded {
+        Some(host) => host,
+        None => context.host,
+    };
+    let sight = look::look(host, arguments.host.catalogue(context)?);
+    let (_, plan) = make(&arguments.selection, context, host, &sight)?;
+    print(&plan, context, arguments.json)?;
+    Ok(Exit::Done)
+}
+
+/// Prints a plan as text or as JSON.
+pub fn print(plan: &Plan, context: &Context<'_>, json: bool) -> Result<(), Failure> {
+    if json {
+        context.printer.json(&report::plan::Document::new(plan))?;
+    } else {
+        context.printer.answer(&report::plan::text(plan))?;
+    }
+    Ok(())
+}
+
+/// Makes the plan for the project here on a host that was looked at.
+pub fn make(
+    selection: &Selection,
+    context: &Context<'_>,
+    host: &dyn Host,
+    sight: &Sight,
+) -> Result<(Project, Plan), Failure> {
+    let project = look::project(context, selection.project.as_deref())?;
+    let request = look::request(selection.backends.as_deref(), host, Some(&project))?;
+    let kits = kits::kits(&sight.inventory, &sight.catalogue, host.platform());
+    let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
+    let tools = kits::tools(&sight.inventory, &sight.catalogue);
+    let inputs = Inputs {
+        facts: &sight.facts,
+        env: host.env(),
+        matrix: &sight.matrix,
+        project: &project,
+        request: &request,
+        missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
+        jobs: selection.jobs,
+        kits: &kits,
+        compilers: &compilers,
+        tools: &tools,
+    };
+    let plan = make::make(&inputs).map_err(|refusal| refused(&refusal))?;
+    for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
+        let reason = dropped.reasons.first().map_or("", String::as_str);
+        context.printer.warning(&format!("{} is left out: {reason}", dropped.id));
+    }
+    Ok((project, plan))
+}
+
+fn refused(refusal: &Refusal) -> Failure {
+    let mut lines = Vec::new();
+    let mut findings = Vec::new();
+    for (backend, reasons) in &refusal.blocked {
+        for reason in reasons {
+            lines.push(format!("  {backend}: {}", reason.line()));
+            if let Some(hint) = &reason.hint {
+                lines.push(format!("    hint: {hint}"));
+            }
+            findings.push(Finding {
+                id: reason.id.clone(),
+                severity: Severity::Error,
+                backend: Some(*backend),
+                affects: vec![Affects::Build],
+                summary: reason.text.clone(),
+                evidence: Vec::new(),
+                remedy: Remedy { text: reason.hint.clone().unwrap_or_default(), ..Remedy::default() },
+                links: Vec::new(),
+            });
+        }
+    }
+    let message = format!("cannot build what {} asks for:\n{}", refusal.origin, lines.join("\n"));
+    let mut failure = Failure::usage("plan.refused", message)
+        .hint("fix the first reason, or build the rest with `--allow-missing`; nothing was compiled");
+    failure.findings = findings;
+    failure
+}

@@ -1,0 +1,19 @@
+//! `gpubuild __probe ID`: the child that asks a vendor's library. Not for people.
+
+use super::{Context, Exit, Failure};
+use crate::host::ask;
+
+/// Arguments of `__probe`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Probe id
+    id: String,
+}
+
+/// Asks, and prints the reply on a line of its own: the library may have written to standard output before.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let reply = ask::ask(&arguments.id);
+    context.printer.answer("\n")?;
+    context.printer.json_line(&reply)?;
+    Ok(Exit::Done)
+}

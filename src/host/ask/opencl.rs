@@ -1,0 +1,93 @@
+//! OpenCL: platforms and devices through the ICD loader.
+
+use std::ffi::c_void;
+
+use serde_json::{Value, json};
+
+use super::{function, open, text};
+
+type Handle = *mut c_void;
+type InfoOf = unsafe extern "system" fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+
+const PLATFORM_NAME: u32 = 0x0902;
+const DEVICE_TYPE: u32 = 0x1000;
+const DEVICE_MEMORY: u32 = 0x101f;
+const DEVICE_NAME: u32 = 0x102b;
+const DEVICE_VERSION: u32 = 0x102f;
+const EVERY_TYPE: u64 = 0xffff_ffff;
+const NO_DEVICE: i32 = -1;
+const NO_PLATFORM: i32 = -1001;
+const MOST: usize = 64;
+
+/// `{platforms: [{name, devices: [{name, type, version, memory_bytes}]}]}`
+pub(super) fn ask() -> Result<Value, String> {
+    let library = open(&[
+        "libOpenCL.so.1",
+        "libOpenCL.so",
+        "OpenCL.dll",
+        "/System/Library/Frameworks/OpenCL.framework/OpenCL",
+    ])?;
+    let platforms_of = function!(library, c"clGetPlatformIDs", fn(u32, *mut Handle, *mut u32) -> i32)?;
+    let devices_of =
+        function!(library, c"clGetDeviceIDs", fn(Handle, u64, u32, *mut Handle, *mut u32) -> i32)?;
+    let platform_info =
+        *function!(library, c"clGetPlatformInfo", fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32)?;
+    let device_info =
+        *function!(library, c"clGetDeviceInfo", fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32)?;
+    let mut handles = [std::ptr::null_mut(); MOST];
+    let mut count = 0;
+    // SAFETY: room for MOST handles, as said; both out-parameters live here.
+    match unsafe { platforms_of(64, handles.as_mut_ptr(), &raw mut count) } {
+        0 => {}
+        NO_PLATFORM => {
+            return Err("clGetPlatformIDs answered -1001: no OpenCL driver is installed".to_owned());
+        }
+        status => return Err(format!("clGetPlatformIDs answered {status}")),
+    }
+    let mut platforms = Vec::new();
+    for platform in handles.iter().take(count as usize) {
+        let mut devices = [std::ptr::null_mut(); MOST];
+        let mut count = 0;
+        // SAFETY: as above; the platform is one that the loader gave.
+        match unsafe { devices_of(*platform, EVERY_TYPE, 64, devices.as_mut_ptr(), &raw mut count) } {
+            0 => {}
+            NO_DEVICE => count = 0,
+            status => return Err(format!("clGetDeviceIDs answered {status}")),
+        }
+        let devices: Vec<Value> =
+            devices.iter().take(count as usize).map(|device| describe(device_info, *device)).collect();
+        platforms
+            .push(json!({ "name": string(platform_info, *platform, PLATFORM_NAME), "devices": devices }));
+    }
+    Ok(json!({ "platforms": platforms }))
+}
+
+fn describe(info: InfoOf, device: Handle) -> Value {
+    let kind = match number(info, device, DEVICE_TYPE) {
+        kind if kind & 4 != 0 => "gpu",
+        kind if kind & 2 != 0 => "cpu",
+        kind if kind & 8 != 0 => "accelerator",
+        _ => "other",
+    };
+    json!({
+        "name": string(info, device, DEVICE_NAME),
+        "type": kind,
+        "version": string(info, device, DEVICE_VERSION),
+        "memory_bytes": number(info, device, DEVICE_MEMORY),
+    })
+}
+
+fn string(info: InfoOf, handle: Handle, key: u32) -> String {
+    let mut buffer = [0_u8; 1024];
+    // SAFETY: the buffer's real length is given, and the handle is one that the loader gave.
+    let status =
+        unsafe { info(handle, key, buffer.len() - 1, buffer.as_mut_ptr().cast(), std::ptr::null_mut()) };
+    if status == 0 { text(&buffer) } else { String::new() }
+}
+
+fn number(info: InfoOf, handle: Handle, key: u32) -> u64 {
+    let mut value = 0_u64;
+    // SAFETY: both keys asked for are 64-bit numbers; the handle is one that the loader gave.
+    let status = unsafe { info(handle, key, 8, (&raw mut value).cast(), std::ptr::null_mut()) };
+    if status == 0 { value } else { 0 }
+}

@@ -1,0 +1,111 @@
+//! From what was found to what the planner needs of it: toolkits per backend, host compilers, build tools.
+
+use std::collections::BTreeMap;
+
+use super::Fetch;
+use super::archs::CudaRange;
+use super::make::{HostCompiler, Kit, Tools};
+use crate::backend::Backend;
+use crate::host::Platform;
+use crate::toolkit::description::ArchRow;
+use crate::toolkit::{Catalogue, Description, Installation, Inventory};
+use crate::version::Version;
+
+/// Roles that the planner asks for.
+const HOST_COMPILER: &str = "host-compiler";
+
+/// Every usable toolkit of every backend, the chosen copy first.
+#[must_use]
+pub fn kits(inventory: &Inventory, catalogue: &Catalogue, platform: Platform) -> BTreeMap<Backend, Vec<Kit>> {
+    let mut kits = BTreeMap::new();
+    for backend in Backend::ALL {
+        let Some(description) = catalogue.for_backend(backend) else { continue };
+        let found = inventory.of(&description.id);
+        let mut usable: Vec<&Installation> = found.iter().filter(|copy| copy.is_complete()).collect();
+        usable.sort_by_key(|copy| !copy.chosen);
+        if !usable.is_empty() {
+            kits.insert(backend, usable.into_iter().map(|copy| kit(copy, description, platform)).collect());
+        }
+    }
+    kits
+}
+
+fn kit(copy: &Installation, description: &Description, platform: Platform) -> Kit {
+    let tables = &description.compatibility;
+    // A copy of unknown version is most likely the newest that there is.
+    let row = |rows: &[ArchRow]| match copy.version() {
+        Some(version) => rows.iter().rfind(|row| row.since <= *version).cloned(),
+        None => rows.last().cloned(),
+    };
+    let archs = row(&tables.arch).map(|row| row.archs).unwrap_or_default();
+    let distributed = row(&tables.distribution).map(|row| row.archs).unwrap_or_default();
+    let newest_known = tables.arch.last().map(|row| row.since.major());
+    Kit {
+        installation: copy.clone(),
+        settings: description.cmake_entries(copy, platform),
+        archs: CudaRange {
+            numbers: archs.iter().filter_map(|arch| arch.parse().ok()).collect(),
+            open_end: copy.version().is_none_or(|version| Some(version.major()) > newest_known),
+            toolkit: match copy.version() {
+                Some(version) => format!("{} {}", description.name, version.release()),
+                None => description.name.clone(),
+            },
+        },
+        default_cuda: distributed.iter().filter_map(|arch| arch.parse().ok()).collect(),
+        default_gfx: distributed.into_iter().filter(|arch| arch.starts_with("gfx")).collect(),
+        host_compilers: ["gcc", "clang"]
+            .into_iter()
+            .filter_map(|family| Some((family.to_owned(), description.host_compiler_window(copy, family)?)))
+            .collect(),
+    }
+}
+
+/// C and C++ compilers, the one that builds the rest first.
+#[must_use]
+pub fn compilers(inventory: &Inventory, catalogue: &Catalogue) -> Vec<HostCompiler> {
+    let mut families: Vec<&Description> = catalogue.with_role(HOST_COMPILER).collect();
+    families.sort_by_key(|family| family.preference);
+    let mut compilers = Vec::new();
+    for family in families {
+        let mut copies: Vec<&Installation> =
+            inventory.of(&family.id).iter().filter(|copy| copy.is_complete()).collect();
+        copies.sort_by_key(|copy| !copy.chosen);
+        compilers.extend(copies.into_iter().map(|copy| HostCompiler {
+            family: family.id.clone(),
+            version: copy.version().cloned(),
+            c: copy.part("program").cloned(),
+            cxx: copy.part("cxx").cloned(),
+        }));
+    }
+    compilers
+}
+
+/// CMake and Ninja: those of the host if they are new enough, else the pinned wheels.
+#[must_use]
+pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> Tools {
+    let mut tools = Tools::default();
+    for id in ["cmake", "ninja"] {
+        let Some(description) = catalogue.get(id) else { continue };
+        let new_enough = |version: Option<&Version>| match (&description.minimum, version) {
+            (Some(minimum), Some(version)) => version >= minimum,
+            _ => true,
+        };
+        let program = inventory
+            .chosen(id)
+            .filter(|copy| new_enough(copy.version()))
+            .and_then(|copy| copy.part("program").cloned());
+        if let (None, Some(wheel)) = (&program, &description.wheel) {
+            tools.fetch.push(Fetch {
+                tool: id.to_owned(),
+                version: wheel.version.to_string(),
+                package: wheel.package.clone(),
+                sha256: wheel.files.iter().map(|file| file.sha256.clone()).collect(),
+            });
+        }
+        match id {
+            "cmake" => tools.cmake = program,
+            _ => tools.ninja = program,
+        }
+    }
+    tools
+}

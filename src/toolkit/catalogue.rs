@@ -1,0 +1,277 @@
+//! The descriptions that are known: embedded ones, and those of a folder that the user names.
+
+use std::collections::BTreeMap;
+
+use crate::backend::Backend;
+use crate::host::{Host, HostPath};
+
+use super::description::{Description, Kind, Root};
+
+/// Every embedded description, by file name.
+const EMBEDDED: &[(&str, &str)] = &[
+    ("ccache", include_str!("../../toolkits/ccache.toml")),
+    ("clang", include_str!("../../toolkits/clang.toml")),
+    ("cmake", include_str!("../../toolkits/cmake.toml")),
+    ("cuda", include_str!("../../toolkits/cuda.toml")),
+    ("gcc", include_str!("../../toolkits/gcc.toml")),
+    ("glslc", include_str!("../../toolkits/glslc.toml")),
+    ("metal", include_str!("../../toolkits/metal.toml")),
+    ("msvc", include_str!("../../toolkits/msvc.toml")),
+    ("ninja", include_str!("../../toolkits/ninja.toml")),
+    ("oneapi", include_str!("../../toolkits/oneapi.toml")),
+    ("opencl", include_str!("../../toolkits/opencl.toml")),
+    ("python", include_str!("../../toolkits/python.toml")),
+    ("rocm", include_str!("../../toolkits/rocm.toml")),
+    ("sccache", include_str!("../../toolkits/sccache.toml")),
+    ("uv", include_str!("../../toolkits/uv.toml")),
+    ("vulkan", include_str!("../../toolkits/vulkan.toml")),
+];
+
+/// All descriptions by id.
+#[derive(Debug, Clone)]
+pub struct Catalogue {
+    descriptions: BTreeMap<String, Description>,
+}
+
+/// Why a description can't be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogueError {
+    /// The folder or a file in it can't be read.
+    #[error("failed to read `{place}`: {message}")]
+    Read {
+        /// Folder or file.
+        place: String,
+        /// What the operating system said.
+        message: String,
+    },
+    /// It is not the TOML of a description.
+    #[error("`{place}` is no toolkit description\n{message}")]
+    Syntax {
+        /// File.
+        place: String,
+        /// What is wrong, with line and caret.
+        message: String,
+    },
+    /// It is well-formed and makes no sense.
+    #[error("`{place}` is no toolkit description: {message}")]
+    Meaning {
+        /// File.
+        place: String,
+        /// What is wrong and what to write instead.
+        message: String,
+    },
+}
+
+impl Catalogue {
+    /// The embedded descriptions.
+    ///
+    /// # Panics
+    /// If an embedded file is broken, which a test rules out.
+    #[must_use]
+    pub fn embedded() -> Self {
+        let mut catalogue = Self { descriptions: BTreeMap::new() };
+        for (name, text) in EMBEDDED {
+            catalogue.add(&format!("{name}.toml"), text).expect("embedded descriptions are tested");
+        }
+        catalogue
+    }
+
+    /// Adds the `*.toml` files of a folder; one with a known id replaces it.
+    ///
+    /// # Errors
+    /// The first file that can't be read or is no description.
+    pub fn add_folder(&mut self, host: &dyn Host, folder: &HostPath) -> Result<(), CatalogueError> {
+        let read = |place: &HostPath, error: std::io::Error| CatalogueError::Read {
+            place: place.to_string(),
+            message: error.to_string(),
+        };
+        for name in host.list(folder).map_err(|error| read(folder, error))? {
+            let path = folder.join(&name);
+            if path.as_std().extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")) {
+                let text = host.read_text(&path).map_err(|error| read(&path, error))?;
+                self.add(path.as_str(), &text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds one description from its text; `place` names it in errors.
+    ///
+    /// # Errors
+    /// The text is no description.
+    pub fn add(&mut self, place: &str, text: &str) -> Result<(), CatalogueError> {
+        let description: Description = toml::from_str(text).map_err(|error| CatalogueError::Syntax {
+            place: place.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        check(&description)
+            .map_err(|message| CatalogueError::Meaning { place: place.to_owned(), message })?;
+        self.descriptions.insert(description.id.clone(), description);
+        Ok(())
+    }
+
+    /// A description by id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Description> {
+        self.descriptions.get(id)
+    }
+
+    /// All descriptions, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Description> {
+        self.descriptions.values()
+    }
+
+    /// The SDK of a backend.
+    #[must_use]
+    pub fn for_backend(&self, backend: Backend) -> Option<&Description> {
+        self.iter().find(|one| one.kind == Kind::Sdk && one.backends.contains(&backend))
+    }
+
+    /// The ids of all descriptions that fill a role, or have it as their id.
+    pub fn with_role<'a>(&'a self, role: &'a str) -> impl Iterator<Item = &'a Description> {
+        self.iter().filter(move |one| one.id == role || one.provides.as_deref() == Some(role))
+    }
+}
+
+/// What the form of the file can't express.
+fn check(description: &Description) -> Result<(), String> {
+    let ok_id = |id: &str| {
+        !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    if !ok_id(&description.id) {
+        return Err(format!("`id = \"{}\"` may have lowercase letters, digits and `-` only", description.id));
+    }
+    for (index, root) in description.roots.iter().enumerate() {
+        check_root(root).map_err(|problem| format!("place {} of `roots` {problem}", index + 1))?;
+    }
+    if description.kind == Kind::Sdk && !description.parts.values().any(|part| part.marker) {
+        return Err("no part has `marker = true`, so that no folder can be told to be a copy".to_owned());
+    }
+    for source in &description.version {
+        let sources = [
+            source.file.is_some() && (source.json.is_some() == source.text.is_empty()),
+            source.path.is_some(),
+            source.entry.is_some(),
+            !source.args.is_empty(),
+        ];
+        if sources.iter().filter(|given| **given).count() != 1 {
+            return Err(
+                "a `version` source has exactly one of `file` with `json` or `text`, `path`, `entry`, `args`"
+                    .to_owned(),
+            );
+        }
+    }
+    if let Some(wheel) = &description.wheel {
+        let is_sum = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        if let Some(file) = wheel.files.iter().find(|file| !is_sum(&file.sha256)) {
+            return Err(format!("the sha256 of `{}` is not 64 hexadecimal digits", file.name));
+        }
+    }
+    Ok(())
+}
+
+fn check_root(root: &Root) -> Result<(), &'static str> {
+    let kinds = [
+        root.env.is_some(),
+        root.prefix_env.is_some(),
+        !root.program.is_empty(),
+        root.known.is_some(),
+        root.registry.is_some(),
+    ];
+    if kinds.iter().filter(|given| **given).count() != 1 {
+        return Err("has exactly one of `env`, `prefix_env`, `program`, `known`, `registry`");
+    }
+    if root.registry.is_some() != root.value.is_some() {
+        return Err("needs `value` with `registry`, and only there");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn embedded_descriptions_are_whole() {
+        let catalogue = Catalogue::embedded();
+        assert_eq!(catalogue.iter().count(), EMBEDDED.len());
+        for (name, _) in EMBEDDED {
+            let description = catalogue.get(name).unwrap_or_else(|| panic!("{name}.toml has another id"));
+            assert!(!description.install.is_empty(), "{name} has no install help");
+            for need in &description.build.tools {
+                assert!(catalogue.with_role(&need.role).next().is_some(), "{name} needs `{}`", need.role);
+            }
+            for part in description.cmake.values().flat_map(|entry| placeholders(entry.value())) {
+                let known = part == "root" || part == "program" || description.parts.contains_key(part);
+                assert!(known, "`cmake` of {name} uses `{part}`, which is no part");
+            }
+        }
+        for backend in Backend::ALL.into_iter().filter(|backend| *backend != Backend::Cpu) {
+            assert!(catalogue.for_backend(backend).is_some(), "{backend}");
+        }
+    }
+
+    fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+        text.split('{').skip(1).filter_map(|rest| rest.split('}').next())
+    }
+
+    #[test]
+    fn tables_are_in_order_and_every_row_names_its_source() {
+        for description in Catalogue::embedded().iter() {
+            let tables = &description.compatibility;
+            assert!(tables.arch.is_sorted_by_key(|row| &row.since), "{}", description.id);
+            assert!(tables.driver.is_sorted_by_key(|row| &row.since), "{}", description.id);
+            assert!(tables.branch.is_sorted_by_key(|row| &row.driver), "{}", description.id);
+            let sources = (tables.arch.iter().map(|row| &row.source))
+                .chain(tables.host_compiler.iter().map(|row| &row.source))
+                .chain(tables.driver.iter().map(|row| &row.source))
+                .chain(tables.branch.iter().map(|row| &row.source))
+                .chain(tables.libc.iter().map(|row| &row.source))
+                .chain(tables.device.iter().map(|row| &row.source))
+                .chain(tables.names.iter().map(|row| &row.source));
+            assert!(sources.into_iter().all(|source| !source.is_empty()), "{}", description.id);
+        }
+    }
+
+    #[test]
+    fn every_supported_platform_has_a_pinned_wheel() {
+        let catalogue = Catalogue::embedded();
+        for tool in ["cmake", "ninja"] {
+            let wheel = catalogue.get(tool).unwrap().wheel.as_ref().unwrap();
+            for platform in [
+                ["manylinux", "x86_64"],
+                ["manylinux", "aarch64"],
+                ["musllinux", "x86_64"],
+                ["musllinux", "aarch64"],
+                ["macosx", "universal2"],
+                ["win", "amd64"],
+                ["win", "arm64"],
+            ] {
+                let has = |name: &str| platform.iter().all(|word| name.contains(word));
+                assert!(wheel.files.iter().any(|file| has(&file.name)), "{tool} for {platform:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_place() {
+        let error = |text: &str| Catalogue::embedded().add("mine.toml", text).unwrap_err().to_string();
+        let head = "id = \"mine\"\nname = \"Mine\"\nkind = \"sdk\"\nfamily = \"mine\"\n";
+        let unknown = error(&format!("{head}colour = 1\n"));
+        assert!(unknown.contains("`mine.toml`") && unknown.contains("colour"), "{unknown}");
+        assert!(error(head).contains("marker = true"));
+        let roots =
+            format!("{head}[[roots]]\nenv = \"A\"\nknown = \"/b\"\n[parts.x]\nmarker = true\npaths = []\n");
+        assert!(error(&roots).contains("place 1 of `roots` has exactly one of"), "{}", error(&roots));
+        let versions = format!("{head}[[version]]\nfile = \"x\"\n[parts.x]\nmarker = true\npaths = []\n");
+        assert!(error(&versions).contains("exactly one of `file`"), "{}", error(&versions));
+    }
+
+    #[test]
+    fn a_description_of_the_users_replaces_ours() {
+        let mut catalogue = Catalogue::embedded();
+        let text = "id = \"uv\"\nname = \"other\"\nkind = \"tool\"\nfamily = \"uv\"\n";
+        catalogue.add("uv.toml", text).unwrap();
+        assert_eq!(catalogue.get("uv").unwrap().name, "other");
+    }
+}

@@ -1,0 +1,543 @@
+//! The form of a file in `toolkits/`: what a toolkit or tool is, where it may be, what belongs to it and what it can do.
+//!
+//! Only the form is here; `docs/toolkits.md` explains it to people who write such a file.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::backend::Backend;
+use crate::facts::Vendor;
+use crate::host::{Arch, Os, Platform};
+use crate::version::Version;
+
+/// A toolkit or tool, as its file describes it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// Stable id, the name of the file: `cuda`, `gcc`.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// First word of the ids of its findings: `cuda`, `vk`, `ocl`.
+    pub family: String,
+    /// Backends that need it to be built.
+    #[serde(default)]
+    pub backends: Vec<Backend>,
+    /// The role that it fills for others: `host-compiler`, `glslc`.
+    pub provides: Option<String>,
+    /// Order among the tools of one role; smaller is better.
+    #[serde(default)]
+    pub preference: u32,
+    /// Where it is looked for, in order of preference within a kind of place.
+    #[serde(default)]
+    pub roots: Vec<Root>,
+    /// Its parts, by id.
+    #[serde(default)]
+    pub parts: BTreeMap<String, PartDescription>,
+    /// Where its version stands; the first source that answers wins.
+    #[serde(default)]
+    pub version: Vec<VersionSource>,
+    /// Limits that an installed copy states about itself, read before any table here.
+    #[serde(default)]
+    pub limits: Vec<LimitSource>,
+    /// Files whose names tell which device architectures an installed copy can really run.
+    #[serde(default)]
+    pub device_archs: Vec<Candidate>,
+    /// What a build for its backends needs besides its own parts.
+    #[serde(default)]
+    pub build: BuildNeeds,
+    /// What running on its backend needs of the host.
+    pub runtime: Option<RuntimeDescription>,
+    /// Whose hardware its backends drive.
+    #[serde(default)]
+    pub hardware: HardwareDescription,
+    /// CMake cache entries of a chosen copy; `{root}` and `{part-id}` stand for its folders and parts.
+    #[serde(default)]
+    pub cmake: BTreeMap<String, CmakeEntry>,
+    /// Install help by package manager: a command, or a sentence.
+    #[serde(default)]
+    pub install: BTreeMap<String, String>,
+    /// Tables of what goes with what, each row with its source.
+    #[serde(default)]
+    pub compatibility: Compatibility,
+    /// A pinned copy that can be fetched when the host has none.
+    pub wheel: Option<Wheel>,
+    /// The oldest version that is good enough.
+    pub minimum: Option<Version>,
+    /// Documentation.
+    #[serde(default)]
+    pub links: Vec<String>,
+}
+
+/// Kinds of descriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A folder with compilers, headers and libraries.
+    Sdk,
+    /// One program.
+    Tool,
+}
+
+/// A place to look. Exactly one of `env`, `prefix_env`, `program`, `known`, `registry` is given.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Root {
+    /// A variable that names this very toolkit: an explicit choice.
+    pub env: Option<String>,
+    /// A variable that names an active environment or a neighbour that may contain it.
+    pub prefix_env: Option<String>,
+    /// Names of a program on PATH, the plain name first; its real path leads to the root.
+    #[serde(default)]
+    pub program: Vec<String>,
+    /// A folder (for a tool: the program) where installers put it; may have `*` and placeholders.
+    pub known: Option<String>,
+    /// A registry key whose value (its own or its subkeys') names the root.
+    pub registry: Option<String>,
+    /// Name of that registry value.
+    pub value: Option<String>,
+    /// Folders to go up from the place to the root.
+    #[serde(default)]
+    pub up: usize,
+    /// Folders below the place to try, in order; may have `*`.
+    #[serde(default)]
+    pub sub: Vec<String>,
+    /// The system's own default among several known folders, such as a link that the package manager keeps.
+    #[serde(default)]
+    pub default: bool,
+    /// Operating systems; all if empty.
+    #[serde(default)]
+    pub on: Vec<Os>,
+}
+
+/// A part of an installation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartDescription {
+    /// Whether a build for the toolkit's backend needs it.
+    #[serde(default)]
+    pub required: bool,
+    /// Whether a folder that has it counts as a copy of the toolkit.
+    #[serde(default)]
+    pub marker: bool,
+    /// Candidates below the root, first found wins.
+    pub paths: Vec<Candidate>,
+    /// Folders to go up from the file found, so that a header can stand for its include folder.
+    #[serde(default)]
+    pub up: usize,
+    /// Id of the finding when it is missing and required.
+    pub missing: Option<String>,
+}
+
+/// A relative path with placeholders, perhaps for some platforms only.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum Candidate {
+    /// For every platform.
+    Everywhere(String),
+    /// For some.
+    Some(PlatformCandidate),
+}
+
+/// A path for some platforms.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlatformCandidate {
+    /// The path.
+    pub path: String,
+    /// Operating systems; all if empty.
+    #[serde(default)]
+    pub on: Vec<Os>,
+    /// Processor architecture.
+    pub arch: Option<Arch>,
+}
+
+impl Candidate {
+    /// The path, if it is meant for this platform.
+    #[must_use]
+    pub fn on(&self, platform: Platform) -> Option<&str> {
+        match self {
+            Self::Everywhere(path) => Some(path),
+            Self::Some(one) => (is_on(&one.on, platform.os)
+                && one.arch.is_none_or(|arch| arch == platform.arch))
+            .then_some(one.path.as_str()),
+        }
+    }
+}
+
+/// Whether a list of operating systems (all, if empty) names this one.
+pub(crate) fn is_on(list: &[Os], os: Os) -> bool {
+    list.is_empty() || list.contains(&os)
+}
+
+/// Where a version stands.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionSource {
+    /// A file below the root; may have `*` and placeholders.
+    pub file: Option<String>,
+    /// Dotted key of a JSON file.
+    pub json: Option<String>,
+    /// Patterns with `{version}` in the file's text; the pieces found are joined by dots.
+    #[serde(default)]
+    pub text: Vec<String>,
+    /// How a number is read.
+    #[serde(default)]
+    pub scale: Scale,
+    /// A pattern with `{version}` in the real path of the root (of a tool: of the program).
+    pub path: Option<String>,
+    /// A path below the root whose last name has `{version}`; the newest one counts.
+    pub entry: Option<String>,
+    /// Arguments of the program, where nothing but the program knows: run only when asked to.
+    #[serde(default)]
+    pub args: Vec<String>,
+}
+
+/// How the number of a version source is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scale {
+    /// As it stands.
+    #[default]
+    Plain,
+    /// 12040 is 12.4.
+    Thousands,
+}
+
+/// A limit that an installed copy states about itself.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitSource {
+    /// `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
+    pub id: String,
+    /// A file below the root.
+    pub file: Vec<String>,
+    /// A pattern with `{version}`.
+    pub text: String,
+}
+
+/// What a build needs besides the toolkit's own parts.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildNeeds {
+    /// Operating systems on which the backend can be built; all if empty.
+    #[serde(default)]
+    pub on: Vec<Os>,
+    /// Roles or ids of tools that must be there.
+    #[serde(default)]
+    pub tools: Vec<ToolNeed>,
+}
+
+/// A tool that a build needs.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolNeed {
+    /// Role (`host-compiler`) or id (`msvc`).
+    pub role: String,
+    /// Id of the finding when it is missing.
+    pub missing: String,
+    /// Operating systems; all if empty.
+    #[serde(default)]
+    pub on: Vec<Os>,
+}
+
+/// Whose hardware a toolkit's backends drive.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HardwareDescription {
+    /// Makers.
+    #[serde(default)]
+    pub vendors: Vec<Vendor>,
+    /// Operating systems on which such hardware can be used; all if empty.
+    #[serde(default)]
+    pub on: Vec<Os>,
+    /// Kernel drivers that have to be bound on Linux, by maker; empty where any will do.
+    #[serde(default)]
+    pub kernel_drivers: BTreeMap<Vendor, Vec<String>>,
+    /// The platform itself is the hardware (Metal on Apple's own processors).
+    #[serde(default)]
+    pub builtin: Vec<Platform>,
+    /// Name of that device.
+    pub builtin_name: Option<String>,
+}
+
+/// What running on a backend needs of the host.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuntimeDescription {
+    /// Names of the library that programs open, by operating system; the first found counts. None: nothing to find.
+    #[serde(default)]
+    pub loader: BTreeMap<Os, Vec<String>>,
+    /// Folders searched after the loader's own, by operating system.
+    #[serde(default)]
+    pub folders: BTreeMap<Os, Vec<String>>,
+    /// Id of the finding when the library is not found.
+    pub loader_missing: Option<String>,
+    /// A pattern with `{version}` in the real name of the library.
+    pub version: Option<String>,
+    /// Device nodes on Linux.
+    #[serde(default)]
+    pub nodes: Vec<NodeDescription>,
+    /// Drivers behind the loader.
+    pub drivers: Option<DriverDescription>,
+}
+
+/// A device node.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeDescription {
+    /// Alternatives; may have `*`. The first that exists counts; of several matches one that opens is enough.
+    pub paths: Vec<String>,
+    /// Id of the finding when it is missing; a node without one may be missing.
+    pub missing: Option<String>,
+    /// Id of the finding when it may not be opened.
+    pub denied: String,
+    /// A program with which the driver makes the node on first use: where it is there, a missing node is no fault.
+    pub made_by: Option<String>,
+}
+
+/// Drivers behind a loader: manifests in folders, variables and the registry.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverDescription {
+    /// How a manifest is written.
+    pub form: ManifestForm,
+    /// Variables with a list of manifest files that replaces everything else; the first that is set counts.
+    #[serde(default)]
+    pub env: Vec<String>,
+    /// Variables with a list of further manifest files.
+    #[serde(default)]
+    pub add_env: Vec<String>,
+    /// A variable with the one folder that replaces all others.
+    pub folder_env: Option<String>,
+    /// Folders, by operating system; may have placeholders.
+    #[serde(default)]
+    pub folders: BTreeMap<Os, Vec<String>>,
+    /// File extension of manifests.
+    #[serde(default)]
+    pub extension: String,
+    /// Registry keys whose value names are manifests (or libraries).
+    #[serde(default)]
+    pub registry: Vec<String>,
+    /// Name of the value in the display adapters' registry keys.
+    pub adapter_value: Option<String>,
+    /// Libraries that are drivers themselves, by operating system (Level Zero).
+    #[serde(default)]
+    pub libraries: BTreeMap<Os, Vec<String>>,
+    /// Id of the finding when there is no driver at all.
+    pub missing: Option<String>,
+    /// What the names of drivers tell; the first match counts.
+    #[serde(default)]
+    pub known: Vec<KnownDriver>,
+}
+
+/// How a manifest is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ManifestForm {
+    /// JSON with `ICD.library_path`.
+    #[default]
+    VulkanJson,
+    /// A text file whose line is the library.
+    IcdText,
+    /// No manifests, libraries only.
+    Library,
+}
+
+/// What the name of a driver tells.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownDriver {
+    /// Text that stands in the manifest's or the library's name, lowercase.
+    pub has: String,
+    /// Whose cards it drives.
+    #[serde(default)]
+    pub vendors: Vec<Vendor>,
+    /// Its name, if it runs on the processor.
+    pub software: Option<String>,
+}
+
+/// A CMake cache entry.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum CmakeEntry {
+    /// The value on every platform.
+    Everywhere(String),
+    /// The value on some.
+    Some(PlatformCandidate),
+}
+
+impl CmakeEntry {
+    /// The value as written, whatever the platform.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        match self {
+            Self::Everywhere(value) => value,
+            Self::Some(one) => &one.path,
+        }
+    }
+}
+
+/// Tables of what goes with what. Limits that the installed copy states win over these.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compatibility {
+    /// Device architectures by toolkit release.
+    #[serde(default)]
+    pub arch: Vec<ArchRow>,
+    /// What a build for distribution contains, by toolkit release: in CMake's notation for CUDA.
+    #[serde(default)]
+    pub distribution: Vec<ArchRow>,
+    /// Host compilers by toolkit release.
+    #[serde(default)]
+    pub host_compiler: Vec<CompilerRow>,
+    /// The oldest driver by toolkit release.
+    #[serde(default)]
+    pub driver: Vec<DriverRow>,
+    /// The newest toolkit release that a driver branch knows.
+    #[serde(default)]
+    pub branch: Vec<BranchRow>,
+    /// C libraries that a release can't be used with.
+    #[serde(default)]
+    pub libc: Vec<LibcRow>,
+    /// Devices that a driver can't drive.
+    #[serde(default)]
+    pub device: Vec<DeviceRow>,
+    /// Names of cards by architecture, where only the name is known.
+    #[serde(default)]
+    pub names: Vec<NameRow>,
+}
+
+/// Device architectures of toolkit releases from `since` on, up to the next row.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchRow {
+    /// First release.
+    pub since: Version,
+    /// The architectures: `75`, `90`, `gfx942`.
+    pub archs: Vec<String>,
+    /// The list for programs that are given to others, as CMake takes it: `75-virtual`, `89-real`.
+    #[serde(default)]
+    pub distribution: Vec<String>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// Limits on a host compiler of toolkit releases from `since` on, up to the next row of the same compiler.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompilerRow {
+    /// First release.
+    pub since: Version,
+    /// Id of the compiler's description.
+    pub compiler: String,
+    /// Newest major version that works.
+    pub max: Option<Version>,
+    /// Oldest version that works.
+    pub min: Option<Version>,
+    /// First version that no longer works.
+    pub below: Option<Version>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// The oldest driver for toolkit releases from `since` on, up to the next row.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverRow {
+    /// First release.
+    pub since: Version,
+    /// By operating system.
+    pub min: BTreeMap<Os, Version>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// The newest toolkit release that a driver branch knows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BranchRow {
+    /// First driver of the branch.
+    pub driver: Version,
+    /// The release.
+    pub toolkit: Version,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// A C library that a release can't be used with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LibcRow {
+    /// Family and first version: `glibc`, `2.42`.
+    pub family: String,
+    /// First version of it that breaks.
+    pub since: Version,
+    /// First toolkit release that works again.
+    pub fixed: Version,
+    /// Id of the finding.
+    pub id: String,
+    /// What happens.
+    pub why: String,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// Devices that a driver can't drive.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceRow {
+    /// Oldest architecture concerned.
+    pub from: Option<String>,
+    /// Newest architecture concerned.
+    pub to: Option<String>,
+    /// First driver that can't.
+    pub driver: Option<Version>,
+    /// The flavour of the driver that can't.
+    pub flavour: Option<String>,
+    /// Id of the finding.
+    pub id: String,
+    /// What happens, and what to do.
+    pub why: String,
+    /// What to do.
+    pub hint: String,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// Names of cards with one architecture.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NameRow {
+    /// Architecture: `sm_90`.
+    pub arch: String,
+    /// Texts that stand in a card's name.
+    pub has: Vec<String>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// A pinned copy from a Python package index.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wheel {
+    /// Name of the distribution.
+    pub package: String,
+    /// Version.
+    pub version: Version,
+    /// One file per platform.
+    pub files: Vec<WheelFile>,
+}
+
+/// A wheel.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WheelFile {
+    /// File name, which tells its platform.
+    pub name: String,
+    /// Its sha256 in hexadecimal.
+    pub sha256: String,
+}

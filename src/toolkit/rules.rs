@@ -1,0 +1,227 @@
+//! What goes with what: pure answers from a description's tables and from what an installed copy says of itself.
+
+use std::collections::BTreeMap;
+
+use crate::host::{Os, Platform};
+use crate::version::Version;
+
+use super::Installation;
+use super::description::{ArchRow, CmakeEntry, CompilerRow, Description, DeviceRow, LibcRow};
+
+/// The versions of a host compiler that a toolkit takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Window {
+    /// Oldest, where there is a limit.
+    pub min: Option<u64>,
+    /// Newest, where there is a limit: a major version, for MSVC a value of `_MSC_VER`.
+    pub max: Option<u64>,
+    /// The file that says so, or the source of the table's row.
+    pub source: String,
+}
+
+impl Window {
+    /// Whether a compiler fits. One of unknown version does.
+    #[must_use]
+    pub fn holds(&self, version: Option<&Version>, compiler: &str) -> bool {
+        let Some(number) = version.map(|version| window_number(version, compiler)) else { return true };
+        self.min.is_none_or(|min| number >= min) && self.max.is_none_or(|max| number <= max)
+    }
+}
+
+/// The number that windows are written in: the major version, for MSVC `_MSC_VER` (toolset 14.41 is 1941).
+#[must_use]
+pub fn window_number(version: &Version, compiler: &str) -> u64 {
+    if compiler == "msvc" && version.major() == 14 { 1900 + version.minor() } else { version.major() }
+}
+
+impl Description {
+    /// The CMake cache entries that this copy sets, on this platform. An entry with a missing part is left out.
+    #[must_use]
+    pub fn cmake_entries(&self, copy: &Installation, platform: Platform) -> BTreeMap<String, String> {
+        let fill = |template: &str| {
+            let mut value = template.replace("{root}", &copy.root.forward_slashes());
+            while let Some(open) = value.find('{') {
+                let close = open + value[open..].find('}')?;
+                let part = copy.part(&value[open + 1..close])?.forward_slashes();
+                value.replace_range(open..=close, &part);
+            }
+            Some(value)
+        };
+        let value = |entry: &CmakeEntry| match entry {
+            CmakeEntry::Everywhere(value) => Some(value.clone()),
+            CmakeEntry::Some(one) => {
+                let here = super::description::is_on(&one.on, platform.os)
+                    && one.arch.is_none_or(|arch| arch == platform.arch);
+                here.then(|| one.path.clone())
+            }
+        };
+        self.cmake.iter().filter_map(|(name, entry)| Some((name.clone(), fill(&value(entry)?)?))).collect()
+    }
+
+    /// The device architectures of a release. Unknown for releases before the table; a newer one than the table knows
+    /// is taken as the newest row.
+    #[must_use]
+    pub fn archs(&self, release: &Version) -> Option<&ArchRow> {
+        self.compatibility.arch.iter().rfind(|row| row.since <= *release)
+    }
+
+    /// The versions of a host compiler that a copy takes: what the copy says, else the table.
+    #[must_use]
+    pub fn host_compiler_window(&self, copy: &Installation, compiler: &str) -> Option<Window> {
+        let own = |suffix: &str| copy.limits.get(&format!("{compiler}-{suffix}"));
+        let max = own("max").map(|fact| fact.value.major());
+        let below = own("below").map(|fact| fact.value.major().saturating_sub(1));
+        let min = own("min").map(|fact| fact.value.major());
+        if let Some(max) = max.or(below) {
+            let evidence = own("max").or_else(|| own("below")).and_then(|fact| fact.evidence.first());
+            let source = evidence.map(|evidence| evidence.place.clone()).unwrap_or_default();
+            return Some(Window { min, max: Some(max), source });
+        }
+        let release = copy.version()?;
+        let rows: Vec<&CompilerRow> =
+            self.compatibility.host_compiler.iter().filter(|row| row.compiler == compiler).collect();
+        let row = rows.iter().rfind(|row| row.since <= *release)?;
+        let below = row.below.as_ref().map(|version| version.major().saturating_sub(1));
+        Some(Window {
+            min: row.min.as_ref().map(Version::major),
+            max: row.max.as_ref().map(Version::major).or(below),
+            source: row.source.clone(),
+        })
+    }
+
+    /// The oldest driver for programs built with a release.
+    #[must_use]
+    pub fn driver_floor(&self, release: &Version, os: Os) -> Option<&Version> {
+        self.compatibility.driver.iter().rfind(|row| row.since <= *release)?.min.get(&os)
+    }
+
+    /// The newest release whose PTX a driver can translate.
+    #[must_use]
+    pub fn newest_for_driver(&self, driver: &Version) -> Option<&Version> {
+        let row = self.compatibility.branch.iter().rfind(|row| row.driver <= *driver)?;
+        Some(&row.toolkit)
+    }
+
+    /// A conflict of a release with a C library.
+    #[must_use]
+    pub fn libc_conflict(&self, release: &Version, family: &str, version: &Version) -> Option<&LibcRow> {
+        self.compatibility
+            .libc
+            .iter()
+            .find(|row| row.family == family && *version >= row.since && *release < row.fixed)
+    }
+
+    /// Why a driver can't drive a device, if so.
+    #[must_use]
+    pub fn device_conflict(
+        &self,
+        arch: &str,
+        driver: Option<&Version>,
+        flavour: Option<&str>,
+    ) -> Option<&DeviceRow> {
+        let number = arch_number(arch)?;
+        self.compatibility.device.iter().find(|row| {
+            row.from.as_deref().and_then(arch_number).is_none_or(|from| number >= from)
+                && row.to.as_deref().and_then(arch_number).is_none_or(|to| number <= to)
+                && row.driver.as_ref().is_none_or(|since| driver.is_some_and(|driver| driver >= since))
+                && row.flavour.as_deref().is_none_or(|wanted| flavour == Some(wanted))
+        })
+    }
+
+    /// The architecture of a card by its name, where the table knows it.
+    #[must_use]
+    pub fn arch_of_name(&self, name: &str) -> Option<&str> {
+        let row = self.compatibility.names.iter().find(|row| row.has.iter().any(|text| names(text, name)))?;
+        Some(&row.arch)
+    }
+}
+
+/// `sm_90`, `90`, `90a` and `gfx90a` as numbers that compare within a family; the last two digits of a gfx name are
+/// hexadecimal.
+fn arch_number(arch: &str) -> Option<u64> {
+    if let Some(gfx) = arch.strip_prefix("gfx") {
+        let split = gfx.len().checked_sub(2)?;
+        let (major, rest) = gfx.split_at_checked(split)?;
+        return Some(major.parse::<u64>().ok()? * 256 + u64::from_str_radix(rest, 16).ok()?);
+    }
+    arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()
+}
+
+/// Whether a text stands in a name as whole words; a text that ends in `*` may stand before anything.
+fn names(text: &str, name: &str) -> bool {
+    let (text, open) = text.strip_suffix('*').map_or((text, false), |text| (text, true));
+    name.match_indices(text).any(|(start, _)| {
+        let before = name[..start].chars().next_back().is_none_or(|c| !c.is_alphanumeric());
+        let after = name[start + text.len()..].chars().next().is_none_or(|c| !c.is_alphanumeric());
+        before && (open || after)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toolkit::Catalogue;
+
+    fn version(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn drivers_are_compared_by_release_line() {
+        let catalogue = Catalogue::embedded();
+        let cuda = catalogue.get("cuda").unwrap();
+        for (release, floor) in
+            [("11.0", "450.36.06"), ("11.8", "450.80.02"), ("12.4.1", "525.60.13"), ("13.4", "580")]
+        {
+            assert_eq!(cuda.driver_floor(&version(release), Os::Linux).unwrap().as_str(), floor, "{release}");
+        }
+        assert!(cuda.driver_floor(&version("9.0"), Os::Linux).is_none());
+        assert_eq!(cuda.newest_for_driver(&version("550.144.03")).unwrap().as_str(), "12.4");
+        assert_eq!(cuda.newest_for_driver(&version("999.1")).unwrap().as_str(), "13.3");
+    }
+
+    #[test]
+    fn cards_are_known_by_whole_words() {
+        let catalogue = Catalogue::embedded();
+        let cuda = catalogue.get("cuda").unwrap();
+        for (name, arch) in [
+            ("NVIDIA H200", Some("sm_90")),
+            ("NVIDIA A100-SXM4-80GB", Some("sm_80")),
+            ("NVIDIA A10", Some("sm_86")),
+            ("NVIDIA GeForce RTX 4070 Laptop GPU", Some("sm_89")),
+            ("NVIDIA GeForce GTX 1080 Ti", Some("sm_61")),
+            ("Quadro P2000", Some("sm_61")),
+            ("NVIDIA GPU 10de:2335", None),
+        ] {
+            assert_eq!(cuda.arch_of_name(name), arch, "{name}");
+        }
+    }
+
+    #[test]
+    fn devices_that_a_driver_left_behind_are_told() {
+        let catalogue = Catalogue::embedded();
+        let cuda = catalogue.get("cuda").unwrap();
+        let conflict = |arch, driver, flavour| {
+            cuda.device_conflict(arch, Some(&version(driver)), flavour).map(|row| row.id.as_str())
+        };
+        assert_eq!(conflict("sm_61", "590.48.01", None), Some("nv.driver.branch-dropped"));
+        assert_eq!(conflict("sm_61", "580.65.06", None), None);
+        assert_eq!(conflict("sm_120", "580.65.06", Some("proprietary")), Some("nv.driver.open-required"));
+        assert_eq!(conflict("sm_120", "580.65.06", Some("open")), None);
+        let rocm = catalogue.get("rocm").unwrap();
+        assert_eq!(
+            rocm.device_conflict("gfx803", None, None).map(|row| row.id.as_str()),
+            Some("rocm.gfx803")
+        );
+        assert!(rocm.device_conflict("gfx90a", None, None).is_none());
+        assert!(rocm.device_conflict("gfx1100", None, None).is_none());
+    }
+
+    #[test]
+    fn an_msvc_toolset_is_compared_as_msc_ver() {
+        assert_eq!(window_number(&version("14.41.34120"), "msvc"), 1941);
+        let window = Window { min: Some(1910), max: Some(1939), source: String::new() };
+        assert!(!window.holds(Some(&version("14.41")), "msvc"));
+        assert!(window.holds(Some(&version("14.39")), "msvc"));
+    }
+}
