@@ -131,6 +131,23 @@ pub enum Vendor {
     Other,
 }
 
+impl Vendor {
+    /// The name for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Nvidia => "NVIDIA",
+            Self::Amd => "AMD",
+            Self::Intel => "Intel",
+            Self::Apple => "Apple",
+            Self::Qualcomm => "Qualcomm",
+            Self::Virtual => "virtual",
+            Self::Software => "software",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// A GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gpu {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
 
-use super::description::{Description, Kind, Root};
+use super::description::{Description, Kind, ReasonText, Root};
 
 /// Every embedded description, by file name.
 const EMBEDDED: &[(&str, &str)] = &[
@@ -125,6 +125,12 @@ impl Catalogue {
     #[must_use]
     pub fn for_backend(&self, backend: Backend) -> Option<&Description> {
         self.iter().find(|one| one.kind == Kind::Sdk && one.backends.contains(&backend))
+    }
+
+    /// The words of a finding, by its id.
+    #[must_use]
+    pub fn reason(&self, id: &str) -> Option<&ReasonText> {
+        self.iter().find_map(|description| description.reasons.get(id))
     }
 
     /// The ids of all descriptions that fill a role, or have it as their id.

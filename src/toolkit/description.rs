@@ -57,9 +57,24 @@ pub struct Description {
     /// CMake cache entries of a chosen copy; `{root}` and `{part-id}` stand for its folders and parts.
     #[serde(default)]
     pub cmake: BTreeMap<String, CmakeEntry>,
-    /// Install help by package manager: a command, or a sentence.
+    /// Install help by distribution or package manager: a command, or a sentence.
     #[serde(default)]
     pub install: BTreeMap<String, String>,
+    /// The same for the driver of its hardware.
+    #[serde(default)]
+    pub install_driver: BTreeMap<String, String>,
+    /// Id of the finding when there is no copy at all.
+    pub missing: Option<String>,
+    /// Id of the finding when a variable names a place without a copy, and there is no other.
+    pub root_invalid: Option<String>,
+    /// Ids of findings when no host compiler is in the window, by compiler.
+    #[serde(default)]
+    pub compiler_outside: BTreeMap<String, String>,
+    /// Id of the finding when every device is older than the oldest architecture of the chosen copy.
+    pub devices_dropped: Option<String>,
+    /// What its findings say, by id.
+    #[serde(default)]
+    pub reasons: BTreeMap<String, ReasonText>,
     /// Tables of what goes with what, each row with its source.
     #[serde(default)]
     pub compatibility: Compatibility,
@@ -254,9 +269,14 @@ pub struct HardwareDescription {
     /// Operating systems on which such hardware can be used; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// Kernel drivers that have to be bound on Linux, by maker; empty where any will do.
+    /// Kernel drivers of which one has to be bound on Linux; any will do if empty.
     #[serde(default)]
-    pub kernel_drivers: BTreeMap<Vendor, Vec<String>>,
+    pub kernel_drivers: Vec<String>,
+    /// Id of the finding when no driver is bound.
+    pub driver_missing: Option<String>,
+    /// Ids of findings by the other kernel driver that is bound.
+    #[serde(default)]
+    pub wrong_drivers: BTreeMap<String, String>,
     /// The platform itself is the hardware (Metal on Apple's own processors).
     #[serde(default)]
     pub builtin: Vec<Platform>,
@@ -276,6 +296,16 @@ pub struct RuntimeDescription {
     pub folders: BTreeMap<Os, Vec<String>>,
     /// Id of the finding when the library is not found.
     pub loader_missing: Option<String>,
+    /// Id of the finding when the library or a node is missing in a container.
+    pub container: Option<String>,
+    /// Id of the finding when a node may not be opened in a container.
+    pub container_denied: Option<String>,
+    /// Id of the finding when the library's version is not the kernel driver's.
+    pub mismatch: Option<String>,
+    /// Id of the finding when the driver is too old for the chosen toolkit.
+    pub too_old: Option<String>,
+    /// Id of the finding when the libraries of the chosen toolkit were built for none of the devices.
+    pub device_unsupported: Option<String>,
     /// A pattern with `{version}` in the real name of the library.
     pub version: Option<String>,
     /// Device nodes on Linux.
@@ -327,8 +357,12 @@ pub struct DriverDescription {
     /// Libraries that are drivers themselves, by operating system (Level Zero).
     #[serde(default)]
     pub libraries: BTreeMap<Os, Vec<String>>,
-    /// Id of the finding when there is no driver at all.
+    /// Id of the finding when there is no driver for the devices at all.
     pub missing: Option<String>,
+    /// The same in a container.
+    pub missing_in_container: Option<String>,
+    /// Id of the finding when only drivers that run on the processor are there.
+    pub software_only: Option<String>,
     /// What the names of drivers tell; the first match counts.
     #[serde(default)]
     pub known: Vec<KnownDriver>,
@@ -358,6 +392,20 @@ pub struct KnownDriver {
     pub vendors: Vec<Vendor>,
     /// Its name, if it runs on the processor.
     pub software: Option<String>,
+    /// Kernel drivers that it works with; any if empty.
+    #[serde(default)]
+    pub kernel_drivers: Vec<String>,
+}
+
+/// What a finding says in one line, and what to do in another. `{name}` stands for values of the case at hand,
+/// `{install}` and `{install_driver}` for this distribution's command.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReasonText {
+    /// What is missing or wrong.
+    pub text: String,
+    /// What to do.
+    pub hint: Option<String>,
 }
 
 /// A CMake cache entry.
@@ -419,9 +467,6 @@ pub struct ArchRow {
     pub since: Version,
     /// The architectures: `75`, `90`, `gfx942`.
     pub archs: Vec<String>,
-    /// The list for programs that are given to others, as CMake takes it: `75-virtual`, `89-real`.
-    #[serde(default)]
-    pub distribution: Vec<String>,
     /// Where this comes from.
     pub source: String,
 }
@@ -480,8 +525,6 @@ pub struct LibcRow {
     pub fixed: Version,
     /// Id of the finding.
     pub id: String,
-    /// What happens.
-    pub why: String,
     /// Where this comes from.
     pub source: String,
 }
@@ -500,10 +543,6 @@ pub struct DeviceRow {
     pub flavour: Option<String>,
     /// Id of the finding.
     pub id: String,
-    /// What happens, and what to do.
-    pub why: String,
-    /// What to do.
-    pub hint: String,
     /// Where this comes from.
     pub source: String,
 }

@@ -120,6 +120,8 @@ pub struct RuntimeDriver {
     pub software: Option<String>,
     /// The makers whose cards it drives, where its name tells.
     pub vendors: Vec<crate::facts::Vendor>,
+    /// Kernel drivers that it works with; any if empty.
+    pub kernel_drivers: Vec<String>,
 }
 
 /// A device node.

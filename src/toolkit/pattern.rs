@@ -1,4 +1,4 @@
-//! Patterns in descriptions: `{version}` in a text, `*` in a name, and placeholders for what differs between hosts.
+//! Patterns in descriptions: `{version}` in a text, and placeholders for what differs between hosts.
 
 use crate::host::{Arch, Host, Os};
 use crate::version::Version;
@@ -74,23 +74,6 @@ fn matches_loose(pattern: &str, text: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Whether `name` matches a pattern with `*`. Names on Windows compare without case.
-pub(crate) fn name_matches(pattern: &str, name: &str, os: Os) -> bool {
-    fn matches(pattern: &str, name: &str) -> bool {
-        match pattern.split_once('*') {
-            None => pattern == name,
-            Some((head, tail)) => name.strip_prefix(head).is_some_and(|rest| {
-                (0..=rest.len()).any(|cut| rest.is_char_boundary(cut) && matches(tail, &rest[cut..]))
-            }),
-        }
-    }
-    if os == Os::Windows {
-        matches(&pattern.to_lowercase(), &name.to_lowercase())
-    } else {
-        matches(pattern, name)
-    }
-}
-
 /// Replaces the placeholders that depend on the host. `None` if one of them has no value here.
 pub(crate) fn fill(template: &str, host: &dyn Host) -> Option<String> {
     let mut filled = String::with_capacity(template.len());
@@ -164,15 +147,6 @@ mod tests {
         assert_eq!(one("__GNUC__ > {version}", config).as_deref(), Some("13"));
         assert_eq!(one("__clang_major__ >= {version}", config).as_deref(), Some("18"));
         assert_eq!(one("_MSC_VER >= {version}", config).as_deref(), Some("1950"));
-    }
-
-    #[test]
-    fn stars_match_within_a_name() {
-        assert!(name_matches("cuda-*", "cuda-12.4", Os::Linux));
-        assert!(name_matches("TensileLibrary_lazy_*.dat", "TensileLibrary_lazy_gfx942.dat", Os::Linux));
-        assert!(!name_matches("cuda-*", "CUDA-12.4", Os::Linux));
-        assert!(name_matches("v*.*", "V12.6", Os::Windows));
-        assert!(!name_matches("v*.*", "v12", Os::Windows));
     }
 
     proptest::proptest! {

@@ -61,7 +61,7 @@ fn folders(host: &dyn Host, templates: Option<&Vec<String>>) -> Vec<HostPath> {
 }
 
 fn find_library(host: &dyn Host, name: &str, folders: &[HostPath]) -> Option<Fact<HostPath>> {
-    let by_loader = find_by_loader(host, name);
+    let by_loader = crate::host::library::find(host, name);
     let (path, via) = by_loader.map(|path| (path, "loader")).or_else(|| {
         folders
             .iter()
@@ -73,22 +73,6 @@ fn find_library(host: &dyn Host, name: &str, folders: &[HostPath]) -> Option<Fac
     Some(Fact { value: path, found_via: via.to_owned(), evidence: vec![evidence] })
 }
 
-/// As the platform's loader would: default folders and the search paths of the environment.
-fn find_by_loader(host: &dyn Host, name: &str) -> Option<HostPath> {
-    let templates: &[&str] = match host.platform().os {
-        Os::Linux => &["/lib/{triplet}", "/usr/lib/{triplet}", "/lib64", "/usr/lib64", "/lib", "/usr/lib"],
-        Os::Windows => &["{system32}"],
-        Os::Macos => &["/usr/local/lib", "/usr/lib"],
-    };
-    let named = host.env().get("LD_LIBRARY_PATH").unwrap_or_default().split(':').map(|text| host.path(text));
-    let fixed = templates.iter().filter_map(|template| fill(template, host)).map(|text| host.path(&text));
-    named
-        .filter(HostPath::is_absolute)
-        .chain(fixed)
-        .map(|folder| folder.join(name))
-        .find(|path| host.is_file(path))
-}
-
 fn library_version(
     host: &dyn Host,
     description: &RuntimeDescription,
@@ -96,8 +80,8 @@ fn library_version(
 ) -> Option<Fact<Version>> {
     let real = host.canonical(library).ok()?;
     let value = extract(description.version.as_ref()?, real.file_name()?)?;
-    // `libcuda.so.1` itself is no version of a driver.
-    let told = value.as_str().contains('.');
+    // The digits of a library's own name (`libcuda.so.1`, `libcuda.so.1.1` of WSL) are no version of a driver.
+    let told = value.as_str().contains('.') && value.major() >= 10;
     let evidence = Evidence::file(real.as_str(), "name");
     told.then(|| Fact { value, found_via: "path".to_owned(), evidence: vec![evidence] })
 }
@@ -223,6 +207,7 @@ fn driver(
         found,
         software: known.and_then(|one| one.software.clone()),
         vendors: known.map(|one| one.vendors.clone()).unwrap_or_default(),
+        kernel_drivers: known.map(|one| one.kernel_drivers.clone()).unwrap_or_default(),
     }
 }
 
