@@ -15,6 +15,10 @@ static MODEL: &Aligned<[u8]> = &Aligned(*include_bytes!("../model/default.gguf")
 #[cfg(embedded_model)]
 pub const REFERENCE: &str = include_str!("../model/reference.json");
 
+/// What an exact computation makes of the model inside this program, which has none.
+#[cfg(not(embedded_model))]
+pub const REFERENCE: &str = "";
+
 /// The model inside this program.
 ///
 /// # Errors

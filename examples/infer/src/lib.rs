@@ -6,6 +6,8 @@
 //!        discovery (which device, and why) -> gk (the kernel interface)
 //! ```
 
+pub mod bandwidth;
+pub mod check;
 pub mod cli;
 pub mod default_model;
 pub mod discovery;

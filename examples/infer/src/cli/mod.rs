@@ -1,5 +1,7 @@
 //! The command line. One command = one file. stdout is the answer, stderr is the talk.
 
+mod bench;
+mod check;
 mod devices;
 mod printer;
 mod run;
@@ -28,6 +30,10 @@ enum Command {
     Run(run::RunArgs),
     /// List all backends and devices, with the reason for each that cannot be used
     Devices(devices::DevicesArgs),
+    /// Compare a device with the reference: ops, logits and text of the embedded model
+    Check(check::CheckArgs),
+    /// Measure tokens per second
+    Bench(bench::BenchArgs),
     /// Answer for one backend, as JSON, in a process of its own
     #[command(name = "__probe", hide = true)]
     Probe {
@@ -69,6 +75,8 @@ enum Failure {
     /// The reader of the output has gone: nothing is wrong.
     Closed,
     Error(Error),
+    /// The answer was printed and is negative.
+    Negative,
 }
 
 impl<E: Into<Error>> From<E> for Failure {
@@ -99,10 +107,13 @@ pub fn main() -> ExitCode {
     let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => run::run(&args, &mut printer),
         Command::Devices(args) => devices::devices(args, &mut printer),
+        Command::Check(args) => check::check(&args, &mut printer),
+        Command::Bench(args) => bench::bench(&args, &mut printer),
         Command::Probe { id } => devices::probe(&id, &mut printer),
     };
     match done {
         Ok(()) | Err(Failure::Closed) => ExitCode::SUCCESS,
+        Err(Failure::Negative) => ExitCode::FAILURE,
         Err(Failure::Error(error)) => {
             printer.error(&error);
             ExitCode::FAILURE

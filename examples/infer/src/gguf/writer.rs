@@ -6,8 +6,7 @@ use super::value::ValueType;
 /// Collects metadata and tensors; [`Writer::finish`] gives the bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Writer {
-    metadata: Vec<u8>,
-    metadata_count: u64,
+    metadata: Vec<(String, ValueType, Vec<u8>)>,
     tensors: Vec<(String, Vec<u64>, TensorType, Vec<u8>)>,
 }
 
@@ -28,10 +27,7 @@ impl Writer {
     /// A key with a value whose bytes the caller lays out.
     #[must_use]
     pub fn raw(mut self, key: &str, kind: ValueType, value: &[u8]) -> Self {
-        push_string(&mut self.metadata, key);
-        self.metadata.extend(kind.id().to_le_bytes());
-        self.metadata.extend(value);
-        self.metadata_count += 1;
+        self.metadata.push((key.to_owned(), kind, value.to_vec()));
         self
     }
 
@@ -94,14 +90,26 @@ impl Writer {
         self
     }
 
+    /// Takes a key or a tensor out again.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        self.metadata.retain(|(key, _, _)| key != name);
+        self.tensors.retain(|(tensor, _, _, _)| tensor != name);
+        self
+    }
+
     /// The file.
     #[must_use]
     pub fn finish(&self) -> Vec<u8> {
         let mut bytes = b"GGUF".to_vec();
         bytes.extend(3_u32.to_le_bytes());
         bytes.extend((self.tensors.len() as u64).to_le_bytes());
-        bytes.extend(self.metadata_count.to_le_bytes());
-        bytes.extend(&self.metadata);
+        bytes.extend((self.metadata.len() as u64).to_le_bytes());
+        for (key, kind, value) in &self.metadata {
+            push_string(&mut bytes, key);
+            bytes.extend(kind.id().to_le_bytes());
+            bytes.extend(value);
+        }
         let mut offset = 0_usize;
         for (name, shape, kind, data) in &self.tensors {
             push_string(&mut bytes, name);

@@ -52,9 +52,9 @@ impl LogitRows {
 pub struct Needs {
     /// Weights, as the backend stores them.
     pub weights: u64,
-    /// Key and value caches.
+    /// What grows with the context: key and value caches, the rope table.
     pub cache: u64,
-    /// Activations, logits and the rope table.
+    /// Activations and logits.
     pub work: u64,
 }
 
@@ -100,7 +100,8 @@ impl Needs {
             CacheType::F32 => 4,
         };
         let layer = product(&[config.kv_width().into(), n_ctx, element]);
-        let cache = layer.saturating_mul(2 * u64::from(config.n_layer));
+        let rotations = product(&[config.n_rot.into(), n_ctx, 4]);
+        let cache = layer.saturating_mul(2 * u64::from(config.n_layer)).saturating_add(rotations);
         let row = |width: u32| product(&[width.into(), CHUNK.into(), 4]);
         let work = [
             2_u64.saturating_mul(row(config.n_embd)),
@@ -108,7 +109,6 @@ impl Needs {
             2_u64.saturating_mul(row(config.kv_width())),
             2_u64.saturating_mul(row(config.n_ff)),
             product(&[config.n_vocab.into(), options.logits.rows().into(), 4]),
-            product(&[config.n_rot.into(), n_ctx, 4]),
         ];
         Ok(Self { weights, cache, work: work.into_iter().fold(0, u64::saturating_add) })
     }

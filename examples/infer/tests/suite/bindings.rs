@@ -1,5 +1,6 @@
 //! The committed bindings are what bindgen makes of the header today.
 
+use crate::required;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,10 +9,6 @@ fn compiler_headers() -> Option<PathBuf> {
     let output = Command::new("cc").arg("-print-file-name=include").output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
     path.is_absolute().then_some(path)
-}
-
-fn required(what: &str) -> bool {
-    std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
 }
 
 #[test]

@@ -1,0 +1,44 @@
+//! What the memory of this machine gives to threads that only read: the measure for decoding on the processor.
+
+use std::hint::black_box;
+use std::thread;
+use std::time::Instant;
+
+/// Much larger than any cache.
+const WORDS: usize = 64 << 20;
+const RUNS: u32 = 5;
+
+/// Gigabytes per second that `threads` threads read, the best of five runs; 0 = all cores.
+#[must_use]
+pub fn read_gigabytes_per_second(threads: u32) -> f64 {
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = usize::try_from(threads).ok().filter(|threads| *threads > 0).unwrap_or(cores);
+    // Written once, so that every page is there.
+    let words: Vec<u64> = (0..WORDS as u64).collect();
+    let share = WORDS.div_ceil(threads);
+    let best = (0..RUNS).map(|_| {
+        let start = Instant::now();
+        thread::scope(|scope| {
+            for part in words.chunks(share) {
+                scope.spawn(move || black_box(sum(part)));
+            }
+        });
+        start.elapsed().as_secs_f64()
+    });
+    #[expect(clippy::cast_precision_loss, reason = "a power of two")]
+    let gigabytes = (WORDS * size_of::<u64>()) as f64 / 1e9;
+    gigabytes / best.fold(f64::INFINITY, f64::min).max(1e-9)
+}
+
+/// Eight sums side by side, so that adding never holds up reading.
+fn sum(words: &[u64]) -> u64 {
+    let mut sums = [0_u64; 8];
+    let eights = words.chunks_exact(8);
+    let rest: u64 = eights.remainder().iter().fold(0, |sum, word| sum.wrapping_add(*word));
+    for eight in eights {
+        for (sum, word) in sums.iter_mut().zip(eight) {
+            *sum = sum.wrapping_add(*word);
+        }
+    }
+    sums.into_iter().fold(rest, u64::wrapping_add)
+}

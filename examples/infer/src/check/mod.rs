@@ -1,0 +1,63 @@
+//! Compares a device with the truth: single ops with the float64 reference backend, and the embedded model with what
+//! PyTorch computed in float64.
+
+mod ops;
+mod reference;
+
+pub use ops::compare_ops;
+pub use reference::{Reference, compare_model};
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What was compared.
+    pub name: String,
+    /// What came out, in words or numbers.
+    pub result: String,
+    /// What is allowed.
+    pub bound: String,
+    /// Whether it is.
+    pub ok: bool,
+}
+
+/// Sum of squared differences over the sum of squares; not a number if a value is none.
+#[must_use]
+pub fn nmse(values: &[f32], truth: &[f64]) -> f64 {
+    if values.len() != truth.len() {
+        return f64::NAN;
+    }
+    let pairs = || values.iter().map(|value| f64::from(*value)).zip(truth.iter().copied());
+    let difference: f64 = pairs().map(|(value, truth)| (value - truth).powi(2)).sum();
+    let scale: f64 = truth.iter().map(|truth| truth.powi(2)).sum();
+    if scale > 0.0 { difference / scale } else { difference }
+}
+
+impl Row {
+    /// A row for an error that must stay below a bound; one that is no number does not.
+    fn error(name: impl Into<String>, error: f64, bound: f64) -> Self {
+        Self {
+            name: name.into(),
+            result: format!("nmse {error:.1e}"),
+            bound: format!("{bound:.0e}"),
+            ok: error <= bound,
+        }
+    }
+
+    /// A row for something that could not be done.
+    fn failed(name: impl Into<String>, why: &impl ToString) -> Self {
+        Self { name: name.into(), result: why.to_string(), bound: String::new(), ok: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn broken_numbers_are_errors() {
+        assert!(Row::error("x", nmse(&[1.0, 2.0], &[1.0, 2.0]), 0.0).ok);
+        assert!(!Row::error("x", nmse(&[1.0, f32::NAN], &[1.0, 2.0]), 1.0).ok);
+        assert!(!Row::error("x", nmse(&[1.0], &[1.0, 2.0]), 1.0).ok);
+        assert!((nmse(&[1.0, 1.0], &[2.0, 0.0]) - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,164 @@
+//! The program as its users meet it.
+
+use infer::gk;
+use std::process::{Command, Output, Stdio};
+
+fn infer(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_infer"));
+    command.args(args).env_remove("INFER_BACKEND").stdin(Stdio::null());
+    command
+}
+
+fn output(args: &[&str]) -> Output {
+    infer(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A backend that works on every machine, and a model: or the reason why the test is skipped.
+fn ready() -> bool {
+    if gk::linked().next().is_none() {
+        eprintln!("skipped: no kernels are linked");
+        return false;
+    }
+    if let Err(error) = infer::default_model::open() {
+        eprintln!("skipped: {error}");
+        return false;
+    }
+    true
+}
+
+const STORY: [&str; 6] = ["run", "--backend", "ref", "--tokens", "12", "--quiet"];
+
+#[test]
+fn a_program_without_kernels_says_what_to_run() {
+    if gk::linked().next().is_some() || infer::default_model::open().is_err() {
+        return;
+    }
+    let output = output(&["run"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("cargo run --release -- build --run"), "{output:?}");
+}
+
+#[test]
+fn stdout_is_the_text_and_nothing_else() {
+    if !ready() {
+        return;
+    }
+    let quiet = output(&STORY);
+    assert!(quiet.status.success(), "{quiet:?}");
+    assert_eq!(text(&quiet.stderr), "");
+    assert!(quiet.stdout.ends_with(b"\n") && quiet.stdout.len() > 12);
+    let talking = output(&STORY[..5]);
+    assert_eq!(talking.stdout, quiet.stdout);
+    assert!(text(&talking.stderr).contains("using ref: "), "{talking:?}");
+    // `run` is the default command.
+    assert_eq!(output(&STORY[1..]).stdout, quiet.stdout);
+}
+
+#[test]
+fn seeds_decide_sampled_text() {
+    if !ready() {
+        return;
+    }
+    let sample = |seed: &str, more: &[&str]| {
+        let args = [&STORY[..], &["--temperature", "1.5", "--seed", seed], more].concat();
+        let output = output(&args);
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout)
+    };
+    assert_eq!(sample("1", &[]), sample("1", &[]));
+    assert_ne!(sample("1", &[]), sample("2", &[]));
+    // All logits instead of the device's candidates.
+    assert_eq!(sample("1", &["--top-k", "0"]), sample("1", &["--top-k", "0"]));
+}
+
+#[test]
+fn a_named_backend_is_never_replaced() {
+    if !ready() {
+        return;
+    }
+    let by_flag = output(&["run", "--backend", "metal"]);
+    let by_variable = infer(&["run"]).env("INFER_BACKEND", "metal").output().unwrap();
+    for output in [by_flag, by_variable] {
+        if gk::linked().any(|id| id == "metal") {
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(text(&output.stdout), "");
+        let said = text(&output.stderr);
+        assert!(said.contains("backend `metal` was asked for and cannot be used"), "{said}");
+        assert!(said.contains("metal: not built into this program"), "{said}");
+    }
+    let output = output(&["run", "--backend", "ref", "--device", "9"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("it has no device 9"), "{output:?}");
+}
+
+#[test]
+fn wrong_words_are_usage_errors() {
+    for (args, said) in [
+        (&["run", "--backend", "vulcan"][..], "no backend has this name"),
+        (&["run", "--top-p", "1.5"], "not between 0 and 1"),
+        (&["run", "--temperature", "warm"], "not a number"),
+        (&["run", "--ctx", "0"], "0 is not in 1.."),
+        (&["bench", "--random", "1XB"], "unknown unit `XB`"),
+    ] {
+        let output = output(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(said), "{output:?}");
+    }
+}
+
+#[test]
+fn broken_files_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("broken.gguf");
+    std::fs::write(&path, b"GGUF\x03\0\0\0garbage").unwrap();
+    let output = output(&["run", "--model", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("broken.gguf`, byte 8, tensor count: the file ends here"), "{said}");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    if !ready() {
+        return;
+    }
+    let mut child = infer(&STORY).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn devices_are_listed_with_reasons() {
+    let output = output(&["devices", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"]["name"], "infer-devices");
+    let backends = report["backends"].as_array().unwrap();
+    assert_eq!(backends.len(), gk::PREFERENCE.len());
+    for backend in backends {
+        let reason = backend["why"].is_string();
+        let devices = backend["devices"].as_array().unwrap();
+        assert!(reason != !devices.is_empty(), "a reason or devices: {backend}");
+    }
+    if gk::linked().any(|id| id == "cpu") {
+        assert!(report["chosen"].is_object(), "the processor can always be used");
+    }
+}
+
+#[test]
+fn a_probe_answers_in_json() {
+    let output = output(&["__probe", "ref"]);
+    assert!(output.status.success());
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["backend"], "ref");
+    assert_eq!(answer["why"].is_string(), gk::linked().next().is_none());
+}

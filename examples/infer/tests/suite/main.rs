@@ -1,0 +1,15 @@
+//! The tests of the whole program. What needs a backend asks for it and says where it is missing.
+
+mod bindings;
+mod cli;
+mod common;
+mod discovery;
+mod forward;
+mod generate;
+mod malformed;
+mod tokenizer;
+
+/// Whether `GPUBUILD_REQUIRE`, a list with commas, names something that tests may otherwise skip.
+fn required(what: &str) -> bool {
+    std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
+}
