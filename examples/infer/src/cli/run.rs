@@ -83,8 +83,8 @@ pub(super) fn load(
         Needs::new(model, device, options)?.check(free, options.n_ctx)
     };
     let Chosen { device, info, skipped } = discovery::choose(&args.request(), &program()?, fits)?;
-    for (who, why) in skipped {
-        printer.note(format_args!("skipped {who}: {why}"));
+    for reason in discovery::reasons(&skipped) {
+        printer.note(format_args!("skipped {reason}"));
     }
     let start = Instant::now();
     let needs = Needs::new(model, &device, options)?;

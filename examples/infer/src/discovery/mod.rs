@@ -57,6 +57,8 @@ pub fn parse_backend(text: &str) -> Result<Option<String>, String> {
     }
 }
 
+const NOT_BUILT: &str = "not built into this program";
+
 /// Whether a backend has a driver that is better met in another process first.
 fn is_risky(id: &str) -> bool {
     !matches!(id, "cpu" | "ref")
@@ -66,7 +68,7 @@ fn is_risky(id: &str) -> bool {
 #[must_use]
 pub fn look(id: &str, program: &Path) -> Answer {
     if !gk::linked().any(|linked| linked == id) {
-        return Answer::failed(id, "not built into this program");
+        return Answer::failed(id, NOT_BUILT);
     }
     if is_risky(id) { ask(program, id, PROBE_TIMEOUT) } else { examine(id) }
 }
@@ -102,8 +104,20 @@ pub fn choose(
 }
 
 fn list(skipped: &[(String, String)]) -> String {
-    let lines: Vec<String> = skipped.iter().map(|(who, why)| format!("  {who}: {why}")).collect();
+    let lines: Vec<String> = reasons(skipped).iter().map(|line| format!("  {line}")).collect();
     lines.join("\n")
+}
+
+/// The reasons as lines; backends that are not in this program share one.
+#[must_use]
+pub fn reasons(skipped: &[(String, String)]) -> Vec<String> {
+    let (absent, present): (Vec<_>, Vec<_>) = skipped.iter().partition(|(_, why)| why == NOT_BUILT);
+    let mut lines: Vec<String> = present.iter().map(|(who, why)| format!("{who}: {why}")).collect();
+    if !absent.is_empty() {
+        let names: Vec<&str> = absent.iter().map(|(who, _)| who.as_str()).collect();
+        lines.push(format!("{}: {NOT_BUILT}", names.join(", ")));
+    }
+    lines
 }
 
 /// Opens the best device of a backend, or adds the reasons why there is none.

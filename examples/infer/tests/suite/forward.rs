@@ -20,6 +20,8 @@ struct Variant {
 }
 
 const HEAD: usize = (EMBD / HEADS) as usize;
+#[expect(clippy::cast_possible_truncation, reason = "64")]
+const WIDTH: usize = EMBD as usize;
 
 fn write(variant: &Variant) -> Writer {
     let kind = TensorType::F32;
@@ -126,9 +128,9 @@ impl Plain<'_> {
 
     fn logits(&mut self, token: u32, position: usize) -> Vec<f64> {
         let table = self.tensor("token_embd.weight").unwrap();
-        let mut stream = table[token as usize * EMBD as usize..][..EMBD as usize].to_vec();
+        let mut stream = table[token as usize * WIDTH..][..WIDTH].to_vec();
         let add = |stream: &mut Vec<f64>, change: Vec<f64>| {
-            stream.iter_mut().zip(change).for_each(|(x, y)| *x += y)
+            stream.iter_mut().zip(change).for_each(|(x, y)| *x += y);
         };
         for layer in 0..LAYERS as usize {
             let name = |part: &str| format!("blk.{layer}.{part}");

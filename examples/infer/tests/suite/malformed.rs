@@ -66,6 +66,7 @@ fn array(element: u32, count: u64, elements: &[u8]) -> Vec<u8> {
 
 type Case = (&'static str, Vec<u8>, &'static str);
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn container_cases() -> Vec<Case> {
     let whole = tiny(TensorType::Q8_0).finish();
     vec![
@@ -250,6 +251,7 @@ fn without(name: &str) -> Vec<u8> {
     tiny(TensorType::Q8_0).without(name).finish()
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn model_cases() -> Vec<Case> {
     const HEADS_KV: &str = "llama.attention.head_count_kv";
     let eps = "llama.attention.layer_norm_rms_epsilon";
@@ -384,6 +386,7 @@ fn model_cases() -> Vec<Case> {
     ]
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn tokenizer_cases() -> Vec<Case> {
     const TOKENS: &str = "tokenizer.ggml.tokens";
     const SCORES: &str = "tokenizer.ggml.scores";
