@@ -1,6 +1,6 @@
 /* gk-test: compares a backend with the float64 reference, op by op and plan by plan.
  *
- * gk-test [--backend ID] [--device N] [--seed S] [--only TEXT] [--json]
+ * gk-test [--backend ID] [--device N | --arch NAME] [--seed S] [--only PART] [--json]
  * gk-test --list [--json]      backends in this program and their devices
  * gk-test --bench [--bytes N]  bytes per second of a read loop and of matrix times vector, as JSON
  * Exit code: 0 all passed, 1 a case failed, 2 usage, 3 the backend has no device. */
@@ -37,6 +37,7 @@ enum { BACKEND_COUNT = sizeof BACKENDS / sizeof *BACKENDS };
 typedef struct arguments {
     const char *backend;
     const char *only;
+    const char *arch; /* of the device, instead of its number */
     long device;
     unsigned long long seed, bytes;
     bool json, list, bench;
@@ -160,13 +161,17 @@ static int test(const arguments *a, const gk_backend *backend) {
     gk_status status = backend->enumerate(infos, 16, &count, why, sizeof why);
     if (status == GK_OK && count == 0) gk_text(why, sizeof why, "no device");
     if (status != GK_OK || count == 0) return report_no_device(a, backend->id, why[0] ? why : gk_status_text(status));
-    if (a->device >= count || a->device >= 16) {
-        fprintf(stderr, "gk-test: %s has no device %ld, only %d\n", backend->id, a->device, count);
+    int device = (int)a->device;
+    for (int n = 0; a->arch && n < count && n < 16; n++) {
+        if (strcmp(infos[n].arch, a->arch) == 0) device = n;
+    }
+    if (device >= count || device >= 16 || (a->arch && strcmp(infos[device].arch, a->arch) != 0)) {
+        fprintf(stderr, "gk-test: %s has no such device: see --list\n", backend->id);
         return 2;
     }
     suite s = {.seed = a->seed};
-    gk_text(s.name, sizeof s.name, "%s", infos[a->device].name);
-    const char *error = suite_open(&s, backend, (int)a->device, &status, why, sizeof why);
+    gk_text(s.name, sizeof s.name, "%s", infos[device].name);
+    const char *error = suite_open(&s, backend, device, &status, why, sizeof why);
     if (error) {
         char text[400];
         gk_text(text, sizeof text, "%s: %s: %s", error, gk_status_text(status), why);
@@ -191,7 +196,7 @@ static int test(const arguments *a, const gk_backend *backend) {
 /* ---- arguments ---- */
 
 static int usage(const char *problem) {
-    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
+    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
                     "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--bytes N]\n", problem);
     return 2;
 }
@@ -216,6 +221,7 @@ int main(int argc, char **argv) {
             bool is_number = parse_number(value, &number);
             if (strcmp(name, "--backend") == 0) a.backend = value;
             else if (strcmp(name, "--only") == 0) a.only = value;
+            else if (strcmp(name, "--arch") == 0) a.arch = value;
             else if (strcmp(name, "--device") == 0 && is_number && number < 1000) a.device = (long)number;
             else if (strcmp(name, "--seed") == 0 && is_number) a.seed = number;
             else if (strcmp(name, "--bytes") == 0 && is_number) a.bytes = number;

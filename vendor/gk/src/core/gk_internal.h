@@ -122,15 +122,15 @@ static inline uint32_t gk_bits_of_float(float f) {
     return bits;
 }
 
-/* Exact, for every bit pattern. */
+/* Exact, for every bit pattern. Selections instead of branches, so that loops over it become vector code. */
 static inline float gk_f32_of_f16(uint16_t half) {
+    uint32_t magnitude = half & 0x7fffu;
+    uint32_t rebias = magnitude >= 0x7c00u ? 224u << 23 : 112u << 23; /* infinity and NaN keep the largest exponent */
+    uint32_t normal = (magnitude << 13) + rebias;
+    /* A denormal counts multiples of 2^-24, which is the last place of a float in [0.5, 1). */
+    uint32_t small = gk_bits_of_float(gk_float_of_bits(0x3f000000u + magnitude) - 0.5f);
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t exponent = (half >> 10) & 31u;
-    uint32_t mantissa = half & 0x3ffu;
-    if (exponent == 31) return gk_float_of_bits(sign | 0x7f800000u | (mantissa << 13));
-    if (exponent) return gk_float_of_bits(sign | ((exponent + 112) << 23) | (mantissa << 13));
-    float small = (float)mantissa * (1.0f / 16777216.0f); /* mantissa * 2^-24 */
-    return sign ? -small : small;
+    return gk_float_of_bits(sign | (magnitude < 0x400u ? small : normal));
 }
 
 /* Rounds to nearest, ties to even, like the conversion instructions; NaN stays NaN. */

@@ -62,7 +62,7 @@ typedef struct cpu_isa {
 } cpu_isa;
 
 extern const cpu_isa gk_cpu_generic;
-#if defined(__x86_64__) || defined(_M_X64)
+#if (defined(__x86_64__) || defined(_M_X64)) && !defined(GK_CPU_GENERIC_ONLY)
 #define GK_CPU_X86 1
 extern const cpu_isa gk_cpu_avx2;
 extern const cpu_isa gk_cpu_avx512;

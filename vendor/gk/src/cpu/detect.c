@@ -36,6 +36,9 @@ static void x86_levels(bool *avx2, bool *avx512) {
     *avx2 = has(r[1], 5) && fma && f16c;
     bool avx512_all = has(r[1], 16) && has(r[1], 17) && has(r[1], 30) && has(r[1], 31) && has(r[2], 11);
     *avx512 = *avx2 && avx512_all && (state & 0xe6) == 0xe6;
+#if defined(GK_CPU_EMULATE_AVX512)
+    *avx512 = true;
+#endif
 }
 
 static bool name_of_processor(char name[64]) {

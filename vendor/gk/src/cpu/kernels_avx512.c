@@ -1,6 +1,11 @@
 /* The kernels for AVX-512 (F, BW, VL, DQ) with VNNI. Only static functions here, but for the table. */
-#include <immintrin.h>
 #include <math.h>
+
+#if defined(GK_CPU_EMULATE_AVX512)
+#include "avx512_emulation.h"
+#else
+#include <immintrin.h>
+#endif
 
 #include "cpu.h"
 

@@ -1,0 +1,88 @@
+# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> -P mutations.cmake
+# Does the suite notice broken kernels? Copies the sources, breaks one thing at a time, and fails unless gk-test fails.
+cmake_minimum_required(VERSION 3.24)
+foreach(variable IN ITEMS SOURCE WORK)
+  if(NOT ${variable})
+    message(FATAL_ERROR "mutations.cmake: -D${variable}=... is missing")
+  endif()
+endforeach()
+if(NOT GENERATOR)
+  set(GENERATOR "Unix Makefiles")
+endif()
+
+file(REMOVE_RECURSE "${WORK}")
+file(COPY "${SOURCE}/CMakeLists.txt" "${SOURCE}/cmake" "${SOURCE}/include" "${SOURCE}/tests" DESTINATION "${WORK}/source")
+file(COPY "${SOURCE}/src/core" "${SOURCE}/src/cpu" DESTINATION "${WORK}/source/src")
+
+function(run what)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "mutations: ${what} failed\n${output}")
+  endif()
+endfunction()
+
+# Only the generic kernels, hardly optimised: compiling is most of the time.
+run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
+    -DCMAKE_C_FLAGS_DEBUG=-O1 -DGK_BUILD_TESTS=ON -DGK_CPU_GENERIC_ONLY=ON)
+run("building" "${CMAKE_COMMAND}" --build "${WORK}/build")
+set(gk_test "${WORK}/build/tests/gk-test")
+run("gk-test without a mutation" "${gk_test}" --backend cpu --arch generic)
+
+set(survivors "")
+set(count 0)
+# mutate(<file> <part of the suite> <text> <replacement>): the text must occur exactly once.
+function(mutate file part from to)
+  set(path "${WORK}/source/src/cpu/${file}")
+  file(READ "${path}" original)
+  string(FIND "${original}" "${from}" first)
+  string(FIND "${original}" "${from}" last REVERSE)
+  if(first EQUAL -1 OR NOT first EQUAL last)
+    message(FATAL_ERROR "mutations: `${from}` does not occur exactly once in src/cpu/${file}: update this script")
+  endif()
+  string(REPLACE "${from}" "${to}" mutated "${original}")
+  file(WRITE "${path}" "${mutated}")
+  run("building `${to}`" "${CMAKE_COMMAND}" --build "${WORK}/build")
+  execute_process(COMMAND "${gk_test}" --backend cpu --arch generic --only ${part}
+    RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 60)
+  file(WRITE "${path}" "${original}")
+  math(EXPR count "${count} + 1")
+  set(count ${count} PARENT_SCOPE)
+  if(code EQUAL 0)
+    message(STATUS "SURVIVED ${file}: ${from} -> ${to}")
+    string(APPEND survivors "\n  ${file}: ${from} -> ${to}")
+    set(survivors "${survivors}" PARENT_SCOPE)
+  else()
+    message(STATUS "caught   ${file}: ${from} -> ${to}")
+  endif()
+endfunction()
+
+# Matmul: order of the quants, number of blocks, scales, rounding, edges, flags.
+mutate(kernels.inc matmul "w64_load(w + b * 512 + j * 64)" "w64_load(w + b * 512 + (j ^ 1) * 64)")
+mutate(kernels.inc matmul "b < blocks; b++) {\n        n16 dots" "b + 1 < blocks; b++) {\n        n16 dots")
+mutate(kernels.inc matmul "v16_load_half(scales + b * CPU_GROUP)" "v16_load_half(scales + b / 2 * 2 * CPU_GROUP)")
+mutate(kernels_generic.c matmul "(int8_t)nearbyintf(a.f[n])" "(int8_t)truncf(a.f[n])")
+mutate(kernels.inc matmul "if (left >= CPU_GROUP) {" "if (left >= 1) {")
+mutate(kernels.inc matmul "if (m->accumulate) value" "if (m->accumulate && m->bias) value")
+mutate(kernels.inc matmul "for (; at < k; at++) {" "for (; at + 1 < k; at++) {")
+mutate(ops.c matmul "last_row ? task->rows - 1 : 0)," "last_row ? op->b.ne[1] - 1 : 0),")
+mutate(ops.c matmul "put_plain(weight, w, source, first + n)" "put_plain(weight, w, source, n)")
+# Attention: causality, grouped heads, the end of the cache; rope.
+mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + task->rows")
+mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + t + (t == 0)")
+mutate(ops.c attention "(key_head * per_key + (start + n) % per_key)" "((start + n) % per_key * key_heads + key_head)")
+mutate(kernels.inc attention "first < longest; first += 64" "first + 64 < longest + 63; first += 64")
+mutate(ops.c attention "(op->flags & GK_NEOX) != 0" "(op->flags & GK_NEOX) == 0")
+mutate(ops.c attention "row_of(&op->b, task->step->pos + t), d_head" "row_of(&op->b, t), d_head")
+# Rows.
+mutate(kernels.inc small "sum / (float)n + eps" "sum / (float)n")
+mutate(kernels.inc small "v16_set1(scale), minus = v16_set1(-largest)" "v16_set1(scale), minus = v16_zero()")
+mutate(ops.c small "x > y || (isnan(y)" "x >= y || (isnan(y)")
+mutate(ops.c small "(uint32_t)id < op->a.ne[1]" "(uint32_t)id <= op->a.ne[1]")
+# Plans.
+mutate(ops.c plans "task->step->run < op->dst.ne[0]" "task->step->run <= op->dst.ne[0]")
+mutate(ops.c plans "task->step->pos += task->step->n_tok" "task->step->pos += 0")
+
+if(survivors)
+  message(FATAL_ERROR "mutations: the suite did not notice:${survivors}")
+endif()
+message(STATUS "all ${count} mutations were caught")
