@@ -3,11 +3,50 @@
 //! Every module is a pair: a thin `probe_*` that fetches bytes through the [`Host`](crate::host::Host), and pure
 //! `parse_*` functions that decide. Nothing here starts a process; [`probe`] documents what the child probes answer.
 
+mod cgroup;
+mod container;
+mod cpu;
+mod gpu;
+mod libc;
+mod os;
+pub mod overrides;
+
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Evidence;
-use crate::host::Platform;
+use crate::host::{Host, Platform};
 use crate::version::Version;
+
+/// Looks at a host: files, registry and environment. Starts no process and opens no driver.
+#[must_use]
+pub fn gather(host: &dyn Host) -> Facts {
+    let limits = cgroup::probe(host);
+    let kernel = os::probe_kernel(host);
+    let wsl = container::probe_wsl(host, kernel.as_ref().map(|kernel| kernel.value.as_str()));
+    let (gpus, drivers) = gpu::probe(host);
+    let mut facts = Facts {
+        platform: host.platform(),
+        distro: os::probe_distro(host),
+        kernel,
+        libc: libc::probe(host),
+        cpu: cpu::probe(host, &limits),
+        memory: cpu::probe_memory(host, &limits),
+        container: container::probe_container(host),
+        wsl,
+        gpus,
+        drivers,
+        overrides: overrides::gather(host.env()),
+    };
+    overrides::apply(&mut facts);
+    facts
+}
+
+/// A text file without the white space and NULs around its content; `None` if it is absent or empty.
+fn trimmed(host: &dyn Host, path: &str) -> Option<String> {
+    let text = host.read_text(&host.path(path)).ok()?;
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
 
 /// A value with where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -173,6 +212,26 @@ pub struct Gpu {
     pub found_via: Vec<String>,
     /// What this rests on.
     pub evidence: Vec<Evidence>,
+}
+
+impl Gpu {
+    /// A GPU of which only the maker is known.
+    #[must_use]
+    pub fn unknown(vendor: Vendor) -> Self {
+        Self {
+            vendor,
+            name: String::new(),
+            pci: None,
+            ids: None,
+            kernel_driver: None,
+            arch: None,
+            memory_bytes: None,
+            integrated: None,
+            uuid: None,
+            found_via: Vec::new(),
+            evidence: Vec::new(),
+        }
+    }
 }
 
 /// A kernel driver.

@@ -88,6 +88,8 @@ pub trait Host: Send + Sync {
     fn stat(&self, path: &HostPath) -> io::Result<Stat>;
     /// The path with every link resolved.
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath>;
+    /// What a link says, unresolved: it may dangle.
+    fn read_link(&self, path: &HostPath) -> io::Result<String>;
     /// A whole file.
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>>;
     /// The first `limit` bytes of a file, for files that may be large.
@@ -108,6 +110,10 @@ pub trait Host: Send + Sync {
     fn run(&self, command: &Command) -> Result<Output, RunError>;
     /// Runs a program and hands over its lines as they come (also kept in the answer up to a limit).
     fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError>;
+    /// What a recording has for a program: an answer that costs no process. `None` on the real host.
+    fn recorded_output(&self, _command: &Command) -> Option<Output> {
+        None
+    }
     /// Asks a vendor's own library in a child process: `gpubuild __probe ID`.
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer;
 

@@ -220,7 +220,7 @@ pub fn name_matches(platform: Platform, pattern: &str, name: &str) -> bool {
     }
 }
 
-fn star_matches(pattern: &str, name: &str) -> bool {
+pub(crate) fn star_matches(pattern: &str, name: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut rest) = name.strip_prefix(head) else { return false };
     let mut pieces: Vec<&str> = tail.split('*').collect();

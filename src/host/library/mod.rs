@@ -121,7 +121,9 @@ fn default_folders(host: &dyn Host) -> Vec<HostPath> {
 
 fn is_musl(host: &dyn Host) -> bool {
     let loader = format!("/lib/ld-musl-{}.so.1", host.platform().arch.id());
-    host.exists(&host.path(&loader)) && !host.exists(&glibc_loader(host))
+    host.exists(&host.path(&loader))
+        && !host.exists(&glibc_loader(host))
+        && !default_folders(host).iter().any(|folder| host.is_file(&folder.join("libc.so.6")))
 }
 
 /// The program loader of glibc, at the path that every program names.

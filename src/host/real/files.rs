@@ -109,6 +109,11 @@ pub(super) fn canonical(path: &HostPath) -> io::Result<HostPath> {
     fs::canonicalize(path.as_std()).map(|canonical| host_path(path.rules(), &canonical))
 }
 
+pub(super) fn read_link(path: &HostPath) -> io::Result<String> {
+    let target = fs::read_link(path.as_std())?;
+    target.into_os_string().into_string().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+}
+
 pub(super) fn open_device(path: &HostPath) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);

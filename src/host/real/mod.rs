@@ -184,6 +184,10 @@ impl Host for RealHost {
         files::canonical(path)
     }
 
+    fn read_link(&self, path: &HostPath) -> io::Result<String> {
+        files::read_link(path)
+    }
+
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
         self.count_file();
         files::read(path)

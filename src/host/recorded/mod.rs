@@ -238,6 +238,13 @@ impl Host for RecordedHost {
         Ok(self.tree.path(&self.tree.resolve(path)?))
     }
 
+    fn read_link(&self, path: &HostPath) -> io::Result<String> {
+        match self.tree.at_link(path)? {
+            Entry::Link(target) => Ok(target.clone()),
+            _ => Err(io::Error::new(ErrorKind::InvalidInput, format!("`{path}` is no link"))),
+        }
+    }
+
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
         self.read_start(path, usize::MAX)
     }
@@ -302,6 +309,10 @@ impl Host for RecordedHost {
             lines.finish(|text| on_line(Line { stream, text }));
         }
         Ok(output)
+    }
+
+    fn recorded_output(&self, command: &Command) -> Option<Output> {
+        self.answer(command).ok()
     }
 
     fn probe(&self, id: &str, _deadline: Duration) -> ProbeAnswer {

@@ -67,6 +67,9 @@ fn links_lead_where_they_point() {
         assert_eq!(host.read_text(&host.path(path)).unwrap(), "elf");
     }
     assert_eq!(canonical(&host, "/dangling"), "`/dangling` does not exist");
+    assert_eq!(host.read_link(&host.path("/dangling")).unwrap(), "/nowhere");
+    assert_eq!(host.read_link(&host.path("/lib/libcuda.so")).unwrap(), "/lib/libcuda.so.1");
+    assert_eq!(host.read_link(&host.path("/usr/lib")).unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(canonical(&host, "/a"), "the links of `/a` form a loop");
     assert_eq!(canonical(&host, "/self"), "the links of `/self` form a loop");
     // `..` leaves the folder that a link leads to, not the one that the link lies in.

@@ -120,6 +120,15 @@ impl Tree {
         })
     }
 
+    /// What stands at a path itself: links above it are followed, the last one is not.
+    pub(super) fn at_link(&self, path: &HostPath) -> io::Result<&Entry> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(not_found(path));
+        };
+        let folder = self.node(&self.resolve(&parent)?).ok_or_else(|| not_found(path))?;
+        folder.children.get(&self.fold(name)).map(|(_, node)| &node.entry).ok_or_else(|| not_found(path))
+    }
+
     /// What stands at a resolved place.
     pub(super) fn entry(&self, location: &Location) -> io::Result<&Entry> {
         self.node(location).map(|node| &node.entry).ok_or_else(|| ErrorKind::NotFound.into())
