@@ -6,6 +6,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
+use crate::host::{Host, HostPath};
+
+/// Version of the form of [`Manifest`].
+pub const SCHEMA: u32 = 1;
+
+/// Name of the manifest in a project's build folder.
+pub const FILE_NAME: &str = "manifest.json";
 
 /// `manifest.json` in the project's build folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +29,81 @@ pub struct Manifest {
     pub trees: Vec<BuiltTree>,
 }
 
+/// Why there is no manifest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ManifestError {
+    /// Nothing was built yet.
+    #[error("there is no `{path}`: nothing was built yet")]
+    Missing {
+        /// Where it would be.
+        path: String,
+    },
+    /// It cannot be read.
+    #[error("failed to read `{path}`: {message}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// A later version wrote it.
+    #[error("`{path}` has schema {found}, and this gpubuild reads {SCHEMA}")]
+    OtherSchema {
+        /// The file.
+        path: String,
+        /// The number in it.
+        found: u32,
+    },
+}
+
+impl ManifestError {
+    /// Stable id.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Missing { .. } => "manifest.missing",
+            Self::Unreadable { .. } => "manifest.unreadable",
+            Self::OtherSchema { .. } => "manifest.other-schema",
+        }
+    }
+}
+
+impl Manifest {
+    /// The manifest in a file.
+    pub fn read(host: &dyn Host, path: &HostPath) -> Result<Self, ManifestError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u32,
+        }
+        let unreadable = |message: String| ManifestError::Unreadable { path: path.to_string(), message };
+        let bytes = host.read(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => ManifestError::Missing { path: path.to_string() },
+            _ => unreadable(error.to_string()),
+        })?;
+        let head: Head = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        if head.schema != SCHEMA {
+            return Err(ManifestError::OtherSchema { path: path.to_string(), found: head.schema });
+        }
+        serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))
+    }
+
+    /// Publishes it by one rename.
+    pub fn write(&self, host: &dyn Host, path: &HostPath) -> std::io::Result<()> {
+        let mut text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
+        text.push('\n');
+        host.write(path, text.as_bytes())
+    }
+
+    /// The files that are not there any more, or not as they were built.
+    #[must_use]
+    pub fn changed_files(&self, host: &dyn Host) -> Vec<&str> {
+        let files = self.trees.iter().flat_map(|tree| &tree.files);
+        let changed = files
+            .filter(|built| !host.stat(&host.path(&built.path)).is_ok_and(|stat| stat.size == built.bytes));
+        changed.map(|built| built.path.as_str()).collect()
+    }
+}
+
 /// What one CMake tree produced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltTree {
@@ -31,6 +113,16 @@ pub struct BuiltTree {
     pub backends: Vec<Backend>,
     /// Hash over everything that went in: options, compilers, environment.
     pub key: String,
+    /// Folder with its top `CMakeLists.txt`.
+    pub source: String,
+    /// Folder that it was built in.
+    pub build: String,
+    /// Generator.
+    pub generator: String,
+    /// Version of CMake.
+    pub cmake: String,
+    /// The cache entries that it was configured with.
+    pub cache: BTreeMap<String, String>,
     /// Files built, in link order where that matters.
     pub files: Vec<Artifact>,
     /// What a program puts on its link line, in order, as CMake worked it out.
@@ -52,6 +144,9 @@ pub struct Artifact {
     pub bytes: u64,
     /// Its hash.
     pub sha256: String,
+    /// For static libraries, how many global symbols they define.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbols: Option<u64>,
 }
 
 /// One thing on a link line.

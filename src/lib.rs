@@ -22,13 +22,19 @@
 pub mod arch;
 pub mod artifacts;
 pub mod backend;
+pub mod build_rs;
+pub mod cmake;
+pub mod exec;
 pub mod facts;
 pub mod finding;
 pub mod host;
+pub mod link;
 pub mod matrix;
 pub mod plan;
 pub mod project;
+pub mod python;
 pub mod report;
+pub mod store;
 pub mod toolkit;
 pub mod version;
 

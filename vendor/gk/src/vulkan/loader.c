@@ -6,6 +6,7 @@
 #ifdef _WIN32
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
+#undef CreateSemaphore /* a macro there, a function of the table here */
 #else
 #include <dlfcn.h>
 #endif
@@ -30,6 +31,16 @@ static void *library_open(const char *name) {
     mode |= RTLD_NODELETE; /* drivers do not all survive being unloaded */
 #endif
     return dlopen(name, mode);
+#endif
+}
+
+/* Why the last library_open failed. */
+static void library_error(char *out, size_t capacity) {
+#ifdef _WIN32
+    gk_text(out, capacity, "`%s` can't be loaded (error %lu)", LIBRARIES[0], (unsigned long)GetLastError());
+#else
+    const char *text = dlerror(); /* names the file; not found, or found and unusable */
+    gk_text(out, capacity, "%s", text != NULL ? text : LIBRARIES[0]);
 #endif
 }
 
@@ -104,9 +115,13 @@ static bool has_instance_extension(const gkv_api *api, const char *name) {
 }
 
 static gk_status open_library(gkv_api *api, char *why, size_t why_capacity) {
-    for (int n = 0; n < (int)LIBRARY_COUNT && api->library == NULL; n++) api->library = library_open(LIBRARIES[n]);
+    char error[160] = "";
+    for (int n = 0; n < (int)LIBRARY_COUNT && api->library == NULL; n++) {
+        api->library = library_open(LIBRARIES[n]);
+        if (api->library == NULL && n == 0) library_error(error, sizeof error);
+    }
     if (api->library == NULL) {
-        gk_text(why, why_capacity, "no Vulkan loader: `%s` is not on this machine", LIBRARIES[0]);
+        gk_text(why, why_capacity, "no Vulkan loader: %s", error);
         return GK_NO_DRIVER;
     }
     api->GetInstanceProcAddr = library_entry(api->library);

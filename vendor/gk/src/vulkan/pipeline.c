@@ -228,7 +228,7 @@ static gk_status compile(gk_device *device, const gkv_variant *variant, VkPipeli
     VkResult result = device->api.CreateComputePipelines(device->handle, device->cache, 1, &info, NULL, out);
     if (result == VK_SUCCESS) return GK_OK;
     *out = VK_NULL_HANDLE;
-    return gkv_fail(device, gkv_status_of(result), "the driver cannot compile the kernel `%s`: %s (%d)",
+    return gkv_fail(device, gkv_status_of(result), "the driver can't compile the kernel `%s`: %s (%d)",
                     KERNELS[variant->kernel].name, gkv_result_text(result), (int)result);
 }
 

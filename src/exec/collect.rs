@@ -1,0 +1,179 @@
+//! What a built tree consists of, as the file API tells it, and whether it is what the plan asked for.
+
+use std::collections::BTreeSet;
+
+use super::error::{self, BuildError};
+use super::symbols;
+use crate::artifacts::{Artifact, BuiltTree, LinkItem};
+use crate::backend::Backend;
+use crate::cmake::file_api::{Reply, Target};
+use crate::cmake::fragments::{self, Context};
+use crate::cmake::inject::PROBE;
+use crate::host::Host;
+use crate::plan::Tree;
+
+/// The targets to build: those of the plan that produce something, and the project's libraries on the link line.
+#[must_use]
+pub fn targets_to_build(tree: &Tree, reply: &Reply) -> Vec<String> {
+    let on_line = linked_targets(tree, reply);
+    let wanted = reply.targets.iter().filter(|target| {
+        let named = tree.targets.contains(&target.name) && !target.artifacts.is_empty();
+        let utility = tree.targets.contains(&target.name) && target.kind == "UTILITY";
+        named || utility || on_line.contains(target.name.as_str())
+    });
+    let mut names: Vec<String> = wanted.map(|target| target.name.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn link_line(tree: &Tree, reply: &Reply, os: crate::host::Os) -> Vec<LinkItem> {
+    let context = Context { build: &tree.build, os };
+    reply.target(PROBE).map(|probe| fragments::link_items(context, reply, probe)).unwrap_or_default()
+}
+
+/// The project's own libraries that stand on the probe's link line.
+fn linked_targets<'a>(tree: &Tree, reply: &'a Reply) -> BTreeSet<&'a str> {
+    // Paths are told apart from names in the same way on every platform.
+    let os = match tree.build.rules() {
+        crate::host::PathRules::Windows => crate::host::Os::Windows,
+        crate::host::PathRules::Unix => crate::host::Os::Linux,
+    };
+    let items = link_line(tree, reply, os);
+    let paths: BTreeSet<&str> = items.iter().filter_map(path_of).collect();
+    let is_linked =
+        |target: &&Target| target.artifacts.iter().any(|artifact| paths.contains(artifact.as_str()));
+    reply.targets.iter().filter(is_linked).map(|target| target.name.as_str()).collect()
+}
+
+fn path_of(item: &LinkItem) -> Option<&str> {
+    match item {
+        LinkItem::Static { path } | LinkItem::Shared { path } => Some(path),
+        _ => None,
+    }
+}
+
+/// Reads what a tree produced.
+///
+/// # Errors
+/// A file that CMake promised is not there or cannot be read, or is no library.
+pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Result<BuiltTree, BuildError> {
+    let built: BTreeSet<String> = targets_to_build(tree, reply).into_iter().collect();
+    let mut files = Vec::new();
+    for target in reply.targets.iter().filter(|target| built.contains(&target.name)) {
+        for path in &target.artifacts {
+            files.push(artifact(host, tree, target, path)?);
+        }
+    }
+    files.sort_by(|left, right| left.path.cmp(&right.path));
+    let compilers =
+        reply.compilers.iter().map(|(language, toolchain)| (language.clone(), toolchain.compiler.clone()));
+    Ok(BuiltTree {
+        id: tree.id.clone(),
+        backends: tree.backends.clone(),
+        key: key.to_owned(),
+        source: tree.source.to_string(),
+        build: tree.build.to_string(),
+        generator: tree.generator.clone(),
+        cmake: reply.cmake_version.clone(),
+        cache: tree.cache.clone(),
+        files,
+        link: link_line(tree, reply, host.platform().os),
+        compilers: compilers.collect(),
+    })
+}
+
+fn artifact(host: &dyn Host, tree: &Tree, target: &Target, path: &str) -> Result<Artifact, BuildError> {
+    let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
+    let bytes = host.read(&host.path(path)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            incomplete(format!("`{path}` of target `{}` is not there", target.name))
+        }
+        _ => BuildError::io("read", &path, &error),
+    })?;
+    let kind = kind_of(&target.kind);
+    let symbols = if kind == "static" {
+        let defined = symbols::defined(&bytes)
+            .map_err(|error| incomplete(format!("`{path}` is no library: {error}")))?;
+        u64::try_from(defined.len()).ok()
+    } else {
+        None
+    };
+    Ok(Artifact {
+        target: target.name.clone(),
+        kind: kind.to_owned(),
+        path: path.to_owned(),
+        bytes: bytes.len() as u64,
+        sha256: crate::store::sha256(&bytes),
+        symbols,
+    })
+}
+
+fn kind_of(kind: &str) -> &'static str {
+    match kind {
+        "STATIC_LIBRARY" => "static",
+        "SHARED_LIBRARY" => "shared",
+        "MODULE_LIBRARY" => "module",
+        "EXECUTABLE" => "executable",
+        _ => "other",
+    }
+}
+
+/// Refuses a tree that lacks a target of the plan, or in which nothing speaks of a backend that it should hold.
+///
+/// # Errors
+/// What is missing.
+pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Result<(), BuildError> {
+    let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
+    if let Some(name) = tree.targets.iter().find(|name| reply.target(name).is_none()) {
+        return Err(incomplete(format!("CMake knows no target `{name}`")));
+    }
+    let parts: Vec<String> = built
+        .files
+        .iter()
+        .map(|file| format!("{} {}", file.target, file.path.rsplit(['/', '\\']).next().unwrap_or_default()))
+        .chain(built.link.iter().map(|item| match item {
+            LinkItem::Static { path } | LinkItem::Shared { path } => {
+                path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
+            }
+            LinkItem::System { name } | LinkItem::Framework { name } => name.clone(),
+            LinkItem::Argument { text } => text.clone(),
+            LinkItem::Search { .. } => String::new(),
+        }))
+        .collect();
+    // The processor's code needs no library of its own in every project.
+    let missing = tree
+        .backends
+        .iter()
+        .find(|backend| **backend != Backend::Cpu && !parts.iter().any(|part| error::names(part, **backend)));
+    match missing {
+        Some(backend) => Err(incomplete(format!("none of its libraries is of `{backend}`"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses libraries of which two define the same symbol.
+///
+/// # Errors
+/// The first such symbol with both libraries.
+pub fn refuse_duplicates(host: &dyn Host, trees: &[BuiltTree]) -> Result<(), BuildError> {
+    let mut seen = BTreeSet::new();
+    let mut libraries = Vec::new();
+    for file in trees.iter().flat_map(|tree| &tree.files) {
+        // The same library from two trees is linked once.
+        if file.kind != "static" || !seen.insert((file.target.as_str(), file.sha256.as_str())) {
+            continue;
+        }
+        let bytes =
+            host.read(&host.path(&file.path)).map_err(|error| BuildError::io("read", &file.path, &error))?;
+        libraries.push((file.path.clone(), symbols::defined(&bytes).unwrap_or_default()));
+    }
+    let mut found = symbols::duplicates(&libraries).into_iter();
+    let Some(first) = found.next() else { return Ok(()) };
+    Err(BuildError::Duplicate {
+        symbol: first.symbol,
+        first: first.first,
+        second: first.second,
+        more: found.count(),
+    })
+}

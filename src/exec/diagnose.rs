@@ -1,0 +1,277 @@
+//! The first real error in what compilers, linkers, CMake and build tools printed.
+//!
+//! Pure: lines in, one error out. What merely reports that something failed before it (`collect2: error`,
+//! `ninja: build stopped`, `make: *** […] Error 1`) is passed over.
+
+use serde::Serialize;
+
+/// An error with its place, as far as the tool told it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FirstError {
+    /// The file as the tool wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Column, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+    /// The build step that failed, where the build tool named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+}
+
+impl FirstError {
+    fn bare(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    fn at(place: Place<'_>, message: &str) -> Self {
+        Self {
+            file: Some(place.file.to_owned()),
+            line: place.line,
+            column: place.column,
+            message: message.trim().to_owned(),
+            step: None,
+        }
+    }
+}
+
+impl std::fmt::Display for FirstError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(file) = &self.file {
+            write!(formatter, "{file}")?;
+            for number in [self.line, self.column].into_iter().flatten() {
+                write!(formatter, ":{number}")?;
+            }
+            formatter.write_str(": ")?;
+        }
+        formatter.write_str(&self.message)
+    }
+}
+
+/// Finds the first real error. Without one that is recognised, the first line that a failed step printed; without a
+/// failed step, the last line that says anything.
+#[must_use]
+pub fn first_error<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
+    let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
+    let failed = lines.iter().position(|line| line.starts_with("FAILED: "));
+    let recognised = lines.iter().enumerate().find_map(|(index, _)| recognise(&lines, index));
+    let mut error = recognised.or_else(|| failed.and_then(|at| output_of(&lines[at..])));
+    if error.is_none() {
+        let said = lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty() && !is_echo(line));
+        error = said.map(FirstError::bare);
+    }
+    if let (Some(error), Some(at)) = (error.as_mut(), failed) {
+        // Newer Ninja writes `FAILED: [code=1] output`.
+        let step = lines[at].trim_start_matches("FAILED: ");
+        let step =
+            step.split_once("] ").filter(|(code, _)| code.starts_with('[')).map_or(step, |(_, rest)| rest);
+        error.step = Some(step.trim().to_owned());
+    }
+    error
+}
+
+fn recognise(lines: &[&str], index: usize) -> Option<FirstError> {
+    let line = lines[index];
+    if is_echo(line) {
+        return None;
+    }
+    cmake_error(lines, index)
+        .or_else(|| rust_error(lines, index))
+        .or_else(|| apple_linker(lines, index))
+        .or_else(|| marked(line))
+        .or_else(|| linker(line))
+        .or_else(|| tool_failure(line))
+}
+
+/// Lines that repeat that something failed.
+fn is_echo(line: &str) -> bool {
+    const STARTS: [&str; 7] = [
+        "error: linking with",
+        "collect2: error",
+        "ninja: build stopped",
+        "make",
+        "gmake",
+        "clang: error: linker command",
+        "FAILED: ",
+    ];
+    let text = line.trim_start();
+    let summary = text.ends_with("generated.") && text.contains(" error");
+    STARTS.iter().any(|start| text.starts_with(start))
+        || summary
+        || text.starts_with("c++: error: linker command")
+}
+
+/// `file:3:5: error: …`, `file(3): error C2065: …`, `file(3): error: …`, `clang: error: …`, `ld.lld: error: …`.
+fn marked(line: &str) -> Option<FirstError> {
+    let (prefix, message) = split_at_marker(line)?;
+    let prefix = prefix.trim();
+    if prefix.is_empty() {
+        return Some(FirstError::bare(message.trim()));
+    }
+    match place(prefix) {
+        Some(place) => Some(FirstError::at(place, message)),
+        // `LINK`, `foo.obj`, `clang`, `nvcc`: the tool or the object is all that is known.
+        None if prefix.len() <= 200 && !prefix.starts_with("In file included") => {
+            Some(FirstError::bare(format!("{prefix}: {}", message.trim())))
+        }
+        None => None,
+    }
+}
+
+/// The text before and after `error:`, `fatal error:`, `error C1234:`, `error #20:`; the code stays with the message.
+fn split_at_marker(line: &str) -> Option<(&str, &str)> {
+    for (at, _) in line.match_indices("error") {
+        let (before, after) = (&line[..at], &line[at + "error".len()..]);
+        let message = if let Some(rest) = after.strip_prefix(':').or_else(|| after.strip_prefix("   : ")) {
+            rest
+        } else if let Some((code, _)) = after.strip_prefix(' ').and_then(|rest| rest.split_once(':')) {
+            let is_code = code.trim_end().len() <= 10
+                && code.starts_with(|c: char| c.is_ascii_uppercase() || c == '#')
+                && code.contains(|c: char| c.is_ascii_digit());
+            if !is_code {
+                continue;
+            }
+            after
+        } else {
+            continue;
+        };
+        let before = before.trim_end();
+        let before = ["fatal", "catastrophic", "internal compiler", "internal"]
+            .iter()
+            .find_map(|word| before.strip_suffix(word))
+            .unwrap_or(before)
+            .trim_end();
+        let Some(prefix) = before.strip_suffix([':', ';']).or(before.is_empty().then_some("")) else {
+            continue;
+        };
+        return Some((prefix, message));
+    }
+    None
+}
+
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    file: &'a str,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+/// `file:3:5`, `file:3`, `file(3,5)`, `file(3)`, `ptxas file, line 3`.
+fn place(text: &str) -> Option<Place<'_>> {
+    if let Some((file, line)) = text.rsplit_once(", line ") {
+        let file = file.strip_prefix("ptxas ").unwrap_or(file);
+        return Some(Place { file, line: Some(line.trim().parse().ok()?), column: None });
+    }
+    if let Some((file, numbers)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
+        let (line, column) = numbers.split_once(',').unwrap_or((numbers, ""));
+        return Some(Place {
+            file: file.trim(),
+            line: Some(line.parse().ok()?),
+            column: column.parse().ok(),
+        });
+    }
+    let (rest, last) = text.rsplit_once(':')?;
+    let last: u32 = last.trim().parse().ok()?;
+    match rest.rsplit_once(':').map(|(file, number)| (file, number.parse::<u32>())) {
+        Some((file, Ok(line))) => Some(Place { file, line: Some(line), column: Some(last) }),
+        _ => Some(Place { file: rest, line: Some(last), column: None }),
+    }
+}
+
+/// `CMake Error at file:3 (message):` with the indented text below it; `CMake Error: …`.
+fn cmake_error(lines: &[&str], index: usize) -> Option<FirstError> {
+    let rest = lines[index].trim_start().strip_prefix("CMake Error")?;
+    let below = || {
+        let text = lines[index + 1..].iter().map(|line| line.trim_end());
+        let text = text.skip_while(|line| line.is_empty()).take_while(|line| line.starts_with("  "));
+        text.map(str::trim).collect::<Vec<_>>().join(" ")
+    };
+    if let Some(at) = rest.strip_prefix(" at ").or_else(|| rest.strip_prefix(" in ")) {
+        let at = at.trim_end_matches(':');
+        let at = at.split_once(" (").map_or(at, |(at, _)| at);
+        // Calls that are put off have no line of their own.
+        let at = at.strip_suffix(":DEFERRED").unwrap_or(at);
+        let found = place(at).unwrap_or(Place { file: at, line: None, column: None });
+        return Some(FirstError::at(found, &below()));
+    }
+    let message = rest.split_once(':').map_or("", |(_, message)| message).trim();
+    Some(FirstError::bare(if message.is_empty() { below() } else { message.to_owned() }))
+}
+
+/// `error[E0425]: …` and the `-->` line below it.
+fn rust_error(lines: &[&str], index: usize) -> Option<FirstError> {
+    let line = lines[index];
+    let message = line.strip_prefix("error: ").or_else(|| {
+        let rest = line.strip_prefix("error[")?;
+        rest.split_once("]: ").map(|(_, message)| message)
+    })?;
+    let pointer = lines[index + 1..].iter().take(3).find_map(|line| line.trim_start().strip_prefix("--> "));
+    match pointer.and_then(|text| place(text.trim())) {
+        Some(place) => Some(FirstError::at(place, message)),
+        None => Some(FirstError::bare(message)),
+    }
+}
+
+/// `Undefined symbols for architecture arm64:` and the symbol below it.
+fn apple_linker(lines: &[&str], index: usize) -> Option<FirstError> {
+    let line = lines[index].trim();
+    line.starts_with("Undefined symbols for architecture").then(|| {
+        let symbol = lines.get(index + 1).map_or("", |next| next.trim());
+        FirstError::bare(format!("{line} {symbol}").trim_end_matches(':').to_owned())
+    })
+}
+
+/// GNU ld: undefined references, libraries that are not there, symbols defined twice.
+fn linker(line: &str) -> Option<FirstError> {
+    const WORDS: [&str; 3] =
+        ["undefined reference to", "multiple definition of", "DSO missing from command line"];
+    let text = line.strip_prefix("ld: ").or_else(|| line.split_once("/ld: ").map(|(_, rest)| rest));
+    let text = text.or_else(|| line.split_once("ld.bfd: ").map(|(_, rest)| rest)).unwrap_or(line);
+    if let Some(at) = WORDS.iter().find_map(|word| line.find(word)) {
+        let message = line[at..].trim();
+        let before = line[..at].trim_end().trim_end_matches(':');
+        let before = before.split_once("/ld: ").map_or(before, |(_, rest)| rest);
+        let before = before.split_once(":(").map_or(before, |(file, _)| file);
+        let found = place(before).unwrap_or(Place { file: before, line: None, column: None });
+        return Some(FirstError::at(found, message));
+    }
+    text.starts_with("cannot find").then(|| FirstError::bare(format!("ld: {text}")))
+}
+
+/// Tools that are missing, killed, or that give up without a place.
+fn tool_failure(line: &str) -> Option<FirstError> {
+    const FATAL: [&str; 4] = ["nvcc fatal", "ptxas fatal", "ninja: error:", "ninja: fatal:"];
+    const ANYWHERE: [&str; 5] = [
+        "No space left on device",
+        "There is not enough space on the disk",
+        "out of heap space",
+        "LLVM ERROR:",
+        "Segmentation fault",
+    ];
+    let text = line.trim();
+    let not_found = text.ends_with(": not found") || text.ends_with("command not found");
+    let shell = not_found && (text.contains("/sh: ") || text.contains("bash: "));
+    let windows = text.contains("is not recognized as an internal or external command");
+    let killed = text == "Killed" || text.contains("Killed signal terminated");
+    let known =
+        FATAL.iter().any(|start| text.starts_with(start)) || ANYWHERE.iter().any(|part| text.contains(part));
+    (known || shell || windows || killed)
+        .then(|| FirstError::bare(text.split_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
+/// The first line that a failed step printed: after `FAILED: …` and the command.
+fn output_of(lines: &[&str]) -> Option<FirstError> {
+    let said = lines.iter().skip(2).map(|line| line.trim());
+    said.take_while(|line| super::progress::parse(line).is_none())
+        .find(|line| !line.is_empty() && !is_echo(line))
+        .map(FirstError::bare)
+}
+
+#[cfg(test)]
+#[path = "diagnose_tests.rs"]
+mod tests;

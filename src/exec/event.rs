@@ -1,0 +1,117 @@
+//! What happens during a build, as values. Renderers make lines, bars and JSON of them.
+
+use serde::Serialize;
+
+use super::diagnose::FirstError;
+use crate::backend::Backend;
+
+/// Something that happened. As JSON: `{"reason": "configured", …}`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+pub enum Event {
+    /// Another build of this project runs, and this one waits for it.
+    Waiting {
+        /// The lock file.
+        lock: String,
+    },
+    /// A tool is fetched because the machine has none.
+    Fetching {
+        /// `cmake`, `ninja`.
+        tool: String,
+        /// The version that is pinned.
+        version: String,
+        /// Where it goes.
+        into: String,
+    },
+    /// A tree is being configured.
+    Configuring {
+        /// Tree.
+        tree: String,
+        /// Its backends.
+        backends: Vec<Backend>,
+        /// Its folder.
+        build: String,
+    },
+    /// A tree is configured.
+    Configured {
+        /// Tree.
+        tree: String,
+        /// How long it took.
+        seconds: f64,
+    },
+    /// A step of a tree began.
+    Progress {
+        /// Tree.
+        tree: String,
+        /// Steps done.
+        done: u32,
+        /// Steps in all.
+        total: u32,
+        /// The step.
+        what: String,
+    },
+    /// A tool printed a line that is no step.
+    Line {
+        /// Tree, or `cargo`.
+        tree: String,
+        /// The line.
+        text: String,
+    },
+    /// A tree failed.
+    Failed {
+        /// Tree.
+        tree: String,
+        /// The first real error.
+        error: FirstError,
+        /// The whole log.
+        log: String,
+    },
+    /// A tree is done.
+    Finished {
+        /// Tree.
+        tree: String,
+        /// Whether anything had to be done.
+        state: State,
+        /// How long it took.
+        seconds: f64,
+    },
+    /// A backend is left out because it failed and nobody asked for it by name.
+    Dropped {
+        /// Which.
+        backend: Backend,
+        /// Why.
+        why: String,
+    },
+    /// The program is being built.
+    Linking {
+        /// Folder of the cargo package.
+        package: String,
+    },
+    /// Everything is done.
+    Done {
+        /// The backends that were built.
+        backends: Vec<Backend>,
+        /// The manifest.
+        manifest: String,
+        /// The program, if the project has one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        binary: Option<String>,
+        /// Whether anything had to be done.
+        state: State,
+        /// How long it took.
+        seconds: f64,
+    },
+}
+
+/// Whether anything had to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nothing changed since the last time, and nothing was started.
+    Unchanged,
+    /// Something was built.
+    Built,
+}
+
+/// Receives events, from several threads.
+pub type Sink<'a> = &'a (dyn Fn(&Event) + Sync);

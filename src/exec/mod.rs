@@ -1,0 +1,255 @@
+//! Walks a plan: fetches tools, configures and builds the trees, collects what they produced, writes the manifest and
+//! has cargo build the program. Everything it does stands in the plan; everything that happens is an [`Event`].
+
+pub mod binary;
+pub mod collect;
+pub mod diagnose;
+pub mod error;
+pub mod event;
+pub mod log;
+pub mod progress;
+pub mod stamp;
+pub mod symbols;
+mod tree;
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub use error::BuildError;
+pub use event::{Event, Sink, State};
+
+use crate::artifacts::{self, Artifact, BuiltTree, Manifest};
+use crate::backend::Backend;
+use crate::host::{Host, HostPath, Lock, Wait};
+use crate::plan::{Dropped, Plan, Tree};
+use crate::python::Network;
+
+/// What a build needs beside its plan.
+pub struct Job<'a> {
+    /// The machine.
+    pub host: &'a dyn Host,
+    /// Name of the project.
+    pub project: String,
+    /// Folder that holds the trees and the manifest.
+    pub root: HostPath,
+    /// Programs that are on the machine.
+    pub tools: Tools,
+    /// Whether tools and crates may be fetched.
+    pub network: Network,
+    /// Whether the Rust program is built as well.
+    pub binary: BuildBinary,
+    /// Makes another plan without the backends that failed, with the reason for each.
+    pub replan: Option<Replan<'a>>,
+    /// Where events go.
+    pub sink: Sink<'a>,
+}
+
+/// Makes a plan without some backends; an error is a message.
+pub type Replan<'a> = &'a (dyn Fn(&[(Backend, String)]) -> Result<Plan, String> + Sync);
+
+/// Whether the Rust program is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildBinary {
+    /// If the plan names one.
+    Yes,
+    /// Not this time.
+    No,
+}
+
+/// Programs that are on the machine. What is missing is fetched if the plan says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tools {
+    /// CMake.
+    pub cmake: Option<HostPath>,
+    /// Ninja.
+    pub ninja: Option<HostPath>,
+    /// Python, for fetching.
+    pub python: Option<HostPath>,
+    /// uv, for fetching.
+    pub uv: Option<HostPath>,
+}
+
+/// What came of a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The manifest as it was written.
+    pub manifest: Manifest,
+    /// Where.
+    pub path: HostPath,
+    /// The Rust program, if the plan names one and it was built.
+    pub program: Option<Artifact>,
+    /// Backends that are not in it, with reasons: those of the plan and those that failed.
+    pub dropped: Vec<Dropped>,
+    /// Whether anything had to be done.
+    pub state: State,
+}
+
+/// Where a build root keeps its manifest.
+#[must_use]
+pub fn manifest_path(root: &HostPath) -> HostPath {
+    root.join(artifacts::FILE_NAME)
+}
+
+/// Builds everything in a plan.
+///
+/// # Errors
+/// See [`BuildError`]. Whatever is reported, the next build goes on from what is on disk.
+pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
+    let started = job.host.elapsed();
+    let _lock = lock(job)?;
+    let tools = fetch_tools(job, plan)?;
+    let (plan, built) = build_trees(job, plan, &tools)?;
+    let (trees, states): (Vec<BuiltTree>, Vec<State>) = built.into_iter().unzip();
+    let mut state = any_built(&states);
+    let path = manifest_path(&job.root);
+    let manifest = Manifest {
+        schema: artifacts::SCHEMA,
+        gpubuild: env!("CARGO_PKG_VERSION").to_owned(),
+        project: job.project.clone(),
+        backends: plan.backends.clone(),
+        trees,
+    };
+    publish(job, &path, &manifest)?;
+    let mut program = None;
+    if let (Some(binary), BuildBinary::Yes) = (&plan.binary, job.binary) {
+        let (artifact, binary_state) = binary::build(job, binary, &path, &manifest)?;
+        state = any_built(&[state, binary_state]);
+        program = Some(artifact);
+    }
+    (job.sink)(&Event::Done {
+        backends: manifest.backends.clone(),
+        manifest: path.to_string(),
+        binary: program.as_ref().map(|program| program.path.clone()),
+        state,
+        seconds: job.host.elapsed().saturating_sub(started).as_secs_f64(),
+    });
+    Ok(Outcome { manifest, path, program, dropped: plan.dropped, state })
+}
+
+fn any_built(states: &[State]) -> State {
+    if states.contains(&State::Built) { State::Built } else { State::Unchanged }
+}
+
+/// Writes the manifest if it differs (the program's build script watches it), once its libraries are found to go together.
+fn publish(job: &Job<'_>, path: &HostPath, manifest: &Manifest) -> Result<(), BuildError> {
+    if Manifest::read(job.host, path).is_ok_and(|before| before == *manifest) {
+        return Ok(());
+    }
+    collect::refuse_duplicates(job.host, &manifest.trees)?;
+    manifest.write(job.host, path).map_err(|error| BuildError::io("write", path, &error))
+}
+
+/// One build per build folder; a second one waits.
+fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
+    job.host.create_dir_all(&job.root).map_err(|error| BuildError::io("create", &job.root, &error))?;
+    let path = job.root.join(".lock");
+    let failed = |error: std::io::Error| BuildError::io("lock", &path, &error);
+    if let Some(lock) = job.host.lock(&path, Wait::No).map_err(failed)? {
+        return Ok(lock);
+    }
+    (job.sink)(&Event::Waiting { lock: path.to_string() });
+    let lock = job.host.lock(&path, Wait::Yes).map_err(failed)?;
+    lock.ok_or(BuildError::Interrupted)
+}
+
+/// The programs of the machine, completed by those that the plan has fetched.
+fn fetch_tools(job: &Job<'_>, plan: &Plan) -> Result<Tools, BuildError> {
+    let mut tools = job.tools.clone();
+    for fetch in &plan.fetch {
+        let slot = match fetch.tool.as_str() {
+            "cmake" => &mut tools.cmake,
+            "ninja" => &mut tools.ninja,
+            _ => continue,
+        };
+        if slot.is_none() {
+            *slot = Some(crate::python::fetch(job.host, fetch, &job.tools, job.network, job.sink)?);
+        }
+    }
+    Ok(tools)
+}
+
+type Built = Vec<(BuiltTree, State)>;
+
+/// Builds the trees. One that fails for a backend that nobody named makes a smaller plan, until one succeeds.
+fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built), BuildError> {
+    let mut plan = plan.clone();
+    let mut without: Vec<(Backend, String)> = Vec::new();
+    loop {
+        let mut built = Vec::new();
+        let mut failures = Vec::new();
+        for (tree, result) in plan.trees.iter().zip(run_all(job, tools, &plan.trees)) {
+            match result {
+                Ok(done) => built.push(done),
+                Err(error) => failures.push((tree, error)),
+            }
+        }
+        if failures.is_empty() {
+            return Ok((plan, built));
+        }
+        let known = without.len();
+        for (tree, error) in failures {
+            let may_go: Vec<Backend> = tree
+                .backends
+                .iter()
+                .copied()
+                .filter(|backend| *backend != Backend::Cpu && !tree.named.contains(backend))
+                .collect();
+            let replaceable = matches!(
+                error,
+                BuildError::Configure { .. } | BuildError::Compile { .. } | BuildError::Incomplete { .. }
+            );
+            let guilty = error::culprits(&may_go, &error);
+            if !replaceable || guilty.is_empty() || job.replan.is_none() || error.id() == "disk.full" {
+                return Err(error);
+            }
+            for backend in guilty {
+                let why = format!("{error} [{}]", error.id());
+                (job.sink)(&Event::Dropped { backend, why: why.clone() });
+                without.push((backend, why));
+            }
+        }
+        let Some(replan) = job.replan.filter(|_| without.len() > known) else {
+            return Err(BuildError::Replan("no backend is left to build".to_owned()));
+        };
+        plan = replan(&without).map_err(BuildError::Replan)?;
+        if let Some((backend, _)) = without.iter().find(|(backend, _)| plan.backends.contains(backend)) {
+            return Err(BuildError::Replan(format!("the plan without `{backend}` has it again")));
+        }
+    }
+}
+
+/// Runs the trees at the same time. Together they never use more jobs than the plan allows.
+fn run_all(job: &Job<'_>, tools: &Tools, trees: &[Tree]) -> Vec<Result<(BuiltTree, State), BuildError>> {
+    let total = trees.iter().map(|tree| tree.jobs.total).max().unwrap_or(1).max(1);
+    let count = u32::try_from(trees.len()).unwrap_or(u32::MAX);
+    let workers = count.min(total);
+    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..trees.len()).collect());
+    let results = Mutex::new(Vec::new());
+    let interrupted = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            let share = total / workers + u32::from(worker < total % workers);
+            let (queue, results, interrupted) = (&queue, &results, &interrupted);
+            scope.spawn(move || {
+                while let Some(index) = take(queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
+                    let result = tree::run(job, tools, &trees[index], share);
+                    if matches!(result, Err(BuildError::Interrupted)) {
+                        interrupted.store(true, Ordering::Relaxed);
+                    }
+                    results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|(index, _)| *index);
+    if results.len() < trees.len() {
+        return trees.iter().map(|_| Err(BuildError::Interrupted)).collect();
+    }
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn take(queue: &Mutex<VecDeque<usize>>) -> Option<usize> {
+    queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop_front()
+}

@@ -1,0 +1,44 @@
+//! How far a build is, read from what the build tool prints.
+
+/// `NINJA_STATUS`: finished and total edges, in brackets that nothing else prints.
+pub const STATUS_FORMAT: &str = "[%f/%t] ";
+
+/// A step that the build tool announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// Steps that are done.
+    pub done: u32,
+    /// Steps in all, as far as is known.
+    pub total: u32,
+    /// What is being done.
+    pub what: &'a str,
+}
+
+/// Reads Ninja's `[3/12] Building …` and Make's `[ 25%] Building …`.
+#[must_use]
+pub fn parse(line: &str) -> Option<Step<'_>> {
+    let (status, what) = line.strip_prefix('[')?.split_once("] ")?;
+    let (done, total) = if let Some(percent) = status.trim().strip_suffix('%') {
+        (percent.parse().ok()?, 100)
+    } else {
+        let (done, total) = status.split_once('/')?;
+        (done.parse().ok()?, total.parse().ok()?)
+    };
+    Some(Step { done, total, what: what.trim() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_lines_are_told_from_others() {
+        let step = parse("[3/12] Building C object src/CMakeFiles/a.dir/a.c.o").unwrap();
+        assert_eq!((step.done, step.total), (3, 12));
+        assert_eq!(step.what, "Building C object src/CMakeFiles/a.dir/a.c.o");
+        assert_eq!(parse("[ 25%] Linking C static library liba.a").unwrap().done, 25);
+        for other in ["", "[x/y] no", "[1/2]", "FAILED: a.o", "[WARN] thing", "[-1/4] x"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+}

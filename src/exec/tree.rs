@@ -1,0 +1,205 @@
+//! One tree: stamp, configuration, build, collection.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::diagnose::{FirstError, first_error};
+use super::error::BuildError;
+use super::event::{Event, State};
+use super::log::Log;
+use super::stamp::{self, Stamp};
+use super::{Job, Tools, collect};
+use crate::artifacts::BuiltTree;
+use crate::cmake::file_api::{self, Reply};
+use crate::cmake::{self, Start, unused};
+use crate::host::{Command, HostPath};
+use crate::plan::Tree;
+use crate::store::files::{self, Snapshot};
+
+/// What a tree was last configured with. Without a change in it, building is enough.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Configured {
+    key: String,
+    /// Names of all files below the source folder: a new one may match a pattern in the project.
+    files: String,
+}
+
+/// Configures and builds a tree, unless nothing changed.
+pub(super) fn run(
+    job: &Job<'_>,
+    tools: &Tools,
+    tree: &Tree,
+    jobs: u32,
+) -> Result<(BuiltTree, State), BuildError> {
+    let started = job.host.elapsed();
+    let missing = |tool: &str| BuildError::NoTool { tool: tool.to_owned() };
+    let cmake = tools.cmake.as_ref().ok_or_else(|| missing("CMake"))?;
+    let ninja = tools.ninja.as_ref().filter(|_| tree.generator.starts_with("Ninja"));
+    let mut tree = tree.clone();
+    if tree.generator.starts_with("Ninja") {
+        let ninja = ninja.ok_or_else(|| missing("Ninja"))?;
+        tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
+    }
+    let run = Run { job, cmake, ninja, tree: &tree, jobs };
+    let result = run.unless_unchanged();
+    let seconds = job.host.elapsed().saturating_sub(started).as_secs_f64();
+    match &result {
+        Ok((_, state)) => (job.sink)(&Event::Finished { tree: tree.id.clone(), state: *state, seconds }),
+        Err(BuildError::Configure { error, log, .. } | BuildError::Compile { error, log, .. }) => {
+            let (error, log) = ((**error).clone(), log.clone());
+            (job.sink)(&Event::Failed { tree: tree.id.clone(), error, log });
+        }
+        Err(_) => {}
+    }
+    result
+}
+
+struct Run<'a> {
+    job: &'a Job<'a>,
+    cmake: &'a HostPath,
+    ninja: Option<&'a HostPath>,
+    tree: &'a Tree,
+    jobs: u32,
+}
+
+impl Run<'_> {
+    fn unless_unchanged(&self) -> Result<(BuiltTree, State), BuildError> {
+        let host = self.job.host;
+        let key = stamp::key(self.tree, host.env());
+        let sources = files::walk(host, &self.tree.source, &self.tree.build)
+            .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
+        if let Some(stamp) = Stamp::read(host, self.tree)
+            && stamp.holds(host, &key, &sources)
+        {
+            return Ok((stamp.built, State::Unchanged));
+        }
+        let log_path = cmake::own_folder(self.tree).join("build.log");
+        let mut log = Log::new(host, self.job.sink, &self.tree.id, log_path);
+        self.remove(&Stamp::path(self.tree))?;
+        self.configure(&key, &sources, &mut log)?;
+        self.build(&mut log)?;
+        let reply = self.reply()?;
+        let built = collect::built_tree(host, self.tree, &key, &reply)?;
+        collect::refuse_incomplete(self.tree, &reply, &built)?;
+        let stamp = self.stamp(key, sources, &reply, built);
+        if let Some(stamp) = &stamp.1 {
+            let path = Stamp::path(self.tree);
+            crate::store::write_json(host, &path, stamp)
+                .map_err(|error| BuildError::io("write", &path, &error))?;
+        }
+        Ok((stamp.0, State::Built))
+    }
+
+    fn remove(&self, path: &HostPath) -> Result<(), BuildError> {
+        self.job.host.remove(path).map_err(|error| BuildError::io("remove", path, &error))
+    }
+
+    fn reply(&self) -> Result<Reply, BuildError> {
+        let configuration = cmake::configuration(self.tree);
+        Ok(file_api::read(self.job.host, &self.tree.build, configuration)?)
+    }
+
+    /// Configures, unless the last configuration was the same and complete. CMake's own rules in the build files notice
+    /// changes inside the project's scripts.
+    fn configure(&self, key: &str, sources: &Snapshot, log: &mut Log<'_>) -> Result<(), BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
+        let names: Vec<&str> = sources.keys().map(String::as_str).collect();
+        let wanted =
+            Configured { key: key.to_owned(), files: crate::store::sha256(names.join("\n").as_bytes()) };
+        let path = cmake::own_folder(tree).join("configured.json");
+        let last: Option<Configured> = crate::store::read_json(host, &path);
+        if last.as_ref() == Some(&wanted) && self.reply().is_ok() {
+            return Ok(());
+        }
+        let started = host.elapsed();
+        (self.job.sink)(&Event::Configuring {
+            tree: tree.id.clone(),
+            backends: tree.backends.clone(),
+            build: tree.build.to_string(),
+        });
+        self.remove(&path)?;
+        cmake::write_inputs(host, tree).map_err(|error| BuildError::io("write into", &tree.build, &error))?;
+        let same_options = last.is_some_and(|last| last.key == wanted.key);
+        let untouched = !host.exists(&tree.build.join("CMakeCache.txt"));
+        let start = if same_options || untouched { Start::Keep } else { Start::Fresh };
+        let output = log.run(&cmake::configure_command(self.cmake, tree, start))?;
+        if !output.success() {
+            let error = Box::new(failure(log, output.exit));
+            return Err(BuildError::Configure { tree: tree.id.clone(), error, log: log.path().to_string() });
+        }
+        self.refuse_unused()?;
+        crate::store::write_json(host, &path, &wanted)
+            .map_err(|error| BuildError::io("write", &path, &error))?;
+        let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
+        (self.job.sink)(&Event::Configured { tree: tree.id.clone(), seconds });
+        Ok(())
+    }
+
+    fn refuse_unused(&self) -> Result<(), BuildError> {
+        let host = self.job.host;
+        let list = host.read_text(&cmake::own_folder(self.tree).join("unused.txt")).unwrap_or_default();
+        if list.trim().is_empty() {
+            return Ok(());
+        }
+        let own = cmake::own_folder(self.tree);
+        let paths = self.reply()?.scripts.into_iter().map(|path| host.path(&path));
+        let scripts: Vec<String> = paths
+            .filter(|path| !path.is_inside(&own))
+            .filter_map(|path| host.read_text(&path).ok())
+            .collect();
+        let names = unused::unknown(&list, &scripts);
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names })
+    }
+
+    fn build(&self, log: &mut Log<'_>) -> Result<(), BuildError> {
+        let targets = collect::targets_to_build(self.tree, &self.reply()?);
+        let output = log.run(&cmake::build_command(self.cmake, self.tree, &targets, self.jobs))?;
+        if output.success() {
+            return Ok(());
+        }
+        let error = Box::new(failure(log, output.exit));
+        Err(BuildError::Compile { tree: self.tree.id.clone(), error, log: log.path().to_string() })
+    }
+
+    /// What is needed to see next time that nothing changed; without Ninja the headers that were read are not known, and
+    /// there is none.
+    fn stamp(
+        &self,
+        key: String,
+        sources: Snapshot,
+        reply: &Reply,
+        built: BuiltTree,
+    ) -> (BuiltTree, Option<Stamp>) {
+        let host = self.job.host;
+        let Some(depfiles) = self.dependencies() else { return (built, None) };
+        let mut tools = vec![self.cmake];
+        tools.extend(self.ninja);
+        let paths = stamp::outside_paths(self.tree, reply, &built, &depfiles, &tools, &sources);
+        let outside = files::snapshot(host, paths.iter().map(String::as_str));
+        let outputs = files::snapshot(host, built.files.iter().map(|file| file.path.as_str()));
+        (built.clone(), Some(Stamp::new(key, sources, outside, outputs, built)))
+    }
+
+    fn dependencies(&self) -> Option<Vec<String>> {
+        let command = Command::new(self.ninja?.as_str(), Duration::from_secs(120)).args([
+            "-C",
+            self.tree.build.as_str(),
+            "-t",
+            "deps",
+        ]);
+        let output = self.job.host.run(&command).ok().filter(crate::host::Output::success)?;
+        Some(stamp::parse_deps(&output.stdout, &self.tree.build))
+    }
+}
+
+fn failure(log: &Log<'_>, exit: Option<i32>) -> FirstError {
+    first_error(log.last()).unwrap_or_else(|| {
+        let how = exit
+            .map_or_else(|| "a signal ended it".to_owned(), |code| format!("it ended with status {code}"));
+        FirstError { message: format!("{how} and said nothing"), ..FirstError::default() }
+    })
+}

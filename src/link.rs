@@ -1,0 +1,314 @@
+//! Pure: a manifest -> what a program puts on its link line, in the words of several build systems.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::artifacts::{LinkItem, Manifest};
+use crate::host::Os;
+
+/// A link line taken apart. The order inside each list is the order for the linker.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Directives {
+    /// Folders to search.
+    pub search: Vec<String>,
+    /// Static libraries by name, dependents before what they depend on.
+    pub statics: Vec<Static>,
+    /// Shared libraries by name, after all static ones.
+    pub dynamic: Vec<String>,
+    /// Apple frameworks.
+    pub frameworks: Vec<String>,
+    /// Everything else that the linker has to get.
+    pub arguments: Vec<String>,
+    /// Folders in which the program finds the project's shared libraries when it runs.
+    pub rpath: Vec<String>,
+}
+
+/// A static library on a link line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Static {
+    /// Name for `-l`: without `lib` and suffix, or the whole file name if it follows no convention.
+    pub name: String,
+    /// Absolute path.
+    pub path: String,
+    /// What the linker takes from it.
+    pub take: Take,
+}
+
+/// What the linker takes from a static library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Take {
+    /// What is referred to.
+    Needed,
+    /// Everything, for libraries that register themselves.
+    Whole,
+}
+
+/// The forms in which `gpubuild link` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Format {
+    /// Lines for a build script.
+    Cargo,
+    /// The document of the contract.
+    Json,
+    /// A `.pc` file.
+    PkgConfig,
+    /// A CMake script that makes the target `gpubuild::<project>`.
+    Cmake,
+    /// One line for a linker that a C compiler drives, quoted for a shell.
+    Plain,
+}
+
+/// Takes the link lines of all trees apart.
+#[must_use]
+pub fn directives(manifest: &Manifest, os: Os) -> Directives {
+    let mut builder = Builder { os, manifest, whole: Take::Needed, group: None, out: Directives::default() };
+    for tree in &manifest.trees {
+        for item in &tree.link {
+            builder.item(item);
+        }
+        builder.close_group();
+        builder.whole = Take::Needed;
+    }
+    let mut out = builder.out;
+    keep_first(&mut out.search);
+    keep_last(&mut out.dynamic);
+    keep_first(&mut out.frameworks);
+    keep_first(&mut out.arguments);
+    keep_first(&mut out.rpath);
+    out
+}
+
+struct Builder<'a> {
+    os: Os,
+    manifest: &'a Manifest,
+    whole: Take,
+    /// Start of an open `--start-group` among the static libraries.
+    group: Option<usize>,
+    out: Directives,
+}
+
+impl Builder<'_> {
+    fn item(&mut self, item: &LinkItem) {
+        match item {
+            LinkItem::Search { path } => self.out.search.push(path.clone()),
+            LinkItem::Framework { name } => self.out.frameworks.push(name.clone()),
+            LinkItem::System { name } => self.out.dynamic.push(name.clone()),
+            LinkItem::Static { path } => self.library(path),
+            LinkItem::Shared { path } => self.shared(path),
+            LinkItem::Argument { text } => self.argument(text),
+        }
+    }
+
+    fn library(&mut self, path: &str) {
+        let (folder, file) = split_path(path);
+        let name = static_name(self.os, file).unwrap_or(file).to_owned();
+        // Two trees that build the same core library: its last place serves the backends of both.
+        if let Some(hash) = hash_in(self.manifest, path) {
+            let manifest = self.manifest;
+            self.out.statics.retain(|other| {
+                other.path == path || other.name != name || hash_in(manifest, &other.path) != Some(hash)
+            });
+        }
+        self.out.search.push(folder.to_owned());
+        self.out.statics.push(Static { name, path: path.to_owned(), take: self.whole });
+    }
+
+    fn shared(&mut self, path: &str) {
+        let (folder, file) = split_path(path);
+        let built = self.manifest.trees.iter().flat_map(|tree| &tree.files).any(|built| built.path == path);
+        match shared_name(self.os, file) {
+            Some(name) => {
+                self.out.search.push(folder.to_owned());
+                self.out.dynamic.push(name.to_owned());
+            }
+            None => self.out.arguments.push(path.to_owned()),
+        }
+        if built && self.os != Os::Windows {
+            self.out.rpath.push(folder.to_owned());
+        }
+    }
+
+    /// Arguments that act on what follows cannot be kept apart from it: they are turned into what they mean.
+    fn argument(&mut self, text: &str) {
+        for word in text.strip_prefix("-Wl,").map_or(vec![text], |list| list.split(',').collect()) {
+            match word {
+                "--whole-archive" | "-whole-archive" => self.whole = Take::Whole,
+                "--no-whole-archive" | "-no-whole-archive" | "--pop-state" => self.whole = Take::Needed,
+                "--start-group" | "-(" => self.group = Some(self.out.statics.len()),
+                "--end-group" | "-)" => self.close_group(),
+                "--push-state" | "--as-needed" | "--no-as-needed" | "-Bstatic" | "-Bdynamic" => {}
+                _ => return self.out.arguments.push(text.to_owned()),
+            }
+        }
+    }
+
+    /// The libraries of a group need each other: a second round does what the group would.
+    fn close_group(&mut self) {
+        if let Some(start) = self.group.take() {
+            let again = self.out.statics[start..].to_vec();
+            self.out.statics.extend(again);
+        }
+    }
+}
+
+fn hash_in<'a>(manifest: &'a Manifest, path: &str) -> Option<&'a str> {
+    let files = manifest.trees.iter().flat_map(|tree| &tree.files);
+    files.filter(|built| built.path == path).map(|built| built.sha256.as_str()).next()
+}
+
+fn split_path(path: &str) -> (&str, &str) {
+    path.rsplit_once(['/', '\\']).unwrap_or((".", path))
+}
+
+fn static_name(os: Os, file: &str) -> Option<&str> {
+    match os {
+        Os::Windows => file.strip_suffix(".lib").or_else(|| file.strip_prefix("lib")?.strip_suffix(".a")),
+        Os::Linux | Os::Macos => file.strip_prefix("lib")?.strip_suffix(".a"),
+    }
+}
+
+fn shared_name(os: Os, file: &str) -> Option<&str> {
+    match os {
+        Os::Windows => file
+            .strip_suffix(".dll.a")
+            .map(|stem| stem.strip_prefix("lib").unwrap_or(stem))
+            .or_else(|| file.strip_suffix(".lib")),
+        Os::Linux => file.strip_prefix("lib")?.strip_suffix(".so"),
+        Os::Macos => {
+            let stem = file.strip_prefix("lib")?;
+            stem.strip_suffix(".dylib").or_else(|| stem.strip_suffix(".tbd"))
+        }
+    }
+}
+
+fn keep_first(list: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    list.retain(|entry| seen.insert(entry.clone()));
+}
+
+fn keep_last(list: &mut Vec<String>) {
+    list.reverse();
+    keep_first(list);
+    list.reverse();
+}
+
+/// Lines for a build script: `cargo::rustc-link-search=native=…` and so on, one each.
+#[must_use]
+pub fn cargo_lines(directives: &Directives) -> Vec<String> {
+    let mut lines = Vec::new();
+    lines.extend(directives.search.iter().map(|path| format!("cargo::rustc-link-search=native={path}")));
+    for library in &directives.statics {
+        let verbatim = library.path.ends_with(&format!("/{}", library.name));
+        let mut modifiers = Vec::new();
+        if verbatim {
+            modifiers.push("+verbatim");
+        }
+        if library.take == Take::Whole {
+            modifiers.push("+whole-archive");
+        }
+        let modifiers =
+            if modifiers.is_empty() { String::new() } else { format!(":{}", modifiers.join(",")) };
+        lines.push(format!("cargo::rustc-link-lib=static{modifiers}={}", library.name));
+    }
+    lines.extend(directives.dynamic.iter().map(|name| format!("cargo::rustc-link-lib=dylib={name}")));
+    lines.extend(directives.frameworks.iter().map(|name| format!("cargo::rustc-link-lib=framework={name}")));
+    lines.extend(directives.arguments.iter().map(|text| format!("cargo::rustc-link-arg={text}")));
+    lines.extend(directives.rpath.iter().map(|path| format!("cargo::rustc-link-arg=-Wl,-rpath,{path}")));
+    lines
+}
+
+/// The words of a link line for a C compiler: static libraries by path, so that no other copy can be taken.
+#[must_use]
+pub fn words(directives: &Directives) -> Vec<String> {
+    let mut words: Vec<String> = directives.search.iter().map(|path| format!("-L{path}")).collect();
+    for library in &directives.statics {
+        match library.take {
+            Take::Needed => words.push(library.path.clone()),
+            Take::Whole => words.extend([
+                "-Wl,--whole-archive".to_owned(),
+                library.path.clone(),
+                "-Wl,--no-whole-archive".to_owned(),
+            ]),
+        }
+    }
+    words.extend(directives.dynamic.iter().map(|name| format!("-l{name}")));
+    words.extend(directives.frameworks.iter().flat_map(|name| ["-framework".to_owned(), name.clone()]));
+    words.extend(directives.arguments.iter().cloned());
+    words.extend(directives.rpath.iter().map(|path| format!("-Wl,-rpath,{path}")));
+    words
+}
+
+/// One line, each word quoted for a POSIX shell where it has to be.
+#[must_use]
+pub fn plain(directives: &Directives) -> String {
+    words(directives).iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn shell_quoted(word: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "_-./=,:+@%".contains(c);
+    if !word.is_empty() && word.chars().all(safe) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// A `.pc` file.
+#[must_use]
+pub fn pkg_config(directives: &Directives, manifest: &Manifest) -> String {
+    let escape = |word: &String| {
+        let mut text = String::new();
+        for character in word.replace('$', "$$").chars() {
+            if character.is_whitespace() || "\\\"'#".contains(character) {
+                text.push('\\');
+            }
+            text.push(character);
+        }
+        text
+    };
+    let libs: Vec<String> = words(directives).iter().map(escape).collect();
+    let backends: Vec<&str> = manifest.backends.iter().map(|backend| backend.id()).collect();
+    format!(
+        "Name: {name}\nDescription: {name} for {backends}, built by gpubuild\nVersion: {version}\nLibs: {libs}\n",
+        name = manifest.project,
+        backends = backends.join(", "),
+        version = manifest.gpubuild,
+        libs = libs.join(" ")
+    )
+}
+
+/// A CMake script that makes an interface target.
+#[must_use]
+pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
+    let target = format!("gpubuild::{}", manifest.project);
+    let quoted = |word: &str| crate::cmake::initial_cache::bracket(&word.replace('\\', "/"));
+    let mut text = format!(
+        "# Written by `gpubuild link --format cmake`.\nif(NOT TARGET {target})\n  add_library({target} INTERFACE IMPORTED)\nendif()\n"
+    );
+    let mut list = |command: &str, entries: Vec<String>| {
+        if !entries.is_empty() {
+            let entries: Vec<String> = entries.iter().map(|entry| format!("\n  {}", quoted(entry))).collect();
+            writeln!(text, "{command}({target} INTERFACE{})", entries.concat()).expect("writing to a string");
+        }
+    };
+    list("target_link_directories", directives.search.clone());
+    let mut libraries: Vec<String> = Vec::new();
+    for library in &directives.statics {
+        match library.take {
+            Take::Needed => libraries.push(library.path.clone()),
+            Take::Whole => libraries.push(format!("$<LINK_LIBRARY:WHOLE_ARCHIVE,{}>", library.path)),
+        }
+    }
+    libraries.extend(directives.dynamic.iter().cloned());
+    libraries.extend(directives.frameworks.iter().map(|name| format!("-framework {name}")));
+    list("target_link_libraries", libraries);
+    let mut options = directives.arguments.clone();
+    options.extend(directives.rpath.iter().map(|path| format!("-Wl,-rpath,{path}")));
+    list("target_link_options", options);
+    text
+}
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

@@ -1,0 +1,148 @@
+//! Link lines of made-up manifests.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::artifacts::{Artifact, BuiltTree};
+use crate::backend::Backend;
+
+fn artifact(path: &str, kind: &str, sha256: &str) -> Artifact {
+    Artifact {
+        target: "t".into(),
+        kind: kind.into(),
+        path: path.into(),
+        bytes: 1,
+        sha256: sha256.into(),
+        symbols: None,
+    }
+}
+
+fn tree(id: &str, files: Vec<Artifact>, link: Vec<LinkItem>) -> BuiltTree {
+    BuiltTree {
+        id: id.into(),
+        backends: vec![Backend::Cpu],
+        key: "k".into(),
+        source: "/s".into(),
+        build: "/b".into(),
+        generator: "Ninja".into(),
+        cmake: "4.0".into(),
+        cache: BTreeMap::new(),
+        files,
+        link,
+        compilers: BTreeMap::new(),
+    }
+}
+
+fn manifest(trees: Vec<BuiltTree>) -> Manifest {
+    Manifest {
+        schema: crate::artifacts::SCHEMA,
+        gpubuild: "0.1.0".into(),
+        project: "infer".into(),
+        backends: vec![Backend::Cpu, Backend::Vulkan],
+        trees,
+    }
+}
+
+fn fixed(path: &str) -> LinkItem {
+    LinkItem::Static { path: path.into() }
+}
+
+fn system(name: &str) -> LinkItem {
+    LinkItem::System { name: name.into() }
+}
+
+fn argument(text: &str) -> LinkItem {
+    LinkItem::Argument { text: text.into() }
+}
+
+fn two_trees() -> Manifest {
+    let cpu = tree(
+        "cpu",
+        vec![artifact("/b/cpu/libgk-cpu.a", "static", "1"), artifact("/b/cpu/libgk-core.a", "static", "2")],
+        vec![fixed("/b/cpu/libgk-cpu.a"), fixed("/b/cpu/libgk-core.a"), system("m")],
+    );
+    let vulkan = tree(
+        "vulkan",
+        vec![artifact("/b c/libgk-vulkan.a", "static", "3"), artifact("/b c/libgk-core.a", "static", "2")],
+        vec![fixed("/b c/libgk-vulkan.a"), fixed("/b c/libgk-core.a"), system("dl"), system("m")],
+    );
+    manifest(vec![cpu, vulkan])
+}
+
+#[test]
+fn the_same_core_library_of_two_trees_is_linked_once() {
+    let directives = directives(&two_trees(), Os::Linux);
+    let names: Vec<&str> = directives.statics.iter().map(|library| library.name.as_str()).collect();
+    // A linker that reads once finds the core before the second backend asks for it: it has to come last.
+    assert_eq!(names, ["gk-cpu", "gk-vulkan", "gk-core"]);
+    assert_eq!(directives.dynamic, ["dl", "m"]);
+}
+
+#[test]
+fn every_format_quotes_what_it_has_to() {
+    let manifest = two_trees();
+    let directives = directives(&manifest, Os::Linux);
+    insta::assert_snapshot!(cargo_lines(&directives).join("\n"));
+    insta::assert_snapshot!(plain(&directives));
+    insta::assert_snapshot!(pkg_config(&directives, &manifest));
+    insta::assert_snapshot!(cmake(&directives, &manifest));
+    insta::assert_json_snapshot!(crate::report::link::LinkDocument::new(&directives));
+}
+
+#[test]
+fn positional_arguments_become_what_they_mean() {
+    let link = vec![
+        argument("-Wl,--push-state,--whole-archive"),
+        fixed("/b/liba.a"),
+        argument("-Wl,--pop-state"),
+        argument("-Wl,--start-group"),
+        fixed("/b/libb.a"),
+        fixed("/b/libc.a"),
+        argument("-Wl,--end-group"),
+        argument("-fopenmp"),
+    ];
+    let directives = directives(&manifest(vec![tree("cpu", Vec::new(), link)]), Os::Linux);
+    let taken: Vec<(&str, Take)> =
+        directives.statics.iter().map(|entry| (entry.name.as_str(), entry.take)).collect();
+    assert_eq!(
+        taken,
+        [
+            ("a", Take::Whole),
+            ("b", Take::Needed),
+            ("c", Take::Needed),
+            ("b", Take::Needed),
+            ("c", Take::Needed)
+        ]
+    );
+    assert_eq!(directives.arguments, ["-fopenmp"]);
+    assert!(cargo_lines(&directives).contains(&"cargo::rustc-link-lib=static:+whole-archive=a".to_owned()));
+}
+
+#[test]
+fn shared_libraries_of_the_project_get_an_rpath() {
+    let link = vec![
+        LinkItem::Shared { path: "/b/libggml.so".into() },
+        LinkItem::Shared { path: "/usr/lib/libvulkan.so".into() },
+        LinkItem::Shared { path: "/usr/lib/libz.so.1".into() },
+    ];
+    let files = vec![artifact("/b/libggml.so", "shared", "1")];
+    let directives = directives(&manifest(vec![tree("cpu", files, link)]), Os::Linux);
+    assert_eq!(directives.dynamic, ["ggml", "vulkan"]);
+    assert_eq!(directives.arguments, ["/usr/lib/libz.so.1"]);
+    assert_eq!(directives.rpath, ["/b"]);
+}
+
+#[test]
+fn windows_and_unconventional_names() {
+    let link = vec![
+        fixed(r"C:\b\gk-cpu.lib"),
+        LinkItem::Shared { path: r"C:\b\ggml.lib".into() },
+        system("kernel32"),
+    ];
+    let windows = directives(&manifest(vec![tree("cpu", Vec::new(), link)]), Os::Windows);
+    assert_eq!(windows.statics[0].name, "gk-cpu");
+    assert_eq!(windows.search, [r"C:\b"]);
+    assert_eq!(windows.dynamic, ["ggml", "kernel32"]);
+    let odd = directives(&manifest(vec![tree("cpu", Vec::new(), vec![fixed("/b/ggml.a")])]), Os::Linux);
+    assert!(cargo_lines(&odd).contains(&"cargo::rustc-link-lib=static:+verbatim=ggml.a".to_owned()));
+}

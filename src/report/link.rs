@@ -1,0 +1,47 @@
+//! The document of `gpubuild link --format json`.
+
+use serde::Serialize;
+
+use super::Schema;
+use crate::link::{Directives, Take};
+
+/// A link line, by kind of thing.
+#[derive(Debug, Serialize)]
+pub struct LinkDocument<'a> {
+    /// `link`, 1.
+    pub schema: Schema,
+    /// Folders to search.
+    pub search: &'a [String],
+    /// Static libraries by name, dependents first.
+    #[serde(rename = "static")]
+    pub statics: Vec<&'a str>,
+    /// Shared libraries by name.
+    pub dynamic: &'a [String],
+    /// Apple frameworks.
+    pub frameworks: &'a [String],
+    /// Everything else.
+    pub arguments: &'a [String],
+    /// Folders to find the project's shared libraries in at run time.
+    pub rpath: &'a [String],
+    /// Those of `static` that have to be taken whole.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub whole_archive: Vec<&'a str>,
+}
+
+impl<'a> LinkDocument<'a> {
+    /// The document for a link line.
+    #[must_use]
+    pub fn new(directives: &'a Directives) -> Self {
+        let whole = directives.statics.iter().filter(|library| library.take == Take::Whole);
+        Self {
+            schema: Schema { name: "link", version: 1 },
+            search: &directives.search,
+            statics: directives.statics.iter().map(|library| library.name.as_str()).collect(),
+            dynamic: &directives.dynamic,
+            frameworks: &directives.frameworks,
+            arguments: &directives.arguments,
+            rpath: &directives.rpath,
+            whole_archive: whole.map(|library| library.name.as_str()).collect(),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Whether files are what they were: by size and time of modification, never by content.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::{FileKind, Host, HostPath};
+
+/// Size and time of modification of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileStamp {
+    /// In bytes.
+    pub size: u64,
+    /// In nanoseconds since 1970; zero where it is not known.
+    pub modified: u128,
+}
+
+/// Files by absolute path.
+pub type Snapshot = BTreeMap<String, FileStamp>;
+
+/// Folders below a source folder in which no sources lie.
+const PASSED_OVER: [&str; 5] = [".git", ".gpubuild", ".venv", "target", "__pycache__"];
+
+/// A link may lead back up; nothing real is this deep.
+const DEEPEST: usize = 64;
+
+/// The stamp of one file; `None` if there is no such file.
+#[must_use]
+pub fn stamp(host: &dyn Host, path: &HostPath) -> Option<FileStamp> {
+    let stat = host.stat(path).ok()?;
+    (stat.kind == FileKind::File)
+        .then_some(FileStamp { size: stat.size, modified: stat.modified.unwrap_or_default() })
+}
+
+/// The stamps of the files of a list that are there.
+pub fn snapshot<'a>(host: &dyn Host, paths: impl IntoIterator<Item = &'a str>) -> Snapshot {
+    let stamped = paths.into_iter().map(|path| (path.to_owned(), stamp(host, &host.path(path))));
+    stamped.filter_map(|(path, stamp)| Some((path, stamp?))).collect()
+}
+
+/// All files below a folder, except those in `without` and in folders that hold no sources.
+///
+/// # Errors
+/// The first folder that cannot be listed.
+pub fn walk(
+    host: &dyn Host,
+    folder: &HostPath,
+    without: &HostPath,
+) -> Result<Snapshot, (HostPath, std::io::Error)> {
+    let mut found = Snapshot::new();
+    let mut waiting = vec![folder.clone()];
+    while let Some(folder) = waiting.pop() {
+        for name in host.list(&folder).map_err(|error| (folder.clone(), error))? {
+            let path = folder.join(&name);
+            if PASSED_OVER.contains(&name.as_str()) || path == *without {
+                continue;
+            }
+            // A link that dangles is no file; nothing can depend on it.
+            let Ok(stat) = host.stat(&path) else { continue };
+            match stat.kind {
+                FileKind::File => {
+                    let stamp = FileStamp { size: stat.size, modified: stat.modified.unwrap_or_default() };
+                    found.insert(path.to_string(), stamp);
+                }
+                FileKind::Directory if path.as_str().matches(['/', '\\']).count() < DEEPEST => {
+                    waiting.push(path);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether every file of a snapshot is what it was.
+#[must_use]
+pub fn unchanged(host: &dyn Host, snapshot: &Snapshot) -> bool {
+    snapshot.iter().all(|(path, was)| stamp(host, &host.path(path)) == Some(*was))
+}

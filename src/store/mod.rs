@@ -1,0 +1,62 @@
+//! State on disk that outlives a run: locks, and stamps that tell whether anything changed.
+//!
+//! A stamp is written last and by one rename. Whatever is interrupted leaves the old stamp, or none, and is done again.
+
+pub mod files;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use crate::host::{Host, HostPath};
+
+/// A value that was written as JSON; `None` if it is not there or not readable, which only means more work.
+#[must_use]
+pub fn read_json<T: DeserializeOwned>(host: &dyn Host, path: &HostPath) -> Option<T> {
+    serde_json::from_slice(&host.read(path).ok()?).ok()
+}
+
+/// Writes a value as JSON by one rename.
+pub fn write_json<T: Serialize>(host: &dyn Host, path: &HostPath, value: &T) -> std::io::Result<()> {
+    host.write(path, &serde_json::to_vec(value).map_err(std::io::Error::other)?)
+}
+
+/// The sha256 of bytes, as `sha256sum` writes it.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string");
+        text
+    })
+}
+
+/// The folder for what is shared by all projects of a user: `GPUBUILD_CACHE`, else the platform's cache folder.
+#[must_use]
+pub fn cache_folder(host: &dyn Host) -> Option<HostPath> {
+    use crate::host::Os;
+    let env = host.env();
+    if let Some(folder) = env.get("GPUBUILD_CACHE") {
+        return Some(host.path(folder));
+    }
+    let base = match host.platform().os {
+        Os::Windows => env.get("LOCALAPPDATA").map(|folder| host.path(folder)),
+        Os::Macos => env.get("HOME").map(|home| host.path(home).join("Library/Caches")),
+        Os::Linux => env
+            .get("XDG_CACHE_HOME")
+            .map(|folder| host.path(folder))
+            .filter(HostPath::is_absolute)
+            .or_else(|| env.get("HOME").map(|home| host.path(home).join(".cache"))),
+    };
+    base.map(|base| base.join("gpubuild"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_sha256sum() {
+        assert_eq!(sha256(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

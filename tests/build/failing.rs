@@ -1,0 +1,138 @@
+//! Failures: what is said, and what goes on.
+
+use gpubuild::Backend;
+use gpubuild::exec::{BuildError, Event};
+use gpubuild::host::Host;
+
+use crate::support::{plan, project};
+
+const TWO: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        r#"cmake_minimum_required(VERSION 3.16)
+project(two C)
+option(T_CPU "" ON)
+option(T_VULKAN "" OFF)
+add_library(t-core STATIC core.c)
+add_library(t-cpu STATIC cpu.c)
+target_link_libraries(t-cpu PUBLIC t-core)
+if(T_VULKAN)
+  add_library(t-vulkan STATIC vulkan.c)
+  target_link_libraries(t-vulkan PUBLIC t-core)
+endif()
+"#,
+    ),
+    ("core.c", "int core(void) { return 1; }\n"),
+    ("cpu.c", "int cpu(void) { return 1; }\n"),
+    ("vulkan.c", "int vulkan(void)\n{\n  return nope;\n}\n"),
+];
+
+const BOTH: [Backend; 2] = [Backend::Cpu, Backend::Vulkan];
+const TARGETS: [&str; 3] = ["t-core", "t-cpu", "t-vulkan"];
+
+#[test]
+fn a_backend_that_nobody_named_is_dropped_and_the_rest_is_built() {
+    let Some(project) = project(TWO) else { return };
+    let cpu = || project.tree(&[Backend::Cpu], &TARGETS[..2], &[("T_CPU", "ON"), ("T_VULKAN", "OFF")]);
+    let replan = |without: &[(Backend, String)]| {
+        assert_eq!(without.len(), 1);
+        assert_eq!(without[0].0, Backend::Vulkan);
+        Ok(plan(vec![cpu()]))
+    };
+    let tree = project.tree(&BOTH, &TARGETS, &[("T_CPU", "ON"), ("T_VULKAN", "ON")]);
+    let outcome = project.build_with(vec![tree], Some(&replan)).unwrap();
+    assert_eq!(outcome.manifest.backends, [Backend::Cpu]);
+    let events = project.events.lock().unwrap();
+    let why = events.iter().find_map(|event| match event {
+        Event::Dropped { backend: Backend::Vulkan, why } => Some(why.clone()),
+        _ => None,
+    });
+    let why = why.expect("it was told that vulkan is dropped");
+    assert!(
+        why.contains("vulkan.c:3:") && why.contains("nope") && why.ends_with("[build.compile-failed]"),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_backend_that_was_named_fails_the_build_with_its_first_error() {
+    let Some(project) = project(TWO) else { return };
+    let mut tree = project.tree(&BOTH, &TARGETS, &[("T_CPU", "ON"), ("T_VULKAN", "ON")]);
+    tree.named = BOTH.to_vec();
+    let replan = |_: &[(Backend, String)]| panic!("a named backend is never left out");
+    let error = project.build_with(vec![tree], Some(&replan)).unwrap_err();
+    let BuildError::Compile { error, log, .. } = &error else { panic!("{error}") };
+    assert!(error.file.as_deref().is_some_and(|file| file.ends_with("vulkan.c")), "{error:?}");
+    assert_eq!(error.line, Some(3));
+    assert!(error.step.as_deref().is_some_and(|step| step.contains("t-vulkan")), "{error:?}");
+    let text = project.host.read_text(&project.host.path(log)).unwrap();
+    assert!(text.contains("nope") && text.contains("ninja: build stopped"), "the whole log is kept");
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused_and_declared_ones_are_not() {
+    let Some(project) = project(TWO) else { return };
+    let cache =
+        [("T_CPU", "ON"), ("T_VULKAN", "OFF"), ("T_VULCAN", "ON"), ("CMAKE_CUDA_ARCHITECTURES", "80")];
+    let error = project.build(vec![project.tree(&[Backend::Cpu], &TARGETS[..2], &cache)]).unwrap_err();
+    let BuildError::UnusedEntries { names, .. } = &error else { panic!("{error}") };
+    assert_eq!(names, &["T_VULCAN"]);
+    assert_eq!(error.id(), "project.option-unused");
+}
+
+#[test]
+fn unknown_targets_name_those_that_there_are() {
+    let Some(project) = project(TWO) else { return };
+    let error = project.build(vec![project.tree(&[Backend::Cpu], &["t-cqu"], &[])]).unwrap_err();
+    assert_eq!(error.id(), "build.configure-failed");
+    let text = error.to_string();
+    assert!(text.contains("no target `t-cqu`") && text.contains("t-core;t-cpu"), "{text}");
+}
+
+#[test]
+fn a_backend_that_the_project_left_out_in_silence_is_noticed() {
+    let Some(project) = project(TWO) else { return };
+    let mut tree = project.tree(&BOTH, &TARGETS[..2], &[("T_VULKAN", "OFF")]);
+    tree.named = BOTH.to_vec();
+    let error = project.build(vec![tree]).unwrap_err();
+    assert_eq!(error.id(), "build.incomplete", "{error}");
+    assert!(error.to_string().contains("`vulkan`"), "{error}");
+}
+
+#[test]
+fn a_symbol_in_two_libraries_stops_the_build() {
+    let Some(project) = project(TWO) else { return };
+    project.write("cpu.c", "int core(void) { return 2; }\n__attribute__((weak)) int w;\n");
+    project.write("core.c", "int core(void) { return 1; }\n__attribute__((weak)) int w;\n");
+    let error = project.build(vec![project.tree(&[Backend::Cpu], &TARGETS[..2], &[])]).unwrap_err();
+    let BuildError::Duplicate { symbol, first, second, more } = &error else { panic!("{error}") };
+    assert!(symbol.ends_with("core"));
+    assert!(first.contains("t-core") && second.contains("t-cpu"), "{first} {second}");
+    assert_eq!(*more, 0, "weak symbols may be there twice");
+    let again = project.build(vec![project.tree(&[Backend::Cpu], &TARGETS[..2], &[])]).unwrap_err();
+    assert_eq!(again, error, "the second build does not overlook it");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_folder_that_may_not_be_written_is_named() {
+    let Some(project) = project(TWO) else { return };
+    if project.host.identity().uid == Some(0) {
+        // Root may write anywhere; a file in the way is the same failure to them.
+        project.host.write(&project.path("build"), b"in the way").unwrap();
+    } else {
+        project.host.create_dir_all(&project.path("build")).unwrap();
+        project.output(&["chmod", "a-w", project.path("build").as_str()]);
+    }
+    let error = project.build(vec![project.tree(&[Backend::Cpu], &TARGETS[..2], &[])]).unwrap_err();
+    assert!(error.to_string().contains(project.path("build").as_str()), "{error}");
+    assert!(error.id().starts_with("file."), "{}", error.id());
+}
+
+#[test]
+fn a_missing_cmake_is_said() {
+    let Some(mut project) = project(TWO) else { return };
+    project.tools.cmake = None;
+    let error = project.build(vec![project.tree(&[Backend::Cpu], &TARGETS[..2], &[])]).unwrap_err();
+    assert_eq!(error.id(), "build.tool-missing");
+}

@@ -1,0 +1,105 @@
+//! What is done again, and what is not.
+
+use gpubuild::Backend;
+use gpubuild::exec::{BuildError, Event, State};
+use gpubuild::host::Host;
+
+use crate::support::{Project, project};
+
+const SMALL: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(s C)\noption(S_FAST \"\" OFF)\nif(S_FAST)\n  add_compile_definitions(FAST=1)\nendif()\nadd_library(s STATIC s.c)\n",
+    ),
+    ("s.c", "#include \"s.h\"\nint s(void) { return S; }\n"),
+    ("s.h", "#define S 1\n"),
+];
+
+fn build(project: &Project, fast: &str) -> (State, u64, bool) {
+    project.events.lock().unwrap().clear();
+    let before = project.host.counts().processes;
+    let outcome = project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", fast)])]).unwrap();
+    let configured =
+        project.events.lock().unwrap().iter().any(|event| matches!(event, Event::Configured { .. }));
+    (outcome.state, project.host.counts().processes - before, configured)
+}
+
+#[test]
+fn nothing_changed_starts_no_process_and_any_change_is_seen() {
+    let Some(project) = project(SMALL) else { return };
+    let (state, _, configured) = build(&project, "OFF");
+    assert_eq!((state, configured), (State::Built, true));
+    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0, false));
+
+    project.write("s.h", "#define S 2 \n");
+    let (state, _, configured) = build(&project, "OFF");
+    assert_eq!((state, configured), (State::Built, false), "a header changed: compile, do not configure");
+    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0, false));
+
+    let (state, _, configured) = build(&project, "ON");
+    assert_eq!((state, configured), (State::Built, true), "an option changed");
+
+    project.write("new.c", "int other;\n");
+    let (state, _, configured) = build(&project, "ON");
+    assert_eq!((state, configured), (State::Built, true), "a new file may match a pattern");
+
+    let library = project.path("build/cpu/libs.a");
+    project.host.remove(&library).unwrap();
+    assert_eq!(build(&project, "ON").0, State::Built, "what was built is gone");
+    assert!(project.host.is_file(&library));
+    assert_eq!(build(&project, "ON"), (State::Unchanged, 0, false));
+}
+
+#[test]
+fn a_broken_stamp_only_means_more_work() {
+    let Some(project) = project(SMALL) else { return };
+    build(&project, "OFF");
+    for text in ["", "{", "{\"schema\":999}", "[]"] {
+        project.host.write(&project.path("build/cpu/gpubuild/stamp.json"), text.as_bytes()).unwrap();
+        project.host.write(&project.path("build/cpu/gpubuild/configured.json"), text.as_bytes()).unwrap();
+        assert_eq!(build(&project, "OFF").0, State::Built, "{text}");
+        assert_eq!(build(&project, "OFF").1, 0, "{text}");
+    }
+}
+
+#[test]
+fn an_interrupted_build_is_completed_by_the_next() {
+    let Some(project) = project(&[
+        (
+            "CMakeLists.txt",
+            "cmake_minimum_required(VERSION 3.16)\nproject(i C)\nadd_custom_command(OUTPUT slow.h COMMAND ${CMAKE_COMMAND} -E touch started COMMAND ${CMAKE_COMMAND} -E sleep ${SECONDS} COMMAND ${CMAKE_COMMAND} -E touch slow.h VERBATIM)\nadd_library(i STATIC i.c slow.h)\n",
+        ),
+        ("i.c", "int i(void) { return 1; }\n"),
+    ]) else {
+        return;
+    };
+    let tree = |seconds: &str| project.tree(&[Backend::Cpu], &["i"], &[("SECONDS", seconds)]);
+    let started = project.path("build/cpu/started");
+    let interrupt = project.host.interrupt_handle();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Only once the slow step runs is there something to interrupt.
+            while !project.host.is_file(&started) {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            interrupt.trigger();
+        });
+        assert_eq!(project.build(vec![tree("60")]).unwrap_err(), BuildError::Interrupted);
+    });
+    assert!(project.host.elapsed().as_secs() < 50, "the child was ended, not waited for");
+    // The next build is another process; here it is another host.
+    let next = Project { host: gpubuild::host::RealHost::new(), ..project };
+    let outcome = next.build(vec![next.tree(&[Backend::Cpu], &["i"], &[("SECONDS", "0")])]).unwrap();
+    assert_eq!(outcome.manifest.trees[0].files.len(), 1);
+}
+
+#[test]
+fn a_second_build_waits_for_the_first() {
+    let Some(project) = project(SMALL) else { return };
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| build(&project, "OFF").0);
+        let second = scope.spawn(|| build(&project, "OFF").0);
+        let states = [first.join().unwrap(), second.join().unwrap()];
+        assert!(states.contains(&State::Built) && states.contains(&State::Unchanged), "{states:?}");
+    });
+}

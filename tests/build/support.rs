@@ -1,0 +1,116 @@
+//! Projects in temporary folders, and plans for them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use gpubuild::Backend;
+use gpubuild::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan, Tools};
+use gpubuild::host::{Host, HostPath, RealHost, find_program};
+use gpubuild::plan::{Jobs, Plan, Tree};
+use gpubuild::python::Network;
+
+/// A project in a folder that disappears with it.
+pub(crate) struct Project {
+    pub(crate) host: RealHost,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) tools: Tools,
+    /// Everything that was told during the builds so far.
+    pub(crate) events: Mutex<Vec<Event>>,
+}
+
+/// A project of these files. `None`, after saying so, if this machine has no CMake, Ninja and C compiler; a machine that
+/// has to have them fails.
+pub(crate) fn project(files: &[(&str, &str)]) -> Option<Project> {
+    let host = RealHost::new();
+    let found = |name: &str| find_program(&host, name).into_iter().next();
+    let (cmake, ninja, cc) = (found("cmake"), found("ninja"), found("cc"));
+    if cmake.is_none() || ninja.is_none() || cc.is_none() {
+        let required = host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("cmake"));
+        assert!(!required, "GPUBUILD_REQUIRE names cmake, and CMake, Ninja or cc is missing");
+        println!("skipped: no CMake, Ninja or C compiler");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let project =
+        Project { host, folder, tools: Tools { cmake, ninja, ..Tools::default() }, events: Mutex::default() };
+    for (name, text) in files {
+        project.write(name, text);
+    }
+    Some(project)
+}
+
+impl Project {
+    pub(crate) fn path(&self, name: &str) -> HostPath {
+        // A path of a temporary folder may have a link in it, which CMake resolves.
+        let root = self.host.canonical(&self.host.path(self.folder.path().to_str().unwrap())).unwrap();
+        root.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        self.host.write(&self.path(&format!("src/{name}")), text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn tree(&self, backends: &[Backend], targets: &[&str], cache: &[(&str, &str)]) -> Tree {
+        let id = backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join("-");
+        let mut entries = BTreeMap::from([("CMAKE_BUILD_TYPE".to_owned(), "Release".to_owned())]);
+        entries.extend(cache.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        Tree {
+            build: self.path("build").join(&id),
+            id,
+            backends: backends.to_vec(),
+            generator: "Ninja".into(),
+            source: self.path("src"),
+            cache: entries,
+            targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+            env: BTreeMap::new(),
+            jobs: Jobs { total: 2, device: 1, reason: String::new() },
+            named: Vec::new(),
+        }
+    }
+
+    pub(crate) fn build(&self, trees: Vec<Tree>) -> Result<Outcome, BuildError> {
+        self.build_with(trees, None)
+    }
+
+    pub(crate) fn build_with(
+        &self,
+        trees: Vec<Tree>,
+        replan: Option<Replan<'_>>,
+    ) -> Result<Outcome, BuildError> {
+        let sink = |event: &Event| self.events.lock().unwrap().push(event.clone());
+        let job = Job {
+            host: &self.host,
+            project: "test".into(),
+            root: self.path("build"),
+            tools: self.tools.clone(),
+            network: Network::Offline,
+            binary: BuildBinary::No,
+            replan,
+            sink: &sink,
+        };
+        exec::build(&job, &plan(trees))
+    }
+
+    /// Runs a program and returns what it printed; panics with its errors if it fails.
+    pub(crate) fn output(&self, argv: &[&str]) -> String {
+        let command = gpubuild::host::Command::new(argv[0], std::time::Duration::from_secs(120))
+            .args(argv[1..].iter().copied());
+        let output = self.host.run(&command).unwrap();
+        assert!(output.success(), "{argv:?}: {}{}", output.stdout, output.stderr);
+        output.stdout
+    }
+}
+
+pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
+    let mut backends: Vec<Backend> = trees.iter().flat_map(|tree| tree.backends.clone()).collect();
+    backends.sort();
+    Plan {
+        origin: "test".into(),
+        backends,
+        dropped: Vec::new(),
+        fetch: Vec::new(),
+        trees,
+        binary: None,
+        notes: Vec::new(),
+    }
+}
