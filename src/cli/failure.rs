@@ -7,18 +7,34 @@ use crate::report::Schema;
 
 /// Exit codes of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Exit {
-    /// Done.
-    Done = 0,
-    /// The outcome is negative: a build or a test failed, a required backend is ill.
-    Negative = 1,
-    /// Usage, configuration, or a plan that is refused.
-    Usage = 2,
-    /// A mistake of ours.
-    Bug = 70,
-    /// Ctrl-C, as shells write it.
-    Interrupted = 130,
+    /// Done: 0.
+    Done,
+    /// The outcome is negative: a build or a test failed, a required backend is ill: 1.
+    Negative,
+    /// Usage, configuration, or a plan that is refused: 2.
+    Usage,
+    /// A mistake of ours: 70.
+    Bug,
+    /// Ctrl-C, as shells write it: 130.
+    Interrupted,
+    /// What the program that was started ended with.
+    Child(u8),
+}
+
+impl Exit {
+    /// The number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Negative => 1,
+            Self::Usage => 2,
+            Self::Bug => 70,
+            Self::Interrupted => 130,
+            Self::Child(code) => code,
+        }
+    }
 }
 
 /// A command that ended without its answer.

@@ -78,9 +78,11 @@ pub fn project(context: &Context<'_>, folder: Option<&str>) -> Result<Project, F
 
 /// What was asked for: flag, environment of the machine that is looked at, project.
 pub fn request(flag: Option<&str>, host: &dyn Host, project: Option<&Project>) -> Result<Request, Failure> {
-    request::resolve(flag, host.env(), project.map(|project| &project.file.project)).map_err(|(origin, error)| {
-        let known = Backend::ALL.map(Backend::id).join(", ");
-        Failure::usage("backend.unknown", format!("{error} (from {origin})"))
-            .hint(format!("backends are {known}; `auto` and `all` are selections"))
-    })
+    request::resolve(flag, host.env(), project.map(|project| &project.file.project)).map_err(
+        |(origin, error)| {
+            let known = Backend::ALL.map(Backend::id).join(", ");
+            Failure::usage("backend.unknown", format!("{error} (from {origin})"))
+                .hint(format!("backends are {known}; `auto` and `all` are selections"))
+        },
+    )
 }

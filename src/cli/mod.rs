@@ -3,10 +3,18 @@
 //!
 //! A command is a struct of arguments with a function `run(args, &Context) -> Result<Exit, Failure>`.
 
+pub mod build;
+pub mod clean;
 pub mod completions;
+pub mod events;
 pub mod failure;
+pub mod link;
+pub mod look;
+pub mod plan;
 pub mod printer;
 pub mod probe;
+pub mod run;
+pub mod test;
 
 use std::process::ExitCode;
 
@@ -38,6 +46,16 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Build every backend that can be built here, and the program that links them
+    Build(build::Arguments),
+    /// Print what a program puts on its link line
+    Link(link::Arguments),
+    /// Start the program that was built
+    Run(run::Arguments),
+    /// Compare the kernels of every backend with the reference
+    Test(test::Arguments),
+    /// Remove everything that was built
+    Clean(clean::Arguments),
     /// Print completions for a shell
     Completions(completions::Arguments),
     #[command(name = "__probe", hide = true)]
@@ -79,12 +97,20 @@ pub fn main() -> ExitCode {
             failure.exit
         }
     };
-    ExitCode::from(exit as u8)
+    ExitCode::from(exit.code())
 }
 
 /// Runs the command; the flag says whether its answer is one JSON document.
 fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, bool) {
     match command {
+        Command::Build(arguments) => (build::run(&arguments, context), false),
+        Command::Link(arguments) => {
+            let json = arguments.is_json();
+            (link::run(&arguments, context), json)
+        }
+        Command::Run(arguments) => (run::run(&arguments, context), false),
+        Command::Test(arguments) => (test::run(&arguments, context), arguments.json),
+        Command::Clean(arguments) => (clean::run(&arguments, context), false),
         Command::Completions(arguments) => (completions::run(&arguments, context), false),
         Command::Probe(arguments) => (probe::run(&arguments, context), false),
     }
@@ -110,7 +136,7 @@ fn listen_for_interrupts(host: &RealHost) {
                 clippy::disallowed_methods,
                 reason = "nothing is running that could return"
             )]
-            std::process::exit(Exit::Interrupted as i32);
+            std::process::exit(Exit::Interrupted.code().into());
         }
     });
     if let Err(error) = installed {

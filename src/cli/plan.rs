@@ -2,10 +2,11 @@
 
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure};
+use crate::backend::Backend;
 use crate::finding::{Affects, Finding, Remedy, Severity};
 use crate::host::Host;
-use crate::plan::{Plan, kits};
 use crate::plan::make::{self, Inputs, Missing, Refusal};
+use crate::plan::{Plan, kits};
 use crate::project::Project;
 use crate::report;
 
@@ -68,8 +69,20 @@ pub fn make(
     host: &dyn Host,
     sight: &Sight,
 ) -> Result<(Project, Plan), Failure> {
+    make_without(selection, context, host, sight, &[])
+}
+
+/// The same without some backends that nobody named, each with the reason.
+pub fn make_without(
+    selection: &Selection,
+    context: &Context<'_>,
+    host: &dyn Host,
+    sight: &Sight,
+    without: &[(Backend, String)],
+) -> Result<(Project, Plan), Failure> {
     let project = look::project(context, selection.project.as_deref())?;
-    let request = look::request(selection.backends.as_deref(), host, Some(&project))?;
+    let mut request = look::request(selection.backends.as_deref(), host, Some(&project))?;
+    request.without.extend_from_slice(without);
     let kits = kits::kits(&sight.inventory, &sight.catalogue, host.platform());
     let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
     let tools = kits::tools(&sight.inventory, &sight.catalogue);

@@ -213,6 +213,9 @@ fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built
             return Err(BuildError::Replan("no backend is left to build".to_owned()));
         };
         plan = replan(&without).map_err(BuildError::Replan)?;
+        plan.dropped.retain(|dropped| without.iter().all(|(backend, _)| *backend != dropped.id));
+        plan.dropped.extend(without.iter().map(|(id, why)| Dropped { id: *id, reasons: vec![why.clone()] }));
+        plan.dropped.sort_by_key(|dropped| dropped.id);
         if let Some((backend, _)) = without.iter().find(|(backend, _)| plan.backends.contains(backend)) {
             return Err(BuildError::Replan(format!("the plan without `{backend}` has it again")));
         }

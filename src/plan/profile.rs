@@ -30,6 +30,8 @@ pub struct Profile {
     /// Per backend.
     #[serde(default)]
     pub backends: BTreeMap<Backend, Row>,
+    /// The program that compares every backend with a reference.
+    pub tests: Option<Tests>,
     /// Backends that need a tree of their own.
     #[serde(default)]
     pub separate: Vec<Separate>,
@@ -55,6 +57,17 @@ pub struct Row {
     pub options: BTreeMap<String, String>,
     /// A file below the source folder that is there if the project has kernels for this backend.
     pub kernels: Option<String>,
+}
+
+/// A program that tests backends: `TARGET --backend ID --json` prints one report and ends with 0, 1 (failures) or 3 (no
+/// device).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tests {
+    /// The option that adds it.
+    pub option: String,
+    /// Its target.
+    pub target: String,
 }
 
 /// Backends that need a tree of their own.

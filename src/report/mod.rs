@@ -3,6 +3,7 @@
 
 pub mod link;
 pub mod plan;
+pub mod test;
 
 use serde::Serialize;
 

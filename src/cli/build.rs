@@ -1,0 +1,164 @@
+//! `gpubuild build`: plans, fetches what is missing, builds, and has cargo link the program.
+
+use super::events::{Events, MessageFormat};
+use super::look::{self, HostArguments};
+use super::plan::{self, Selection};
+use super::run;
+use super::{Context, Exit, Failure};
+use crate::backend::Backend;
+use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, State, Tools};
+use crate::host::Host;
+use crate::plan::Plan;
+use crate::project::Project;
+use crate::python::Network;
+use crate::toolkit::Inventory;
+
+/// Arguments of `build`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    network: NetworkArguments,
+    /// Folder with further toolkit descriptions; one with a known id replaces it
+    #[arg(long, value_name = "DIR")]
+    toolkits: Option<String>,
+    /// Print the plan and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// How to tell what happens
+    #[arg(long, value_enum, value_name = "FORM", default_value_t)]
+    message_format: MessageFormat,
+    /// Leave the Rust program alone
+    #[arg(long, conflicts_with = "run")]
+    no_binary: bool,
+    /// Start the program once it is built
+    #[arg(long)]
+    run: bool,
+    /// Arguments of the program, after `--`; with `--run`
+    #[arg(last = true, requires = "run", value_name = "ARGS")]
+    arguments: Vec<String>,
+}
+
+/// `--offline`, shared by the commands that build.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct NetworkArguments {
+    /// Fetch nothing: neither tools nor crates
+    #[arg(long)]
+    offline: bool,
+}
+
+impl NetworkArguments {
+    /// What the flag and the environment say together.
+    pub fn network(self, host: &dyn Host) -> Network {
+        if self.offline { Network::Offline } else { Network::from_env(host.env()) }
+    }
+}
+
+/// Builds.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
+    let sight = look::look(context.host, host_arguments.catalogue(context)?);
+    let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    if arguments.dry_run {
+        plan::print(&plan, context, arguments.message_format == MessageFormat::Json)?;
+        return Ok(Exit::Done);
+    }
+    let replan = |without: &[(Backend, String)]| {
+        plan::make_without(&arguments.selection, context, context.host, &sight, without)
+            .map(|(_, plan)| plan)
+            .map_err(|failure| failure.message)
+    };
+    let work = Work {
+        context,
+        project: &project,
+        inventory: &sight.inventory,
+        network: arguments.network.network(context.host),
+        format: arguments.message_format,
+        binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
+    };
+    let outcome = work.build(&plan, Some(&replan))?;
+    if arguments.message_format == MessageFormat::Human {
+        summary(context, &outcome);
+    }
+    if !arguments.run {
+        return Ok(Exit::Done);
+    }
+    let Some(program) = &outcome.program else {
+        return Err(Failure::usage("run.no-binary", "there is no program to start")
+            .hint("name its package in gpubuild.toml: `[binary] package = \"…\"`"));
+    };
+    run::start(context, &program.path, &arguments.arguments)
+}
+
+/// What `build` and `test` need to have a plan built.
+pub(super) struct Work<'a> {
+    pub(super) context: &'a Context<'a>,
+    pub(super) project: &'a Project,
+    pub(super) inventory: &'a Inventory,
+    pub(super) network: Network,
+    pub(super) format: MessageFormat,
+    pub(super) binary: BuildBinary,
+}
+
+impl Work<'_> {
+    /// Builds a plan in the project's own folder.
+    pub(super) fn build(&self, plan: &Plan, replan: Option<exec::Replan<'_>>) -> Result<Outcome, Failure> {
+        self.build_in(&self.project.build_root, plan, replan)
+    }
+
+    /// Builds a plan whose trees lie in another folder.
+    pub(super) fn build_in(
+        &self,
+        root: &crate::host::HostPath,
+        plan: &Plan,
+        replan: Option<exec::Replan<'_>>,
+    ) -> Result<Outcome, Failure> {
+        let events = Events::new(self.context.printer, self.format);
+        let sink = |event: &Event| events.show(event);
+        let job = Job {
+            host: self.context.host,
+            project: self.project.file.project.name.clone(),
+            root: root.clone(),
+            tools: tools(self.inventory),
+            network: self.network,
+            binary: self.binary,
+            replan,
+            sink: &sink,
+        };
+        let result = exec::build(&job, plan);
+        drop(events);
+        result.map_err(|error| failure(&error))
+    }
+}
+
+/// The programs that a build starts, as far as they are on this machine. What is too old is not among those that the plan
+/// fetches in its place.
+fn tools(inventory: &Inventory) -> Tools {
+    let program = |id: &str| inventory.chosen(id).and_then(|copy| copy.part("program")).cloned();
+    Tools { cmake: program("cmake"), ninja: program("ninja"), python: program("python"), uv: program("uv") }
+}
+
+/// A failed build in the words of the command line.
+fn failure(error: &BuildError) -> Failure {
+    let mut failure = Failure::negative(error.id(), error.to_string());
+    failure.hint = error.hint();
+    if matches!(error, BuildError::Interrupted | BuildError::Fetch(crate::python::FetchError::Interrupted)) {
+        failure.exit = Exit::Interrupted;
+    }
+    if matches!(error, BuildError::UnusedEntries { .. }) {
+        failure.exit = Exit::Usage;
+    }
+    failure
+}
+
+fn summary(context: &Context<'_>, outcome: &Outcome) {
+    let built: Vec<&str> = outcome.manifest.backends.iter().map(|backend| backend.id()).collect();
+    let done = match outcome.state {
+        State::Unchanged => "nothing changed, built already:",
+        State::Built => "built",
+    };
+    let program =
+        outcome.program.as_ref().map(|program| format!(", program {}", program.path)).unwrap_or_default();
+    context.printer.say(&format!("{done} {} ({}{program})", built.join(", "), outcome.path));
+}

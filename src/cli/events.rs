@@ -1,0 +1,161 @@
+//! Shows a build: a bar per tree on a terminal, plain lines elsewhere, JSON lines on request.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::{Printer, Verbosity};
+use crate::exec::{Event, State};
+
+/// The forms of `--message-format`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum MessageFormat {
+    /// For people, on stderr.
+    #[default]
+    Human,
+    /// One JSON document per line and event, on stdout.
+    Json,
+}
+
+/// Shows events.
+pub(super) struct Events<'a> {
+    printer: &'a Printer,
+    format: MessageFormat,
+    /// `None` where no bar may be drawn.
+    bars: Option<Bars>,
+}
+
+struct Bars {
+    all: MultiProgress,
+    by_tree: Mutex<BTreeMap<String, ProgressBar>>,
+}
+
+impl<'a> Events<'a> {
+    /// A view for this printer's streams.
+    pub(super) fn new(printer: &'a Printer, format: MessageFormat) -> Self {
+        let draws = format == MessageFormat::Human && printer.shows_progress();
+        let bars = draws.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default() });
+        Self { printer, format, bars }
+    }
+
+    /// Shows one.
+    pub(super) fn show(&self, event: &Event) {
+        if self.format == MessageFormat::Json {
+            // A reader that went away does not stop the build.
+            let _ = self.printer.json_line(event);
+            return;
+        }
+        match event {
+            Event::Waiting { lock } => {
+                self.say(&format!("waiting for another build of this project (it holds `{lock}`)"));
+            }
+            Event::Fetching { tool, version, into } => {
+                self.say(&format!("fetching {tool} {version}, which this machine lacks, into {into}"));
+            }
+            Event::Configuring { tree, .. } => self.begin(tree, "configuring"),
+            Event::Configured { tree, seconds } => {
+                if self.bars.is_none() {
+                    self.say(&format!("[{tree}] configured in {seconds:.1} s"));
+                }
+            }
+            Event::Progress { tree, done, total, what } => self.step(tree, *done, *total, what),
+            Event::Line { tree, text } => self.line(tree, text),
+            Event::Failed { tree, .. } => self.end(tree),
+            Event::Finished { tree, state, seconds } => {
+                self.end(tree);
+                if *state == State::Built {
+                    self.say(&format!("[{tree}] built in {seconds:.1} s"));
+                }
+            }
+            Event::Dropped { backend, why } => {
+                self.quietly(|printer| printer.warning(&format!("{backend} is left out: {why}")));
+            }
+            Event::Linking { package } => self.begin("cargo", &format!("building {package}")),
+            Event::Done { .. } => self.end("cargo"),
+        }
+    }
+
+    fn begin(&self, tree: &str, what: &str) {
+        match &self.bars {
+            Some(bars) => {
+                let bar = bars.bar(tree);
+                bar.set_message(what.to_owned());
+                bar.enable_steady_tick(std::time::Duration::from_millis(120));
+            }
+            None => self.say(&format!("[{tree}] {what}")),
+        }
+    }
+
+    fn step(&self, tree: &str, done: u32, total: u32, what: &str) {
+        match &self.bars {
+            Some(bars) => {
+                let bar = bars.bar(tree);
+                bar.set_length(total.into());
+                bar.set_position(done.into());
+                bar.set_message(what.to_owned());
+            }
+            None => self.say(&format!("[{tree} {done}/{total}] {what}")),
+        }
+    }
+
+    /// What tools say beside their steps is in the log. It is shown with `-v`; cargo's lines are its steps.
+    fn line(&self, tree: &str, text: &str) {
+        if self.printer.verbosity() == Verbosity::Verbose {
+            self.quietly(|printer| printer.detail(&format!("[{tree}] {text}")));
+        } else if tree == "cargo" {
+            match &self.bars {
+                Some(bars) => bars.bar(tree).set_message(text.trim().to_owned()),
+                None => self.say(&format!("[{tree}] {}", text.trim())),
+            }
+        }
+    }
+
+    fn end(&self, tree: &str) {
+        if let Some(bars) = &self.bars
+            && let Some(bar) = bars.lock().remove(tree)
+        {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, text: &str) {
+        self.quietly(|printer| printer.say(text));
+    }
+
+    /// Writes while no bar is on the screen.
+    fn quietly(&self, write: impl FnOnce(&Printer)) {
+        match &self.bars {
+            Some(bars) => bars.all.suspend(|| write(self.printer)),
+            None => write(self.printer),
+        }
+    }
+}
+
+impl Drop for Events<'_> {
+    fn drop(&mut self) {
+        if let Some(bars) = &self.bars {
+            for bar in bars.lock().values() {
+                bar.finish_and_clear();
+            }
+        }
+    }
+}
+
+impl Bars {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, ProgressBar>> {
+        self.by_tree.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bar(&self, tree: &str) -> ProgressBar {
+        let mut bars = self.lock();
+        let make = || {
+            let bar = self.all.add(ProgressBar::new(0));
+            let style = ProgressStyle::with_template("{prefix:>16} [{bar:24}] {pos}/{len} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar.set_prefix(tree.to_owned());
+            bar
+        };
+        bars.entry(tree.to_owned()).or_insert_with(make).clone()
+    }
+}

@@ -1,0 +1,58 @@
+//! `gpubuild link`: what a program puts on its link line, for the build system that asks.
+
+use super::look;
+use super::{Context, Exit, Failure};
+use crate::artifacts::{Manifest, ManifestError};
+use crate::exec::manifest_path;
+use crate::link::{self, Format};
+use crate::report::link::LinkDocument;
+
+/// Arguments of `link`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// For whom to print
+    #[arg(long, value_enum, value_name = "FORM", default_value = "plain")]
+    format: Format,
+    /// The same as `--format json`
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+}
+
+impl Arguments {
+    /// Whether the answer is one JSON document.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
+}
+
+/// Prints the link line.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let project = look::project(context, arguments.project.as_deref())?;
+    let path = manifest_path(&project.build_root);
+    let manifest = Manifest::read(context.host, &path).map_err(|error| unreadable(&error))?;
+    if let Some(file) = manifest.changed_files(context.host).first() {
+        let message = format!("`{file}` is not there any more, or not as it was built");
+        return Err(Failure::negative("manifest.stale", message).hint("`gpubuild build` builds it again"));
+    }
+    let directives = link::directives(&manifest, context.host.platform().os);
+    let text = match arguments.format {
+        _ if arguments.is_json() => {
+            context.printer.json(&LinkDocument::new(&directives))?;
+            return Ok(Exit::Done);
+        }
+        Format::Cargo => link::cargo_lines(&directives).join("\n"),
+        Format::PkgConfig => link::pkg_config(&directives, &manifest),
+        Format::Cmake => link::cmake(&directives, &manifest),
+        Format::Plain | Format::Json => link::plain(&directives),
+    };
+    context.printer.answer(&text)?;
+    Ok(Exit::Done)
+}
+
+fn unreadable(error: &ManifestError) -> Failure {
+    Failure::usage(error.id(), error.to_string()).hint("`gpubuild build` makes it")
+}

@@ -1,0 +1,52 @@
+//! `gpubuild run`: starts the program that was built, with its own streams and exit code.
+
+use std::time::Duration;
+
+use super::look;
+use super::{Context, Exit, Failure};
+use crate::exec::binary;
+use crate::host::{Command, RunError};
+
+/// A program may run as long as it likes; the door wants a number.
+const DEADLINE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// Arguments of `run`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+    /// Arguments of the program, after `--`
+    #[arg(last = true, value_name = "ARGS")]
+    arguments: Vec<String>,
+}
+
+/// Starts the program that was built last.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let project = look::project(context, arguments.project.as_deref())?;
+    let built = binary::last_built(context.host, &project.build_root)
+        .filter(|program| context.host.is_file(&context.host.path(&program.path)));
+    let Some(program) = built else {
+        return Err(Failure::usage("run.nothing-built", "no program was built yet")
+            .hint("`gpubuild build` builds it"));
+    };
+    start(context, &program.path, &arguments.arguments)
+}
+
+/// Starts a program and passes its exit code on.
+pub(super) fn start(context: &Context<'_>, program: &str, arguments: &[String]) -> Result<Exit, Failure> {
+    let command = Command::new(program, DEADLINE).args(arguments.iter().map(String::as_str)).inherit();
+    let output = context.host.run(&command).map_err(|error| match error {
+        RunError::Interrupted => {
+            Failure { exit: Exit::Interrupted, ..Failure::negative("run.interrupted", "interrupted") }
+        }
+        other => Failure::negative("run.failed", other.to_string()),
+    })?;
+    let code = match (output.exit, output.signal) {
+        (Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),
+        // As shells write it.
+        (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
+        (None, None) => 1,
+    };
+    Ok(Exit::Child(code))
+}

@@ -1,0 +1,166 @@
+//! `gpubuild test`: builds the project's test program and runs it for every backend.
+
+use std::time::Duration;
+
+use super::build::{NetworkArguments, Work};
+use super::events::MessageFormat;
+use super::look::{self, HostArguments};
+use super::plan::{self, Selection};
+use super::{Context, Exit, Failure, Role};
+use crate::backend::Backend;
+use crate::exec::{BuildBinary, Outcome};
+use crate::host::{Command, HostPath, RunError};
+use crate::plan::Plan;
+use crate::plan::profile::Tests;
+use crate::project::Project;
+use crate::report::test::{BackendTests, TestDocument, TestState};
+
+/// A software device takes minutes for what a card does in a second.
+const DEADLINE: Duration = Duration::from_secs(60 * 60);
+
+/// What the test program ends with where there is no device.
+const NO_DEVICE: i32 = 3;
+
+/// Arguments of `test`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    network: NetworkArguments,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Builds and runs the tests.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let sight = look::look(context.host, HostArguments::default().catalogue(context)?);
+    let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    let tests = tests_of(&project)?;
+    let root = project.build_root.join("test");
+    let plan = with_tests(&plan, &tests, &root);
+    let work = Work {
+        context,
+        project: &project,
+        inventory: &sight.inventory,
+        network: arguments.network.network(context.host),
+        format: MessageFormat::Human,
+        binary: BuildBinary::No,
+    };
+    let replan = |without: &[(Backend, String)]| {
+        plan::make_without(&arguments.selection, context, context.host, &sight, without)
+            .map(|(_, plan)| with_tests(&plan, &tests, &root))
+            .map_err(|failure| failure.message)
+    };
+    let outcome = work.build_in(&root, &plan, Some(&replan))?;
+    let named: Vec<Backend> = plan.trees.iter().flat_map(|tree| tree.named.clone()).collect();
+    let mut reports = Vec::new();
+    for backend in &outcome.manifest.backends {
+        reports.push(test_backend(context, &outcome, &tests, *backend)?);
+    }
+    let document = TestDocument::new(reports);
+    print(context, &document, arguments.json)?;
+    let lacking = |report: &&BackendTests| {
+        report.state == TestState::NoDevice
+            && named.contains(&report.id)
+            && !arguments.selection.allow_missing
+    };
+    let failed =
+        document.backends.iter().any(|report| report.failed > 0 || report.state == TestState::Broken);
+    if failed || document.backends.iter().any(|report| lacking(&report)) {
+        return Ok(Exit::Negative);
+    }
+    Ok(Exit::Done)
+}
+
+fn tests_of(project: &Project) -> Result<Tests, Failure> {
+    project.profile.tests.clone().ok_or_else(|| {
+        let message = format!("the profile `{}` knows no test program", project.profile.id);
+        Failure::usage("test.none", message)
+            .hint("run the project's own tests, `ctest` for most CMake projects")
+    })
+}
+
+/// The plan with the test program, in a folder of its own: switching the option to and fro would build everything anew.
+fn with_tests(plan: &Plan, tests: &Tests, root: &HostPath) -> Plan {
+    let mut plan = plan.clone();
+    plan.binary = None;
+    for tree in &mut plan.trees {
+        tree.build = root.join(&tree.id);
+        tree.cache.insert(tests.option.clone(), "ON".to_owned());
+        tree.targets.push(tests.target.clone());
+    }
+    plan
+}
+
+fn test_backend(
+    context: &Context<'_>,
+    outcome: &Outcome,
+    tests: &Tests,
+    backend: Backend,
+) -> Result<BackendTests, Failure> {
+    let tree = outcome.manifest.trees.iter().find(|tree| tree.backends.contains(&backend));
+    let program = tree.and_then(|tree| tree.files.iter().find(|file| file.target == tests.target));
+    let Some(program) = program else {
+        return Ok(BackendTests::broken(backend, "the test program was not built"));
+    };
+    context.printer.say(&format!("testing {backend}"));
+    let command = Command::new(&program.path, DEADLINE).args(["--backend", backend.id(), "--json"]);
+    let output = match context.host.run(&command) {
+        Ok(output) => output,
+        Err(RunError::Interrupted) => {
+            return Err(Failure {
+                exit: Exit::Interrupted,
+                ..Failure::negative("test.interrupted", "interrupted")
+            });
+        }
+        Err(error) => return Ok(BackendTests::broken(backend, &error.to_string())),
+    };
+    let report = BackendTests::parse(backend, &output.stdout);
+    Ok(match (output.exit, report) {
+        (Some(NO_DEVICE), Ok(report)) => BackendTests { state: TestState::NoDevice, ..report },
+        (Some(0 | 1), Ok(report)) => report,
+        (Some(0 | 1 | NO_DEVICE), Err(error)) => {
+            BackendTests::broken(backend, &format!("the test program printed no report: {error}"))
+        }
+        (exit, _) => {
+            let how = match (exit, output.signal) {
+                (Some(code), _) => format!("ended with status {code}"),
+                (None, Some(signal)) => format!("was ended by signal {signal}"),
+                (None, None) => "ended".to_owned(),
+            };
+            let last = output.stderr.lines().last().unwrap_or_default();
+            BackendTests::broken(backend, format!("the test program {how}: {last}").trim_end_matches(": "))
+        }
+    })
+}
+
+fn print(context: &Context<'_>, document: &TestDocument, json: bool) -> Result<(), Failure> {
+    if json {
+        context.printer.json(document)?;
+        return Ok(());
+    }
+    for report in &document.backends {
+        let (role, word) = match report.state {
+            TestState::Tested if report.failed > 0 => (Role::Bad, "FAILED"),
+            TestState::Tested => (Role::Good, "passed"),
+            TestState::NoDevice => (Role::Caution, "no device"),
+            TestState::Broken => (Role::Bad, "BROKEN"),
+        };
+        let counts =
+            format!("{} passed, {} failed, {} skipped", report.passed, report.failed, report.skipped);
+        let device = report.device.as_deref().unwrap_or_default();
+        let remark = report.reason.as_deref().unwrap_or(device);
+        let line = format!(
+            "{:<8}{} {counts} {remark}",
+            report.id,
+            context.printer.paint(role, &format!("{word:<10}"))
+        );
+        context.printer.answer(line.trim_end())?;
+        for case in report.failures() {
+            context.printer.answer(&format!("    {case}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! The document of `gpubuild test --json`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Schema;
+use crate::backend::Backend;
+
+/// Results of every backend.
+#[derive(Debug, Serialize)]
+pub struct TestDocument {
+    /// `test`, 1.
+    pub schema: Schema,
+    /// In the order of [`Backend::ALL`].
+    pub backends: Vec<BackendTests>,
+}
+
+impl TestDocument {
+    /// The document for these results.
+    #[must_use]
+    pub fn new(mut backends: Vec<BackendTests>) -> Self {
+        backends.sort_by_key(|report| report.id);
+        Self { schema: Schema { name: "test", version: 1 }, backends }
+    }
+}
+
+/// Results of one backend.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct BackendTests {
+    /// Which.
+    pub id: Backend,
+    /// Whether there are results.
+    pub state: TestState,
+    /// The device that was tested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Cases within their bounds.
+    pub passed: u64,
+    /// Cases outside.
+    pub failed: u64,
+    /// Cases that this device does not do.
+    pub skipped: u64,
+    /// Every case: `op`, `type`, `shape`, `nmse`, `ok`.
+    pub cases: Vec<Value>,
+}
+
+/// Whether there are results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TestState {
+    /// Yes.
+    Tested,
+    /// There is no device to test on.
+    NoDevice,
+    /// The test program did not come to its end.
+    Broken,
+}
+
+impl BackendTests {
+    /// The report that the test program printed.
+    ///
+    /// # Errors
+    /// It is no report.
+    pub fn parse(id: Backend, text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Report {
+            #[serde(default)]
+            device: String,
+            passed: u64,
+            failed: u64,
+            skipped: u64,
+            cases: Vec<Value>,
+        }
+        let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let why = |case: &Value| case.get("skipped").and_then(Value::as_str).map(str::to_owned);
+        let alone = if report.device.is_empty() { report.cases.first().and_then(why) } else { None };
+        Ok(Self {
+            id,
+            state: TestState::Tested,
+            device: Some(report.device).filter(|device| !device.is_empty()),
+            reason: alone,
+            passed: report.passed,
+            failed: report.failed,
+            skipped: report.skipped,
+            cases: report.cases,
+        })
+    }
+
+    /// A backend whose tests did not come to their end.
+    #[must_use]
+    pub fn broken(id: Backend, reason: &str) -> Self {
+        Self {
+            id,
+            state: TestState::Broken,
+            device: None,
+            reason: Some(reason.to_owned()),
+            passed: 0,
+            failed: 0,
+            skipped: 0,
+            cases: Vec::new(),
+        }
+    }
+
+    /// The cases that failed, one line each.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        let text =
+            |case: &Value, key: &str| case.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let failed = self.cases.iter().filter(|case| case.get("ok") == Some(&Value::Bool(false)));
+        failed.map(move |case| {
+            format!(
+                "{} {} {}: {}",
+                text(case, "op"),
+                text(case, "type"),
+                text(case, "shape"),
+                text(case, "error")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_of_the_test_program_are_read() {
+        let text = r#"{"backend":"cpu","device":"Xeon","passed":1,"failed":1,"skipped":0,"cases":[
+{"op":"matmul","type":"q8_0","shape":"4x4","nmse":2.1e-05,"ok":true},
+{"op":"rope","type":"f32","shape":"8","nmse":1,"ok":false,"error":"too far"}
+]}"#;
+        let report = BackendTests::parse(Backend::Cpu, text).unwrap();
+        assert_eq!((report.passed, report.failed, report.device.as_deref()), (1, 1, Some("Xeon")));
+        assert_eq!(report.failures().collect::<Vec<_>>(), ["rope f32 8: too far"]);
+        assert!(BackendTests::parse(Backend::Cpu, "Segmentation fault").is_err());
+    }
+
+    #[test]
+    fn a_missing_device_says_why() {
+        let text = r#"{"backend":"vulkan","device":"","passed":0,"failed":0,"skipped":1,"cases":[{"op":"device","type":"","shape":"","skipped":"no libvulkan.so.1"}]}"#;
+        let report = BackendTests::parse(Backend::Vulkan, text).unwrap();
+        assert_eq!(report.reason.as_deref(), Some("no libvulkan.so.1"));
+    }
+}
