@@ -160,7 +160,7 @@ static gk_status gpu_api_load(const gpu_vendor *vendor, gpu_api *api, char *why,
         if (!library && !first[0]) memcpy(first, reason, sizeof first);
     }
     if (!library) {
-        gk_text(why, why_capacity, "%s is not installed: looked for %s (%s)", vendor->driver, names, first);
+        gk_text(why, why_capacity, "%s is not here: looked for %s (%s)", vendor->driver, names, first);
         return GK_NO_DRIVER;
     }
     static const struct {

@@ -259,7 +259,8 @@ static gk_status gpu_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk
     if (out) *out = NULL;
     if (!device || !out) return GK_BAD_ARGUMENT;
     if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) return gpu_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage");
-    if (bytes == 0 || bytes > SIZE_MAX / 2) return gpu_fail(device, GK_BAD_ARGUMENT, "alloc: a size of 0, or one that no memory has");
+    if (bytes == 0) return gpu_fail(device, GK_BAD_ARGUMENT, "alloc: a size of 0");
+    if (bytes > SIZE_MAX / 2) return gpu_fail(device, GK_OUT_OF_MEMORY, "alloc: more than any memory has");
     gk_buffer *buffer = calloc(1, sizeof *buffer);
     if (!buffer) return gpu_fail(device, GK_OUT_OF_MEMORY, "alloc: out of host memory");
     gk_status status = gpu_enter(device, &before);
@@ -363,8 +364,7 @@ static uint64_t gpu_scales_offset(uint64_t ne0, uint64_t ne1) {
 
 static uint64_t gpu_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64_t ne1) {
     uint64_t bytes;
-    (void)device;
-    if (ne0 == 0 || ne1 == 0 || (type != GK_F32 && type != GK_F16 && type != GK_Q8_0)) return 0;
+    if (!device || ne0 == 0 || ne1 == 0 || (type != GK_F32 && type != GK_F16 && type != GK_Q8_0)) return 0;
     uint64_t row = gk_row_bytes(type, ne0);
     if (row == 0 || !gk_mul_u64(row, ne1, &bytes)) return 0;
     if (type != GK_Q8_0) return gk_align_u64(bytes, 64);

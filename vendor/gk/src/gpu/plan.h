@@ -29,15 +29,20 @@ static uint64_t gpu_bounds_weight(void *context, uint32_t type, uint64_t ne0, ui
     return gpu_weight_bytes(context, type, ne0, ne1);
 }
 
-/* Buffers are not asked for here: an op may be tried before anything is allocated. */
+/* Bounds and our own rules, for an op that gk_op_check has passed. */
+static gk_status gpu_op_check(gk_device *device, const gk_op *op, uint32_t index) {
+    const gk_bounds bounds = {device, gpu_bounds_buffer, gpu_bounds_weight};
+    const char *error = gk_op_bounds(op, &bounds);
+    if (error) return gpu_op_fail(device, GK_BAD_ARGUMENT, op, index, error);
+    error = gpu_unsupported(device, op);
+    return error ? gpu_op_fail(device, GK_UNSUPPORTED, op, index, error) : GK_OK;
+}
+
 static gk_status gpu_supports(gk_device *device, const gk_op *op) {
     if (!device) return GK_BAD_ARGUMENT;
     const char *error = gk_op_check(op);
     if (error) return op ? gpu_op_fail(device, GK_BAD_ARGUMENT, op, 0, error) : gpu_fail(device, GK_BAD_ARGUMENT, error);
-    gk_op plain = *op; /* addresses play no part, so nothing is read through the operands */
-    plain.dst.buffer = plain.a.buffer = plain.b.buffer = plain.c.buffer = NULL;
-    error = gpu_unsupported(device, &plain);
-    return error ? gpu_op_fail(device, GK_UNSUPPORTED, op, 0, error) : GK_OK;
+    return gpu_op_check(device, op, 0);
 }
 
 static gk_status gpu_launch_one(gk_device *device, const gpu_launch *launch) {
@@ -88,16 +93,13 @@ static void gpu_plan_release_all(gk_device *device) {
 }
 
 static gk_status gpu_plan_check(gk_device *device, const gk_op *ops, uint32_t count, gk_plan_limits *limits, uint64_t *scratch) {
-    const gk_bounds bounds = {device, gpu_bounds_buffer, gpu_bounds_weight};
     uint32_t bad = 0;
     const char *error = gk_plan_check(ops, count, limits, &bad);
     if (error) return ops && count ? gpu_op_fail(device, GK_BAD_ARGUMENT, &ops[bad], bad, error) : gpu_fail(device, GK_BAD_ARGUMENT, error);
     *scratch = 0;
     for (uint32_t n = 0; n < count; n++) {
-        error = gk_op_bounds(&ops[n], &bounds);
-        if (error) return gpu_op_fail(device, GK_BAD_ARGUMENT, &ops[n], n, error);
-        error = gpu_unsupported(device, &ops[n]);
-        if (error) return gpu_op_fail(device, GK_UNSUPPORTED, &ops[n], n, error);
+        const gk_status status = gpu_op_check(device, &ops[n], n);
+        if (status != GK_OK) return status;
         const uint64_t need = gpu_scratch_bytes(&ops[n]);
         if (need > *scratch) *scratch = need;
     }

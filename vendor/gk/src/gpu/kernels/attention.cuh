@@ -17,7 +17,8 @@ GK_DEVICE float *split_place(const gk_gpu_args &g, unsigned int token, unsigned 
 // Positions of one split. From the number of positions there are now, so a long cache costs nothing while it is empty.
 GK_DEVICE unsigned int split_length(const gk_gpu_args &g, unsigned int positions) {
     const unsigned int even = (positions + g.splits - 1) / g.splits;
-    return even > GK_GPU_SPLIT_LEAST ? even : GK_GPU_SPLIT_LEAST;
+    const unsigned int least = GK_GPU_SPLIT_LEAST;
+    return even > least ? even : least;
 }
 
 // EACH consecutive elements of a head for this lane; zero past its end.
@@ -63,7 +64,7 @@ template <class T, int QUERIES, int SIZE> GK_DEVICE void attention_split(const g
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
             const unsigned int element = lane * EACH + i;
-            query[q][i] = q < queries && element < g.d_head ? in[element] * g.scale : 0.0f;
+            query[q][i] = static_cast<unsigned int>(q) < queries && element < g.d_head ? in[element] * g.scale : 0.0f;
             value[q][i] = 0.0f;
         }
     }

@@ -4,33 +4,25 @@
 #define GK_GPU_PLATFORM_CUH
 
 #if defined(GK_GPU_EMULATE)
-#include "emulate.h" // tests/emulation: __global__, threadIdx, barriers, and the functions below
+#include "emulate.h" // tests/emulation: the vendor's language and intrinsics in plain C++
 #else
 
 #if defined(__HIP__) || defined(__HIPCC__)
 #include <hip/hip_runtime.h>
+#define GK_HIP 1
 // wave64 on GCN and CDNA, wave32 on RDNA. The compiler's own constant for it was renamed and then removed.
 #if defined(__GFX8__) || defined(__GFX9__)
 #define GK_WARP 64
 #else
 #define GK_WARP 32
 #endif
-#define GK_HIP 1
 #else
-#define GK_WARP 32
 #define GK_HIP 0
+#define GK_WARP 32
 #endif
 
 #define GK_DEVICE static __device__ __forceinline__
 #define GK_KERNEL(name, threads) extern "C" __global__ void __launch_bounds__(threads) name(const gk_gpu_args g)
-
-template <class T> GK_DEVICE T shuffle_xor(T value, int mask) {
-#if GK_HIP
-    return __shfl_xor(value, mask, GK_WARP);
-#else
-    return __shfl_xor_sync(0xffffffffu, value, mask);
-#endif
-}
 
 GK_DEVICE float half_to_float(unsigned short bits) {
 #if GK_HIP
@@ -52,16 +44,6 @@ GK_DEVICE unsigned short float_to_half(float value) {
 #endif
 }
 
-// Byte `index` of `word`, less 128: how the q8_0 plane stores a quant. On CUDA by building the float 2^23 + byte,
-// because converting instructions run at a quarter of the rate; AMD has a full-rate one.
-GK_DEVICE float quant_to_float(unsigned int word, int index) {
-#if GK_HIP
-    return static_cast<float>((word >> (8 * index)) & 0xffu) - 128.0f;
-#else
-    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7650u + static_cast<unsigned int>(index))) - 8388736.0f;
-#endif
-}
-
 // 16 bytes that are read once: weights must not push activations out of the cache.
 GK_DEVICE uint4 load_stream(const void *address) {
     uint4 value;
@@ -79,12 +61,30 @@ GK_DEVICE uint4 load_stream(const void *address) {
 #endif
     return value;
 }
-
-GK_DEVICE float bits_to_float(unsigned int bits) { return __uint_as_float(bits); }
-GK_DEVICE unsigned int float_to_bits(float value) { return __float_as_uint(value); }
 #endif
 
 // The same in every build from here on.
+
+template <class T> GK_DEVICE T shuffle_xor(T value, int mask) {
+#if GK_HIP
+    return __shfl_xor(value, mask, GK_WARP);
+#else
+    return __shfl_xor_sync(0xffffffffu, value, mask);
+#endif
+}
+
+GK_DEVICE float bits_to_float(unsigned int bits) { return __uint_as_float(bits); }
+GK_DEVICE unsigned int float_to_bits(float value) { return __float_as_uint(value); }
+
+// Byte `index` of `word`, less 128: how the q8_0 plane stores a quant. On CUDA by building the float 2^23 + byte,
+// because converting instructions run at a quarter of the rate; AMD has a full-rate one.
+GK_DEVICE float quant_to_float(unsigned int word, int index) {
+#if GK_HIP
+    return static_cast<float>((word >> (8 * index)) & 0xffu) - 128.0f;
+#else
+    return bits_to_float(__byte_perm(word, 0x4b000000u, 0x7650u + static_cast<unsigned int>(index))) - 8388736.0f;
+#endif
+}
 
 template <class T> GK_DEVICE T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
 

@@ -1,0 +1,197 @@
+#include "emulator.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+emulator::index3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace emulator {
+namespace {
+
+enum state : unsigned char { READY, AT_BARRIER, AT_SHUFFLE, DONE };
+
+// A stack size that is no power of two: else the tops of all stacks fall into the same few lines of the cache.
+enum { MOST_THREADS = 1024, STACK_BYTES = (64 << 10) + 320 };
+
+struct fiber {
+    ucontext_t first;
+    jmp_buf jump;
+    bool started;
+};
+
+// By thread number. What others look at stands in arrays of its own: a fiber is a kilobyte.
+fiber fibers[MOST_THREADS];
+unsigned char now[MOST_THREADS];         // state
+int line_of[MOST_THREADS];               // of the barrier that it waits at
+unsigned char turns[MOST_THREADS];       // which slot its next shuffle uses
+unsigned int slots[2][MOST_THREADS];
+unsigned int current;
+jmp_buf scheduler;
+unsigned int threads;       // of this block
+unsigned int waiting;       // at the barrier
+unsigned int arrived[MOST_THREADS / GK_WARP]; // lanes of a warp at its next shuffle
+gk_gpu_args arguments;
+kernel_function body;
+kernel *registered;
+char *shared_begin, *shared_end;
+char failure[256];
+
+void to_scheduler() {
+    if (_setjmp(fibers[current].jump) == 0) _longjmp(scheduler, 1);
+}
+
+// A fiber lives on from block to block: starting one costs system calls.
+void fiber_main() {
+    for (;;) {
+        body(arguments);
+        now[current] = DONE;
+        to_scheduler();
+    }
+}
+
+void reset_fiber(fiber &which) {
+    static char *stacks;
+    if (!stacks) {
+        void *memory = mmap(nullptr, static_cast<size_t>(MOST_THREADS) * STACK_BYTES, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) abort();
+        stacks = static_cast<char *>(memory);
+    }
+    getcontext(&which.first);
+    which.first.uc_stack.ss_sp = stacks + static_cast<size_t>(&which - fibers) * STACK_BYTES;
+    which.first.uc_stack.ss_size = STACK_BYTES;
+    which.first.uc_link = nullptr;
+    makecontext(&which.first, fiber_main, 0);
+    which.started = false;
+}
+
+void run(unsigned int number) {
+    fiber &which = fibers[number];
+    current = number;
+    threadIdx.x = number;
+    threadIdx.y = threadIdx.z = 0;
+    if (_setjmp(scheduler) != 0) return;
+    if (which.started) _longjmp(which.jump, 1);
+    which.started = true;
+    setcontext(&which.first);
+}
+
+// Threads run in this order between barriers. A result that depends on it is a race: the tests use both.
+bool reversed() {
+    static const char *order = getenv("GK_EMULATE_ORDER");
+    return order && strcmp(order, "reverse") == 0;
+}
+
+bool run_block(const kernel &what) {
+    memset(shared_begin, 0xff, static_cast<size_t>(shared_end - shared_begin));
+    waiting = 0;
+    memset(arrived, 0, sizeof arrived);
+    memset(now, READY, sizeof now);
+    memset(turns, 0, sizeof turns);
+    for (;;) {
+        bool ran = false;
+        unsigned int done = 0;
+        for (unsigned int n = 0; n < threads; ++n) {
+            const unsigned int next = reversed() ? threads - 1 - n : n;
+            if (now[next] == READY) {
+                run(next);
+                ran = true;
+            }
+            if (now[next] == DONE) ++done;
+        }
+        if (done == threads) return true;
+        if (!ran) break;
+    }
+    unsigned int count[4] = {0, 0, 0, 0};
+    for (unsigned int n = 0; n < threads; ++n) ++count[now[n]];
+    snprintf(failure, sizeof failure, "kernel %s, block %u,%u,%u: %u threads wait at a barrier, %u at a shuffle, %u have ended",
+             what.name, blockIdx.x, blockIdx.y, blockIdx.z, count[AT_BARRIER], count[AT_SHUFFLE], count[DONE]);
+    for (unsigned int n = 0; n < MOST_THREADS; ++n) reset_fiber(fibers[n]);
+    return false;
+}
+
+} // namespace
+
+kernel::kernel(const char *kernel_name, unsigned int most_threads, kernel_function kernel_body)
+    : name(kernel_name), threads(most_threads), body(kernel_body), next(registered) {
+    registered = this;
+}
+
+const kernel *find(const char *name) {
+    for (const kernel *at = registered; at; at = at->next)
+        if (strcmp(at->name, name) == 0) return at;
+    return nullptr;
+}
+
+void shared_memory(void *begin, void *end) {
+    shared_begin = static_cast<char *>(begin);
+    shared_end = static_cast<char *>(end);
+}
+
+void barrier(int line) {
+    line_of[current] = line;
+    if (++waiting < threads) {
+        now[current] = AT_BARRIER;
+        to_scheduler();
+        return;
+    }
+    waiting = 0;
+    for (unsigned int n = 0; n < threads; ++n) {
+        if (line_of[n] != line) { // two barriers at once: hangs or worse on hardware
+            fprintf(stderr, "emulator: threads of a block meet at the barriers of lines %d and %d\n", line, line_of[n]);
+            abort();
+        }
+        now[n] = READY;
+    }
+}
+
+unsigned int exchange(unsigned int value, unsigned int mask) {
+    const unsigned int lane = current % GK_WARP, first = current - lane, turn = turns[current];
+    turns[current] ^= 1;
+    slots[turn][current] = value;
+    if (++arrived[first / GK_WARP] < GK_WARP) { // a warp that is cut short by the block never completes, and is reported
+        now[current] = AT_SHUFFLE;
+        to_scheduler();
+    } else {
+        arrived[first / GK_WARP] = 0;
+        memset(now + first, READY, GK_WARP);
+    }
+    // Two slots suffice: nobody starts the second next shuffle before all have read this one.
+    return slots[turn][first + (lane ^ mask)];
+}
+
+const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_args &args) {
+    static bool prepared;
+    if (!prepared) {
+        for (unsigned int n = 0; n < MOST_THREADS; ++n) reset_fiber(fibers[n]);
+        prepared = true;
+    }
+    if (block.y != 1 || block.z != 1 || block.x == 0 || block.x > what.threads || block.x > MOST_THREADS) {
+        snprintf(failure, sizeof failure, "kernel %s: %u threads, compiled for %u", what.name, block.x, what.threads);
+        return failure;
+    }
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
+        snprintf(failure, sizeof failure, "kernel %s: a grid of %u, %u, %u", what.name, grid.x, grid.y, grid.z);
+        return failure;
+    }
+    threads = block.x;
+    blockDim = block;
+    gridDim = grid;
+    arguments = args;
+    body = what.body;
+    const uint64_t blocks = static_cast<uint64_t>(grid.x) * grid.y * grid.z;
+    for (uint64_t n = 0; n < blocks; ++n) {
+        const uint64_t number = reversed() ? blocks - 1 - n : n;
+        blockIdx.x = static_cast<unsigned int>(number % grid.x);
+        blockIdx.y = static_cast<unsigned int>(number / grid.x % grid.y);
+        blockIdx.z = static_cast<unsigned int>(number / grid.x / grid.y);
+        if (!run_block(what)) return failure;
+    }
+    return nullptr;
+}
+
+} // namespace emulator
