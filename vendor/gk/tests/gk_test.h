@@ -52,7 +52,8 @@ typedef struct mirror {
     gk_tensor on[2];
 } mirror;
 
-const char *suite_open(suite *, const gk_backend *, int device, gk_status *status, char *why, size_t why_capacity);
+/* threads = 0: the backend decides. */
+const char *suite_open(suite *, const gk_backend *, int device, uint32_t threads, gk_status *status, char *why, size_t why_capacity);
 void suite_close(suite *);
 
 /* ---- cases: begin, then at most one of fail / skip, then end ---- */

@@ -1,6 +1,6 @@
 /* gk-test: compares a backend with the float64 reference, op by op and plan by plan.
  *
- * gk-test [--backend ID] [--device N | --arch NAME] [--seed S] [--only PART] [--json]
+ * gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--seed S] [--only PART] [--json]
  * gk-test --list [--json]      backends in this program and their devices
  * gk-test --bench [--bytes N]  bytes per second of a read loop and of matrix times vector, as JSON
  * Exit code: 0 all passed, 1 a case failed, 2 usage, 3 the backend has no device. */
@@ -39,7 +39,7 @@ typedef struct arguments {
     const char *only;
     const char *arch; /* of the device, instead of its number */
     long device;
-    unsigned long long seed, bytes;
+    unsigned long long seed, bytes, threads;
     bool json, list, bench;
 } arguments;
 
@@ -171,7 +171,7 @@ static int test(const arguments *a, const gk_backend *backend) {
     }
     suite s = {.seed = a->seed};
     gk_text(s.name, sizeof s.name, "%s", infos[device].name);
-    const char *error = suite_open(&s, backend, device, &status, why, sizeof why);
+    const char *error = suite_open(&s, backend, device, (uint32_t)a->threads, &status, why, sizeof why);
     if (error) {
         char text[400];
         gk_text(text, sizeof text, "%s: %s: %s", error, gk_status_text(status), why);
@@ -196,7 +196,7 @@ static int test(const arguments *a, const gk_backend *backend) {
 /* ---- arguments ---- */
 
 static int usage(const char *problem) {
-    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
+    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
                     "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--bytes N]\n", problem);
     return 2;
 }
@@ -223,6 +223,7 @@ int main(int argc, char **argv) {
             else if (strcmp(name, "--only") == 0) a.only = value;
             else if (strcmp(name, "--arch") == 0) a.arch = value;
             else if (strcmp(name, "--device") == 0 && is_number && number < 1000) a.device = (long)number;
+            else if (strcmp(name, "--threads") == 0 && is_number && number <= 1024) a.threads = number;
             else if (strcmp(name, "--seed") == 0 && is_number) a.seed = number;
             else if (strcmp(name, "--bytes") == 0 && is_number) a.bytes = number;
             else return usage("unknown argument, or a value that is not a number");

@@ -165,6 +165,11 @@ static void run_attention(const cpu_task *task) {
     uint32_t key_heads = (uint32_t)op->i[1], d_head = (uint32_t)op->i[2], n_ctx = op->b.ne[1];
     uint32_t per_key = (uint32_t)op->i[0] / key_heads, batch = task->isa->queries;
     uint32_t queries = per_key * task->rows, batches = (queries + batch - 1) / batch;
+    /* More threads than batches: smaller ones read the keys more often, but at the same time. */
+    while (batch > 1 && batches * key_heads < task->threads) {
+        batch = (batch + 1) / 2;
+        batches = (queries + batch - 1) / batch;
+    }
     uint64_t head_bytes = (uint64_t)n_ctx * d_head * gk_type_block_bytes(op->b.type);
     /* In turns, not in runs: later rows see more positions. */
     for (uint32_t item = task->thread; item < batches * key_heads; item += task->threads) {
