@@ -46,6 +46,8 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show what would be built and how, without doing it
+    Plan(plan::Arguments),
     /// Build every backend that can be built here, and the program that links them
     Build(build::Arguments),
     /// Print what a program puts on its link line
@@ -103,6 +105,7 @@ pub fn main() -> ExitCode {
 /// Runs the command; the flag says whether its answer is one JSON document.
 fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, bool) {
     match command {
+        Command::Plan(arguments) => (plan::run(&arguments, context), arguments.json),
         Command::Build(arguments) => (build::run(&arguments, context), false),
         Command::Link(arguments) => {
             let json = arguments.is_json();

@@ -152,12 +152,11 @@ impl Printer {
 
     /// An error on stderr, always.
     pub fn failure(&self, failure: &Failure) {
-        self.stderr(&format!(
-            "{} {} [{}]",
-            self.paint_stderr(Role::Bad, "error:"),
-            failure.message,
-            failure.id
-        ));
+        // The id ends the first line, so that what follows (a place with a caret, a list) stays in one piece.
+        let end_of_first = failure.message.find('\n').unwrap_or(failure.message.len());
+        let (first, rest) = failure.message.split_at(end_of_first);
+        let label = self.paint_stderr(Role::Bad, "error:");
+        self.stderr(&format!("{label} {first} [{}]{rest}", failure.id));
         if let Some(hint) = &failure.hint {
             self.stderr(&format!("{} {hint}", self.paint_stderr(Role::Hint, "hint:")));
         }
