@@ -50,17 +50,26 @@ pub(super) fn probe(host: &dyn Host, limits: &Limits) -> Cpu {
     }
 }
 
+/// Enough for the first processor's entry. The file has one for each, and the kernel asks each one for its speed.
+const FIRST_ENTRY: usize = 8 << 10;
+
 fn probe_linux(host: &dyn Host, limits: &Limits) -> Cpu {
     let path = "/proc/cpuinfo";
-    let Ok(text) = host.read_text(&host.path(path)) else {
-        return Cpu { level: level_of_platform(host.platform().arch), ..Cpu::default() };
+    let file = host.path(path);
+    let online = trimmed(host, "/sys/devices/system/cpu/online").as_deref().and_then(count_list);
+    let text = match online {
+        Some(_) => host.read_start(&file, FIRST_ENTRY),
+        None => host.read(&file),
     };
-    let mut cpu = parse_cpuinfo(&text, host.platform().arch);
+    let Ok(text) = text else {
+        return Cpu { threads: online, level: level_of_platform(host.platform().arch), ..Cpu::default() };
+    };
+    let mut cpu = parse_cpuinfo(&String::from_utf8_lossy(&text), host.platform().arch);
     let shown = cpu.name.clone().or_else(|| cpu.level.clone()).unwrap_or_default();
     cpu.evidence.push(Evidence::file(path, shown));
     let allowed =
         host.read_text(&host.path("/proc/self/status")).ok().and_then(|status| parse_allowed(&status));
-    cpu.threads = within_limits(cpu.threads, allowed, limits.processors);
+    cpu.threads = within_limits(online.or(cpu.threads), allowed, limits.processors);
     cpu
 }
 
@@ -141,9 +150,13 @@ fn parse_cpuinfo(text: &str, arch: Arch) -> Cpu {
 
 /// The number of processors in `Cpus_allowed_list: 0-3,8`.
 fn parse_allowed(status: &str) -> Option<u32> {
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    count_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
+}
+
+/// How many numbers a list like `0-3,8` has.
+fn count_list(text: &str) -> Option<u32> {
     let mut count: u32 = 0;
-    for range in allowed.trim().split(',') {
+    for range in text.trim().split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
         count = count.checked_add(last.checked_sub(first)?.checked_add(1)?)?;

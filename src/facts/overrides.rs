@@ -1,6 +1,5 @@
 //! Values that the user sets in place of observations, for hosts without the hardware.
 
-use super::gpu::names;
 use super::{Driver, Fact, Facts, Gpu, Override, Vendor};
 use crate::arch::CudaArch;
 use crate::finding::Evidence;
@@ -166,7 +165,7 @@ fn set_device(
         gpu.evidence.push(evidence(set));
     }
     if !found {
-        let maker = names::vendor_name(vendor);
+        let maker = vendor.label();
         let bound = (facts.platform.os == Os::Linux).then(|| module(facts.platform, vendor).to_owned());
         facts.gpus.push(Gpu {
             name: format!("{maker} GPU {}", arch.as_deref().unwrap_or_default()).trim_end().to_owned(),

@@ -16,6 +16,7 @@ pub mod platform;
 pub mod probe;
 pub mod real;
 pub mod recorded;
+pub mod recorder;
 pub mod registry;
 pub mod search;
 
@@ -29,6 +30,7 @@ pub use platform::{Arch, Identity, Os, Platform};
 pub use probe::{ProbeAnswer, ProbeStatus};
 pub use real::RealHost;
 pub use recorded::{RecordedHost, RecordingError};
+pub use recorder::record;
 pub use registry::{RegistryType, RegistryValue};
 pub use search::{find_program, glob};
 

@@ -28,7 +28,7 @@ pub fn find_program(host: &dyn Host, name: &str) -> Vec<HostPath> {
 #[must_use]
 pub fn find_program_in(host: &dyn Host, name: &str, search_path: &str) -> Vec<HostPath> {
     let config = if is_bare(host.platform(), name) {
-        WhichConfig::new_with_sys(HostSys(host))
+        WhichConfig::new_with_sys(HostSys { host, name })
             .binary_name(name.into())
             .custom_path_list(search_path.into())
             .system_cwd(false)
@@ -36,7 +36,7 @@ pub fn find_program_in(host: &dyn Host, name: &str, search_path: &str) -> Vec<Ho
         // A search path of one folder: on another platform's machine `which` would not see that the name is absolute.
         let path = host.path(name);
         let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return Vec::new() };
-        WhichConfig::new_with_sys(HostSys(host))
+        WhichConfig::new_with_sys(HostSys { host, name })
             .binary_name(file.into())
             .custom_path_list(folder.as_str().into())
             .system_cwd(false)
@@ -73,7 +73,11 @@ pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
 }
 
 /// A host as `which` wants to see it.
-struct HostSys<'a>(&'a dyn Host);
+struct HostSys<'a> {
+    host: &'a dyn Host,
+    /// The program that is searched.
+    name: &'a str,
+}
 
 fn to_host(host: &dyn Host, path: &Path) -> HostPath {
     let text = path.to_string_lossy();
@@ -117,7 +121,7 @@ impl Sys for HostSys<'_> {
     type Metadata = Metadata;
 
     fn is_windows(&self) -> bool {
-        self.0.platform().os == Os::Windows
+        self.host.platform().os == Os::Windows
     }
 
     fn current_dir(&self) -> io::Result<PathBuf> {
@@ -134,21 +138,21 @@ impl Sys for HostSys<'_> {
             .to_string_lossy()
             .split(separator)
             .map(|folder| folder.trim_matches('"'))
-            .filter(|folder| !folder.is_empty() && self.0.path(folder).is_absolute())
-            .map(|folder| PathBuf::from(self.0.path(folder).forward_slashes()))
+            .filter(|folder| !folder.is_empty() && self.host.path(folder).is_absolute())
+            .map(|folder| PathBuf::from(self.host.path(folder).forward_slashes()))
             .collect()
     }
 
     fn env_path(&self) -> Option<OsString> {
-        self.0.env().get("PATH").map(OsString::from)
+        self.host.env().get("PATH").map(OsString::from)
     }
 
     fn env_path_ext(&self) -> Option<OsString> {
-        self.is_windows().then(|| extensions(self.0.env()).into())
+        self.is_windows().then(|| extensions(self.host.env()).into())
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.0.stat(&to_host(self.0, path)).map(|stat| Metadata(stat.kind))
+        self.host.stat(&to_host(self.host, path)).map(|stat| Metadata(stat.kind))
     }
 
     fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
@@ -156,7 +160,9 @@ impl Sys for HostSys<'_> {
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<Entry>>>> {
-        let names = self.0.list(&to_host(self.0, path))?;
+        // Asked only for the spelling of a program that was found, so the rest of the folder need not be told.
+        let file = self.host.path(self.name).file_name().unwrap_or_default().to_owned();
+        let names = self.host.list_matching(&to_host(self.host, path), &format!("{file}*"))?;
         let folder = path.to_path_buf();
         Ok(Box::new(
             names.into_iter().map(move |name| Ok(Entry { folder: folder.clone(), name: name.into() })),
@@ -164,7 +170,7 @@ impl Sys for HostSys<'_> {
     }
 
     fn is_valid_executable(&self, path: &Path) -> io::Result<bool> {
-        self.0.stat(&to_host(self.0, path)).map(|stat| stat.executable)
+        self.host.stat(&to_host(self.host, path)).map(|stat| stat.executable)
     }
 }
 

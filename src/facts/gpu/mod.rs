@@ -74,7 +74,7 @@ fn merge<'a>(gpus: &'a mut Vec<Gpu>, vendor: Vendor, address: &str, ids: Option<
     let index = known.unwrap_or_else(|| {
         let name = match ids {
             Some(ids) => names::device_name(vendor, ids),
-            None => format!("{} GPU", names::vendor_name(vendor)),
+            None => format!("{} GPU", vendor.label()),
         };
         gpus.push(Gpu { name, pci: Some(address.to_owned()), ids, ..Gpu::unknown(vendor) });
         gpus.len() - 1

@@ -24,7 +24,6 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct Maker {
     id: Vendor,
-    name: String,
     pci: Vec<String>,
 }
 
@@ -50,18 +49,13 @@ pub(in crate::facts) fn vendor(number: u16) -> Vendor {
     maker.map_or(Vendor::Other, |maker| maker.id)
 }
 
-/// A maker's name for people.
-pub(in crate::facts) fn vendor_name(vendor: Vendor) -> &'static str {
-    table().vendor.iter().find(|maker| maker.id == vendor).map_or("unknown", |maker| maker.name.as_str())
-}
-
 /// A device's name by its PCI numbers; `NVIDIA GPU 10de:2335` where the table has none.
 pub(in crate::facts) fn device_name(vendor: Vendor, ids: (u16, u16)) -> String {
     let known = table().device.get(&vendor).and_then(|devices| devices.get(&format!("{:04x}", ids.1)));
     match (known, vendor) {
         (Some(name), _) => name.clone(),
         (None, Vendor::Other) => format!("GPU {:04x}:{:04x}", ids.0, ids.1),
-        (None, _) => format!("{} GPU {:04x}:{:04x}", vendor_name(vendor), ids.0, ids.1),
+        (None, _) => format!("{} GPU {:04x}:{:04x}", vendor.label(), ids.0, ids.1),
     }
 }
 
@@ -101,7 +95,7 @@ mod tests {
         for (vendor, devices) in &table().device {
             for (number, name) in devices {
                 assert!(u16::from_str_radix(number, 16).is_ok() && number.len() == 4, "{number}");
-                assert!(name.starts_with(vendor_name(*vendor)), "{name}");
+                assert!(name.starts_with(vendor.label()), "{name}");
             }
         }
     }

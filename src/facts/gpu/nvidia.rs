@@ -1,6 +1,6 @@
 //! What NVIDIA's kernel driver tells in procfs and sysfs.
 
-use super::{merge, names};
+use super::merge;
 use crate::facts::{Driver, Fact, Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
 use crate::host::Host;
@@ -47,11 +47,7 @@ fn parse_information(text: &str) -> Card {
         value.filter(|value| !value.is_empty() && !value.contains("??")).map(str::to_owned)
     };
     let model = value("Model").filter(|model| model != "Unknown").map(|model| {
-        if model.starts_with("NVIDIA") {
-            model
-        } else {
-            format!("{} {model}", names::vendor_name(Vendor::Nvidia))
-        }
+        if model.starts_with("NVIDIA") { model } else { format!("{} {model}", Vendor::Nvidia.label()) }
     });
     Card { model, uuid: value("GPU UUID"), address: value("Bus Location").map(|at| at.to_lowercase()) }
 }

@@ -12,6 +12,7 @@ mod registry;
 #[cfg(test)]
 mod tests;
 mod tree;
+pub(super) mod write;
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
