@@ -8,6 +8,7 @@ enum {
     MAX_D_HEAD = 256,
     FEW_TOKENS = 8,        /* up to here matvec.comp reads each weight once for all of them */
     SOFTWARE_ROWS = 8,
+    MATVEC_SUBGROUPS = 4,  /* of one workgroup */
     MATMUL_THREADS = 256   /* matmul.comp counts on it */
 };
 
@@ -18,18 +19,20 @@ static uint32_t groups_of(uint64_t items, uint32_t each) {
     return groups < MAX_GROUPS ? (uint32_t)groups : MAX_GROUPS;
 }
 
+static bool workgroup_fits(const gk_device *device, uint32_t threads) {
+    return threads <= device->max_threads && threads / device->subgroup <= device->max_subgroups;
+}
+
 /* The largest power of two that a workgroup may have, at most `wanted` (itself a power of two). */
 static uint32_t threads_up_to(const gk_device *device, uint32_t wanted) {
     uint32_t threads = wanted;
-    while (threads > device->max_threads || threads / device->subgroup > GKV_MAX_SUBGROUPS) threads /= 2;
+    while (!workgroup_fits(device, threads) || threads / device->subgroup > GKV_MAX_SUBGROUPS) threads /= 2;
     return threads;
 }
 
 /* For kernels in which a workgroup reduces `items`. Software devices pay for every invocation that waits. */
 static uint32_t reduction_threads(const gk_device *device, uint32_t items) {
-    uint32_t threads = threads_up_to(device, GKV_MAX_WORKGROUP);
-    uint32_t least_threads = device->kind == GK_KIND_SOFTWARE ? device->subgroup * 4 : device->subgroup;
-    if (device->kind == GK_KIND_SOFTWARE && threads > least_threads) threads = least_threads;
+    uint32_t threads = threads_up_to(device, device->kind == GK_KIND_SOFTWARE ? device->subgroup * 4 : GKV_MAX_WORKGROUP);
     while (threads > device->subgroup && threads / 2 >= items) threads /= 2;
     return threads;
 }
@@ -118,7 +121,7 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
      * subgroups. On a CPU, registers are no matter, and loads are what costs. */
     uint32_t rows = columns == 8 ? 2 : op->a.ne[1] >= 8192 ? 4 : 2;
     if (device->kind == GK_KIND_SOFTWARE) rows = SOFTWARE_ROWS;
-    gkv_dispatch *d = add(device, out, GKV_KERNEL_matvec, threads_up_to(device, least(device->subgroup * 4, GKV_MAX_WORKGROUP)), op);
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_matvec, threads_up_to(device, device->subgroup * MATVEC_SUBGROUPS), op);
     d->variant.special[2] = op->a.type;
     d->variant.special[3] = is_aligned(op);
     d->variant.special[4] = rows;
@@ -132,7 +135,7 @@ static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lo
     if (op->a.type == GK_Q8_0) out->scale_plane = gkv_scale_plane(op->a.ne[0], op->a.ne[1]);
     uint32_t tokens = op->b.ne[1];
     /* Shared memory of a software device is no faster than the rest, so it always takes the other kernel. */
-    bool tiles = device->kind != GK_KIND_SOFTWARE && device->max_threads >= MATMUL_THREADS;
+    bool tiles = device->kind != GK_KIND_SOFTWARE && workgroup_fits(device, MATMUL_THREADS);
     if (tokens <= FEW_TOKENS || (op->flags & GK_LAST_ROW) || !tiles) {
         lower_matvec(device, op, out);
     } else {
@@ -181,7 +184,7 @@ static const char *lower_attention(const gk_device *device, const gk_op *op, gkv
     if (error) return error;
     uint32_t vector = cache_vector(d_head);
     uint32_t threads = d_head / vector > 128 ? 256 : 128;
-    if (threads > device->max_threads) return "attention: this device has too small workgroups for this d_head";
+    if (!workgroup_fits(device, threads)) return "attention: this device has too small workgroups for this d_head";
     uint64_t queries_all = (uint64_t)rows * (n_head / n_kv);
     uint32_t queries = queries_all >= 8 ? 8 : queries_all > 4 ? 8 : queries_all > 2 ? 4 : (uint32_t)queries_all;
     while (queries > 1 && attention_shared(queries, d_head, threads) > device->max_shared) queries /= 2;

@@ -228,13 +228,16 @@ static bool pick_queue_family(const gkv_api *api, VkPhysicalDevice physical, uin
 static void pick_subgroup(gk_device *device, const facts *f, const features *has) {
     device->subgroup = f->subgroup.subgroupSize;
     device->choose_subgroup = false;
+    device->max_subgroups = UINT32_MAX;
     if (!f->has_size_control || !has->size_control.subgroupSizeControl) return;
     if (!(f->subgroup_size.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) return;
+    if (f->subgroup_size.minSubgroupSize == f->subgroup_size.maxSubgroupSize) return;
     uint32_t size = 32;
     if (size < f->subgroup_size.minSubgroupSize) size = f->subgroup_size.minSubgroupSize;
     if (size > f->subgroup_size.maxSubgroupSize) size = f->subgroup_size.maxSubgroupSize;
     device->subgroup = size;
     device->choose_subgroup = true;
+    device->max_subgroups = f->subgroup_size.maxComputeWorkgroupSubgroups;
 }
 
 static gk_status make_device(gk_device *device, const facts *f, const features *has, char *why, size_t why_capacity) {

@@ -40,8 +40,8 @@ typedef enum gkv_kernel {
 
 enum {
     GKV_MAX_SPECIALS = 7,      /* specialisation constants 0 .. 6 */
-    GKV_MAX_WORKGROUP = 256,   /* threads; no kernel asks for more */
-    GKV_MAX_SUBGROUPS = 64,    /* common.glsl: size of group_partial */
+    GKV_MAX_WORKGROUP = 1024,  /* threads; no kernel asks for more */
+    GKV_MAX_SUBGROUPS = 32,    /* that reduce together; common.glsl: size of group_partial */
     GKV_PUSH_BYTES = 128       /* every Vulkan device has these */
 };
 
@@ -115,6 +115,7 @@ struct gk_device {
 
     uint32_t subgroup; /* invocations */
     bool choose_subgroup; /* pipelines ask for exactly this size */
+    uint32_t max_subgroups; /* of one workgroup, where the size is chosen */
     uint32_t kind; /* gk_device_kind */
     uint32_t max_threads, max_shared;
     VkPhysicalDeviceMemoryProperties memory;

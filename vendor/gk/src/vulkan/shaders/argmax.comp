@@ -2,8 +2,9 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 // One workgroup per row: the lowest index of the largest key. n: columns, rows.
-shared uint best_key[256];
-shared uint best_index[256];
+// As many as the host's GKV_MAX_WORKGROUP.
+shared uint best_key[1024];
+shared uint best_index[1024];
 
 void main() {
     uint columns = p.n[0];

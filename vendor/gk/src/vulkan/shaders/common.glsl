@@ -90,7 +90,7 @@ vec4 bytes_to_floats(uint word) {
 
 // ---- reductions over the workgroup; every invocation gets the result, and the order is fixed ----
 
-shared float group_partial[64]; // workgroup size / subgroup size; the host keeps the quotient <= 64
+shared float group_partial[32]; // workgroup size / subgroup size; the host keeps the quotient <= 32
 
 float group_sum(float value) {
     value = subgroupAdd(value);

@@ -8,9 +8,8 @@ layout(constant_id = 4) const uint COLUMNS = 4; // tokens of one invocation: 2 o
 
 const uint BLOCK_ROWS = 64, BLOCK_K = 16;
 const uint BLOCK_COLUMNS = 16 * COLUMNS;
-const uint PAD = 1;
-shared vec4 weights[BLOCK_K][BLOCK_ROWS / 4 + PAD];         // four rows side by side
-shared float tokens[BLOCK_K][BLOCK_COLUMNS + PAD];
+shared vec4 weights[BLOCK_K][BLOCK_ROWS / 4 + 1]; // four rows side by side; padded against bank conflicts
+shared float tokens[BLOCK_K][BLOCK_COLUMNS + 4];  // padded by 4: rows stay aligned to 16 bytes
 
 // Four neighbouring elements of a row of the weight.
 vec4 load_weight_quad(uint row, uint element, uint k) {
@@ -36,9 +35,9 @@ void main() {
     uint first_column = gl_WorkGroupID.y * BLOCK_COLUMNS;
     if (first_column >= live) return;
     uint self = gl_LocalInvocationID.x;
-    uint row_quad = self % 16u;  // rows row_quad * 4 .. + 3 of the tile
-    uint column = self / 16u;    // tokens column, column + 16, ...
-    uint load_row = self / 4u;   // 64 rows x 4 quads of k
+    uint row_quad = self % 16u;         // rows row_quad * 4 .. + 3 of the tile
+    uint column = self / 16u * COLUMNS; // tokens column .. + COLUMNS - 1 of the tile
+    uint load_row = self / 4u;          // 64 rows x 4 quads of k
     uint load_quad = self % 4u;
     uint blocks = (n_out + BLOCK_ROWS - 1u) / BLOCK_ROWS;
     for (uint block = gl_WorkGroupID.x; block < blocks; block += gl_NumWorkGroups.x) {
@@ -59,12 +58,12 @@ void main() {
             barrier();
             [[unroll]] for (uint i = 0u; i < BLOCK_K; i++) {
                 vec4 four = weights[i][row_quad];
-                [[unroll]] for (uint c = 0u; c < COLUMNS; c++) sum[c] += four * tokens[i][column + 16u * c];
+                [[unroll]] for (uint c = 0u; c < COLUMNS; c++) sum[c] += four * tokens[i][column + c];
             }
             barrier();
         }
         [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
-            uint token = first_column + column + 16u * c;
+            uint token = first_column + column + c;
             if (token >= live) continue;
             Floats dst = floats(p.dst, uint64_t(token) * p.dst_stride);
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
