@@ -87,7 +87,10 @@ typedef struct gk_tensor {
 } gk_tensor;
 
 /* T is the number of rows of an activation in the plan; a run uses the first step.n_tok of them,
- * and rows past n_tok hold unspecified values afterwards. W = weight (any weight type, written with
+ * and rows past n_tok hold unspecified values afterwards. An op with fewer rows than n_tok, such as what
+ * follows a matmul with GK_LAST_ROW, computes all of its rows. Bytes between two rows are left alone.
+ * An output overlaps no other operand, but for the exact aliases named below; columns of one wider matrix
+ * are no overlap. Operands have two dimensions at most. W = weight (any weight type, written with
  * weight_put), X = activation (f32, [T][features], written by ops or gk_backend.write). */
 typedef enum gk_op_code {
     /* dst[t] = W a[ b[t] ].  a: W ne = {n_embd, n_vocab}; b: i32 {T}; dst: X {n_embd, T}.
@@ -98,7 +101,7 @@ typedef enum gk_op_code {
     GK_OP_RMSNORM = 2,
     /* dst[t][r] = sum_k a[r][k] * b[t][k].  a: W ne = {k, n_out}; b: X {k, T}; dst: X {n_out, T}.
      * GK_BIAS: + c[r], c f32 {n_out}. GK_ACCUMULATE: added to dst. GK_LAST_ROW: only t = n_tok - 1 is
-     * computed, into row 0 of dst. */
+     * computed, into row 0 of dst, which may have one row only. */
     GK_OP_MATMUL = 3,
     /* Rotates pairs in the first n_rot elements of every head, the rest is copied. a: X {n_head*d_head, T};
      * b: f32 table ne = {n_rot, n_ctx}: row p holds cos, sin, cos, sin ... of position p for pair 0, 1, ...;
@@ -106,8 +109,8 @@ typedef enum gk_op_code {
      * i[0] = n_head, i[1] = d_head, i[2] = n_rot. dst may be a. */
     GK_OP_ROPE = 4,
     /* Stores row t of a (keys) and b (values), X {n_head_kv*d_head, T}, at position step.pos + t of the
-     * caches dst (keys) and c (values): f16 or f32 ne = {n_head_kv*d_head, n_ctx}, layout private.
-     * i[0] = n_head_kv, i[1] = d_head. Only rows < n_tok are stored. */
+     * caches dst (keys) and c (values): f16 or f32 ne = {n_head_kv*d_head, n_ctx}, layout private,
+     * each gk_row_bytes(type, ne[0]) * ne[1] bytes. i[0] = n_head_kv, i[1] = d_head. Only rows < n_tok are stored. */
     GK_OP_KV_WRITE = 5,
     /* Causal attention: row t sees positions 0 .. step.pos + t. a: queries X {n_head*d_head, T};
      * b: key cache, c: value cache, as in KV_WRITE; dst: X {n_head*d_head, T}. Head h reads kv head

@@ -1,15 +1,7 @@
 /* Speed in bytes per second: a loop that only reads, and matrix times vector on weights of the same size. */
-#include <time.h>
-
 #include "gk_test.h"
 #include "host.h"
 #include "thread.h"
-
-static double now(void) {
-    struct timespec t;
-    timespec_get(&t, TIME_UTC);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- the read loop ---- */
 
@@ -54,7 +46,7 @@ static double reader_seconds(reader *r) {
     gk_thread threads[64];
     gk_thread_start starts[64];
     bool running[64] = {false};
-    double start = now();
+    double start = gk_seconds();
     for (uint32_t n = 1; n < r->threads; n++) {
         starts[n] = (gk_thread_start){read_part, &r->parts[n]};
         running[n] = gk_thread_create(&threads[n], &starts[n]);
@@ -64,7 +56,7 @@ static double reader_seconds(reader *r) {
         if (running[n]) gk_thread_join(threads[n]);
         else read_part(&r->parts[n]);
     }
-    return now() - start;
+    return gk_seconds() - start;
 }
 
 static void reader_free(reader *r) {
@@ -117,9 +109,9 @@ static const char *matvec_new(const gk_backend *b, gk_device *d, uint32_t type, 
 }
 
 static double matvec_seconds(const gk_backend *b, gk_device *d, const matvec *m) {
-    double start = now();
+    double start = gk_seconds();
     if (b->plan_run(d, m->plan, &(gk_step){.n_tok = 1}, 1) != GK_OK || b->sync(d) != GK_OK) return 1e30;
-    return now() - start;
+    return gk_seconds() - start;
 }
 
 int bench(const gk_backend *b, int index, uint64_t bytes) {

@@ -16,7 +16,9 @@
 
 #define GK_MAX_TOPK 256
 
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(__MINGW32__) && !defined(__clang__)
+#define GK_PRINTF(position, first) __attribute__((format(gnu_printf, position, first)))
+#elif defined(__GNUC__) || defined(__clang__)
 #define GK_PRINTF(position, first) __attribute__((format(printf, position, first)))
 #else
 #define GK_PRINTF(position, first)

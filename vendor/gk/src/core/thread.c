@@ -4,6 +4,7 @@
 #include "thread.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #if defined(__linux__)
 #include <sched.h>
@@ -46,6 +47,13 @@ uint32_t gk_thread_cores(void) {
         for (; process; process &= process - 1) count++;
     }
     return count ? count : 1;
+}
+
+double gk_seconds(void) {
+    LARGE_INTEGER ticks, frequency;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&frequency);
+    return (double)ticks.QuadPart / (double)frequency.QuadPart;
 }
 
 static void mutex_init(gk_mutex *m) { InitializeSRWLock(m); }
@@ -95,6 +103,12 @@ uint32_t gk_thread_cores(void) {
 #endif
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count > 0 ? (uint32_t)count : 1;
+}
+
+double gk_seconds(void) {
+    struct timespec t;
+    if (clock_gettime(CLOCK_MONOTONIC, &t) != 0) return 0;
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static void mutex_init(gk_mutex *m) { pthread_mutex_init(m, NULL); }

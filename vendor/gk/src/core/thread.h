@@ -1,4 +1,4 @@
-/* Threads, and a barrier that spins a little before it sleeps: a shim over pthreads and Win32. Internal. */
+/* Threads, a clock, and a barrier that spins a little before it sleeps: a shim over POSIX and Win32. Internal. */
 #ifndef GK_THREAD_H
 #define GK_THREAD_H
 
@@ -30,6 +30,9 @@ void gk_thread_join(gk_thread);
 
 /* Cores that this process may run on, at least 1: affinity masks and cgroup quotas count. */
 uint32_t gk_thread_cores(void);
+
+/* Of a clock that never goes back; only differences mean something. */
+double gk_seconds(void);
 
 /* All `count` threads leave gk_barrier_wait together, any number of times. */
 typedef struct gk_barrier {
