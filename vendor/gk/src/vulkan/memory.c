@@ -214,7 +214,8 @@ gk_status gkv_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer
 
 void gkv_release(gk_device *device, gk_buffer *buffer) {
     if (buffer == NULL || gkv_buffer_bytes(device, buffer) == 0) return;
-    (void)gkv_sync(device); /* work in flight may use it; on a lost device nothing is in flight */
+    /* Work in flight may use it. On a lost device nothing is, and the text of what was lost shall stay. */
+    if (!device->lost) (void)gkv_sync(device);
     if (buffer->next != NULL) buffer->next->previous = buffer->previous;
     if (buffer->previous != NULL) buffer->previous->next = buffer->next;
     else device->buffers = buffer->next;

@@ -189,7 +189,7 @@ static bool is_plan(const gk_device *device, const gk_plan *plan) {
 
 void gkv_plan_free(gk_device *device, gk_plan *plan) {
     if (plan == NULL || !is_plan(device, plan)) return;
-    (void)gkv_wait(device, plan->busy_until);
+    if (!device->lost) (void)gkv_wait(device, plan->busy_until);
     if (plan->next != NULL) plan->next->previous = plan->previous;
     if (plan->previous != NULL) plan->previous->next = plan->next;
     else device->plans = plan->next;
