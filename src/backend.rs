@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// One way to run kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Backend {
     /// The processor.
     Cpu,

@@ -6,6 +6,7 @@
 pub mod build;
 pub mod clean;
 pub mod completions;
+pub mod detect;
 pub mod events;
 pub mod failure;
 pub mod link;
@@ -46,6 +47,8 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show hardware, toolkits and drivers for every backend, with reasons
+    Detect(detect::Arguments),
     /// Show what would be built and how, without doing it
     Plan(plan::Arguments),
     /// Build every backend that can be built here, and the program that links them
@@ -105,6 +108,7 @@ pub fn main() -> ExitCode {
 /// Runs the command; the flag says whether its answer is one JSON document.
 fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, bool) {
     match command {
+        Command::Detect(arguments) => (detect::run(&arguments, context), arguments.json),
         Command::Plan(arguments) => (plan::run(&arguments, context), arguments.json),
         Command::Build(arguments) => (build::run(&arguments, context), false),
         Command::Link(arguments) => {

@@ -47,11 +47,6 @@ pub(super) fn evaluate(
         let name = rules.builtin_name.as_deref().unwrap_or("GPU");
         devices.push(device(rules.vendors[0], name, "platform"));
     }
-    if devices.is_empty()
-        && let Some(gpu) = behind_wsl(case, description, runtime)
-    {
-        devices.push(gpu);
-    }
     for gpu in &mut devices {
         if gpu.arch.is_none()
             && let Some(arch) = description.arch_of_name(&gpu.name)
@@ -79,18 +74,6 @@ fn order(devices: &mut [Gpu]) {
     devices.sort_by_key(|gpu| {
         (gpu.integrated == Some(true), std::cmp::Reverse(gpu.memory_bytes.unwrap_or(0)), gpu.pci.clone())
     });
-}
-
-/// WSL shows no PCI ids of the cards behind it. Windows puts a maker's library there only if it drives such a card.
-fn behind_wsl(case: &Case<'_>, description: &Description, runtime: Option<&Runtime>) -> Option<Gpu> {
-    case.facts.wsl.as_ref()?;
-    let [vendor] = description.hardware.vendors[..] else { return None };
-    let loader = &runtime?.loader.as_ref()?.value;
-    loader.as_str().starts_with("/usr/lib/wsl/").then(|| {
-        let mut gpu = device(vendor, &format!("{} GPU of the Windows host", vendor.label()), "wsl");
-        gpu.evidence.push(Evidence::file(loader.as_str(), "present"));
-        gpu
-    })
 }
 
 fn software(runtime: Option<&Runtime>, probed: &[Gpu]) -> Vec<Gpu> {

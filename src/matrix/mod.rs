@@ -19,6 +19,7 @@ use words::Case;
 /// Is the hardware there?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Presence {
     /// Yes.
     Present,
@@ -31,6 +32,7 @@ pub enum Presence {
 /// Can it be built, can it run?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Readiness {
     /// Yes.
     Ready,

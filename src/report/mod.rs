@@ -1,6 +1,8 @@
 //! The serde structs of every `--json` document, with schema versions. Separate from the values that they show, so that
 //! an inner change does not change what others rely on.
 
+pub mod detect;
+pub mod detect_text;
 pub mod link;
 pub mod plan;
 pub mod test;
@@ -9,6 +11,7 @@ use serde::Serialize;
 
 /// Name and version of a document, its first key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Schema {
     /// `detect`, `plan`, `link`, `test`.
     pub name: &'static str,

@@ -3,6 +3,7 @@
 //! Vendors are data: paths, names, versions, limits and install hints stand in the TOML files; this module knows
 //! only the kinds of places that can be searched.
 
+mod ask;
 pub mod catalogue;
 mod choose;
 pub mod description;
@@ -18,6 +19,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+pub use ask::ask_drivers;
 pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
 pub use probe::{ask_programs, probe};

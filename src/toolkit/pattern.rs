@@ -97,6 +97,8 @@ fn value(name: &str, host: &dyn Host) -> Option<String> {
             .or(default.map(str::to_owned))
     };
     match name {
+        // Filled by whoever reads a version.
+        "version" => Some("{version}".to_owned()),
         "arch" => Some(platform.arch.id().to_owned()),
         "triplet" => Some(format!("{}-linux-gnu", platform.arch.id())),
         "exe" => Some(if platform.os == Os::Windows { ".exe" } else { "" }.to_owned()),

@@ -1,0 +1,88 @@
+//! `gpubuild detect`: what is there, what can be built, what can run, and why not.
+
+use super::look::{self, HostArguments};
+use super::{Context, Exit, Failure, Role, Verbosity};
+use crate::backend::Backend;
+use crate::host::Host;
+use crate::matrix;
+use crate::plan::request::Selection;
+use crate::report::detect::Document;
+use crate::report::detect_text::{Detail, Subject, Tone, text};
+use crate::toolkit;
+
+/// Show hardware, toolkits and drivers for every backend, with reasons
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Backends to show: ids separated by commas, or `all`
+    #[arg(long, value_name = "LIST")]
+    backends: Option<String>,
+    /// Ask the drivers themselves as well, each in a child process
+    #[arg(long)]
+    probe: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Looks and tells.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let backends = selected(arguments.backends.as_deref())?;
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    let mut sight = look::look(host, arguments.host.catalogue(context)?);
+    if arguments.probe {
+        toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
+        let probes = toolkit::ask_drivers(host, &backends);
+        sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+    }
+    if arguments.json {
+        let document =
+            Document::new(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &backends);
+        context.printer.json(&document)?;
+        return Ok(Exit::Done);
+    }
+    let verbose = context.printer.verbosity() >= Verbosity::Verbose;
+    let subject = Subject {
+        facts: &sight.facts,
+        inventory: &sight.inventory,
+        catalogue: &sight.catalogue,
+        matrix: &sight.matrix,
+        backends: &backends,
+        detail: if verbose { Detail::Everything } else { Detail::Relevant },
+    };
+    context.printer.answer(&text(&subject, &|tone, piece| context.printer.paint(role(tone), piece)))?;
+    if verbose {
+        let counts = host.counts();
+        context
+            .printer
+            .detail(&format!("{} files opened, {} processes started", counts.files, counts.processes));
+    }
+    Ok(Exit::Done)
+}
+
+/// Everything unless some are named: `detect` shows what `auto` would leave out.
+fn selected(text: Option<&str>) -> Result<Vec<Backend>, Failure> {
+    let Some(text) = text else { return Ok(Backend::ALL.to_vec()) };
+    match Selection::parse(text) {
+        Ok(Selection::Auto) => Ok(Backend::ALL.to_vec()),
+        Ok(Selection::Named(list)) => Ok(list),
+        Err(error) => {
+            let known = Backend::ALL.map(Backend::id).join(", ");
+            Err(Failure::usage("backend.unknown", format!("{error} (from --backends)"))
+                .hint(format!("backends are {known}; `auto` and `all` are selections")))
+        }
+    }
+}
+
+fn role(tone: Tone) -> Role {
+    match tone {
+        Tone::Good => Role::Good,
+        Tone::Bad => Role::Bad,
+        Tone::Caution => Role::Caution,
+        Tone::Hint => Role::Hint,
+        Tone::Dim => Role::Dim,
+        Tone::Strong => Role::Strong,
+    }
+}

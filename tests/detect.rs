@@ -1,0 +1,338 @@
+//! `detect` on recorded machines: the three states of every backend, and the whole text as a snapshot.
+
+use std::path::Path;
+use std::process::Command;
+
+use gpubuild::backend::Backend;
+use gpubuild::host::{Host, RecordedHost};
+use gpubuild::matrix::{Matrix, Probes};
+use gpubuild::report::detect::Document;
+use gpubuild::report::detect_text::{Detail, Subject, text};
+use gpubuild::toolkit::{Catalogue, Inventory};
+use gpubuild::{facts, matrix, toolkit};
+use serde_json::Value;
+
+struct Seen {
+    text: String,
+    json: Value,
+}
+
+fn recording(name: &str) -> String {
+    format!("{}/tests/hosts/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
+fn host(name: &str) -> RecordedHost {
+    let path = recording(name);
+    let text = std::fs::read_to_string(&path).expect("the recording is there");
+    RecordedHost::parse(&path, &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn see(host: &RecordedHost, ask: bool, detail: Detail) -> Seen {
+    let catalogue = Catalogue::embedded();
+    let facts = facts::gather(host);
+    let inventory: Inventory = toolkit::probe(host, &catalogue);
+    let probes = if ask { toolkit::ask_drivers(host, &Backend::ALL) } else { Probes::new() };
+    let matrix: Matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
+    assert_eq!(host.counts().processes, 0, "detect starts no process");
+    let document = Document::new(&facts, &inventory, &catalogue, &matrix, &Backend::ALL);
+    let subject = Subject {
+        facts: &facts,
+        inventory: &inventory,
+        catalogue: &catalogue,
+        matrix: &matrix,
+        backends: &Backend::ALL,
+        detail,
+    };
+    Seen {
+        text: text(&subject, &|_, piece| piece.to_owned()),
+        json: serde_json::to_value(&document).expect("serde structs serialize"),
+    }
+}
+
+fn backend<'a>(json: &'a Value, id: &str) -> &'a Value {
+    let all = json["backends"].as_array().expect("backends");
+    all.iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("{id}"))
+}
+
+/// One line a backend: `cuda present ready blocked nv.driver.nouveau`; the findings are those of build and run.
+fn states(json: &Value) -> Vec<String> {
+    let words = |value: &Value| {
+        let list = value.as_array().cloned().unwrap_or_default();
+        list.iter().filter_map(|id| id.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    Backend::ALL
+        .iter()
+        .map(|id| {
+            let one = backend(json, id.id());
+            let mut line = vec![id.id().to_owned()];
+            for question in ["hardware", "build", "run"] {
+                line.push(one[question]["state"].as_str().unwrap_or("?").to_owned());
+            }
+            line.extend(words(&one["build"]["findings"]));
+            line.extend(words(&one["run"]["findings"]));
+            line.join(" ")
+        })
+        .collect()
+}
+
+/// Compares the states, the recommendation and the text.
+fn check(name: &str, run: &str, expected: &[&str]) -> Seen {
+    let host = host(name);
+    let seen = see(&host, false, Detail::Relevant);
+    let found = states(&seen.json);
+    for line in expected {
+        assert!(found.iter().any(|found| found == line), "{name}: no `{line}` in\n{}", found.join("\n"));
+    }
+    assert_eq!(seen.json["recommended"]["run"], run, "{name}");
+    for line in seen.text.lines() {
+        assert!(line.chars().count() <= 100, "{name}: {} columns: {line}", line.chars().count());
+    }
+    insta::with_settings!({ snapshot_path => "snapshots/detect", prepend_module_to_snapshot => false }, {
+        insta::assert_snapshot!(name, seen.text);
+    });
+    seen
+}
+
+#[test]
+fn a_bare_server_can_run_on_its_processor_and_build_nothing() {
+    check(
+        "debian-12-bare",
+        "cpu",
+        &[
+            "cpu present blocked ready cpu.compiler-missing",
+            "cuda absent blocked blocked cuda.toolkit.missing cpu.compiler-missing cuda.hardware.absent",
+        ],
+    );
+}
+
+#[test]
+fn software_devices_are_named_and_not_recommended() {
+    let seen = check(
+        "debian-12-llvmpipe",
+        "cpu",
+        &[
+            "cpu present ready ready",
+            "vulkan absent ready ready vk.software-only",
+            "opencl absent ready ready ocl.software-only",
+        ],
+    );
+    assert_eq!(backend(&seen.json, "vulkan")["hardware"]["devices"][0]["vendor"], "software");
+    assert_eq!(seen.json["recommended"]["build"], serde_json::json!(["cpu", "vulkan", "opencl"]));
+}
+
+#[test]
+fn a_workstation_with_two_toolkits_takes_the_one_that_is_named() {
+    let seen = check(
+        "ubuntu-22.04-rtx4090",
+        "cuda",
+        &["cuda present ready ready", "vulkan present ready ready", "opencl present ready ready"],
+    );
+    let toolkits = &backend(&seen.json, "cuda")["build"]["toolkits"];
+    assert_eq!(toolkits[0]["root"], "/usr/local/cuda-12.4");
+    assert_eq!(toolkits[0]["version"], "12.4.1");
+    assert_eq!(toolkits[0]["chosen"], true);
+    assert_eq!(
+        toolkits[0]["found_via"],
+        serde_json::json!(["env:CUDA_HOME", "path", "known:/usr/local/cuda", "known:/usr/local/cuda-12.4"])
+    );
+    assert_eq!(toolkits[1]["version"], "11.8.0");
+    assert_eq!(toolkits[1]["chosen"], false);
+}
+
+#[test]
+fn nouveau_has_vulkan_and_no_cuda() {
+    check(
+        "ubuntu-24.04-nouveau",
+        "vulkan",
+        &[
+            "cuda present blocked blocked cuda.toolkit.missing nv.driver.nouveau",
+            "vulkan present blocked ready vk.sdk-missing vk.glslc-missing",
+        ],
+    );
+}
+
+#[test]
+fn a_server_with_two_h200() {
+    let seen = check("ubuntu-22.04-h200", "cuda", &["cuda present ready ready"]);
+    let cuda = backend(&seen.json, "cuda");
+    let devices = cuda["hardware"]["devices"].as_array().expect("devices");
+    assert_eq!(devices.len(), 2, "the board's own display is no device");
+    assert_eq!(devices[0]["arch"], "sm_90");
+    assert_eq!(cuda["run"]["driver"], "580.65.06");
+}
+
+#[test]
+fn a_user_outside_the_group_render_cannot_run_rocm() {
+    let seen = check(
+        "ubuntu-22.04-rx7900xtx",
+        "cpu",
+        &[
+            "rocm present ready blocked rocm.kfd-permission",
+            "vulkan present blocked blocked vk.sdk-missing vk.glslc-missing vk.render-permission",
+        ],
+    );
+    assert_eq!(backend(&seen.json, "rocm")["hardware"]["devices"][0]["arch"], "gfx1100");
+}
+
+#[test]
+fn mi300x_is_ready() {
+    check("ubuntu-22.04-mi300x", "rocm", &["rocm present ready ready"]);
+}
+
+#[test]
+fn oneapi_needs_no_setvars() {
+    check(
+        "ubuntu-24.04-arc",
+        "vulkan",
+        &["sycl present ready ready", "vulkan present ready ready", "opencl present ready ready"],
+    );
+}
+
+#[test]
+fn a_hybrid_laptop_shows_both_cards() {
+    check(
+        "fedora-41-hybrid",
+        "cuda",
+        &[
+            "cuda present blocked ready cuda.toolkit.missing",
+            "vulkan present blocked ready vk.glslc-missing",
+            "sycl present blocked blocked sycl.toolkit.missing sycl.level-zero-missing",
+        ],
+    );
+}
+
+#[test]
+fn arch_builds_with_the_older_compiler() {
+    check("arch-cuda", "cuda", &["cuda present ready ready"]);
+}
+
+#[test]
+fn a_container_without_its_gpu_builds_and_does_not_run() {
+    check("docker-no-gpus", "cpu", &["cuda present ready blocked ctr.no-gpus-flag"]);
+}
+
+#[test]
+fn wsl_shows_the_card_of_windows() {
+    check("wsl2-nvidia", "cuda", &["cuda present ready ready"]);
+}
+
+#[test]
+fn windows_with_everything() {
+    let seen = check(
+        "windows-11-rtx4070",
+        "cuda",
+        &[
+            "cpu present ready ready",
+            "cuda present ready ready",
+            "vulkan present ready ready",
+            "opencl present ready ready",
+        ],
+    );
+    assert_eq!(backend(&seen.json, "cuda")["run"]["driver"], "572.83");
+}
+
+#[test]
+fn windows_with_a_driver_only() {
+    check(
+        "windows-11-bare",
+        "cuda",
+        &[
+            "cpu present blocked ready cpu.compiler-missing",
+            "cuda present blocked ready cuda.toolkit.missing cuda.host.cl-missing",
+            "vulkan present blocked ready vk.sdk-missing cpu.compiler-missing vk.glslc-missing",
+        ],
+    );
+}
+
+#[test]
+fn macos_has_metal() {
+    check(
+        "macos-15-m3",
+        "metal",
+        &[
+            "cpu present ready ready",
+            "metal present ready ready",
+            "cuda absent blocked blocked cuda.platform cuda.platform",
+        ],
+    );
+}
+
+#[test]
+fn an_active_conda_environment_is_a_toolkit() {
+    check("conda-cuda", "cuda", &["cuda present ready ready"]);
+}
+
+#[test]
+fn a_jetson_has_no_pci_card() {
+    check("jetson-orin", "cuda", &["cuda present ready ready"]);
+}
+
+#[test]
+fn debian_s_split_toolkit_is_whole() {
+    let seen = check("debian-12-split-cuda", "cuda", &["cuda present ready ready"]);
+    let toolkit = &backend(&seen.json, "cuda")["build"]["toolkits"][0];
+    assert_eq!(toolkit["root"], "/usr");
+    assert_eq!(toolkit["version"], "11.8");
+}
+
+#[test]
+fn drivers_that_are_asked_add_what_files_do_not_tell() {
+    let rtx = see(&host("ubuntu-22.04-rtx4090"), true, Detail::Relevant);
+    let device = &backend(&rtx.json, "cuda")["hardware"]["devices"][0];
+    assert_eq!(device["memory_bytes"], 25_393_692_672_u64);
+    assert_eq!(device["found_via"], serde_json::json!(["sysfs", "procfs", "probe:cuda", "probe:vulkan"]));
+    let apple = see(&host("macos-15-m3"), true, Detail::Relevant);
+    let devices = backend(&apple.json, "metal")["hardware"]["devices"].as_array().expect("devices").clone();
+    assert_eq!(devices.len(), 1);
+    assert_eq!(devices[0]["name"], "Apple M3");
+    let mesa = see(&host("debian-12-llvmpipe"), true, Detail::Relevant);
+    assert_eq!(
+        backend(&mesa.json, "vulkan")["hardware"]["devices"][0]["name"],
+        "llvmpipe (LLVM 15.0.6, 256 bits)"
+    );
+    assert_eq!(mesa.json["recommended"]["run"], "cpu");
+}
+
+#[test]
+fn every_recording_is_covered_and_seen_twice_alike() {
+    let hosts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
+    #[expect(clippy::disallowed_methods, reason = "a test lists its own files")]
+    let entries = std::fs::read_dir(hosts).expect("the folder of recordings is there");
+    let names: Vec<String> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
+    let toml: Vec<&str> = names.iter().filter_map(|name| name.strip_suffix(".toml")).collect();
+    assert!(toml.len() >= 18, "{names:?}");
+    for name in toml {
+        let (first, second) =
+            (see(&host(name), true, Detail::Everything), see(&host(name), true, Detail::Everything));
+        assert_eq!(first.text, second.text, "{name}");
+        assert_eq!(first.json, second.json, "{name}");
+        // Every reason has words of its own, with all of its blanks filled.
+        for line in first.text.lines() {
+            assert!(!line.contains('{') || line.contains("{4d36e968"), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_command_prints_one_document_and_explains_bad_input() {
+    #[expect(clippy::disallowed_methods, reason = "the test starts the program itself")]
+    let detect = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_gpubuild"))
+            .arg("detect")
+            .args(arguments)
+            .output()
+            .expect("it starts")
+    };
+    let file = recording("ubuntu-22.04-h200");
+    let done = detect(&["--json", "--host", &file, "--backends", "cuda"]);
+    assert!(done.status.success());
+    let document: Value = serde_json::from_slice(&done.stdout).expect("one JSON document");
+    assert_eq!(document["schema"], serde_json::json!({"name": "detect", "version": 1}));
+    assert_eq!(document["backends"].as_array().map(Vec::len), Some(1));
+    let wrong = detect(&["--backends", "vulcan"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("did you mean `vulkan`?"));
+    let missing = detect(&["--host", "/nonexistent/host.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+}
