@@ -6,28 +6,41 @@ use std::time::Instant;
 
 /// Much larger than any cache.
 const WORDS: usize = 64 << 20;
-const RUNS: u32 = 5;
+const PASSES: u32 = 3;
 
-/// Gigabytes per second that `threads` threads read, the best of five runs; 0 = all cores.
-#[must_use]
-pub fn read_gigabytes_per_second(threads: u32) -> f64 {
-    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let threads = usize::try_from(threads).ok().filter(|threads| *threads > 0).unwrap_or(cores);
-    // Written once, so that every page is there.
-    let words: Vec<u64> = (0..WORDS as u64).collect();
-    let share = WORDS.div_ceil(threads);
-    let best = (0..RUNS).map(|_| {
-        let start = Instant::now();
-        thread::scope(|scope| {
-            for part in words.chunks(share) {
-                scope.spawn(move || black_box(sum(part)));
-            }
+/// Memory to read, and how many threads read it.
+#[derive(Debug)]
+pub struct Bandwidth {
+    words: Vec<u64>,
+    threads: usize,
+}
+
+impl Bandwidth {
+    /// Takes half a gibibyte and writes it once, so that every page is there. 0 threads = all cores.
+    #[must_use]
+    pub fn new(threads: u32) -> Self {
+        let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = usize::try_from(threads).ok().filter(|threads| *threads > 0).unwrap_or(cores);
+        Self { words: (0..WORDS as u64).collect(), threads }
+    }
+
+    /// Gigabytes per second, the best of three passes.
+    #[must_use]
+    pub fn measure(&self) -> f64 {
+        let share = WORDS.div_ceil(self.threads);
+        let passes = (0..PASSES).map(|_| {
+            let start = Instant::now();
+            thread::scope(|scope| {
+                for part in self.words.chunks(share) {
+                    scope.spawn(move || black_box(sum(part)));
+                }
+            });
+            start.elapsed().as_secs_f64()
         });
-        start.elapsed().as_secs_f64()
-    });
-    #[expect(clippy::cast_precision_loss, reason = "a power of two")]
-    let gigabytes = (WORDS * size_of::<u64>()) as f64 / 1e9;
-    gigabytes / best.fold(f64::INFINITY, f64::min).max(1e-9)
+        #[expect(clippy::cast_precision_loss, reason = "a power of two")]
+        let gigabytes = (WORDS * size_of::<u64>()) as f64 / 1e9;
+        gigabytes / passes.fold(f64::INFINITY, f64::min).max(1e-9)
+    }
 }
 
 /// Eight sums side by side, so that adding never holds up reading.

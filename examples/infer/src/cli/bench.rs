@@ -4,7 +4,7 @@ use super::printer::{Printer, table};
 use super::run::{context, describe, load};
 use super::{DeviceArgs, Failure};
 use crate::Error;
-use crate::bandwidth;
+use crate::bandwidth::Bandwidth;
 use crate::gguf::{Gguf, TensorType};
 use crate::gk::{DeviceInfo, Kind};
 use crate::model::{Model, RandomSize};
@@ -134,12 +134,16 @@ fn measure(
     }
     session.prepare(1, Output::Feedback)?;
     let (mut reading, mut writing, mut unattended) = (Vec::new(), Vec::new(), Vec::new());
+    // Measured between the runs: what else the machine does slows both.
+    let reader = (info.kind == Kind::Cpu).then(|| Bandwidth::new(args.device.threads));
+    let mut memory: Option<f64> = None;
     for _ in 0..args.runs {
         reading.push(rate(args.prompt_tokens, || start(session, &prompt))?);
         writing
             .push(rate(args.tokens, || (0..args.tokens).try_for_each(|_| session.generate(1).map(|_| ())))?);
         start(session, &prompt)?;
         unattended.push(rate(args.tokens, || generate(session, args.tokens))?);
+        memory = reader.as_ref().map(|reader| reader.measure().max(memory.unwrap_or(0.0)));
     }
     let decode = speed(&writing);
     let decode_unattended = speed(&unattended);
@@ -147,7 +151,6 @@ fn measure(
     let fastest = decode.best_tokens_per_second.max(decode_unattended.best_tokens_per_second);
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let gigabytes_per_second = bytes_per_token as f64 * fastest / 1e9;
-    let memory = (info.kind == Kind::Cpu).then(|| bandwidth::read_gigabytes_per_second(args.device.threads));
     Ok(Report {
         schema: Schema { name: "infer-bench", version: 1 },
         backend: session.device().backend_id(),

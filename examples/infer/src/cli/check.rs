@@ -19,8 +19,8 @@ pub(super) struct CheckArgs {
 }
 
 pub(super) fn check(args: &CheckArgs, printer: &mut Printer) -> Result<(), Failure> {
-    let reference = Reference::parse(default_model::REFERENCE)?;
     let gguf = default_model::open()?;
+    let reference = Reference::parse(default_model::REFERENCE)?;
     let tokenizer = Tokenizer::from_gguf(&gguf)?;
     let model = Model::from_gguf(gguf)?;
     let length = u32::try_from(reference.length()).unwrap_or(u32::MAX);

@@ -162,3 +162,26 @@ fn a_probe_answers_in_json() {
     assert_eq!(answer["backend"], "ref");
     assert_eq!(answer["why"].is_string(), gk::linked().next().is_none());
 }
+
+/// A program that needs a driver's library does not start where there is none.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_driver_is_needed_to_start() {
+    let Ok(output) = Command::new("readelf").args(["-d", env!("CARGO_BIN_EXE_infer")]).output() else {
+        assert!(!crate::required("readelf"), "readelf is required here");
+        eprintln!("skipped: no readelf");
+        return;
+    };
+    let needed = text(&output.stdout);
+    let libraries: Vec<&str> = needed
+        .lines()
+        .filter(|line| line.contains("(NEEDED)"))
+        .filter_map(|line| line.split_once('[').and_then(|(_, rest)| rest.split_once(']')))
+        .map(|(name, _)| name)
+        .collect();
+    assert!(libraries.contains(&"libc.so.6"), "{needed}");
+    let allowed = ["libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libgcc_s.so", "ld-linux"];
+    for library in libraries {
+        assert!(allowed.iter().any(|prefix| library.starts_with(prefix)), "needs `{library}` to start");
+    }
+}
