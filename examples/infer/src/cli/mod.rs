@@ -95,7 +95,7 @@ fn program() -> Result<PathBuf, Error> {
 fn open_model(path: Option<&PathBuf>) -> Result<Gguf, Error> {
     match path {
         Some(path) => Gguf::open(path),
-        None => crate::default_model::open(),
+        None => Ok(crate::default_model::open()?),
     }
 }
 

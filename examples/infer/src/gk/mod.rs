@@ -145,7 +145,16 @@ const LINKED: &[(&str, Getter)] = &[
     ("opencl", sys::gk_backend_opencl),
     #[cfg(gpubuild_backend = "cpu")]
     ("cpu", sys::gk_backend_cpu),
-    #[cfg(gpubuild_backend = "ref")]
+    // Comes with whichever other backend is linked.
+    #[cfg(any(
+        gpubuild_backend = "cuda",
+        gpubuild_backend = "rocm",
+        gpubuild_backend = "metal",
+        gpubuild_backend = "vulkan",
+        gpubuild_backend = "sycl",
+        gpubuild_backend = "opencl",
+        gpubuild_backend = "cpu"
+    ))]
     ("ref", sys::gk_backend_ref),
 ];
 

@@ -17,14 +17,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A backend that works on every machine, and a model: or the reason why the test is skipped.
+/// Whether there is a backend that works on every machine.
 fn ready() -> bool {
     if gk::linked().next().is_none() {
         eprintln!("skipped: no kernels are linked");
-        return false;
-    }
-    if let Err(error) = infer::default_model::open() {
-        eprintln!("skipped: {error}");
         return false;
     }
     true
@@ -34,7 +30,7 @@ const STORY: [&str; 6] = ["run", "--backend", "ref", "--tokens", "12", "--quiet"
 
 #[test]
 fn a_program_without_kernels_says_what_to_run() {
-    if gk::linked().next().is_some() || infer::default_model::open().is_err() {
+    if gk::linked().next().is_some() {
         return;
     }
     let output = output(&["run"]);
