@@ -70,7 +70,8 @@ static gk_status open_queue(gk_device *device) {
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    gk_status status = gkv_check(device, api->CreateSemaphore(device->handle, &semaphore, NULL, &device->timeline), "vkCreateSemaphore");
+    VkResult result = api->CreateSemaphore(device->handle, &semaphore, NULL, &device->timeline);
+    gk_status status = gkv_check(device, result, "vkCreateSemaphore");
     if (status != GK_OK) return status;
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,

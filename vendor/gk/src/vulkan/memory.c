@@ -96,17 +96,20 @@ gk_status gkv_slots_open(gk_device *device) {
     for (int n = 0; n < GKV_SLOTS; n++) {
         gkv_slot *slot = &device->slots[n];
         allocation a;
-        gk_status status = allocate(device, GKV_SLOT_BYTES, VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT, wanted, &a);
+        const VkBufferUsageFlags use = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+        gk_status status = allocate(device, GKV_SLOT_BYTES, use, wanted, &a);
         if (status != GK_OK) return status;
         slot->buffer = a.buffer;
         slot->memory = a.memory;
         void *mapped = NULL;
-        status = gkv_check(device, device->api.MapMemory(device->handle, a.memory, 0, VK_WHOLE_SIZE, 0, &mapped), "vkMapMemory");
+        VkResult result = device->api.MapMemory(device->handle, a.memory, 0, VK_WHOLE_SIZE, 0, &mapped);
+        status = gkv_check(device, result, "vkMapMemory");
         if (status != GK_OK) return status;
         slot->mapped = mapped;
         VkCommandBufferAllocateInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = device->pool,
                                                 .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = 1};
-        status = gkv_check(device, device->api.AllocateCommandBuffers(device->handle, &commands, &slot->commands), "vkAllocateCommandBuffers");
+        result = device->api.AllocateCommandBuffers(device->handle, &commands, &slot->commands);
+        status = gkv_check(device, result, "vkAllocateCommandBuffers");
         if (status != GK_OK) return status;
     }
     return GK_OK;
@@ -168,7 +171,9 @@ gk_status gkv_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer
     if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: no place for the buffer");
     *out = NULL;
     if (bytes == 0) return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: 0 bytes");
-    if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage %u", (unsigned)usage);
+    if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) {
+        return gkv_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage %u", (unsigned)usage);
+    }
     /* Whole words, for the fill with zeros. */
     uint64_t size = gk_align_u64(bytes, 64);
     if (size == 0 || size > device->max_buffer || size > SIZE_MAX) {

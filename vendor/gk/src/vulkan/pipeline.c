@@ -154,7 +154,8 @@ gk_status gkv_pipelines_open(gk_device *device, const char *cache_dir) {
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = sizeof(gkv_push)};
     VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1,
                                          .pPushConstantRanges = &range};
-    gk_status status = gkv_check(device, api->CreatePipelineLayout(device->handle, &layout, NULL, &device->layout), "vkCreatePipelineLayout");
+    VkResult result = api->CreatePipelineLayout(device->handle, &layout, NULL, &device->layout);
+    gk_status status = gkv_check(device, result, "vkCreatePipelineLayout");
     if (status != GK_OK) return status;
     uint8_t *data = NULL;
     uint64_t bytes = 0;
@@ -166,7 +167,7 @@ gk_status gkv_pipelines_open(gk_device *device, const char *cache_dir) {
     }
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = (size_t)bytes,
                                       .pInitialData = bytes != 0 ? data : NULL};
-    VkResult result = api->CreatePipelineCache(device->handle, &info, NULL, &device->cache);
+    result = api->CreatePipelineCache(device->handle, &info, NULL, &device->cache);
     free(data);
     return gkv_check(device, result, "vkCreatePipelineCache");
 }
@@ -203,7 +204,8 @@ static gk_status get_module(gk_device *device, uint32_t kernel) {
     /* The embedded bytes are aligned to 64, as SPIR-V words need. */
     VkShaderModuleCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = *KERNELS[kernel].size,
                                      .pCode = (const uint32_t *)(const void *)KERNELS[kernel].code};
-    return gkv_check(device, device->api.CreateShaderModule(device->handle, &info, NULL, &device->modules[kernel]), "vkCreateShaderModule");
+    VkResult result = device->api.CreateShaderModule(device->handle, &info, NULL, &device->modules[kernel]);
+    return gkv_check(device, result, "vkCreateShaderModule");
 }
 
 static gk_status compile(gk_device *device, const gkv_variant *variant, VkPipeline *out) {

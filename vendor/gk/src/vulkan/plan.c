@@ -141,7 +141,8 @@ static gk_status record(gk_device *device, gk_plan *plan, const gk_op *ops, uint
     gkv_api *api = &device->api;
     VkCommandBufferAllocateInfo commands = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = device->pool,
                                             .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY, .commandBufferCount = 1};
-    gk_status status = gkv_check(device, api->AllocateCommandBuffers(device->handle, &commands, &plan->commands), "vkAllocateCommandBuffers");
+    VkResult result = api->AllocateCommandBuffers(device->handle, &commands, &plan->commands);
+    gk_status status = gkv_check(device, result, "vkAllocateCommandBuffers");
     if (status != GK_OK) return status;
     /* Several runs may be in flight. */
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,

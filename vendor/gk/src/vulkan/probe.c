@@ -305,7 +305,8 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
     pick_subgroup(device, &f, &has);
     device->kind = GKV_AS_DISCRETE ? GK_KIND_DISCRETE : kind_of(f.core.deviceType);
     device->max_threads = f.core.limits.maxComputeWorkGroupInvocations;
-    if (device->max_threads > f.core.limits.maxComputeWorkGroupSize[0]) device->max_threads = f.core.limits.maxComputeWorkGroupSize[0];
+    uint32_t in_a_row = f.core.limits.maxComputeWorkGroupSize[0];
+    if (device->max_threads > in_a_row) device->max_threads = in_a_row;
     device->max_shared = f.core.limits.maxComputeSharedMemorySize;
     device->max_buffer = largest_buffer(&f);
     device->memory_budget = f.has_budget;
