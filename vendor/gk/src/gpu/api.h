@@ -44,7 +44,8 @@ enum {
 };
 
 enum { GPU_ATTRIBUTE_INTEGRATED = 18, GPU_ATTRIBUTE_MAJOR = 75, GPU_ATTRIBUTE_MINOR = 76 }; /* CUdevice_attribute */
-enum { GPU_STREAM_NON_BLOCKING = 1, GPU_CAPTURE_THREAD_LOCAL = 1 };
+/* Relaxed: the driver may load a kernel's code at its first launch, which the stricter modes forbid in a capture. */
+enum { GPU_STREAM_NON_BLOCKING = 1, GPU_CAPTURE_RELAXED = 2 };
 
 /* X(field, parameters, name in CUDA, name in HIP, needed). An empty name: that vendor has no such function.
  * Device addresses are 64-bit numbers, handles are pointers; a result is an int. */

@@ -68,7 +68,7 @@ static void gpu_make_graph(gk_device *device, gk_plan *plan) {
     if (!api->capture_begin || !api->capture_end || !api->graph_instantiate || !api->graph_launch ||
         !api->graph_executable_destroy || !api->graph_destroy)
         return;
-    if (api->capture_begin(device->stream, GPU_CAPTURE_THREAD_LOCAL) != GPU_SUCCESS) return;
+    if (api->capture_begin(device->stream, GPU_CAPTURE_RELAXED) != GPU_SUCCESS) return;
     const gk_status launched = gpu_launch_all(device, plan);
     const int ended = api->capture_end(device->stream, &captured);
     if (launched == GK_OK && ended == GPU_SUCCESS && captured) {

@@ -4,7 +4,8 @@
 // current context, a foreign handle or a leak is an error.
 //
 // Faults on demand, by environment: GK_EMULATE_INIT, GK_EMULATE_MODULE, GK_EMULATE_LAUNCH (a result to return),
-// GK_EMULATE_DEVICES (how many), GK_EMULATE_MEMORY (bytes), GK_EMULATE_GRAPHS=0 (no stream capture).
+// GK_EMULATE_INIT=crash or hang, GK_EMULATE_DEVICES (how many), GK_EMULATE_MEMORY (bytes), GK_EMULATE_GRAPHS=0 (no stream capture).
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,6 +143,9 @@ void drop(const allocation &which) { munmap(which.mapping, which.mapped); }
 
 int emulate_init(unsigned flags) {
     std::lock_guard<std::recursive_mutex> guard(lock);
+    const char *text = getenv("GK_EMULATE_INIT");
+    if (text && strcmp(text, "crash") == 0) raise(SIGSEGV);
+    while (text && strcmp(text, "hang") == 0) pause();
     const int fault = number_from("GK_EMULATE_INIT", OK);
     if (flags != 0) return INVALID_VALUE;
     if (fault == OK) initialized = true;

@@ -25,6 +25,9 @@ extern "C" {
     static const emulator::kernel registered_##name(#name, threads, name); \
     static void name(gk_gpu_args g)
 
+struct alignas(8) uint2 {
+    unsigned int x, y;
+};
 struct alignas(16) uint4 {
     unsigned int x, y, z, w;
 };

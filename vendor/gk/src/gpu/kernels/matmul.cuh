@@ -5,6 +5,7 @@
 #define GK_GPU_MATMUL_CUH
 
 // A weight type: STEP elements are one 16-byte load of a lane. `scale` is the factor of the block that element k lies in.
+// `load4` is for a k that is a multiple of 4 in an aligned row: its elements never leave a block.
 struct weight_of_f32 {
     enum { STEP = 4 };
     static __device__ __forceinline__ const char *row(const gk_gpu_args &g, size_t r) {
@@ -17,6 +18,13 @@ struct weight_of_f32 {
         out[1] = bits_to_float(bits.y);
         out[2] = bits_to_float(bits.z);
         out[3] = bits_to_float(bits.w);
+    }
+    static __device__ __forceinline__ void load4(const char *row, unsigned int k, float *out) {
+        const float4 values = *reinterpret_cast<const float4 *>(row + static_cast<size_t>(k) * 4);
+        out[0] = values.x;
+        out[1] = values.y;
+        out[2] = values.z;
+        out[3] = values.w;
     }
     static __device__ __forceinline__ float one(const char *row, unsigned int k) {
         return reinterpret_cast<const float *>(row)[k];
@@ -38,6 +46,13 @@ struct weight_of_f16 {
             out[2 * i + 1] = half_to_float(static_cast<unsigned short>(words[i] >> 16));
         }
     }
+    static __device__ __forceinline__ void load4(const char *row, unsigned int k, float *out) {
+        const uint2 bits = *reinterpret_cast<const uint2 *>(row + static_cast<size_t>(k) * 2);
+        out[0] = half_to_float(static_cast<unsigned short>(bits.x & 0xffffu));
+        out[1] = half_to_float(static_cast<unsigned short>(bits.x >> 16));
+        out[2] = half_to_float(static_cast<unsigned short>(bits.y & 0xffffu));
+        out[3] = half_to_float(static_cast<unsigned short>(bits.y >> 16));
+    }
     static __device__ __forceinline__ float one(const char *row, unsigned int k) {
         return half_to_float(reinterpret_cast<const unsigned short *>(row)[k]);
     }
@@ -57,6 +72,11 @@ struct weight_of_q8 {
         const unsigned int words[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
         for (int i = 0; i < 16; ++i) out[i] = quant_to_float(words[i / 4], i % 4);
+    }
+    static __device__ __forceinline__ void load4(const char *row, unsigned int k, float *out) {
+        const unsigned int word = *reinterpret_cast<const unsigned int *>(row + k);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) out[i] = quant_to_float(word, i);
     }
     static __device__ __forceinline__ float one(const char *row, unsigned int k) {
         return static_cast<float>(static_cast<int>(reinterpret_cast<const unsigned char *>(row)[k]) - 128);
@@ -181,12 +201,27 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
         for (int j = 0; j < 4; ++j) sum[i][j] = 0.0f;
 
     for (unsigned int k0 = 0; k0 < g.depth; k0 += DEPTH) {
+        const unsigned int k1 = k0 + load_k; // this thread brings four elements of a weight row and of a token
+        const float scale = k1 < g.depth ? W::scale(g, number, k1) : 0.0f;
+        float weight[4], input[4];
+        if (g.vector && k1 < g.depth) {
+            const float4 values = *reinterpret_cast<const float4 *>(x + k1);
+            W::load4(row, k1, weight);
+            input[0] = values.x;
+            input[1] = values.y;
+            input[2] = values.z;
+            input[3] = values.w;
+        } else {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                weight[i] = k1 + i < g.depth ? W::one(row, k1 + i) : 0.0f;
+                input[i] = k1 + i < g.depth ? x[k1 + i] : 0.0f;
+            }
+        }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const unsigned int k = k0 + load_k + i;
-            const bool inside = k < g.depth;
-            weights[(load_k + i) * PITCH + load_line] = inside && row_there ? W::scale(g, number, k) * W::one(row, k) : 0.0f;
-            inputs[(load_k + i) * PITCH + load_line] = inside && token_there ? x[k] : 0.0f;
+            weights[(load_k + i) * PITCH + load_line] = row_there ? scale * weight[i] : 0.0f;
+            inputs[(load_k + i) * PITCH + load_line] = token_there ? input[i] : 0.0f;
         }
         __syncthreads();
 #pragma unroll
