@@ -1,0 +1,105 @@
+# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DGENERATOR=<name>] -P mutations.cmake
+# Does the suite on the emulated driver notice broken GPU kernels and hosts? Copies the sources, breaks one thing at a
+# time, and fails unless gk-test fails with threads in one order or in the other.
+cmake_minimum_required(VERSION 3.24)
+foreach(variable IN ITEMS SOURCE WORK)
+  if(NOT ${variable})
+    message(FATAL_ERROR "mutations.cmake: -D${variable}=... is missing")
+  endif()
+endforeach()
+if(NOT GENERATOR)
+  set(GENERATOR "Unix Makefiles")
+endif()
+
+file(REMOVE_RECURSE "${WORK}")
+file(COPY "${SOURCE}/CMakeLists.txt" "${SOURCE}/cmake" "${SOURCE}/include" "${SOURCE}/tests" DESTINATION "${WORK}/source")
+file(COPY "${SOURCE}/src/core" "${SOURCE}/src/gpu" "${SOURCE}/src/cuda" "${SOURCE}/src/rocm" DESTINATION "${WORK}/source/src")
+
+function(run what)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "mutations: ${what} failed\n${output}")
+  endif()
+endfunction()
+
+run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
+    -DCMAKE_C_FLAGS_DEBUG=-O1 -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DGK_CPU=OFF -DGK_BUILD_TESTS=ON -DGK_TEST_EMULATION=ON)
+set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-emulated-cuda gk-test-emulated)
+run("building" ${build})
+set(folder "${WORK}/build/tests/emulation")
+
+# suite(<part> <order> <output variable>): 0 if it passes.
+function(suite part order output)
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${folder}/drivers" "GK_EMULATE_ORDER=${order}"
+            "${folder}/gk-test-emulated" --backend cuda --only ${part}
+    RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 200)
+  set(${output} "${code}" PARENT_SCOPE)
+endfunction()
+
+foreach(part IN ITEMS matmul attention small)
+  suite(${part} forward code)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "mutations: the ${part} part fails without a mutation")
+  endif()
+endforeach()
+
+set(survivors "")
+set(count 0)
+# mutate(<file> <part of the suite> <text> <replacement>): the text must occur exactly once.
+function(mutate file part from to)
+  set(path "${WORK}/source/src/gpu/${file}")
+  file(READ "${path}" original)
+  string(FIND "${original}" "${from}" first)
+  string(FIND "${original}" "${from}" last REVERSE)
+  if(first EQUAL -1 OR NOT first EQUAL last)
+    message(FATAL_ERROR "mutations: `${from}` does not occur exactly once in src/gpu/${file}: update this script")
+  endif()
+  string(REPLACE "${from}" "${to}" mutated "${original}")
+  file(WRITE "${path}" "${mutated}")
+  run("building `${to}`" ${build})
+  suite(${part} forward code)
+  if(code EQUAL 0)
+    suite(${part} reverse code)
+  endif()
+  file(WRITE "${path}" "${original}")
+  math(EXPR count "${count} + 1")
+  set(count ${count} PARENT_SCOPE)
+  if(code EQUAL 0)
+    message(STATUS "SURVIVED ${file}: ${from} -> ${to}")
+    string(APPEND survivors "\n  ${file}: ${from} -> ${to}")
+    set(survivors "${survivors}" PARENT_SCOPE)
+  else()
+    message(STATUS "caught   ${file}: ${from} -> ${to}")
+  endif()
+endfunction()
+
+# Rows: epsilon, in-place safety, shared memory between two reductions, ties, NaN, ids, half of the pairs.
+mutate(kernels/rows.cuh small "static_cast<float>(g.depth) + g.scale" "static_cast<float>(g.depth)")
+mutate(kernels/rows.cuh small "expf(g.scale * in[i] - most) / sum" "expf(g.scale * in[i]) / sum")
+mutate(kernels/rows.cuh small "static_cast<unsigned int>(id) < g.depth" "static_cast<unsigned int>(id) <= g.depth")
+mutate(kernels/select.cuh small "(0xffffffffu - index);" "index;")
+mutate(kernels/select.cuh small "if (value == value) {" "if (value == value || true) {")
+mutate(kernels/select.cuh small "(x < y) == descending" "(x > y) == descending")
+mutate(launch.h small "launch->args.b_stride = 0;" "launch->args.b_stride = launch->args.b_stride + 0;")
+# Matmul: planes, signs, edges, flags, the last row, barriers.
+mutate(device.h matmul "block[2 + i] ^ 0x80" "block[2 + i]")
+mutate(device.h matmul "scales_address + (first + done) * blocks * 2" "scales_address + done * blocks * 2")
+mutate(kernels/platform.cuh matmul "0x7650u + static_cast<unsigned int>(index)" "0x7650u + static_cast<unsigned int>(index ^ 1)")
+mutate(kernels/matmul.cuh matmul "k = whole + lane; k < g.depth;" "k = whole + lane; k + 1 < g.depth;")
+mutate(kernels/matmul.cuh matmul "last ? tokens(g) - 1 : blockIdx.y * COLUMNS" "last ? g.rows - 1 : blockIdx.y * COLUMNS")
+mutate(kernels/matmul.cuh matmul "if (t < used && r < g.width)" "if (t < g.rows && r < g.width)")
+mutate(kernels/matmul.cuh matmul "        __syncthreads();\n    }" "    }")
+# Attention: causality, splits, grouped heads, rope.
+mutate(kernels/attention.cuh attention "p0 + p <= visible" "p0 + p < visible + (token % 2)")
+mutate(kernels/attention.cuh attention "begin + length < positions ? begin + length" "begin + length < positions ? begin + length - 1")
+mutate(kernels/attention.cuh attention "const unsigned int head0 = blockIdx.x * group + query0;" "const unsigned int head0 = blockIdx.x * group;")
+mutate(kernels/attention.cuh attention "__syncthreads(); // the values of the tile before are no longer read" "")
+mutate(kernels/attention.cuh attention "sum *= keep;" "")
+mutate(kernels/rows.cuh attention "(position(g) + row) * g.b_stride" "row * g.b_stride")
+mutate(kernels/rows.cuh attention "(g.flags & GK_NEOX) ? pairs : 1" "(g.flags & GK_NEOX) ? pairs - 1 : 1")
+
+if(survivors)
+  message(FATAL_ERROR "mutations: the suite did not notice:${survivors}")
+endif()
+message(STATUS "all ${count} mutations were caught")
