@@ -88,7 +88,7 @@ mutate(device.h matmul "scales_address + (first + done) * blocks * 2" "scales_ad
 mutate(kernels/platform.cuh matmul "0x7650u + static_cast<unsigned int>(index)" "0x7650u + static_cast<unsigned int>(index ^ 1)")
 mutate(kernels/matmul.cuh matmul "k = whole + lane; k < g.depth;" "k = whole + lane; k + 1 < g.depth;")
 mutate(kernels/matmul.cuh matmul "last ? tokens(g) - 1 : blockIdx.y * COLUMNS" "last ? g.rows - 1 : blockIdx.y * COLUMNS")
-mutate(kernels/matmul.cuh matmul "if (t < used && r < g.width)" "if (t < g.rows && r < g.width)")
+mutate(kernels/matmul.cuh matmul "if (t < used && r < g.width)" "if (r < g.width)")
 mutate(kernels/matmul.cuh matmul "        __syncthreads();\n    }" "    }")
 # Attention: causality, splits, grouped heads, rope.
 mutate(kernels/attention.cuh attention "p0 + p <= visible" "p0 + p < visible + (token % 2)")
