@@ -276,6 +276,179 @@ fn debian_s_split_toolkit_is_whole() {
     assert_eq!(toolkit["version"], "11.8");
 }
 
+/// A recorded machine with some of its text replaced, for what goes wrong with it.
+#[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
+fn variation(name: &str, changes: &[(&str, &str)]) -> RecordedHost {
+    let mut text = std::fs::read_to_string(recording(name)).expect("the recording is there");
+    for (from, to) in changes {
+        assert!(text.contains(from), "{name} has no `{from}`");
+        text = text.replace(from, to);
+    }
+    RecordedHost::parse(name, &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+const UVM: &str = "path = '/dev/nvidia-uvm'";
+const CTL: &str = "path = '/dev/nvidiactl'\nkind = \"device\"";
+const CTL_DENIED: &str = "path = '/dev/nvidiactl'\nkind = \"device\"\nopen_error = \"permission-denied\"";
+const KFD: &str = "path = '/dev/kfd'";
+
+/// Machine, what is changed on it, and the state that follows.
+const WRONG: &[(&str, (&str, &str), &str)] = &[
+    ("arch-cuda", ("g++-14", "g++-x"), "cuda present blocked ready cuda.host.gcc-too-new"),
+    (
+        "arch-cuda",
+        ("__GLIBC_MINOR__\t41", "__GLIBC_MINOR__\t42"),
+        "cuda present blocked ready cuda.host.glibc",
+    ),
+    (
+        "arch-cuda",
+        ("UNIX Open Kernel Module for x86_64", "UNIX x86_64 Kernel Module"),
+        "cuda present ready blocked nv.driver.open-required",
+    ),
+    ("ubuntu-22.04-rtx4090", ("550.144.03", "515.65.01"), "cuda present ready blocked nv.driver.too-old"),
+    (
+        "ubuntu-22.04-rtx4090",
+        ("libcuda.so.550.144.03", "libcuda.so.550.163.01"),
+        "cuda present ready blocked nv.driver.lib-mismatch",
+    ),
+    (
+        "ubuntu-22.04-rtx4090",
+        ("bin/nvcc'", "bin/nvcc-gone'"),
+        "cuda present blocked ready cuda.toolkit.runtime-only",
+    ),
+    (
+        "ubuntu-22.04-rtx4090",
+        ("libcudart_static.a", "libcudart.so"),
+        "cuda present blocked ready cuda.toolkit.cudart-missing",
+    ),
+    (
+        "ubuntu-22.04-rtx4090",
+        ("libcuda.so.1'", "libcuda.so.gone'"),
+        "cuda present ready blocked nv.driver.library-missing",
+    ),
+    ("ubuntu-22.04-h200", (UVM, "path = '/dev/nvidia-gone'"), "cuda present ready blocked nv.uvm-missing"),
+    ("ubuntu-22.04-h200", (CTL, CTL_DENIED), "cuda present ready blocked nv.device-permission"),
+    (
+        "ubuntu-22.04-h200",
+        ("drivers/nvidia", "drivers/vfio-pci"),
+        "cuda present ready blocked nv.driver.vfio",
+    ),
+    (
+        "debian-12-split-cuda",
+        ("535.216.01", "590.48.01"),
+        "cuda present ready blocked nv.driver.branch-dropped",
+    ),
+    (
+        "debian-12-split-cuda",
+        ("CUDART_VERSION  11080", "CUDART_VERSION  13000"),
+        "cuda present blocked blocked cuda.arch.dropped-by-toolkit nv.driver.too-old",
+    ),
+    (
+        "ubuntu-22.04-mi300x",
+        ("lazy_gfx942", "lazy_gfx940"),
+        "rocm present ready blocked rocm.gfx-unsupported",
+    ),
+    (
+        "ubuntu-22.04-mi300x",
+        ("gfx_target_version 90402", "gfx_target_version 80003"),
+        "rocm present ready blocked rocm.gfx803",
+    ),
+    ("ubuntu-22.04-mi300x", (KFD, "path = '/dev/gone'"), "rocm present ready blocked rocm.kfd-missing"),
+    (
+        "ubuntu-22.04-mi300x",
+        ("drivers/amdgpu", "drivers/radeon"),
+        "rocm present ready blocked rocm.driver.radeon",
+    ),
+    (
+        "ubuntu-24.04-arc",
+        ("libze_intel_gpu.so.1", "libze_intel_gpu.so.gone"),
+        "sycl present ready blocked sycl.level-zero-missing",
+    ),
+    (
+        "ubuntu-24.04-arc",
+        ("path = '/usr/lib/x86_64-linux-gnu/libvulkan_intel.so'", "path = '/opt/libvulkan_intel.so'"),
+        "vulkan present ready blocked vk.icd-broken",
+    ),
+    (
+        "ubuntu-24.04-arc",
+        ("/etc/OpenCL/vendors/intel.icd", "/etc/OpenCL/intel.icd"),
+        "opencl present ready blocked ocl.no-icd",
+    ),
+    (
+        "ubuntu-24.04-nouveau",
+        ("libvulkan_nouveau.so'", "libvulkan_gone.so'"),
+        "vulkan present blocked blocked vk.sdk-missing vk.glslc-missing vk.icd-broken",
+    ),
+    (
+        "windows-11-rtx4070",
+        ("14.43.34808", "14.50.35717"),
+        "cuda present blocked ready cuda.host.msvc-window",
+    ),
+];
+
+#[test]
+fn what_goes_wrong_has_a_name() {
+    for (name, change, expected) in WRONG {
+        let seen = see(&variation(name, &[*change]), false, Detail::Everything);
+        let found = states(&seen.json);
+        assert!(found.iter().any(|line| line == expected), "{name} {change:?}:\n{}", found.join("\n"));
+    }
+}
+
+#[test]
+fn a_card_that_only_a_software_driver_is_for_cannot_run() {
+    let changes = [("intel_icd", "lvp_icd"), ("libvulkan_intel", "libvulkan_lvp")];
+    let seen = see(&variation("ubuntu-24.04-arc", &changes), false, Detail::Relevant);
+    let expected = "vulkan present ready blocked vk.software-only";
+    assert!(states(&seen.json).iter().any(|line| line == expected), "{}", seen.text);
+}
+
+#[test]
+fn a_variable_that_leads_nowhere_is_shown_and_does_not_count() {
+    let named = "CUDA_HOME = '/usr/local/cuda'";
+    let seen_with = |value: &str| {
+        let change = format!("CUDA_HOME = '{value}'");
+        let seen = see(&variation("ubuntu-22.04-rtx4090", &[(named, &change)]), false, Detail::Relevant);
+        let chosen = backend(&seen.json, "cuda")["build"]["toolkits"][0].clone();
+        (seen, chosen)
+    };
+    let (seen, chosen) = seen_with("/usr/local/cuda-13.0");
+    assert_eq!(chosen["root"], "/usr/local/cuda-12.4");
+    assert_eq!(chosen["reason"], "it is first on PATH");
+    let told = "! `CUDA_HOME` names `/usr/local/cuda-13.0`: it does not exist";
+    assert!(seen.text.contains(told), "{}", seen.text);
+    let (_, chosen) = seen_with("/usr/local/cuda-11.8/bin");
+    assert_eq!(chosen["root"], "/usr/local/cuda-11.8", "the folder above `bin` is meant");
+    let none = [("[env]\n", "[env]\nCUDA_PATH = '/opt/cuda'\n")];
+    let seen = see(&variation("debian-12-bare", &none), false, Detail::Relevant);
+    assert_eq!(backend(&seen.json, "cuda")["build"]["findings"][0], "cuda.toolkit.root-invalid");
+}
+
+#[test]
+fn drivers_that_misbehave_become_reasons() {
+    let status = "status = \"ok\"\nanswer = '''{\"driver_version\": 13000,";
+    for (changed, state, id) in [
+        ("status = \"crashed\"\nerror = 'signal 11'\nanswer = '''{", "blocked", "probe.crashed"),
+        ("status = \"timeout\"\nerror = 'no answer'\nanswer = '''{", "blocked", "probe.timeout"),
+        ("status = \"failed\"\nerror = 'error 999'\nanswer = '''{", "blocked", "probe.failed"),
+        ("status = \"ok\"\nanswer = '''{\"driver_version\": -3,", "unknown", "probe.invalid"),
+        ("status = \"ok\"\nanswer = '''{\"x\": [}", "unknown", "probe.invalid"),
+        ("status = \"ok\"\nanswer = '''{\"devices\": [], \"others\":[], ", "unknown", "probe.invalid"),
+    ] {
+        let seen = see(&variation("ubuntu-22.04-h200", &[(status, changed)]), true, Detail::Relevant);
+        let run = &backend(&seen.json, "cuda")["run"];
+        let found = (run["state"].as_str(), run["findings"][0].as_str());
+        assert_eq!(found, (Some(state), Some(id)), "{changed}");
+        assert_eq!(backend(&seen.json, "cuda")["hardware"]["state"], "present", "files told so");
+    }
+    let hidden = [(
+        "\"devices\": [{\"name\": \"NVIDIA H200\"",
+        "\"devices\": [], \"hidden\": [{\"name\": \"NVIDIA H200\"",
+    )];
+    let seen = see(&variation("ubuntu-22.04-h200", &hidden), true, Detail::Relevant);
+    assert_eq!(backend(&seen.json, "cuda")["run"]["findings"][0], "probe.no-device");
+}
+
 #[test]
 fn drivers_that_are_asked_add_what_files_do_not_tell() {
     let rtx = see(&host("ubuntu-22.04-rtx4090"), true, Detail::Relevant);
