@@ -488,6 +488,25 @@ fn every_recording_is_covered_and_seen_twice_alike() {
 }
 
 #[test]
+fn the_description_in_the_documentation_is_one() {
+    #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
+    let page =
+        std::fs::read_to_string(format!("{}/docs/toolkits.md", env!("CARGO_MANIFEST_DIR"))).expect("docs");
+    let example =
+        page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let mut catalogue = Catalogue::embedded();
+    catalogue.add("docs/toolkits.md", example).unwrap_or_else(|error| panic!("{error}"));
+    let linux = "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n[env]\nPATH = \"/bin\"\n\
+        [[file]]\npath = \"/opt/mold-2.34.1/bin/mold\"\nkind = \"executable\"\n\
+        [[file]]\npath = \"/bin/mold\"\nlink = \"/opt/mold-2.34.1/bin/mold\"\n";
+    let host = RecordedHost::parse("linux", linux).expect("a recording");
+    let inventory = toolkit::probe(&host, &catalogue);
+    let mold = inventory.chosen("mold").expect("it is found");
+    assert_eq!(mold.version().map(ToString::to_string).as_deref(), Some("2.34.1"));
+    assert_eq!(mold.part("program").map(ToString::to_string).as_deref(), Some("/bin/mold"));
+}
+
+#[test]
 fn the_command_prints_one_document_and_explains_bad_input() {
     #[expect(clippy::disallowed_methods, reason = "the test starts the program itself")]
     let detect = |arguments: &[&str]| {
