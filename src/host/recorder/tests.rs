@@ -25,6 +25,12 @@ fn this_machine_recorded_has_the_same_facts() {
     let (facts, text) = check(&host, gather);
     assert_eq!(facts.platform, host.platform());
     assert!(text.len() < 1 << 20, "{} bytes", text.len());
+    if host.platform().os == Os::Linux {
+        assert!(
+            text.contains("path = \"/proc/self/status\"")
+                && !text.contains(&format!("/proc/{}", std::process::id()))
+        );
+    }
 }
 
 #[test]
