@@ -130,6 +130,15 @@ void test_attention(suite *s) {
         attention(s, c);
         c = base, c.scale = 1e-4, c.pos = 127, c.stride = 1;
         attention(s, c);
+        /* Groups larger than kernels take at once, long heads, and heads that no vector divides. */
+        for (uint32_t rows = 1; rows <= 12; rows += 11) {
+            c = base, c.rows = rows, c.n_head = 26;
+            attention(s, c);
+            c = base, c.rows = rows, c.d_head = 256;
+            attention(s, c);
+            c = base, c.rows = rows, c.d_head = 50;
+            attention(s, c);
+        }
     }
     for (uint16_t flags = 0; flags <= GK_NEOX; flags += GK_NEOX) {
         for (int d = 0; d < 5; d++) {
