@@ -318,11 +318,6 @@ const WRONG: &[(&str, (&str, &str), &str)] = &[
     ),
     (
         "ubuntu-22.04-rtx4090",
-        ("libcudart_static.a", "libcudart.so"),
-        "cuda present blocked ready cuda.toolkit.cudart-missing",
-    ),
-    (
-        "ubuntu-22.04-rtx4090",
         ("libcuda.so.1'", "libcuda.so.gone'"),
         "cuda present ready blocked nv.driver.library-missing",
     ),

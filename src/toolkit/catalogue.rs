@@ -222,6 +222,40 @@ mod tests {
     }
 
     #[test]
+    fn every_finding_of_a_description_has_words() {
+        let catalogue = Catalogue::embedded();
+        for description in catalogue.iter() {
+            let runtime = description.runtime.iter();
+            let drivers = runtime.clone().filter_map(|runtime| runtime.drivers.as_ref());
+            let ids = (description.missing.iter())
+                .chain(&description.root_invalid)
+                .chain(&description.devices_dropped)
+                .chain(description.compiler_outside.values())
+                .chain(&description.hardware.driver_missing)
+                .chain(description.hardware.wrong_drivers.values())
+                .chain(description.parts.values().filter_map(|part| part.missing.as_ref()))
+                .chain(description.build.tools.iter().map(|need| &need.missing))
+                .chain(description.compatibility.libc.iter().map(|row| &row.id))
+                .chain(description.compatibility.device.iter().map(|row| &row.id))
+                .chain(drivers.flat_map(|one| {
+                    one.missing.iter().chain(&one.missing_in_container).chain(&one.software_only)
+                }))
+                .chain(runtime.flat_map(|one| {
+                    (one.loader_missing.iter())
+                        .chain(&one.container)
+                        .chain(&one.container_denied)
+                        .chain(&one.mismatch)
+                        .chain(&one.too_old)
+                        .chain(&one.device_unsupported)
+                        .chain(one.nodes.iter().flat_map(|node| node.missing.iter().chain([&node.denied])))
+                }));
+            for id in ids {
+                assert!(catalogue.reason(id).is_some(), "{} has no words for `{id}`", description.id);
+            }
+        }
+    }
+
+    #[test]
     fn tables_are_in_order_and_every_row_names_its_source() {
         for description in Catalogue::embedded().iter() {
             let tables = &description.compatibility;
