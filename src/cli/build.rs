@@ -37,7 +37,7 @@ pub struct Arguments {
     run: bool,
     /// Arguments of the program, after `--`; with `--run`
     #[arg(last = true, requires = "run", value_name = "ARGS")]
-    arguments: Vec<String>,
+    forwarded: Vec<String>,
 }
 
 /// `--offline`, shared by the commands that build.
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         return Err(Failure::usage("run.no-binary", "there is no program to start")
             .hint("name its package in gpubuild.toml: `[binary] package = \"…\"`"));
     };
-    run::start(context, &program.path, &arguments.arguments)
+    run::start(context, &program.path, &arguments.forwarded)
 }
 
 /// What `build` and `test` need to have a plan built.

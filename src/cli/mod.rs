@@ -9,6 +9,7 @@ pub mod completions;
 pub mod detect;
 pub mod events;
 pub mod failure;
+pub mod host;
 pub mod link;
 pub mod look;
 pub mod plan;
@@ -61,6 +62,8 @@ enum Command {
     Test(test::Arguments),
     /// Remove everything that was built
     Clean(clean::Arguments),
+    /// Record machines for `--host`
+    Host(host::Arguments),
     /// Print completions for a shell
     Completions(completions::Arguments),
     #[command(name = "__probe", hide = true)]
@@ -118,6 +121,7 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         Command::Run(arguments) => (run::run(&arguments, context), false),
         Command::Test(arguments) => (test::run(&arguments, context), arguments.json),
         Command::Clean(arguments) => (clean::run(&arguments, context), false),
+        Command::Host(arguments) => (host::run(&arguments, context), false),
         Command::Completions(arguments) => (completions::run(&arguments, context), false),
         Command::Probe(arguments) => (probe::run(&arguments, context), false),
     }

@@ -45,15 +45,15 @@ pub fn text(plan: &Plan) -> String {
     let mut out = String::new();
     let ids =
         |backends: &[Backend]| backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ");
-    let _ = writeln!(out, "backends  {}  (asked for by {})", ids(&plan.backends), plan.origin);
+    let _ = writeln!(out, "backends    {}  (asked for by {})", ids(&plan.backends), plan.origin);
     for dropped in &plan.dropped {
         for (index, reason) in dropped.reasons.iter().enumerate() {
-            let label = if index == 0 { format!("not {}", dropped.id) } else { String::new() };
-            let _ = writeln!(out, "{label:<10}{reason}");
+            let label = if index == 0 { format!("not {}", dropped.id.id()) } else { String::new() };
+            let _ = writeln!(out, "{label:<12}{reason}");
         }
     }
     for fetch in &plan.fetch {
-        let _ = writeln!(out, "fetch     {} {}, into gpubuild's own cache", fetch.tool, fetch.version);
+        let _ = writeln!(out, "fetch       {} {}, into gpubuild's own cache", fetch.tool, fetch.version);
     }
     for tree in &plan.trees {
         let _ = writeln!(
@@ -70,10 +70,10 @@ pub fn text(plan: &Plan) -> String {
         }
     }
     if let Some(binary) = &plan.binary {
-        let _ = writeln!(out, "\nbinary    {} ({} profile)", binary.package, binary.profile);
+        let _ = writeln!(out, "\nbinary      {} ({} profile)", binary.package, binary.profile);
     }
     for note in &plan.notes {
-        let _ = writeln!(out, "note      {note}");
+        let _ = writeln!(out, "note        {note}");
     }
     out
 }

@@ -1,0 +1,66 @@
+//! `gpubuild host record FILE`: a recording of this machine that every command with `--host` can look at.
+
+use super::look::{self, HostArguments};
+use super::{Context, Exit, Failure};
+use crate::backend::Backend;
+use crate::host::recorder;
+use crate::toolkit;
+
+/// Arguments of `host`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Record what detect and doctor look at; home, user and host names are replaced
+    Record(Record),
+}
+
+#[derive(Debug, clap::Args)]
+struct Record {
+    /// File to write
+    file: String,
+    /// Ask tools and drivers as well, each in a child process, and record their answers
+    #[arg(long)]
+    probe: bool,
+    /// Keep these variables of the environment too
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    keep_env: Vec<String>,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+/// Writes the recording.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let Action::Record(arguments) = &arguments.action;
+    let path = super::absolute(context, &arguments.file)?;
+    if context.host.exists(&path) && !arguments.force {
+        return Err(Failure::usage("host.record-exists", format!("`{path}` is there already"))
+            .hint("name another file, or replace it with `--force`"));
+    }
+    // Recording a recording is a way to see what is looked at.
+    let recorded = arguments.host.recorded(context)?;
+    let host = recorded.as_ref().map_or(context.host, |host| host);
+    let catalogue = arguments.host.catalogue(context)?;
+    let recording = recorder::record(host, &arguments.keep_env, |host| {
+        let mut sight = look::look(host, catalogue);
+        if arguments.probe {
+            toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
+            // Only the asking matters: the recorder remembers the answers.
+            let _ = toolkit::ask_drivers(host, &Backend::ALL);
+        }
+    });
+    let text = recording.to_toml();
+    context.host.write(&path, text.as_bytes()).map_err(|error| {
+        Failure::negative("host.record-unwritable", format!("failed to write `{path}`: {error}"))
+    })?;
+    context.printer.say(&format!("recorded {} entries in `{path}`", recording.files.len()));
+    context.printer.hint("read it before you publish it: paths of yours may stand in it");
+    Ok(Exit::Done)
+}
