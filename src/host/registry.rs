@@ -9,7 +9,7 @@ pub enum RegistryType {
     /// Text.
     #[default]
     Sz,
-    /// A 32-bit number.
+    /// A number; those of 64 bits (`REG_QWORD`) are read as one too.
     Dword,
     /// Several texts.
     MultiSz,

@@ -66,6 +66,7 @@ impl Group {
 
     /// Whether no member is left: `taskkill` has ended them all.
     #[cfg(windows)]
+    #[expect(clippy::unused_self, reason = "the same call on every platform")]
     pub(super) fn is_gone(self) -> bool {
         true
     }
