@@ -204,6 +204,9 @@ pub struct VersionSource {
     pub scale: Scale,
     /// A pattern with `{version}` in the real path of the root (of a tool: of the program).
     pub path: Option<String>,
+    /// Whether only a version with a dot in it counts.
+    #[serde(default)]
+    pub dotted: bool,
     /// A path below the root whose last name has `{version}`; the newest one counts.
     pub entry: Option<String>,
     /// Arguments of the program, where nothing but the program knows: run only when asked to.

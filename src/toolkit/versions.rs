@@ -6,7 +6,7 @@ use crate::host::{Command, Host, HostPath};
 use crate::version::Version;
 
 use super::description::{Description, Scale, VersionSource};
-use super::pattern::{extract, fill};
+use super::pattern::{extract, extract_all, fill};
 use super::places::{expand, read_head};
 
 /// Where a copy is, for its version sources.
@@ -28,7 +28,9 @@ pub(crate) fn from_files(
 
 fn from_source(host: &dyn Host, source: &VersionSource, place: &Place<'_>) -> Option<Fact<Version>> {
     if let Some(pattern) = &source.path {
-        let version = extract(&fill(pattern, host)?, &place.real.forward_slashes())?;
+        let versions = extract_all(&fill(pattern, host)?, &place.real.forward_slashes());
+        let version =
+            versions.into_iter().find(|version| !source.dotted || version.as_str().contains('.'))?;
         return Some(fact(version, "path", Evidence::file(place.real.as_str(), "name")));
     }
     if let Some(pattern) = &source.entry {
