@@ -13,6 +13,7 @@ mod probe;
 pub mod rules;
 mod runtime;
 mod search;
+mod tables;
 mod versions;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,160 @@
+//! The tables of a description: what goes with what, each row with its source; and pinned wheels.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::host::Os;
+use crate::version::Version;
+
+/// Tables of what goes with what. Limits that the installed copy states win over these.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compatibility {
+    /// Device architectures by toolkit release.
+    #[serde(default)]
+    pub arch: Vec<ArchRow>,
+    /// What a build for distribution contains, by toolkit release: in CMake's notation for CUDA.
+    #[serde(default)]
+    pub distribution: Vec<ArchRow>,
+    /// Host compilers by toolkit release.
+    #[serde(default)]
+    pub host_compiler: Vec<CompilerRow>,
+    /// The oldest driver by toolkit release.
+    #[serde(default)]
+    pub driver: Vec<DriverRow>,
+    /// The newest toolkit release that a driver branch knows.
+    #[serde(default)]
+    pub branch: Vec<BranchRow>,
+    /// C libraries that a release can't be used with.
+    #[serde(default)]
+    pub libc: Vec<LibcRow>,
+    /// Devices that a driver can't drive.
+    #[serde(default)]
+    pub device: Vec<DeviceRow>,
+    /// Names of cards by architecture, where only the name is known.
+    #[serde(default)]
+    pub names: Vec<NameRow>,
+}
+
+/// Device architectures of toolkit releases from `since` on, up to the next row.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchRow {
+    /// First release.
+    pub since: Version,
+    /// The architectures: `75`, `90`, `gfx942`.
+    pub archs: Vec<String>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// Limits on a host compiler of toolkit releases from `since` on, up to the next row of the same compiler.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CompilerRow {
+    /// First release.
+    pub since: Version,
+    /// Id of the compiler's description.
+    pub compiler: String,
+    /// Newest major version that works.
+    pub max: Option<Version>,
+    /// Oldest version that works.
+    pub min: Option<Version>,
+    /// First version that no longer works.
+    pub below: Option<Version>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// The oldest driver for toolkit releases from `since` on, up to the next row.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriverRow {
+    /// First release.
+    pub since: Version,
+    /// By operating system.
+    pub min: BTreeMap<Os, Version>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// The newest toolkit release that a driver branch knows.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BranchRow {
+    /// First driver of the branch.
+    pub driver: Version,
+    /// The release.
+    pub toolkit: Version,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// A C library that a release can't be used with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LibcRow {
+    /// Family and first version: `glibc`, `2.42`.
+    pub family: String,
+    /// First version of it that breaks.
+    pub since: Version,
+    /// First toolkit release that works again.
+    pub fixed: Version,
+    /// Id of the finding.
+    pub id: String,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// Devices that a driver can't drive.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceRow {
+    /// Oldest architecture concerned.
+    pub from: Option<String>,
+    /// Newest architecture concerned.
+    pub to: Option<String>,
+    /// First driver that can't.
+    pub driver: Option<Version>,
+    /// The flavour of the driver that can't.
+    pub flavour: Option<String>,
+    /// Id of the finding.
+    pub id: String,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// Names of cards with one architecture.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NameRow {
+    /// Architecture: `sm_90`.
+    pub arch: String,
+    /// Texts that stand in a card's name.
+    pub has: Vec<String>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// A pinned copy from a Python package index.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wheel {
+    /// Name of the distribution.
+    pub package: String,
+    /// Version.
+    pub version: Version,
+    /// One file per platform.
+    pub files: Vec<WheelFile>,
+}
+
+/// A wheel.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WheelFile {
+    /// File name, which tells its platform.
+    pub name: String,
+    /// Its sha256 in hexadecimal.
+    pub sha256: String,
+}
