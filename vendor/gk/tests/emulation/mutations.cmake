@@ -96,7 +96,7 @@ mutate(kernels/attention.cuh attention "begin + length < positions ? begin + len
 mutate(kernels/attention.cuh attention "const unsigned int head0 = blockIdx.x * group + query0;" "const unsigned int head0 = blockIdx.x * group;")
 mutate(kernels/attention.cuh attention "__syncthreads(); // the values of the tile before are no longer read" "")
 mutate(kernels/attention.cuh attention "sum *= keep;" "")
-mutate(kernels/rows.cuh attention "(position(g) + row) * g.b_stride" "row * g.b_stride")
+mutate(kernels/rows.cuh attention "static_cast<size_t>(position(g) + row) * g.b_stride" "static_cast<size_t>(row) * g.b_stride")
 mutate(kernels/rows.cuh attention "(g.flags & GK_NEOX) ? pairs : 1" "(g.flags & GK_NEOX) ? pairs - 1 : 1")
 
 if(survivors)
