@@ -1,0 +1,131 @@
+//! Bad input gets an error that says what, where and what to do, a stable id, and exit code 2.
+
+use crate::support::{Sandbox, recorded};
+
+#[test]
+fn an_unknown_backend_is_answered_with_the_nearest_name() {
+    let project = Sandbox::with_project("gk");
+    for command in ["plan", "build"] {
+        project.run(&[command, "--backends", "cpu,vulcan"]).fails(2, "backend.unknown").says(&[
+            "`vulcan`",
+            "did you mean `vulkan`?",
+            "from --backends",
+            "hint: backends are cpu, cuda",
+        ]);
+    }
+}
+
+#[test]
+fn an_unknown_backend_in_the_environment_is_told_with_its_origin() {
+    let project = Sandbox::with_project("gk");
+    let output = project.command().arg("plan").env("GPUBUILD_BACKENDS", "cud").output().unwrap();
+    crate::support::Ran::from(output)
+        .fails(2, "backend.unknown")
+        .says(&["GPUBUILD_BACKENDS=cud", "did you mean `cuda`?"]);
+}
+
+#[test]
+fn a_broken_project_file_shows_the_line_and_a_caret() {
+    let project = Sandbox::with_project("gk");
+    project.write("gpubuild.toml", "schema = 1\n[project]\nname = \"demo\"\nsource = 5\n");
+    project.run(&["plan"]).fails(2, "project.invalid").says(&["gpubuild.toml", "line 4", "source = 5", "^"]);
+    project
+        .write("gpubuild.toml", "schema = 1\n[project]\nname = \"demo\"\nsource = \"vendor\"\ncolour = 1\n");
+    project.run(&["plan"]).fails(2, "project.invalid").says(&["line 5", "colour", "^"]);
+}
+
+#[test]
+fn a_newer_project_file_is_called_newer() {
+    let project = Sandbox::with_project("gk");
+    project.write("gpubuild.toml", "schema = 7\n[galaxy]\nanswer = 42\n");
+    project.run(&["plan"]).fails(2, "project.newer-schema").says(&[
+        "schema 7",
+        "reads up to 1",
+        "update gpubuild",
+    ]);
+}
+
+#[test]
+fn a_project_that_is_not_there_is_missed_by_name() {
+    let empty = Sandbox::new();
+    empty.run(&["plan"]).fails(2, "project.not-found").says(&["gpubuild.toml", "--project"]);
+    let project = Sandbox::with_project("gk");
+    project.write(
+        "gpubuild.toml",
+        "schema = 1\n[project]\nname = \"demo\"\nsource = \"elsewhere\"\nprofile = \"gk\"\n",
+    );
+    project.run(&["build"]).fails(2, "project.source-missing").says(&["elsewhere", "submodule"]);
+}
+
+#[test]
+fn a_broken_recording_shows_the_place() {
+    let folder = Sandbox::new();
+    folder.write("host.toml", "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"z80\"\n");
+    folder.run(&["detect", "--host", "host.toml"]).fails(2, "host.recording-invalid").says(&[
+        "host.toml:4",
+        "z80",
+        "^",
+        "hint:",
+    ]);
+    folder
+        .run(&["detect", "--host", "absent.toml"])
+        .fails(2, "host.recording-invalid")
+        .says(&["absent.toml"]);
+}
+
+#[test]
+fn a_machine_without_a_compiler_is_refused_before_anything_is_compiled() {
+    let project = Sandbox::with_project("gk");
+    project.write("vendor/src/cpu/CMakeLists.txt", "");
+    let ran = project.run(&["plan", "--backends", "cpu", "--host", &recorded("windows-11-bare")]);
+    ran.fails(2, "plan.refused").says(&["cpu:", "hint:", "nothing was compiled"]);
+}
+
+#[test]
+fn with_json_the_error_is_the_one_document() {
+    let project = Sandbox::with_project("gk");
+    let ran = project.run(&["plan", "--json", "--backends", "quantum"]);
+    assert_eq!(ran.exit, Some(2));
+    assert_eq!(ran.json()["schema"]["name"], "error");
+    assert_eq!(ran.json()["error"]["id"], "backend.unknown");
+    let ran = project.run(&["plan", "--json", "--backends", "metal", "--host", &recorded("debian-12-bare")]);
+    assert_eq!(ran.json()["error"]["id"], "plan.refused");
+    assert_eq!(ran.json()["error"]["findings"][0]["backend"], "metal");
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    use std::process::Stdio;
+    let folder = Sandbox::new();
+    let mut child = folder
+        .command()
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), b"".as_slice()));
+}
+
+#[test]
+fn an_unknown_option_is_a_usage_error() {
+    let ran = Sandbox::new().run(&["plan", "--bakends", "cpu"]);
+    assert_eq!(ran.exit, Some(2));
+    ran.says(&["--backends"]);
+}
+
+#[test]
+fn a_recording_is_not_overwritten_and_reads_back() {
+    let folder = Sandbox::new();
+    folder.write("mine.toml", "precious");
+    folder.run(&["host", "record", "mine.toml"]).fails(2, "host.record-exists").says(&["--force"]);
+    let ran = folder.run(&["host", "record", "here.toml"]);
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    let (real, replayed) = (
+        folder.run(&["detect", "--json"]).json(),
+        folder.run(&["detect", "--json", "--host", "here.toml"]).json(),
+    );
+    assert_eq!(real["backends"], replayed["backends"]);
+}

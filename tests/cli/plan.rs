@@ -1,0 +1,171 @@
+//! Plans for recorded machines.
+
+use serde_json::{Value, json};
+
+use crate::support::{Ran, Sandbox, recorded};
+
+/// A project that has kernels for every backend, in the names of the profile.
+fn complete(profile: &str) -> Sandbox {
+    let sandbox = Sandbox::with_project(profile);
+    for backend in ["cpu", "cuda", "rocm", "metal", "vulkan", "sycl", "opencl"] {
+        sandbox.write(&format!("vendor/src/{backend}/CMakeLists.txt"), "");
+    }
+    sandbox
+}
+
+#[track_caller]
+fn planned(ran: &Ran) -> Value {
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    let plan = ran.json();
+    assert_eq!(plan["schema"], json!({"name": "plan", "version": 1}));
+    plan
+}
+
+#[track_caller]
+fn plan(sandbox: &Sandbox, host: &str, arguments: &[&str]) -> Value {
+    let host = recorded(host);
+    let mut all = vec!["plan", "--json", "--host", &host];
+    all.extend(arguments);
+    planned(&sandbox.run(&all))
+}
+
+fn backends(plan: &Value) -> Vec<&str> {
+    plan["backends"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect()
+}
+
+fn cache<'a>(plan: &'a Value, name: &str) -> Option<&'a str> {
+    plan["trees"].as_array().unwrap().iter().find_map(|tree| tree["cache"][name].as_str())
+}
+
+#[test]
+fn auto_takes_cpu_and_what_is_ready() {
+    let sandbox = complete("gk");
+    let found = plan(&sandbox, "ubuntu-22.04-rtx4090", &[]);
+    assert_eq!(found["origin"], "auto");
+    assert!(backends(&found).starts_with(&["cpu", "cuda"]), "{found:#}");
+    assert_eq!(cache(&found, "GK_CUDA"), Some("ON"));
+    assert_eq!(cache(&found, "GK_METAL"), Some("OFF"));
+    assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), Some("89-real;89-virtual"));
+}
+
+#[test]
+fn one_choice_sets_compiler_and_root() {
+    let sandbox = complete("ggml");
+    for (host, root) in [
+        ("ubuntu-22.04-h200", "/usr/local/cuda"),
+        ("arch-cuda", "/opt/cuda"),
+        ("windows-11-rtx4070", "C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v12.6"),
+    ] {
+        let found = plan(&sandbox, host, &["--backends", "cuda"]);
+        let (compiler, chosen) =
+            (cache(&found, "CMAKE_CUDA_COMPILER").unwrap(), cache(&found, "CUDAToolkit_ROOT").unwrap());
+        assert!(chosen.starts_with(root), "{host}: {chosen}");
+        assert!(compiler.starts_with(chosen) && compiler.contains("/bin/nvcc"), "{host}: {compiler}");
+        assert_eq!(cache(&found, "GGML_CUDA"), Some("ON"));
+        assert!(!cache(&found, "CMAKE_CUDA_ARCHITECTURES").unwrap().contains("native"));
+        assert_eq!(backends(&found), ["cpu", "cuda"], "ggml always has its CPU backend");
+    }
+}
+
+#[test]
+fn a_named_backend_is_refused_or_dropped_by_wish_never_in_silence() {
+    let sandbox = complete("gk");
+    let host = recorded("debian-12-llvmpipe");
+    sandbox
+        .run(&["plan", "--host", &host, "--backends", "cpu,cuda"])
+        .fails(2, "plan.refused")
+        .says(&["cuda:", "--allow-missing"]);
+    let ran = sandbox.run(&["plan", "--json", "--host", &host, "--backends", "cpu,cuda", "--allow-missing"]);
+    ran.says(&["warning: cuda is left out"]);
+    let found = planned(&ran);
+    assert_eq!(backends(&found), ["cpu"]);
+    assert_eq!(found["dropped"][0]["id"], "cuda");
+    assert!(found["dropped"][0]["reasons"][0].as_str().unwrap().ends_with(']'));
+}
+
+#[test]
+fn the_ecosystems_words_are_honoured_and_shown() {
+    let sandbox = complete("ggml");
+    let host = recorded("ubuntu-22.04-rtx4090");
+    // The variables of a recorded machine are part of its recording, so these are asked of the real one.
+    let ran = Ran::from(sandbox.command().args(["plan", "--json"]).env("GGML_METAL", "0").output().unwrap());
+    assert_eq!(planned(&ran)["origin"], "auto");
+    let ran = Ran::from(
+        sandbox
+            .command()
+            .args(["plan", "--json", "--allow-missing"])
+            .env("GGML_METAL", "1")
+            .output()
+            .unwrap(),
+    );
+    assert_eq!(planned(&ran)["origin"], "GGML_METAL=1");
+    let ran = sandbox.run(&["plan", "--json", "--host", &host, "--backends", "cuda"]);
+    assert_eq!(planned(&ran)["origin"], "--backends");
+}
+
+#[test]
+fn ggml_never_has_cuda_and_rocm_in_one_binary() {
+    let ggml = complete("ggml");
+    let conflict = ggml.run(&[
+        "plan",
+        "--host",
+        &recorded("ubuntu-22.04-rtx4090"),
+        "--backends",
+        "cuda,rocm",
+        "--allow-missing",
+    ]);
+    assert_eq!(conflict.exit, Some(0), "{conflict:#?}");
+    assert!(conflict.stdout.contains("not rocm"), "{conflict:#?}");
+}
+
+#[test]
+fn rocm_gets_the_architecture_of_the_card() {
+    let sandbox = complete("gk");
+    let found = plan(&sandbox, "ubuntu-22.04-mi300x", &["--backends", "cpu,rocm"]);
+    assert_eq!(cache(&found, "GK_ROCM"), Some("ON"));
+    assert_eq!(cache(&found, "CMAKE_HIP_ARCHITECTURES"), Some("gfx942"));
+}
+
+#[test]
+fn native_is_refused_without_a_gpu_and_lists_are_checked() {
+    let sandbox = complete("gk");
+    let add = |archs: &str| {
+        sandbox.write(
+            "gpubuild.toml",
+            &format!(
+                "schema = 1\n[project]\nname = \"demo\"\nsource = \"vendor\"\nprofile = \"gk\"\n\
+                 [backends.cuda]\narchs = {archs}\n"
+            ),
+        );
+    };
+    let host = recorded("ci-cuda-no-gpu");
+    add("\"native\"");
+    sandbox.run(&["plan", "--host", &host, "--backends", "cuda"]).fails(2, "plan.refused").says(&["native"]);
+    add("[\"35\"]");
+    sandbox
+        .run(&["plan", "--host", &host, "--backends", "cuda"])
+        .fails(2, "plan.refused")
+        .says(&["cuda.arch.dropped-by-toolkit", "sm_35"]);
+    add("[\"80\", \"90\"]");
+    let found = plan(&sandbox, "ci-cuda-no-gpu", &["--backends", "cuda"]);
+    assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), Some("80;90"));
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let sandbox = complete("gk");
+    let once = || sandbox.run(&["plan", "--json", "--host", &recorded("windows-11-rtx4070")]).stdout;
+    assert_eq!(once(), once());
+}
+
+#[test]
+fn a_plan_for_people_names_everything() {
+    let sandbox = complete("gk");
+    let ran = sandbox.run(&["plan", "--host", &recorded("ubuntu-22.04-rtx4090"), "--backends", "cpu,cuda"]);
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    for text in
+        ["backends", "asked for by --backends", "tree cpu-cuda", "CMAKE_CUDA_HOST_COMPILER", "targets"]
+    {
+        assert!(ran.stdout.contains(text), "{text} is missing in {}", ran.stdout);
+    }
+}
