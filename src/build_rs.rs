@@ -23,59 +23,73 @@ use crate::project;
 /// The variable that names a manifest.
 pub const VARIABLE: &str = "GPUBUILD_MANIFEST";
 
-/// Prints everything that cargo needs to link what was built.
+/// What a crate is linked with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Linked {
+    /// Backends whose libraries are linked.
+    pub backends: Vec<Backend>,
+    /// Names of the static libraries.
+    pub libraries: Vec<String>,
+}
+
+/// Prints everything that cargo needs to link what was built, and tells what that is: nothing, if there is no manifest.
 ///
-/// Call it from `main` of a build script and print nothing that contradicts it.
+/// Call it from `main` of a build script.
 #[expect(clippy::print_stdout, reason = "a build script speaks to cargo on its standard output")]
-pub fn link() {
-    print!("{}", lines(&RealHost::new()));
+pub fn link() -> Linked {
+    let (text, linked) = lines(&RealHost::new());
+    print!("{text}");
+    linked
 }
 
 /// The text that [`link`] prints.
 #[must_use]
-pub fn lines(host: &dyn Host) -> String {
+pub fn lines(host: &dyn Host) -> (String, Linked) {
     let mut text = String::new();
     let ids: Vec<String> = Backend::ALL.iter().map(|backend| format!("\"{backend}\"")).collect();
     say(&mut text, &format!("rustc-check-cfg=cfg(gpubuild_backend, values({}))", ids.join(", ")));
     say(&mut text, &format!("rerun-if-env-changed={VARIABLE}"));
     let Some(path) = find_manifest(host) else {
+        let name = project::FILE_NAME;
         say(
             &mut text,
             &format!(
-                "warning=no {} here or above, so no kernels are linked; set {VARIABLE} to name a manifest",
-                project::FILE_NAME
+                "warning=no {name} here or above, so no kernels are linked; {VARIABLE} can name a manifest"
             ),
         );
-        return text;
+        return (text, Linked::default());
     };
     // Watched while it is absent too: the crate is built again once it appears.
     say(&mut text, &format!("rerun-if-changed={path}"));
+    let mut linked = Linked::default();
     match Manifest::read(host, &path) {
-        Ok(manifest) => with_manifest(&mut text, host, &manifest),
+        Ok(manifest) => linked = with_manifest(&mut text, host, &manifest),
         Err(ManifestError::Missing { .. }) => say(
             &mut text,
             "warning=no kernels were built yet, so none are linked: run `gpubuild build` (in its repository `cargo run --release -- build`)",
         ),
         Err(error) => say(&mut text, &format!("error={error}: run `gpubuild build` again")),
     }
-    text
+    (text, linked)
 }
 
-fn with_manifest(text: &mut String, host: &dyn Host, manifest: &Manifest) {
+fn with_manifest(text: &mut String, host: &dyn Host, manifest: &Manifest) -> Linked {
     for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
         say(text, &format!("rerun-if-changed={}", file.path));
     }
-    let changed = manifest.changed_files(host);
-    if let Some(path) = changed.first() {
+    if let Some(path) = manifest.changed_files(host).first() {
         say(text, &format!("warning=`{path}` is not as it was built: run `gpubuild build` again"));
     }
     for backend in &manifest.backends {
         say(text, &format!("rustc-cfg=gpubuild_backend=\"{backend}\""));
     }
-    for line in link::cargo_lines(&link::directives(manifest, host.platform().os)) {
+    let directives = link::directives(manifest, host.platform().os);
+    for line in link::cargo_lines(&directives) {
         text.push_str(&line);
         text.push('\n');
     }
+    let libraries = directives.statics.into_iter().map(|library| library.name).collect();
+    Linked { backends: manifest.backends.clone(), libraries }
 }
 
 /// Directives are lines: a line break inside one would start another.

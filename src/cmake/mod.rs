@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use crate::host::{Command, Host, HostPath};
 use crate::plan::Tree;
-use crate::version::Version;
 
 /// The oldest CMake that reads `CMAKE_PROJECT_TOP_LEVEL_INCLUDES`, which the probe needs.
 pub const OLDEST: &str = "3.24";
@@ -28,17 +27,6 @@ const BUILD_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 #[must_use]
 pub fn own_folder(tree: &Tree) -> HostPath {
     tree.build.join("gpubuild")
-}
-
-/// Why a CMake that was found cannot be used; `None` if it can.
-#[must_use]
-pub fn refuse_version(version: &Version) -> Option<String> {
-    let oldest: Version = OLDEST.parse().ok()?;
-    (*version < oldest).then(|| {
-        format!(
-            "CMake {version} is older than {OLDEST}, which is needed to learn the link line from the project"
-        )
-    })
 }
 
 /// Whether to keep what an earlier configuration left.

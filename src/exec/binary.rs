@@ -167,7 +167,9 @@ fn inputs(host: &dyn Host, binary: &Binary, executable: &HostPath, manifest: &Ma
     let stem = executable.file_name()?.trim_end_matches(".exe");
     let listed = host.read_text(&executable.parent()?.join(&format!("{stem}.d"))).ok()?;
     let mut paths = parse_depfile(&listed)?;
-    if paths.iter().any(|path| host.is_dir(&host.path(path))) {
+    // What is below the package is looked at in any case; of a whole folder elsewhere nothing is known.
+    let elsewhere = |path: &String| !host.path(path).is_inside(&binary.package);
+    if paths.iter().any(|path| elsewhere(path) && host.is_dir(&host.path(path))) {
         return None;
     }
     let mut folder = Some(binary.package.clone());

@@ -162,9 +162,8 @@ fn fetch_tools(job: &Job<'_>, plan: &Plan) -> Result<Tools, BuildError> {
             "ninja" => &mut tools.ninja,
             _ => continue,
         };
-        if slot.is_none() {
-            *slot = Some(crate::python::fetch(job.host, fetch, &job.tools, job.network, job.sink)?);
-        }
+        // Also where there is one: then it is too old.
+        *slot = Some(crate::python::fetch(job.host, fetch, &job.tools, job.network, job.sink)?);
     }
     Ok(tools)
 }
