@@ -32,14 +32,13 @@ pub struct Linked {
     pub libraries: Vec<String>,
 }
 
-/// Prints everything that cargo needs to link what was built, and tells what that is: nothing, if there is no manifest.
+/// Prints everything that cargo needs to link what was built: nothing, if there is no manifest. [`lines`] tells what that is.
 ///
 /// Call it from `main` of a build script.
 #[expect(clippy::print_stdout, reason = "a build script speaks to cargo on its standard output")]
-pub fn link() -> Linked {
-    let (text, linked) = lines(&RealHost::new());
+pub fn link() {
+    let (text, _) = lines(&RealHost::new());
     print!("{text}");
-    linked
 }
 
 /// The text that [`link`] prints.
