@@ -229,6 +229,32 @@ fn gencode(arch: &crate::arch::CudaArch) -> Vec<String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn without_a_manifest_a_crate_compiles_without_kernels() {
+        let host = crate::host::RecordedHost::builder(crate::host::Os::Linux, crate::host::Arch::X86_64);
+        let host = host.env(VARIABLE, "/m/manifest.json").directory("/m").build();
+        let (text, linked) = lines(&host);
+        assert_eq!(linked, Linked::default());
+        assert!(text.contains("cargo::rustc-check-cfg=cfg(gpubuild_backend, values(\"cpu\", "), "{text}");
+        assert!(text.contains("cargo::rerun-if-changed=/m/manifest.json\n"), "{text}");
+        assert!(
+            text.contains("cargo::warning=no kernels were built yet") && !text.contains("rustc-cfg="),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_manifest_gives_cfgs_and_link_lines() {
+        let manifest = r#"{"schema":1,"gpubuild":"0.1.0","project":"p","backends":["cpu"],"trees":[{"id":"cpu","backends":["cpu"],"key":"k","source":"/s","build":"/b","generator":"Ninja","cmake":"4","cache":{},"files":[{"target":"k","kind":"static","path":"/b/libk.a","bytes":1,"sha256":"0"}],"link":[{"kind":"static","path":"/b/libk.a"},{"kind":"system","name":"m"}],"compilers":{}}]}"#;
+        let host = crate::host::RecordedHost::builder(crate::host::Os::Linux, crate::host::Arch::X86_64);
+        let host = host.env(VARIABLE, "/m/manifest.json").file("/m/manifest.json", manifest).build();
+        let (text, linked) = lines(&host);
+        assert_eq!(linked.libraries, ["k"]);
+        assert!(text.contains("cargo::rustc-cfg=gpubuild_backend=\"cpu\"\n"), "{text}");
+        assert!(text.ends_with("cargo::rustc-link-lib=static=k\ncargo::rustc-link-lib=dylib=m\n"), "{text}");
+        assert!(text.contains("cargo::warning=`/b/libk.a` is not as it was built"), "{text}");
+    }
+
     fn cache(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }

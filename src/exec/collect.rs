@@ -127,7 +127,9 @@ pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Resul
     let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
     if reply.target(PROBE).is_none() {
         let (version, oldest) = (&reply.cmake_version, crate::cmake::OLDEST);
-        return Err(incomplete(format!("CMake {version} did not tell its link line: it takes CMake {oldest}")));
+        return Err(incomplete(format!(
+            "CMake {version} did not tell its link line: it takes CMake {oldest}"
+        )));
     }
     if let Some(name) = tree.targets.iter().find(|name| reply.target(name).is_none()) {
         return Err(incomplete(format!("CMake knows no target `{name}`")));

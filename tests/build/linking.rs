@@ -36,7 +36,11 @@ const MAIN: &str =
     "#include <stdio.h>\ndouble top(double);\nint main(void) { printf(\"%.1f\\n\", top(27.0)); return 0; }\n";
 
 fn link_and_run(project: &Project, manifest: &Manifest, linker: Option<&str>) -> String {
-    project.write("../main.c", MAIN);
+    link_and_run_program(project, manifest, linker, MAIN)
+}
+
+fn link_and_run_program(project: &Project, manifest: &Manifest, linker: Option<&str>, main: &str) -> String {
+    project.write("../main.c", main);
     let (main, program) = (project.path("main.c"), project.path("program"));
     let mut argv = vec!["cc".to_owned()];
     argv.extend(linker.map(|name| format!("-fuse-ld={name}")));
@@ -127,4 +131,23 @@ fn values_reach_the_project_as_they_are() {
     let seen = tree.build.join("seen.txt");
     project.build(vec![tree]).unwrap();
     assert_eq!(project.host.read_text(&seen).unwrap(), odd);
+}
+
+#[test]
+fn our_own_kernels_link_into_a_c_program() {
+    let Some(project) = project(&[]) else { return };
+    let mut tree =
+        project.tree(&[Backend::Cpu], &["gk-core", "gk-cpu"], &[("GK_CPU", "ON"), ("GK_VULKAN", "OFF")]);
+    tree.source = project.host.path(concat!(env!("CARGO_MANIFEST_DIR"), "/vendor/gk"));
+    let outcome = project.build(vec![tree]).unwrap();
+    let kinds: Vec<(&str, &str)> = outcome.manifest.trees[0]
+        .files
+        .iter()
+        .map(|file| (file.target.as_str(), file.kind.as_str()))
+        .collect();
+    assert_eq!(kinds, [("gk-core", "static"), ("gk-cpu", "static")]);
+    if project.host.platform().os == Os::Linux {
+        let main = "const void *gk_backend_cpu(void);\nint main(void) { return gk_backend_cpu() == 0; }\n";
+        assert_eq!(link_and_run_program(&project, &outcome.manifest, None, main), "");
+    }
 }
