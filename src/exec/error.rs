@@ -185,7 +185,8 @@ impl BuildError {
     }
 }
 
-fn is_disk_full(message: &str) -> bool {
+/// Whether a line says that the disk is full, in the words of Unix or Windows.
+pub(super) fn is_disk_full(message: &str) -> bool {
     message.contains("No space left on device") || message.contains("not enough space on the disk")
 }
 

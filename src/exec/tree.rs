@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::diagnose::{FirstError, first_error};
-use super::error::BuildError;
+use super::error::{BuildError, is_disk_full};
 use super::event::{Event, State};
 use super::log::Log;
 use super::stamp::{self, Stamp};
@@ -16,6 +16,9 @@ use crate::cmake::{self, Start, unused};
 use crate::host::{Command, HostPath};
 use crate::plan::Tree;
 use crate::store::files::{self, Snapshot};
+
+/// Bytes that a disk has to have left not to be called full after a failure.
+const ROOM: usize = 128 * 1024;
 
 /// What a tree was last configured with. Without a change in it, building is enough.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +128,7 @@ impl Run<'_> {
         let start = if same_options || untouched { Start::Keep } else { Start::Fresh };
         let output = log.run(&cmake::configure_command(self.cmake, tree, start))?;
         if !output.success() {
+            self.refuse_full_disk(log)?;
             let error = Box::new(failure(log, output.exit));
             return Err(BuildError::Configure { tree: tree.id.clone(), error, log: log.path().to_string() });
         }
@@ -155,14 +159,34 @@ impl Run<'_> {
         Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names })
     }
 
+    /// A full disk makes tools fail with all kinds of messages, CMake without a word about the disk. So after a failure it
+    /// is asked whether a file of moderate size can still be written.
+    fn refuse_full_disk(&self, log: &Log<'_>) -> Result<(), BuildError> {
+        let path = cmake::own_folder(self.tree).join("room");
+        let written = self.job.host.write(&path, &vec![0; ROOM]);
+        // If it cannot be removed, it is in nobody's way.
+        let _ = self.job.host.remove(&path);
+        let full = written.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull);
+        if full || log.last().iter().any(|line| is_disk_full(line)) {
+            return Err(BuildError::DiskFull { path: self.tree.build.to_string() });
+        }
+        Ok(())
+    }
+
     fn build(&self, log: &mut Log<'_>) -> Result<(), BuildError> {
         let targets = collect::targets_to_build(self.tree, &self.reply()?);
         let output = log.run(&cmake::build_command(self.cmake, self.tree, &targets, self.jobs))?;
         if output.success() {
             return Ok(());
         }
+        self.refuse_full_disk(log)?;
         let error = Box::new(failure(log, output.exit));
-        Err(BuildError::Compile { tree: self.tree.id.clone(), error, log: log.path().to_string() })
+        let (tree, at) = (self.tree.id.clone(), log.path().to_string());
+        // Ninja runs CMake again when a script of the project changed.
+        if log.last().iter().any(|line| line.starts_with("-- Configuring incomplete")) {
+            return Err(BuildError::Configure { tree, error, log: at });
+        }
+        Err(BuildError::Compile { tree, error, log: at })
     }
 
     /// What is needed to see next time that nothing changed; without Ninja the headers that were read are not known, and
