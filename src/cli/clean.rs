@@ -1,6 +1,7 @@
 //! `gpubuild clean`: removes everything that was built for a project. The cache of fetched tools stays.
 
 use super::look;
+use super::test::TEST_FOLDER;
 use super::{Context, Exit, Failure};
 use crate::host::Wait;
 
@@ -20,10 +21,14 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         context.printer.say(&format!("nothing to remove: there is no {root}"));
         return Ok(Exit::Done);
     }
-    let lock = host.lock(&root.join(".lock"), Wait::No)?;
-    if lock.is_none() {
-        let message = format!("a build of this project is running in `{root}`");
-        return Err(Failure::negative("build.running", message).hint("wait for it, or stop it"));
+    let mut held = Vec::new();
+    // `gpubuild test` builds in a folder of its own below this one, with its own lock.
+    for folder in [root.clone(), root.join(TEST_FOLDER)].iter().filter(|folder| host.is_dir(folder)) {
+        let Some(lock) = host.lock(&folder.join(".lock"), Wait::No)? else {
+            let message = format!("a build of this project is running in `{folder}`");
+            return Err(Failure::negative("build.running", message).hint("wait for it, or stop it"));
+        };
+        held.push(lock);
     }
     host.remove(root)
         .map_err(|error| Failure::negative("file.failed", format!("failed to remove `{root}`: {error}")))?;

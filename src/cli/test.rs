@@ -21,6 +21,9 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// What the test program ends with where there is no device.
 const NO_DEVICE: i32 = 3;
 
+/// Where the trees of the tests lie in the build root.
+pub(super) const TEST_FOLDER: &str = "test";
+
 /// Arguments of `test`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -38,7 +41,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let sight = look::look(context.host, HostArguments::default().catalogue(context)?);
     let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
     let tests = tests_of(&project)?;
-    let root = project.build_root.join("test");
+    let root = project.build_root.join(TEST_FOLDER);
     let plan = with_tests(&plan, &tests, &root);
     let work = Work {
         context,
