@@ -1,5 +1,7 @@
 //! `gpubuild build`: plans, fetches what is missing, builds, and has cargo link the program.
 
+use serde::Serialize;
+
 use super::events::{Events, MessageFormat};
 use super::look::{self, HostArguments};
 use super::plan::{self, Selection};
@@ -11,6 +13,7 @@ use crate::host::Host;
 use crate::plan::Plan;
 use crate::project::Project;
 use crate::python::Network;
+use crate::report;
 use crate::toolkit::Inventory;
 
 /// Arguments of `build`.
@@ -40,6 +43,14 @@ pub struct Arguments {
     forwarded: Vec<String>,
 }
 
+impl Arguments {
+    /// Whether standard output is a stream of JSON lines.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.message_format == MessageFormat::Json
+    }
+}
+
 /// `--offline`, shared by the commands that build.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct NetworkArguments {
@@ -57,11 +68,26 @@ impl NetworkArguments {
 
 /// Builds.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    if arguments.run && arguments.message_format == MessageFormat::Json {
+        let message = "`--message-format json` and `--run` both want standard output";
+        return Err(Failure::usage("usage.conflict", message)
+            .hint("build first, then start the program with `gpubuild run`"));
+    }
     let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
     let sight = look::look(context.host, host_arguments.catalogue(context)?);
     let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    if arguments.run && plan.binary.is_none() {
+        return Err(
+            Failure::usage("run.no-binary", "this project names no program to start").hint(run::NO_BINARY)
+        );
+    }
     if arguments.dry_run {
-        plan::print(&plan, context, arguments.message_format == MessageFormat::Json)?;
+        match arguments.message_format {
+            MessageFormat::Human => plan::print(&plan, context, false)?,
+            MessageFormat::Json => {
+                context.printer.json_line(&Line::Plan(report::plan::Document::new(&plan)))?;
+            }
+        }
         return Ok(Exit::Done);
     }
     let replan = |without: &[(Backend, String)]| {
@@ -85,10 +111,19 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         return Ok(Exit::Done);
     }
     let Some(program) = &outcome.program else {
-        return Err(Failure::usage("run.no-binary", "there is no program to start")
-            .hint("name its package in gpubuild.toml: `[binary] package = \"…\"`"));
+        return Err(
+            Failure::usage("run.no-binary", "this project names no program to start").hint(run::NO_BINARY)
+        );
     };
     run::start(context, &program.path, &arguments.forwarded)
+}
+
+/// Lines of `--message-format json` that are no event of a build.
+#[derive(Serialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+enum Line<'a> {
+    /// What `--dry-run` answers.
+    Plan(report::plan::Document<'a>),
 }
 
 /// What `build` and `test` need to have a plan built.

@@ -84,24 +84,34 @@ impl Failure {
             schema: Schema,
             error: Body<'a>,
         }
-        #[derive(Serialize)]
-        struct Body<'a> {
-            id: &'a str,
-            message: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            hint: Option<&'a str>,
-            findings: &'a [Finding],
-        }
-        Document {
-            schema: Schema { name: "error", version: 1 },
-            error: Body {
-                id: &self.id,
-                message: &self.message,
-                hint: self.hint.as_deref(),
-                findings: &self.findings,
-            },
-        }
+        Document { schema: Schema { name: "error", version: 1 }, error: self.body() }
     }
+
+    /// The line that ends a stream of JSON lines.
+    #[must_use]
+    pub fn line(&self) -> impl Serialize + '_ {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            reason: &'static str,
+            exit: u8,
+            error: Body<'a>,
+        }
+        Line { reason: "error", exit: self.exit.code(), error: self.body() }
+    }
+
+    fn body(&self) -> Body<'_> {
+        Body { id: &self.id, message: &self.message, hint: self.hint.as_deref(), findings: &self.findings }
+    }
+}
+
+/// The part that both JSON forms share.
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    findings: &'a [Finding],
 }
 
 impl From<std::io::Error> for Failure {

@@ -93,37 +93,59 @@ pub fn main() -> ExitCode {
     log(&host);
     listen_for_interrupts(&host);
     let context = Context { host: &host, printer: &printer };
-    let (outcome, json) = dispatch(arguments.command, &context);
+    let (outcome, answer) = dispatch(arguments.command, &context);
     let exit = match outcome {
         Ok(exit) => exit,
         Err(failure) => {
             printer.failure(&failure);
-            if json {
-                // The error stands on stderr already; a closed stdout changes nothing.
-                let _ = printer.json(&failure.document());
-            }
+            // The error stands on stderr already; a closed stdout changes nothing.
+            let _ = match answer {
+                Answer::Text => Ok(()),
+                Answer::Document => printer.json(&failure.document()),
+                Answer::Lines => printer.json_line(&failure.line()),
+            };
             failure.exit
         }
     };
     ExitCode::from(exit.code())
 }
 
-/// Runs the command; the flag says whether its answer is one JSON document.
-fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, bool) {
+/// What a command puts on stdout.
+#[derive(Debug, Clone, Copy)]
+enum Answer {
+    /// Text for people or for a shell.
+    Text,
+    /// One JSON document.
+    Document,
+    /// One JSON document per line.
+    Lines,
+}
+
+impl Answer {
+    fn document_if(json: bool) -> Self {
+        if json { Self::Document } else { Self::Text }
+    }
+}
+
+/// Runs the command and says which form its answer has.
+fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, Answer) {
     match command {
-        Command::Detect(arguments) => (detect::run(&arguments, context), arguments.json),
-        Command::Plan(arguments) => (plan::run(&arguments, context), arguments.json),
-        Command::Build(arguments) => (build::run(&arguments, context), false),
-        Command::Link(arguments) => {
-            let json = arguments.is_json();
-            (link::run(&arguments, context), json)
+        Command::Detect(arguments) => (detect::run(&arguments, context), Answer::document_if(arguments.json)),
+        Command::Plan(arguments) => (plan::run(&arguments, context), Answer::document_if(arguments.json)),
+        Command::Build(arguments) => {
+            let lines = if arguments.is_json() { Answer::Lines } else { Answer::Text };
+            (build::run(&arguments, context), lines)
         }
-        Command::Run(arguments) => (run::run(&arguments, context), false),
-        Command::Test(arguments) => (test::run(&arguments, context), arguments.json),
-        Command::Clean(arguments) => (clean::run(&arguments, context), false),
-        Command::Host(arguments) => (host::run(&arguments, context), false),
-        Command::Completions(arguments) => (completions::run(&arguments, context), false),
-        Command::Probe(arguments) => (probe::run(&arguments, context), false),
+        Command::Link(arguments) => {
+            let answer = Answer::document_if(arguments.is_json());
+            (link::run(&arguments, context), answer)
+        }
+        Command::Run(arguments) => (run::run(&arguments, context), Answer::Text),
+        Command::Test(arguments) => (test::run(&arguments, context), Answer::document_if(arguments.json)),
+        Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
+        Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),
+        Command::Completions(arguments) => (completions::run(&arguments, context), Answer::Text),
+        Command::Probe(arguments) => (probe::run(&arguments, context), Answer::Text),
     }
 }
 

@@ -10,6 +10,9 @@ use crate::host::{Command, RunError};
 /// A program may run as long as it likes; the door wants a number.
 const DEADLINE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
+/// What to do where a project has libraries only.
+pub(super) const NO_BINARY: &str = "name its package in gpubuild.toml: `[binary] package = \"…\"`";
+
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -27,6 +30,11 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let built = binary::last_built(context.host, &project.build_root)
         .filter(|program| context.host.is_file(&context.host.path(&program.path)));
     let Some(program) = built else {
+        if project.file.binary.is_none() {
+            return Err(
+                Failure::usage("run.no-binary", "this project names no program to start").hint(NO_BINARY)
+            );
+        }
         return Err(Failure::usage("run.nothing-built", "no program was built yet")
             .hint("`gpubuild build` builds it"));
     };
