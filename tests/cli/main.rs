@@ -1,6 +1,11 @@
 //! Behaviour of the command: what it prints where, and how it ends.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 
 mod bad_input;
+mod building;
+#[cfg(target_os = "linux")]
+mod hostile;
+mod linking;
 mod plan;
+mod running;
 mod support;

@@ -6,6 +6,9 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+/// What `add` of [`Sandbox::with_library`] is.
+pub(crate) const ADDER: &str = "#include <math.h>\ndouble add(double x) { return cbrt(x) + 1.0; }\n";
+
 /// A folder with a project in it.
 pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
@@ -38,6 +41,33 @@ impl Sandbox {
         sandbox
     }
 
+    /// A CMake project of one C file whose library `adder` needs the mathematics library. `None`, after saying so, where
+    /// this machine has no CMake, Ninja or C compiler; one that has to have them fails.
+    pub(crate) fn with_library() -> Option<Self> {
+        for tool in ["cmake", "ninja", "cc"] {
+            if !is_on_path(tool) {
+                skip("cmake", &format!("no {tool}"));
+                return None;
+            }
+        }
+        let sandbox = Self::new();
+        sandbox.write(
+            "vendor/CMakeLists.txt",
+            "cmake_minimum_required(VERSION 3.24)\nproject(adder C)\nadd_library(adder STATIC adder.c)\n\
+             target_link_libraries(adder PUBLIC m)\n",
+        );
+        sandbox.write("vendor/adder.c", ADDER);
+        sandbox.write(
+            "gpubuild.toml",
+            "schema = 1\n[project]\nname = \"adder\"\nsource = \"vendor\"\ntargets = [\"adder\"]\n",
+        );
+        Some(sandbox)
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -46,6 +76,57 @@ impl Sandbox {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        let path = self.path(name);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.path(name)).unwrap();
+    }
+
+    /// All files but those below one folder, sorted.
+    pub(crate) fn files_outside(&self, folder: &str) -> Vec<PathBuf> {
+        let skipped = self.path(folder);
+        let entries = walkdir::WalkDir::new(self.folder.path()).sort_by_file_name();
+        let entries = entries.into_iter().filter_entry(move |entry| entry.path() != skipped);
+        entries.map(|entry| entry.unwrap().into_path()).collect()
+    }
+
+    /// Another program, started here.
+    pub(crate) fn start(&self, argv: &[&str]) -> Ran {
+        let mut command = Command::new(argv[0]);
+        command.args(&argv[1..]).current_dir(self.folder.path());
+        command.env("GPUBUILD_CACHE", self.path("cache")).env_remove("GPUBUILD_BACKENDS");
+        Ran::from(command.output().unwrap_or_else(|error| panic!("{argv:?}: {error}")))
+    }
+
+    /// Sends a signal to a process that this test started.
+    #[cfg(unix)]
+    pub(crate) fn send(&self, signal: &str, process: u32) {
+        self.start(&["kill", &format!("-{signal}"), &process.to_string()]).succeeds();
+    }
+
+    /// Runs with a PATH of these programs only. `None`, after saying so, where links are not to be had.
+    pub(crate) fn run_with_only(&self, programs: &[&str], arguments: &[&str]) -> Option<Ran> {
+        let folder = self.path("only");
+        std::fs::create_dir_all(&folder).unwrap();
+        for program in programs {
+            let path = std::env::var_os("PATH")?;
+            let found = std::env::split_paths(&path).map(|at| at.join(program)).find(|at| at.is_file());
+            #[cfg(unix)]
+            if let Some(found) = found {
+                std::os::unix::fs::symlink(found, folder.join(program)).unwrap();
+            }
+            #[cfg(not(unix))]
+            if found.is_some() {
+                skip("cmake", "no symbolic links");
+                return None;
+            }
+        }
+        Some(Ran::from(self.command().env("PATH", &folder).args(arguments).output().unwrap()))
     }
 
     /// The command, ready to be given arguments: started here, with a cache of its own.
@@ -81,6 +162,24 @@ impl Ran {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self:#?}"))
     }
 
+    pub(crate) fn is_success(&self) -> bool {
+        self.exit == Some(0)
+    }
+
+    /// It ended well.
+    #[track_caller]
+    pub(crate) fn succeeds(&self) -> &Self {
+        assert_eq!(self.exit, Some(0), "{self:#?}");
+        self
+    }
+
+    /// The lines on standard output, each a JSON document.
+    #[track_caller]
+    pub(crate) fn json_lines(&self) -> Vec<Value> {
+        let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        self.stdout.lines().map(parse).collect()
+    }
+
     /// It ended with this code, said this id, and printed no answer.
     #[track_caller]
     pub(crate) fn fails(&self, exit: i32, id: &str) -> &Self {
@@ -104,4 +203,19 @@ impl Ran {
 pub(crate) fn recorded(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(format!("{name}.toml"));
     path.to_str().unwrap().to_owned()
+}
+
+/// Says that a test is skipped; where `GPUBUILD_REQUIRE` names what is missing, it fails instead.
+pub(crate) fn skip(what: &str, why: &str) {
+    let required =
+        std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item == what));
+    assert!(!required, "GPUBUILD_REQUIRE names {what}: {why}");
+    println!("skipped: {why}");
+}
+
+/// Whether a program is in a folder of PATH.
+pub(crate) fn is_on_path(program: &str) -> bool {
+    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(&name).is_file()))
 }
