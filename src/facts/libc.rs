@@ -49,7 +49,7 @@ fn probe_glibc(host: &dyn Host) -> Option<Fact<Libc>> {
     let library = library::find(host, "libc.so.6");
     let from_library = library.as_ref().and_then(|path| {
         from_real_name(host, path).or_else(|| {
-            let version = host.read(path).ok().and_then(|bytes| parse_banner(&bytes))?;
+            let version = banner(host, path)?;
             let evidence = Evidence::file(path.as_str(), format!("GNU C Library {version}"));
             Some(fact("glibc", Some(version), "file", evidence))
         })
@@ -94,16 +94,26 @@ fn from_recorded_program(host: &dyn Host, argv: &[&str]) -> Option<Fact<Libc>> {
     Some(fact(family, Some(version), "exec", Evidence::new(EvidenceKind::Exec, argv.join(" "), first)))
 }
 
+/// Looks for the banner piece by piece from the end: it lies there, among the constants, and the library is large.
+fn banner(host: &dyn Host, path: &HostPath) -> Option<Version> {
+    const PIECE: usize = 64 << 10;
+    let size = usize::try_from(host.stat(path).ok()?.size).ok()?;
+    let starts = (0..size).step_by(PIECE);
+    starts.rev().find_map(|start| {
+        let bytes = host.read_part(path, start as u64, PIECE + LONGEST_BANNER).ok()?;
+        parse_banner(&bytes)
+    })
+}
+
+/// More than any distribution's banner is long, in bytes.
+const LONGEST_BANNER: usize = 200;
+
 /// The banner that stands in `libc.so.6`: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
-///
-/// It lies near the end, among the constants, so the search starts there.
 fn parse_banner(library: &[u8]) -> Option<Version> {
     const BANNER: &[u8] = b"GNU C Library (";
     const VERSION: &str = "version ";
-    // Comparing one byte first keeps this loop short for the processor.
-    let start =
-        library.windows(BANNER.len()).rposition(|window| window[0] == BANNER[0] && window == BANNER)?;
-    let line = &library[start..library.len().min(start + 200)];
+    let start = memchr::memmem::rfind(library, BANNER)?;
+    let line = &library[start..library.len().min(start + LONGEST_BANNER)];
     let line = String::from_utf8_lossy(line);
     let after = &line[line.find(VERSION)? + VERSION.len()..];
     let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(after.len());

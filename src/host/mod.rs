@@ -96,6 +96,14 @@ pub trait Host: Send + Sync {
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>>;
     /// The first `limit` bytes of a file, for files that may be large.
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>>;
+    /// At most `limit` bytes of a file from `start` on, for looking through files that are large.
+    fn read_part(&self, path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
+        let mut content = self.read(path)?;
+        let start = usize::try_from(start).map_or(content.len(), |start| start.min(content.len()));
+        content.drain(..start);
+        content.truncate(limit);
+        Ok(content)
+    }
     /// Names in a folder, sorted.
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;
     /// Opens a device node for reading and writing and closes it again.

@@ -1,11 +1,12 @@
 //! The descriptions that are known: embedded ones, and those of a folder that the user names.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
 
-use super::description::{Description, Kind, ReasonText, Root};
+use super::description::{Description, Kind, ReasonText, Root, Tables};
 
 /// Every embedded description, by file name.
 const EMBEDDED: &[(&str, &str)] = &[
@@ -71,7 +72,11 @@ impl Catalogue {
     pub fn embedded() -> Self {
         let mut catalogue = Self { descriptions: BTreeMap::new() };
         for (name, text) in EMBEDDED {
-            catalogue.add(&format!("{name}.toml"), text).expect("embedded descriptions are tested");
+            let (rest, tables) = split(text);
+            let place = format!("{name}.toml");
+            let mut description = parse(&place, &rest).expect("embedded descriptions are tested");
+            description.compatibility = Tables::later(tables);
+            catalogue.descriptions.insert(description.id.clone(), description);
         }
         catalogue
     }
@@ -100,12 +105,7 @@ impl Catalogue {
     /// # Errors
     /// The text is no description.
     pub fn add(&mut self, place: &str, text: &str) -> Result<(), CatalogueError> {
-        let description: Description = toml::from_str(text).map_err(|error| CatalogueError::Syntax {
-            place: place.to_owned(),
-            message: error.to_string().trim_end().to_owned(),
-        })?;
-        check(&description)
-            .map_err(|message| CatalogueError::Meaning { place: place.to_owned(), message })?;
+        let description = parse(place, text)?;
         self.descriptions.insert(description.id.clone(), description);
         Ok(())
     }
@@ -137,6 +137,24 @@ impl Catalogue {
     pub fn with_role<'a>(&'a self, role: &'a str) -> impl Iterator<Item = &'a Description> {
         self.iter().filter(move |one| one.id == role || one.provides.as_deref() == Some(role))
     }
+}
+
+fn parse(place: &str, text: &str) -> Result<Description, CatalogueError> {
+    let description: Description = toml::from_str(text).map_err(|error| CatalogueError::Syntax {
+        place: place.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    })?;
+    check(&description).map_err(|message| CatalogueError::Meaning { place: place.to_owned(), message })?;
+    Ok(description)
+}
+
+/// Takes the tables (`[[compatibility…`), which stand together, out of an embedded description.
+fn split(text: &'static str) -> (Cow<'static, str>, &'static str) {
+    const HEAD: &str = "\n[[compatibility";
+    let Some(start) = text.find(HEAD) else { return (Cow::Borrowed(text), "") };
+    let last = text.rfind(HEAD).unwrap_or(start) + 1;
+    let end = text[last..].find("\n[").map_or(text.len(), |end| last + end);
+    (Cow::Owned(format!("{}{}", &text[..start], &text[end..])), &text[start..end])
 }
 
 /// What the form of the file can't express.
@@ -219,6 +237,26 @@ mod tests {
 
     fn placeholders(text: &str) -> impl Iterator<Item = &str> {
         text.split('{').skip(1).filter_map(|rest| rest.split('}').next())
+    }
+
+    #[test]
+    fn embedded_descriptions_are_read_in_two_parts_as_in_one() {
+        let embedded = Catalogue::embedded();
+        let mut with_tables = 0;
+        for (name, text) in EMBEDDED {
+            let whole = parse(name, text).unwrap();
+            let parts = embedded.get(name).unwrap();
+            assert_eq!(
+                format!("{:?}", *whole.compatibility),
+                format!("{:?}", *parts.compatibility),
+                "{name}"
+            );
+            let mut parts = parts.clone();
+            parts.compatibility = whole.compatibility.clone();
+            assert_eq!(format!("{whole:?}"), format!("{parts:?}"), "{name}");
+            with_tables += usize::from(!whole.compatibility.arch.is_empty());
+        }
+        assert!(with_tables >= 2);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::host::{Arch, Os, Platform};
 use crate::version::Version;
 
 pub use super::tables::{
-    ArchRow, BranchRow, Compatibility, CompilerRow, DeviceRow, DriverRow, LibcRow, NameRow, Wheel, WheelFile,
+    ArchRow, BranchRow, Compatibility, CompilerRow, DeviceRow, DriverRow, LibcRow, NameRow, Tables, Wheel,
+    WheelFile,
 };
 
 /// A toolkit or tool, as its file describes it.
@@ -81,7 +82,7 @@ pub struct Description {
     pub reasons: BTreeMap<String, ReasonText>,
     /// Tables of what goes with what, each row with its source.
     #[serde(default)]
-    pub compatibility: Compatibility,
+    pub compatibility: Tables,
     /// A pinned copy that can be fetched when the host has none.
     pub wheel: Option<Wheel>,
     /// The oldest version that is good enough.

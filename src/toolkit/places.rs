@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::host::search::find_program_in;
-use crate::host::{Host, HostPath, Os};
+use crate::host::{FileKind, Host, HostPath, Os};
 
 pub(crate) use crate::host::search::glob as expand;
 
@@ -22,9 +22,14 @@ pub(crate) fn path_folders(host: &dyn Host) -> Vec<HostPath> {
 
 /// Every file that a bare program name can mean in these folders, in order.
 pub(crate) fn programs(host: &dyn Host, folders: &[HostPath], name: &str) -> Vec<HostPath> {
-    let separator = if host.platform().os == Os::Windows { ";" } else { ":" };
-    let list = folders.iter().map(HostPath::as_str).collect::<Vec<_>>().join(separator);
-    find_program_in(host, name, &list)
+    if host.platform().os == Os::Windows {
+        let list = folders.iter().map(HostPath::as_str).collect::<Vec<_>>().join(";");
+        return find_program_in(host, name, &list);
+    }
+    // Elsewhere a name means one file in each folder. Some forty names are searched at each start.
+    let program =
+        |path: &HostPath| host.stat(path).is_ok_and(|stat| stat.kind == FileKind::File && stat.executable);
+    folders.iter().map(|folder| folder.join(name)).filter(program).collect()
 }
 
 /// Goes up from a path; stays at the root.

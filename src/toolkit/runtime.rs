@@ -7,6 +7,7 @@ use std::io::ErrorKind;
 use crate::backend::Backend;
 use crate::facts::Fact;
 use crate::finding::Evidence;
+use crate::host::library::Loader;
 use crate::host::{Host, HostPath, Os};
 use crate::version::Version;
 
@@ -21,23 +22,30 @@ const ADAPTERS: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e
 /// The runtimes of all backends that have a description.
 pub(crate) fn probe(host: &dyn Host, catalogue: &Catalogue, path: &[HostPath]) -> BTreeMap<Backend, Runtime> {
     let mut runtimes = BTreeMap::new();
+    let loader = Loader::new(host);
     for backend in Backend::ALL {
         let description = catalogue.for_backend(backend).and_then(|one| one.runtime.as_ref());
         if let Some(description) = description {
-            runtimes.insert(backend, one(host, backend, description, path));
+            runtimes.insert(backend, one(host, &loader, backend, description, path));
         }
     }
     runtimes
 }
 
-fn one(host: &dyn Host, backend: Backend, description: &RuntimeDescription, path: &[HostPath]) -> Runtime {
+fn one(
+    host: &dyn Host,
+    libraries: &Loader<'_>,
+    backend: Backend,
+    description: &RuntimeDescription,
+    path: &[HostPath],
+) -> Runtime {
     let os = host.platform().os;
     let names = description.loader.get(&os).map_or(&[][..], Vec::as_slice);
     let folders = folders(host, description.folders.get(&os));
-    let loader = names.iter().find_map(|name| find_library(host, name, &folders));
+    let loader = names.iter().find_map(|name| find_library(host, libraries, name, &folders));
     let version = loader.as_ref().and_then(|loader| library_version(host, description, &loader.value));
-    let drivers =
-        description.drivers.as_ref().map(|drivers| self::drivers(host, drivers)).unwrap_or_default();
+    let drivers = description.drivers.as_ref();
+    let drivers = drivers.map(|drivers| self::drivers(host, libraries, drivers)).unwrap_or_default();
     let nodes = if os == Os::Linux {
         description
             .nodes
@@ -60,8 +68,13 @@ fn folders(host: &dyn Host, templates: Option<&Vec<String>>) -> Vec<HostPath> {
         .collect()
 }
 
-fn find_library(host: &dyn Host, name: &str, folders: &[HostPath]) -> Option<Fact<HostPath>> {
-    let by_loader = crate::host::library::find(host, name);
+fn find_library(
+    host: &dyn Host,
+    libraries: &Loader<'_>,
+    name: &str,
+    folders: &[HostPath],
+) -> Option<Fact<HostPath>> {
+    let by_loader = libraries.find(name);
     let (path, via) = by_loader.map(|path| (path, "loader")).or_else(|| {
         folders
             .iter()
@@ -86,17 +99,17 @@ fn library_version(
     told.then(|| Fact { value, found_via: "path".to_owned(), evidence: vec![evidence] })
 }
 
-fn drivers(host: &dyn Host, description: &DriverDescription) -> Vec<RuntimeDriver> {
+fn drivers(host: &dyn Host, libraries: &Loader<'_>, description: &DriverDescription) -> Vec<RuntimeDriver> {
     let os = host.platform().os;
     let mut found: Vec<RuntimeDriver> = Vec::new();
     for manifest in manifests(host, description) {
         let known = found.iter().any(|driver| driver.manifest.key() == manifest.key());
-        if !known && let Some(driver) = read_manifest(host, description, &manifest) {
+        if !known && let Some(driver) = read_manifest(host, libraries, description, &manifest) {
             found.push(driver);
         }
     }
     for name in description.libraries.get(&os).into_iter().flatten() {
-        if let Some(library) = find_library(host, name, &[]) {
+        if let Some(library) = find_library(host, libraries, name, &[]) {
             found.push(driver(description, library.value, name.clone(), true));
         }
     }
@@ -159,6 +172,7 @@ fn registered(host: &dyn Host, description: &DriverDescription) -> Vec<HostPath>
 
 fn read_manifest(
     host: &dyn Host,
+    libraries: &Loader<'_>,
     description: &DriverDescription,
     manifest: &HostPath,
 ) -> Option<RuntimeDriver> {
@@ -186,7 +200,7 @@ fn read_manifest(
     } else if has_folder {
         manifest.parent().is_some_and(|folder| host.is_file(&folder.join(path.as_str()).normalized()))
     } else {
-        find_library(host, &library, &[]).is_some()
+        find_library(host, libraries, &library, &[]).is_some()
     };
     Some(driver(description, manifest.clone(), library, found))
 }

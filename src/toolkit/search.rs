@@ -1,6 +1,8 @@
 //! Where copies of a toolkit may be: from the places of a description to candidate roots, each with the way that led
 //! there.
 
+use std::collections::BTreeSet;
+
 use crate::host::{Host, HostPath, Os};
 
 use super::description::{Description, Kind, Root, is_on};
@@ -149,6 +151,12 @@ pub(crate) fn program_folders(host: &dyn Host) -> Vec<HostPath> {
     // goes through a slow file system.
     if host.platform().os == Os::Linux {
         folders.retain(|folder| !folder.as_str().starts_with("/mnt/"));
+    }
+    // Folders that are not there, and other names of one that comes before (`/bin` of a merged `/usr`), have nothing to
+    // add, and some forty programs are looked for in each.
+    if host.platform().os != Os::Windows {
+        let mut seen = BTreeSet::new();
+        folders.retain(|folder| host.canonical(folder).is_ok_and(|real| seen.insert(real.key())));
     }
     folders
 }

@@ -1,8 +1,10 @@
 //! The tables of a description: what goes with what, each row with its source; and pinned wheels.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::OnceLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::host::Os;
 use crate::version::Version;
@@ -35,6 +37,46 @@ pub struct Compatibility {
     /// Names of cards by architecture, where only the name is known.
     #[serde(default)]
     pub names: Vec<NameRow>,
+}
+
+/// The tables of a description. Those of an embedded one are read when somebody first asks: they are a large part of its
+/// text, and most machines have none of the toolkits or cards that they are about.
+#[derive(Debug, Clone, Default)]
+pub struct Tables {
+    /// Text that is still to be read; empty if there is none.
+    later: &'static str,
+    read: OnceLock<Compatibility>,
+}
+
+impl Tables {
+    /// Tables that are read when they are needed, from a text that is known to be right.
+    pub(super) fn later(text: &'static str) -> Self {
+        Self { later: text, read: OnceLock::new() }
+    }
+}
+
+impl Deref for Tables {
+    type Target = Compatibility;
+
+    fn deref(&self) -> &Compatibility {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Section {
+            #[serde(default)]
+            compatibility: Compatibility,
+        }
+        self.read.get_or_init(|| {
+            let section: Section = toml::from_str(self.later).expect("embedded descriptions are tested");
+            section.compatibility
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Tables {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let tables = Compatibility::deserialize(deserializer)?;
+        Ok(Self { later: "", read: OnceLock::from(tables) })
+    }
 }
 
 /// Device architectures of toolkit releases from `since` on, up to the next row.

@@ -185,14 +185,14 @@ pub(super) fn probe_nodes(host: &dyn Host) -> Vec<Gpu> {
         let number = node.file_name().and_then(|name| name.strip_prefix("nvidia"));
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     });
-    let has_library = library::find(host, "libcuda.so.1").is_some();
+    let has_library = std::cell::LazyCell::new(|| library::find(host, "libcuda.so.1").is_some());
     cards
         .map(|node| Gpu {
             name: format!("NVIDIA GPU ({node})"),
             found_via: vec!["dev".to_owned()],
             evidence: vec![Evidence::file(
                 node.as_str(),
-                if has_library { "present, with libcuda.so.1" } else { "present" },
+                if *has_library { "present, with libcuda.so.1" } else { "present" },
             )],
             ..Gpu::unknown(Vendor::Nvidia)
         })

@@ -22,7 +22,7 @@ pub(super) fn lookup(cache: &[u8], soname: &str, arch: Arch) -> Option<Vec<Strin
     for index in 0..count {
         let at = HEADER.checked_add(index.checked_mul(ENTRY)?)?;
         let Some(flags) = number(table, at) else { break };
-        if flags != wanted || number(table, at + 4).and_then(|key| text(table, key)) != Some(soname) {
+        if flags != wanted || !number(table, at + 4).is_some_and(|key| is_text(table, key, soname)) {
             continue;
         }
         let Some(path) = number(table, at + 8).and_then(|value| text(table, value)) else { continue };
@@ -36,6 +36,12 @@ pub(super) fn lookup(cache: &[u8], soname: &str, arch: Arch) -> Option<Vec<Strin
 fn number(table: &[u8], at: usize) -> Option<u32> {
     let bytes = table.get(at..at.checked_add(4)?)?;
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
+
+/// Whether this very text stands there.
+fn is_text(table: &[u8], at: u32, wanted: &str) -> bool {
+    let rest = table.get(at as usize..).and_then(|rest| rest.strip_prefix(wanted.as_bytes()));
+    rest.is_some_and(|rest| rest.first() == Some(&0))
 }
 
 fn text(table: &[u8], at: u32) -> Option<&str> {

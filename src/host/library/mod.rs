@@ -4,26 +4,73 @@
 
 mod cache;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use super::{Arch, Host, HostPath, Os, search};
 
-/// Where a program that opens the library `name` (`libcuda.so.1`, `nvcuda.dll`) gets it from. `None` if the loader
-/// finds none. An absolute name answers with itself if it is there.
+/// The loader of a host. What it reads itself is read once, for all libraries that are asked for.
+pub struct Loader<'a> {
+    host: &'a dyn Host,
+    is_musl: OnceCell<bool>,
+    /// `/etc/ld.so.cache`, if it can be read.
+    cache: OnceCell<Option<Vec<u8>>>,
+}
+
+impl<'a> Loader<'a> {
+    /// The loader of this host. Nothing is read yet.
+    #[must_use]
+    pub fn new(host: &'a dyn Host) -> Self {
+        Self { host, is_musl: OnceCell::new(), cache: OnceCell::new() }
+    }
+
+    /// Where a program that opens the library `name` (`libcuda.so.1`, `nvcuda.dll`) gets it from. `None` if the loader
+    /// finds none. An absolute name answers with itself if it is there.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<HostPath> {
+        let host = self.host;
+        let path = host.path(name);
+        if path.is_absolute() {
+            return host.is_file(&path).then_some(path);
+        }
+        if name.is_empty() {
+            return None;
+        }
+        match host.platform().os {
+            Os::Linux => self.find_linux(name),
+            Os::Windows => find_windows(host, name),
+            Os::Macos => in_folders(host, &macos_folders(host), name),
+        }
+    }
+
+    fn find_linux(&self, name: &str) -> Option<HostPath> {
+        let host = self.host;
+        if let Some(path) = in_folders(host, &variable(host, "LD_LIBRARY_PATH"), name) {
+            return Some(path);
+        }
+        if *self.is_musl.get_or_init(|| is_musl(host)) {
+            return in_folders(host, &musl_folders(host), name);
+        }
+        let cache = self.cache.get_or_init(|| host.read(&host.path("/etc/ld.so.cache")).ok());
+        let cached = cache.as_ref().and_then(|bytes| cache::lookup(bytes, name, host.platform().arch));
+        match cached {
+            Some(paths) => {
+                let paths: Vec<HostPath> = paths.iter().map(|path| host.path(path)).collect();
+                paths
+                    .into_iter()
+                    .find(|path| is_loadable(host, path))
+                    .or_else(|| in_folders(host, &default_folders(host), name))
+            }
+            // Without a cache the loader knows its default folders only; the configuration says what `ldconfig` would add.
+            None => in_folders(host, &[configured_folders(host), default_folders(host)].concat(), name),
+        }
+    }
+}
+
+/// [`Loader::find`] for a single library.
 #[must_use]
 pub fn find(host: &dyn Host, name: &str) -> Option<HostPath> {
-    let path = host.path(name);
-    if path.is_absolute() {
-        return host.is_file(&path).then_some(path);
-    }
-    if name.is_empty() {
-        return None;
-    }
-    match host.platform().os {
-        Os::Linux => find_linux(host, name),
-        Os::Windows => find_windows(host, name),
-        Os::Macos => in_folders(host, &macos_folders(host), name),
-    }
+    Loader::new(host).find(name)
 }
 
 /// Every folder in which the loader looks, in its order: for messages and for files whose version is in their name.
@@ -40,30 +87,6 @@ pub fn folders(host: &dyn Host) -> Vec<HostPath> {
     let mut seen = BTreeSet::new();
     folders.retain(|folder| seen.insert(folder.key()));
     folders
-}
-
-fn find_linux(host: &dyn Host, name: &str) -> Option<HostPath> {
-    if let Some(path) = in_folders(host, &variable(host, "LD_LIBRARY_PATH"), name) {
-        return Some(path);
-    }
-    if is_musl(host) {
-        return in_folders(host, &musl_folders(host), name);
-    }
-    let cached = host
-        .read(&host.path("/etc/ld.so.cache"))
-        .ok()
-        .and_then(|bytes| cache::lookup(&bytes, name, host.platform().arch));
-    match cached {
-        Some(paths) => {
-            let paths: Vec<HostPath> = paths.iter().map(|path| host.path(path)).collect();
-            paths
-                .into_iter()
-                .find(|path| is_loadable(host, path))
-                .or_else(|| in_folders(host, &default_folders(host), name))
-        }
-        // Without a cache the loader knows its default folders only; the configuration says what `ldconfig` would add.
-        None => in_folders(host, &[configured_folders(host), default_folders(host)].concat(), name),
-    }
 }
 
 fn in_folders(host: &dyn Host, folders: &[HostPath], name: &str) -> Option<HostPath> {

@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "this is the door that everything else is sent to")]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
@@ -90,8 +90,18 @@ pub(super) fn read(path: &HostPath) -> io::Result<Vec<u8>> {
 }
 
 pub(super) fn read_start(path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path.as_std())?.take(limit as u64).read_to_end(&mut content)?;
+    read_part(path, 0, limit)
+}
+
+pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
+    /// The kernel's own files tell no size; without room to start with they are read in tiny pieces.
+    const USUAL: usize = 8 << 10;
+    let mut file = File::open(path.as_std())?;
+    if start > 0 {
+        file.seek(SeekFrom::Start(start))?;
+    }
+    let mut content = Vec::with_capacity(limit.min(USUAL));
+    file.take(limit as u64).read_to_end(&mut content)?;
     Ok(content)
 }
 

@@ -198,6 +198,11 @@ impl Host for RealHost {
         files::read_start(path, limit)
     }
 
+    fn read_part(&self, path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
+        self.count_file();
+        files::read_part(path, start, limit)
+    }
+
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
         files::list(folder)
     }
