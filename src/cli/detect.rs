@@ -26,6 +26,14 @@ pub struct Arguments {
     pub json: bool,
 }
 
+impl Arguments {
+    /// Whether child processes are started.
+    #[must_use]
+    pub fn asks_drivers(&self) -> bool {
+        self.probe
+    }
+}
+
 /// Looks and tells.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     let backends = selected(arguments.backends.as_deref())?;

@@ -70,6 +70,14 @@ enum Command {
     Probe(probe::Arguments),
 }
 
+impl Command {
+    /// Whether the command starts no process and keeps nothing on disk: then Ctrl-C may end it as it ends any program.
+    fn only_looks(&self) -> bool {
+        matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
+            || matches!(self, Self::Plan(_) | Self::Completions(_))
+    }
+}
+
 /// What every command gets: the machine that we run on, and the printer.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -91,7 +99,9 @@ pub fn main() -> ExitCode {
     };
     let printer = Printer::new(verbosity, arguments.color, host.env());
     log(&host);
-    listen_for_interrupts(&host);
+    if !arguments.command.only_looks() {
+        listen_for_interrupts(&host);
+    }
     let context = Context { host: &host, printer: &printer };
     let (outcome, answer) = dispatch(arguments.command, &context);
     let exit = match outcome {

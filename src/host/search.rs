@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use which::WhichConfig;
 use which::sys::{Sys, SysMetadata, SysReadDirEntry};
 
-use super::{Environment, FileKind, Host, HostPath, Os, Platform};
+use super::{Environment, FileKind, Host, HostPath, Os, PathRules, Platform};
 
 /// What Windows takes for PATHEXT when it is not set.
 const DEFAULT_EXTENSIONS: &str = ".COM;.EXE;.BAT;.CMD";
@@ -179,6 +179,9 @@ impl Sys for HostSys<'_> {
 #[must_use]
 pub fn glob(host: &dyn Host, pattern: &str) -> Vec<HostPath> {
     let pattern = host.path(pattern);
+    if is_plain(&pattern) {
+        return if host.exists(&pattern) { vec![pattern] } else { Vec::new() };
+    }
     let mut components = Vec::new();
     let mut rest = pattern.clone();
     while let (Some(parent), Some(name)) = (rest.parent(), rest.file_name()) {
@@ -205,6 +208,15 @@ pub fn glob(host: &dyn Host, pattern: &str) -> Vec<HostPath> {
         .map(|folder| joined(folder, &fixed))
         .filter(|path| fixed.is_empty() || host.exists(path))
         .collect()
+}
+
+/// Whether a pattern is one path, spelled as it would be put together again.
+fn is_plain(pattern: &HostPath) -> bool {
+    let text = pattern.as_str();
+    pattern.rules() == PathRules::Unix
+        && text.starts_with('/')
+        && !text.ends_with('/')
+        && !["*", "//", "/."].iter().any(|special| text.contains(special))
 }
 
 fn joined(folder: &HostPath, relative: &str) -> HostPath {

@@ -47,10 +47,11 @@ fn find_loose(pattern: &str, text: &str, start: usize) -> Option<(usize, usize)>
     }
     // What has to stand there literally is found fastest.
     let first = pattern.split(' ').next().unwrap_or_default();
+    let finder = memchr::memmem::Finder::new(first);
     let mut at = start;
     while at < text.len() {
-        let offset = if first.is_empty() { text[at..].find([' ', '\t']) } else { text[at..].find(first) }?;
-        at += offset;
+        let rest = &text[at..];
+        at += if first.is_empty() { rest.find([' ', '\t']) } else { finder.find(rest.as_bytes()) }?;
         if let Some(length) = matches_loose(pattern, &text[at..]) {
             return Some((at, at + length));
         }

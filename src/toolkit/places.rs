@@ -40,5 +40,11 @@ pub(crate) fn go_up(path: &HostPath, folders: usize) -> HostPath {
 /// Reads the first part of a text file; files of toolkits say what they are near their start.
 pub(crate) fn read_head(host: &dyn Host, path: &HostPath) -> io::Result<String> {
     const LIMIT: usize = 64 * 1024;
-    Ok(String::from_utf8_lossy(&host.read_start(path, LIMIT)?).into_owned())
+    Ok(text(host.read_start(path, LIMIT)?))
+}
+
+/// Bytes as text; what is no UTF-8 is replaced.
+fn text(bytes: Vec<u8>) -> String {
+    // Almost always nothing has to be copied.
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
