@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{ADDER, Ran, Sandbox, is_on_path};
+use crate::support::{ADDER, Ran, Sandbox};
 
 const BROKEN: &str = "double add(double x)\n{\n  return x + nothing;\n}\n";
 
@@ -167,10 +167,6 @@ fn clean_removes_what_was_built_and_nothing_else() {
 fn ctrl_c_ends_a_build_and_the_next_completes_it() {
     use std::process::Stdio;
     let Some(project) = Sandbox::with_library() else { return };
-    if !is_on_path("kill") {
-        crate::support::skip("cmake", "no kill");
-        return;
-    }
     let quick = project.read("vendor/CMakeLists.txt");
     let slow = "add_custom_command(OUTPUT slow.h COMMAND ${CMAKE_COMMAND} -E touch started COMMAND \
                 ${CMAKE_COMMAND} -E sleep 120 COMMAND ${CMAKE_COMMAND} -E touch ended VERBATIM)\ntarget_sources(adder PRIVATE slow.h)\n";

@@ -65,6 +65,10 @@ fn folders_that_may_not_be_read_or_written_are_named() {
     project.set_mode(".gpubuild", 0o777);
     project.write("vendor/secret/kernel.c", "");
     project.set_mode("vendor/secret", 0o700);
+    if build(&["plan", "--json"]).json()["fetch"] != serde_json::json!([]) {
+        skip("root", "CMake and Ninja are where only root sees them");
+        return;
+    }
     build(&["build"]).fails(1, "file.denied").says(&["vendor/secret"]);
     project.set_mode("vendor", 0o700);
     let ran = build(&["build"]);

@@ -1,0 +1,103 @@
+//! The kernels of this repository, built and compared with the reference through the command line alone; and a build on
+//! a machine that has no CMake.
+
+use serde_json::Value;
+
+use crate::support::{Ran, Sandbox, is_on_path, requires, skip};
+
+/// A project elsewhere whose source is `vendor/gk` of this repository.
+fn kernels() -> Sandbox {
+    let project = Sandbox::new();
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor/gk");
+    project.write(
+        "gpubuild.toml",
+        &format!(
+            "schema = 1\n[project]\nname = \"kernels\"\nsource = '{}'\nprofile = \"gk\"\n",
+            source.display()
+        ),
+    );
+    project
+}
+
+fn state<'a>(detected: &'a Value, backend: &str, of: &str) -> Option<&'a str> {
+    let row = detected["backends"].as_array()?.iter().find(|row| row["id"] == backend)?;
+    row[of]["state"].as_str()
+}
+
+#[test]
+fn our_kernels_are_built_and_agree_with_the_reference() {
+    if !(requires("network") || is_on_path("cmake") && is_on_path("ninja")) {
+        skip("cmake", "no CMake or Ninja");
+        return;
+    }
+    let project = kernels();
+    let detected = project.run(&["detect", "--json"]).succeeds().json();
+    if state(&detected, "cpu", "build") != Some("ready") {
+        skip("cmake", "no C and C++ compiler");
+        return;
+    }
+    let has_vulkan = requires("vulkan") || state(&detected, "vulkan", "build") == Some("ready");
+    let backends = if has_vulkan { "cpu,vulkan" } else { "cpu" };
+    if !has_vulkan {
+        skip("vulkan", "Vulkan cannot be built for here");
+    }
+    let built = project.run(&["build", "--backends", backends, "--no-binary"]);
+    assert_eq!(built.succeeds().stdout, "");
+    built.says(&["built cpu"]);
+    let words = project.run(&["link"]).succeeds().stdout.clone();
+    for backend in backends.split(',') {
+        assert!(
+            words.contains(&format!("libgk-{backend}.a")) || words.contains(&format!("gk-{backend}")),
+            "{words}"
+        );
+    }
+    let tested = project.run(&["test", "--json", "--backends", backends]);
+    let reports = tested.json()["backends"].as_array().unwrap().clone();
+    assert_eq!(reports.len(), backends.split(',').count(), "{tested:#?}");
+    for report in &reports {
+        if report["id"] == "vulkan" && report["state"] == "no-device" {
+            skip("vulkan", "no Vulkan device");
+            assert_eq!(tested.exit, Some(1), "a named backend without a device is no success");
+            return;
+        }
+        assert_eq!((&report["state"], &report["failed"]), (&"tested".into(), &0.into()), "{tested:#?}");
+        let passed = report["passed"].as_u64().unwrap();
+        assert!(passed > 500, "only {passed} cases of {}", report["id"]);
+        assert_eq!(
+            report["cases"].as_array().unwrap().len() as u64,
+            passed + report["skipped"].as_u64().unwrap()
+        );
+    }
+    tested.succeeds();
+}
+
+#[cfg(unix)]
+#[test]
+fn cmake_and_ninja_are_fetched_where_there_are_none() {
+    if !requires("network") {
+        println!("skipped: GPUBUILD_REQUIRE does not name network");
+        return;
+    }
+    let Some(project) = Sandbox::with_c_library() else { return };
+    let programs = ["cc", "c++", "gcc", "g++", "as", "ld", "ar", "ranlib", "sh", "uname"];
+    // `python3` on PATH may be a script that looks for others there.
+    let python =
+        project.start(&["python3", "-c", "import sys; print(sys.executable)"]).succeeds().stdout.clone();
+    project.write("only/python3", &format!("#!/bin/sh\nexec '{}' \"$@\"\n", python.trim()));
+    project.start(&["chmod", "+x", "only/python3"]).succeeds();
+    let run = |arguments: &[&str]| -> Ran { project.run_with_only(&programs, arguments).unwrap() };
+    let planned = run(&["plan", "--json"]).succeeds().json();
+    let fetched: Vec<&str> =
+        planned["fetch"].as_array().unwrap().iter().map(|fetch| fetch["tool"].as_str().unwrap()).collect();
+    if fetched != ["cmake", "ninja"] {
+        println!("skipped: this machine has CMake or Ninja outside PATH");
+        return;
+    }
+    let built = run(&["build"]);
+    built.succeeds().says(&["fetching cmake", "fetching ninja", "built cpu"]);
+    let again = run(&["build", "--offline"]);
+    again.succeeds().says(&["nothing changed"]);
+    assert!(!again.stderr.contains("fetching"), "{again:#?}");
+    run(&["clean"]).succeeds();
+    assert!(!run(&["build", "--offline"]).succeeds().stderr.contains("fetching"), "they stay in the cache");
+}
