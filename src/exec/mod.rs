@@ -229,19 +229,24 @@ fn run_all(job: &Job<'_>, tools: &Tools, trees: &[Tree]) -> Vec<Result<(BuiltTre
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..trees.len()).collect());
     let results = Mutex::new(Vec::new());
     let interrupted = AtomicBool::new(false);
+    let work = |worker: u32| {
+        let share = total / workers + u32::from(worker < total % workers);
+        while let Some(index) = take(&queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
+            let result = tree::run(job, tools, &trees[index], share);
+            if matches!(result, Err(BuildError::Interrupted)) {
+                interrupted.store(true, Ordering::Relaxed);
+            }
+            results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
+        }
+    };
     std::thread::scope(|scope| {
-        for worker in 0..workers {
-            let share = total / workers + u32::from(worker < total % workers);
-            let (queue, results, interrupted) = (&queue, &results, &interrupted);
-            scope.spawn(move || {
-                while let Some(index) = take(queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
-                    let result = tree::run(job, tools, &trees[index], share);
-                    if matches!(result, Err(BuildError::Interrupted)) {
-                        interrupted.store(true, Ordering::Relaxed);
-                    }
-                    results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
-                }
-            });
+        for worker in 1..workers {
+            let work = &work;
+            scope.spawn(move || work(worker));
+        }
+        // This thread works too: mostly there is one tree, and often nothing to do in it.
+        if workers > 0 {
+            work(0);
         }
     });
     let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -112,7 +112,7 @@ const LONGEST_BANNER: usize = 200;
 fn parse_banner(library: &[u8]) -> Option<Version> {
     const BANNER: &[u8] = b"GNU C Library (";
     const VERSION: &str = "version ";
-    let start = memchr::memmem::rfind(library, BANNER)?;
+    let start = memchr::memmem::find(library, BANNER)?;
     let line = &library[start..library.len().min(start + LONGEST_BANNER)];
     let line = String::from_utf8_lossy(line);
     let after = &line[line.find(VERSION)? + VERSION.len()..];

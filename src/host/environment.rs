@@ -34,7 +34,8 @@ impl Environment {
     /// The value of a variable that is set, even to nothing.
     #[must_use]
     pub fn get_raw(&self, name: &str) -> Option<&str> {
-        self.values.get(&self.key(name)).map(|(_, value)| value.as_str())
+        let found = if self.fold_case { self.values.get(&self.key(name)) } else { self.values.get(name) };
+        found.map(|(_, value)| value.as_str())
     }
 
     /// All variables by name, in their own spelling.

@@ -95,7 +95,7 @@ pub(super) fn read_start(path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
 
 pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
     /// The kernel's own files tell no size; without room to start with they are read in tiny pieces.
-    const USUAL: usize = 8 << 10;
+    const USUAL: usize = 68 << 10;
     let mut file = File::open(path.as_std())?;
     if start > 0 {
         file.seek(SeekFrom::Start(start))?;

@@ -177,7 +177,8 @@ impl Host for RealHost {
     }
 
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
-        files::stat(path, search::extensions(&self.env))
+        let extensions = if self.platform.os == Os::Windows { search::extensions(&self.env) } else { "" };
+        files::stat(path, extensions)
     }
 
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {
