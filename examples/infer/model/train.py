@@ -34,7 +34,7 @@ EPSILON = 1e-5
 ROPE_BASE = 10000.0
 UNKNOWN, BEGIN, END = 0, 1, 2
 BATCH = 12
-NAMES_UNTIL, EXCERPTS_UNTIL, STEPS, DECAY = 60, 160, 377, 80
+NAMES_UNTIL, EXCERPTS_UNTIL, STEPS, DECAY = 60, 160, 900, 80
 REFERENCE_PROMPT = "Once upon a time there was a little fox named Luna who lived in a den under the roots. She wanted to"
 REFERENCE_NEW_TOKENS = 64
 

@@ -70,9 +70,15 @@ typedef struct gk_device_info {
     uint64_t max_buffer;   /* bytes, the largest single allocation */
 } gk_device_info;
 
+enum {
+    /* Results as exact as f32 allows: a backend that would round the activations of a q8_0 matmul keeps the weights as
+     * f32 instead, which takes four times the memory (weight_bytes tells). Backends that round nothing ignore it. */
+    GK_OPEN_EXACT = 1
+};
+
 typedef struct gk_open_options {
     uint32_t threads;      /* cpu and ref: worker threads, 0 = all cores this process may use */
-    uint32_t reserved;
+    uint32_t flags;        /* GK_OPEN_EXACT */
     const char *cache_dir; /* folder for compiled pipelines, or NULL: nothing is written */
 } gk_open_options;
 

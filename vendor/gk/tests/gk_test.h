@@ -41,6 +41,7 @@ typedef struct suite {
     side sides[2];
     report report;
     uint64_t seed;
+    bool exact; /* the device is opened with GK_OPEN_EXACT */
     uint64_t random; /* state of the generator; every case starts it anew */
     char name[128];  /* of the tested device */
     report_case now; /* the case that runs */

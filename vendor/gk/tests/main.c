@@ -1,6 +1,6 @@
 /* gk-test: compares a backend with the float64 reference, op by op and plan by plan.
  *
- * gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--seed S] [--only PART] [--json]
+ * gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only PART] [--json]
  * gk-test --list [--json]      backends in this program and their devices
  * gk-test --bench [--bytes N]  bytes per second of a read loop and of matrix times vector, as JSON
  * Exit code: 0 all passed, 1 a case failed, 2 usage, 3 the backend has no device. */
@@ -40,7 +40,7 @@ typedef struct arguments {
     const char *arch; /* of the device, instead of its number */
     long device;
     unsigned long long seed, bytes, threads;
-    bool json, list, bench;
+    bool json, list, bench, exact;
 } arguments;
 
 /* ---- output ---- */
@@ -169,7 +169,7 @@ static int test(const arguments *a, const gk_backend *backend) {
         fprintf(stderr, "gk-test: %s has no such device: see --list\n", backend->id);
         return 2;
     }
-    suite s = {.seed = a->seed};
+    suite s = {.seed = a->seed, .exact = a->exact};
     gk_text(s.name, sizeof s.name, "%s", infos[device].name);
     const char *error = suite_open(&s, backend, device, (uint32_t)a->threads, &status, why, sizeof why);
     if (error) {
@@ -196,7 +196,7 @@ static int test(const arguments *a, const gk_backend *backend) {
 /* ---- arguments ---- */
 
 static int usage(const char *problem) {
-    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
+    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
                     "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--bytes N]\n", problem);
     return 2;
 }
@@ -214,6 +214,7 @@ int main(int argc, char **argv) {
         if (strcmp(name, "--json") == 0) a.json = true;
         else if (strcmp(name, "--list") == 0) a.list = true;
         else if (strcmp(name, "--bench") == 0) a.bench = true;
+        else if (strcmp(name, "--exact") == 0) a.exact = true;
         else if (n + 1 == argc) return usage("unknown argument, or one without its value");
         else {
             unsigned long long number = 0;

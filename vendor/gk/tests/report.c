@@ -100,10 +100,10 @@ double random_gauss(suite *s) {
 static const uint64_t ARENA_BYTES[3] = {48u << 20, 64u << 20, 1u << 16};
 static const uint32_t ARENA_USAGE[3] = {GK_USAGE_WEIGHT, GK_USAGE_STATE, GK_USAGE_STAGING};
 
-static gk_status open_side(side *d, const gk_backend *backend, int index, uint32_t threads, char *why, size_t why_capacity) {
-    const gk_open_options options = {.threads = threads};
+static gk_status open_side(side *d, const gk_backend *backend, int index, const gk_open_options *options, char *why,
+                           size_t why_capacity) {
     d->backend = backend;
-    gk_status status = backend->open(index, threads ? &options : NULL, &d->device, why, why_capacity);
+    gk_status status = backend->open(index, options, &d->device, why, why_capacity);
     if (status != GK_OK) return status;
     for (int n = 0; n < 3; n++) {
         d->arena_bytes[n] = ARENA_BYTES[n];
@@ -118,9 +118,11 @@ static gk_status open_side(side *d, const gk_backend *backend, int index, uint32
 
 const char *suite_open(suite *s, const gk_backend *backend, int index, uint32_t threads, gk_status *status, char *why,
                        size_t why_capacity) {
-    *status = open_side(&s->sides[SIDE_REF], gk_backend_ref(), 0, 0, why, why_capacity);
+    *status = open_side(&s->sides[SIDE_REF], gk_backend_ref(), 0, NULL, why, why_capacity);
     if (*status != GK_OK) return "the reference did not open";
-    *status = open_side(&s->sides[SIDE_TESTED], backend, index, threads, why, why_capacity);
+    const gk_open_options options = {.threads = threads, .flags = s->exact ? GK_OPEN_EXACT : 0};
+    bool plain = threads == 0 && !s->exact;
+    *status = open_side(&s->sides[SIDE_TESTED], backend, index, plain ? NULL : &options, why, why_capacity);
     if (*status != GK_OK) return "the device did not open";
     return NULL;
 }

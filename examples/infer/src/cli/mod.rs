@@ -9,6 +9,8 @@ mod run;
 use crate::Error;
 use crate::discovery::{self, Request};
 use crate::gguf::Gguf;
+use crate::gk::Precision;
+use crate::model::Model;
 use clap::{Args, Parser, Subcommand};
 use printer::Printer;
 use std::path::PathBuf;
@@ -54,7 +56,27 @@ struct DeviceArgs {
     /// Threads of the cpu backend [default: all cores]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: u32,
+    /// Products with q8_0 weights on the cpu backend: `exact` as on GPUs, `fast` with activations rounded to eight bits,
+    /// `auto` exact for models so small that it costs nothing
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_precision)]
+    precision: PrecisionChoice,
 }
+
+/// A parsed `--precision`; `None` = auto.
+#[derive(Debug, Clone, Copy)]
+struct PrecisionChoice(Option<Precision>);
+
+fn parse_precision(text: &str) -> Result<PrecisionChoice, String> {
+    match text {
+        "auto" => Ok(PrecisionChoice(None)),
+        "exact" => Ok(PrecisionChoice(Some(Precision::Exact))),
+        "fast" => Ok(PrecisionChoice(Some(Precision::Fast))),
+        _ => Err("it is `auto`, `exact` or `fast`".to_owned()),
+    }
+}
+
+/// Models of fewer weights than this are computed exactly: as f32 they take 64 MiB at most.
+const SMALL_MODEL: u64 = 16 << 20;
 
 /// A parsed `--backend`; `None` = auto.
 #[derive(Debug, Clone)]
@@ -65,8 +87,12 @@ fn parse_backend(text: &str) -> Result<BackendChoice, String> {
 }
 
 impl DeviceArgs {
-    fn request(&self) -> Request {
-        Request { backend: self.backend.0.clone(), device: self.device, threads: self.threads }
+    fn request(&self, model: &Model) -> Request {
+        let weights: u64 =
+            model.specs().iter().map(|spec| u64::from(spec.width) * u64::from(spec.rows)).sum();
+        let auto = if weights < SMALL_MODEL { Precision::Exact } else { Precision::Fast };
+        let precision = self.precision.0.unwrap_or(auto);
+        Request { backend: self.backend.0.clone(), device: self.device, threads: self.threads, precision }
     }
 }
 

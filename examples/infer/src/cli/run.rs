@@ -82,7 +82,7 @@ pub(super) fn load(
         let (free, _) = device.memory()?;
         Needs::new(model, device, options)?.check(free, options.n_ctx)
     };
-    let Chosen { device, info, skipped } = discovery::choose(&args.request(), &program()?, fits)?;
+    let Chosen { device, info, skipped } = discovery::choose(&args.request(model), &program()?, fits)?;
     for reason in discovery::reasons(&skipped) {
         printer.note(format_args!("skipped {reason}"));
     }

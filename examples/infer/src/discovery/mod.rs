@@ -10,7 +10,7 @@ pub use child::ask;
 pub use probe::{Answer, Probed, examine};
 
 use crate::Error;
-use crate::gk::{self, Backend, Device, DeviceInfo, Kind, OpenOptions, PREFERENCE};
+use crate::gk::{self, Backend, Device, DeviceInfo, Kind, OpenOptions, PREFERENCE, Precision};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct Request {
     pub device: Option<u32>,
     /// Worker threads of `cpu`; 0 = all cores.
     pub threads: u32,
+    /// Whether `cpu` may round activations.
+    pub precision: Precision,
 }
 
 /// A device that was opened.
@@ -173,7 +175,7 @@ fn try_device(
     }
     let backend = Backend::named(id)?;
     let device = backend
-        .open(probed.index, OpenOptions { threads: request.threads })
+        .open(probed.index, OpenOptions { threads: request.threads, precision: request.precision })
         .map_err(|error| error.to_string())?;
     fits(&device, &probed.info).map_err(|error| error.to_string())?;
     Ok(device)

@@ -52,7 +52,9 @@ pub fn examine(id: &str) -> Answer {
         Err(error) => return Answer::failed(id, format!("{}: {}", error.status, error.detail)),
     };
     let devices = (0..).zip(infos).map(|(index, info)| {
-        let solved = backend.open(index, OpenOptions { threads: 1 }).and_then(|device| solve(&device));
+        let solved = backend
+            .open(index, OpenOptions { threads: 1, ..OpenOptions::default() })
+            .and_then(|device| solve(&device));
         let why = match solved {
             Ok(true) => None,
             Ok(false) => Some("gave a wrong result in the first small test".to_owned()),

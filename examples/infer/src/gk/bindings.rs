@@ -83,11 +83,13 @@ const _: () = {
         "Offset of field: gk_device_info::max_buffer",
     ][::core::mem::offset_of!(gk_device_info, max_buffer) - 312usize];
 };
+pub const GK_OPEN_EXACT: _bindgen_ty_1 = 1;
+pub type _bindgen_ty_1 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct gk_open_options {
     pub threads: u32,
-    pub reserved: u32,
+    pub flags: u32,
     pub cache_dir: *const ::core::ffi::c_char,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -100,8 +102,8 @@ const _: () = {
         "Offset of field: gk_open_options::threads",
     ][::core::mem::offset_of!(gk_open_options, threads) - 0usize];
     [
-        "Offset of field: gk_open_options::reserved",
-    ][::core::mem::offset_of!(gk_open_options, reserved) - 4usize];
+        "Offset of field: gk_open_options::flags",
+    ][::core::mem::offset_of!(gk_open_options, flags) - 4usize];
     [
         "Offset of field: gk_open_options::cache_dir",
     ][::core::mem::offset_of!(gk_open_options, cache_dir) - 8usize];
@@ -149,11 +151,11 @@ pub const GK_OP_TOPK: gk_op_code = 13;
 pub const GK_OP_COPY: gk_op_code = 14;
 pub const GK_OP_STEP: gk_op_code = 15;
 pub type gk_op_code = ::core::ffi::c_uint;
-pub const GK_ACCUMULATE: _bindgen_ty_1 = 1;
-pub const GK_BIAS: _bindgen_ty_1 = 2;
-pub const GK_NEOX: _bindgen_ty_1 = 4;
-pub const GK_LAST_ROW: _bindgen_ty_1 = 8;
-pub type _bindgen_ty_1 = ::core::ffi::c_uint;
+pub const GK_ACCUMULATE: _bindgen_ty_2 = 1;
+pub const GK_BIAS: _bindgen_ty_2 = 2;
+pub const GK_NEOX: _bindgen_ty_2 = 4;
+pub const GK_LAST_ROW: _bindgen_ty_2 = 8;
+pub type _bindgen_ty_2 = ::core::ffi::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct gk_op {

@@ -11,6 +11,18 @@ use std::rc::Rc;
 pub struct OpenOptions {
     /// Worker threads of `cpu` and `ref`; 0 = all cores this process may use.
     pub threads: u32,
+    /// Whether `cpu` may round activations.
+    pub precision: Precision,
+}
+
+/// How exact the products with q8_0 weights are on a backend that can round activations to eight bits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// Rounded activations: the fastest way through large weights.
+    #[default]
+    Fast,
+    /// As exact as f32 allows, so that every backend writes the same text; four times the memory.
+    Exact,
 }
 
 /// What a buffer is for.
@@ -146,8 +158,12 @@ impl Backend {
     /// # Errors
     /// The driver's reason.
     pub fn open(&self, index: u32, options: OpenOptions) -> Result<Device, Error> {
+        let flags = match options.precision {
+            Precision::Fast => 0,
+            Precision::Exact => sys::GK_OPEN_EXACT,
+        };
         let raw_options =
-            sys::gk_open_options { threads: options.threads, reserved: 0, cache_dir: std::ptr::null() };
+            sys::gk_open_options { threads: options.threads, flags, cache_dir: std::ptr::null() };
         let mut device = std::ptr::null_mut();
         let mut why: [c_char; 512] = [0; 512];
         let Some(open) = self.table.open else { unreachable!("checked by `named`") };

@@ -17,7 +17,7 @@ mod bindings;
 mod device;
 mod op;
 
-pub use device::{Buffer, Device, OpenOptions, Plan, Step, Traffic, Usage};
+pub use device::{Buffer, Device, OpenOptions, Plan, Precision, Step, Traffic, Usage};
 pub use op::{Op, OpCode, Tensor};
 
 use bindings as sys;

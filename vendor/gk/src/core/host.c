@@ -126,10 +126,35 @@ gk_status gk_host_read(gk_device *device, gk_buffer *buffer, uint64_t offset, vo
     return GK_OK;
 }
 
+/* The type in which the kernels see a weight. */
+static uint32_t kept_type(const gk_device *device, uint32_t type) {
+    return device->exact && type == GK_Q8_0 ? GK_F32 : type;
+}
+
 uint64_t gk_host_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64_t ne1) {
     if (device == NULL || ne0 == 0 || ne1 == 0) return 0;
     if (type != GK_F32 && type != GK_F16 && type != GK_Q8_0) return 0;
-    return device->kernels->weight_bytes(type, ne0, ne1);
+    if (gk_row_bytes(type, ne0) == 0) return 0;
+    return device->kernels->weight_bytes(kept_type(device, type), ne0, ne1);
+}
+
+/* Hands q8_0 rows to the kernels as f32, one at a time. */
+static gk_status put_widened(gk_device *device, const gk_tensor *dst, const unsigned char *rows, uint64_t first, uint64_t count) {
+    gk_tensor wide = *dst;
+    wide.type = GK_F32;
+    float *row = malloc(dst->ne[0] * sizeof *row);
+    if (row == NULL) return fail(device, GK_OUT_OF_MEMORY, "weight_put: out of memory");
+    for (uint64_t n = 0; n < count; n++, rows += gk_row_bytes(GK_Q8_0, dst->ne[0])) {
+        for (uint32_t k = 0; k < dst->ne[0]; k++) {
+            const unsigned char *block = rows + k / 32 * 34;
+            uint16_t scale;
+            memcpy(&scale, block, sizeof scale);
+            row[k] = gk_f32_of_f16(scale) * (float)(int8_t)block[2 + k % 32];
+        }
+        device->kernels->weight_put(device->state, gk_host_pointer(dst), &wide, row, first + n, 1);
+    }
+    free(row);
+    return GK_OK;
 }
 
 gk_status gk_host_weight_put(gk_device *device, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
@@ -143,7 +168,12 @@ gk_status gk_host_weight_put(gk_device *device, const gk_tensor *dst, const void
         gk_text(device->error, sizeof device->error, "weight_put: %s", error);
         return GK_BAD_ARGUMENT;
     }
-    if (count != 0) device->kernels->weight_put(device->state, gk_host_pointer(dst), dst, rows, first, count);
+    if (count != 0 && kept_type(device, dst->type) != dst->type) {
+        gk_status status = put_widened(device, dst, rows, first, count);
+        if (status != GK_OK) return status;
+    } else if (count != 0) {
+        device->kernels->weight_put(device->state, gk_host_pointer(dst), dst, rows, first, count);
+    }
     device->traffic.up += count * gk_row_bytes(dst->type, dst->ne[0]);
     return GK_OK;
 }
@@ -182,13 +212,16 @@ gk_status gk_host_plan_build(gk_device *device, const gk_op *ops, uint32_t count
     }
     gk_plan *plan = calloc(1, sizeof *plan);
     gk_op *copy = calloc(count, sizeof *copy);
-    void *prepared = plan && copy ? device->kernels->prepare(device->state, ops, count, &limits) : NULL;
+    for (uint32_t n = 0; copy && n < count; n++) {
+        copy[n] = ops[n];
+        if (gk_operand_role(&ops[n], GK_A) == GK_ROLE_WEIGHT) copy[n].a.type = kept_type(device, ops[n].a.type);
+    }
+    void *prepared = plan && copy ? device->kernels->prepare(device->state, copy, count, &limits) : NULL;
     if (prepared == NULL) {
         free(copy);
         free(plan);
         return fail(device, GK_OUT_OF_MEMORY, "plan_build: out of memory");
     }
-    memcpy(copy, ops, count * sizeof *copy);
     *plan = (gk_plan){.ops = copy, .count = count, .limits = limits, .prepared = prepared, .next = device->plans};
     device->plans = plan;
     *out = plan;

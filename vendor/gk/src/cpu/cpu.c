@@ -325,7 +325,9 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
     /* Spinning only helps while every thread has a core. */
     s->spins = wanted <= cores ? SPINS : 0;
     start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
-    return gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
+    gk_status status = gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
+    if (status == GK_OK && options && (options->flags & GK_OPEN_EXACT)) (*out)->exact = true;
+    return status;
 }
 
 const gk_backend *gk_backend_cpu(void) {
