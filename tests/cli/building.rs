@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use crate::support::{ADDER, Ran, Sandbox};
+#[cfg(target_os = "linux")]
+use crate::support::{is_on_path, skip};
 
 const BROKEN: &str = "double add(double x)\n{\n  return x + nothing;\n}\n";
 
@@ -160,6 +162,24 @@ fn clean_removes_what_was_built_and_nothing_else() {
     project.run(&["clean"]).succeeds();
     project.run(&["build"]).succeeds();
     project.run(&["link"]).succeeds();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn clean_does_not_take_the_folder_from_a_running_test() {
+    let Some(project) = Sandbox::with_library() else { return };
+    if !is_on_path("flock") {
+        skip("flock", "no flock");
+        return;
+    }
+    project.run(&["build"]).succeeds();
+    project.write(".gpubuild/adder/test/.lock", "");
+    let clean = [env!("CARGO_BIN_EXE_gpubuild"), "clean"];
+    let held = ["flock", ".gpubuild/adder/test/.lock"];
+    project.start(&[held, clean].concat()).fails(1, "build.running").says(&["adder/test"]);
+    project.run(&["link"]).succeeds();
+    project.start(&clean).succeeds();
+    assert!(!project.exists(".gpubuild/adder"));
 }
 
 #[cfg(unix)]
