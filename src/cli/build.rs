@@ -74,6 +74,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
             .hint("build first, then start the program with `gpubuild run`"));
     }
     let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
+    look::check_overrides(context.host)?;
     let sight = look::look(context.host, host_arguments.catalogue(context)?);
     let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
     if arguments.run && plan.binary.is_none() {

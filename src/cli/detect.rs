@@ -39,6 +39,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let backends = selected(arguments.backends.as_deref())?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    look::check_overrides(host)?;
     let mut sight = look::look(host, arguments.host.catalogue(context)?);
     if arguments.probe {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);

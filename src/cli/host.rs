@@ -48,6 +48,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let recorded = arguments.host.recorded(context)?;
     let host = recorded.as_ref().map_or(context.host, |host| host);
     let catalogue = arguments.host.catalogue(context)?;
+    look::check_overrides(host)?;
     let recording = recorder::record(host, &arguments.keep_env, |host| {
         let mut sight = look::look(host, catalogue);
         if arguments.probe {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Context, Failure};
 use crate::backend::Backend;
-use crate::facts::{self, Facts};
+use crate::facts::{self, Facts, overrides};
 use crate::host::{Host, RecordedHost, RecordingError};
 use crate::matrix::{self, Matrix};
 use crate::plan::request::{self, Request};
@@ -54,6 +54,19 @@ impl HostArguments {
                 .map_err(|error| Failure::usage("toolkit.description-invalid", error.to_string()))?;
         }
         Ok(catalogue)
+    }
+}
+
+/// Refuses overrides that mean nothing, wherever a machine is looked at: a typing error must not pass for an observation.
+pub fn check_overrides(host: &dyn Host) -> Result<(), Failure> {
+    let text = host.env().get("GPUBUILD_SET").unwrap_or_default();
+    match overrides::parse_set(text).1.first() {
+        None => Ok(()),
+        Some(bad) => Err(Failure::usage(
+            "host.override-invalid",
+            format!("`{}` in GPUBUILD_SET {}", bad.part, bad.why),
+        )
+        .hint("write `key=value` separated by commas: `GPUBUILD_SET=\"cuda.driver=550.54,cuda.cc=90\"`")),
     }
 }
 

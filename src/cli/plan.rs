@@ -46,6 +46,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         Some(host) => host,
         None => context.host,
     };
+    look::check_overrides(host)?;
     let sight = look::look(host, arguments.host.catalogue(context)?);
     let (_, plan) = make(&arguments.selection, context, host, &sight)?;
     print(&plan, context, arguments.json)?;

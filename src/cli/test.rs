@@ -38,6 +38,7 @@ pub struct Arguments {
 
 /// Builds and runs the tests.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    look::check_overrides(context.host)?;
     let sight = look::look(context.host, HostArguments::default().catalogue(context)?);
     let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
     let tests = tests_of(&project)?;
