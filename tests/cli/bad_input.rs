@@ -96,7 +96,9 @@ fn with_json_the_error_is_the_one_document() {
 #[test]
 fn an_override_that_means_nothing_is_refused() {
     let folder = Sandbox::new();
-    for (text, why) in [("cuda.cc", "has no `=`"), ("cuda.ccc=90", "unknown key"), ("cuda.driver=new", "cuda.driver=new")] {
+    for (text, why) in
+        [("cuda.cc", "has no `=`"), ("cuda.ccc=90", "unknown key"), ("cuda.driver=new", "cuda.driver=new")]
+    {
         let output = folder.command().arg("detect").env("GPUBUILD_SET", text).output().unwrap();
         crate::support::Ran::from(output).fails(2, "host.override-invalid").says(&[why, "GPUBUILD_SET"]);
     }

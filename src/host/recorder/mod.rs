@@ -3,6 +3,7 @@
 //! What a recording holds is exactly what the program looked at, so it answers alike. Names of people and machines are
 //! taken out, and of the environment only what concerns GPUs and toolkits is shown to the program at all.
 
+mod kept;
 mod redact;
 #[cfg(test)]
 mod tests;
@@ -14,103 +15,11 @@ use std::time::Duration;
 
 use super::recorded::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
 use super::{
-    Command, Counts, Environment, FileKind, Host, HostPath, Identity, Line, Lock, Os, Output, Owner,
-    PathRules, Platform, ProbeAnswer, RegistryValue, RunError, Stat, Wait,
+    Command, Counts, Environment, FileKind, Host, HostPath, Identity, Line, Lock, Output, Owner, PathRules,
+    Platform, ProbeAnswer, RegistryValue, RunError, Stat, Wait,
 };
+use kept::is_kept;
 use redact::Redaction;
-
-/// Variables that say something about GPUs, toolkits, compilers and the system, by name.
-const VARIABLES: [&str; 47] = [
-    "APPDATA",
-    "AR",
-    "CC",
-    "CFLAGS",
-    "CI",
-    "CL",
-    "CPATH",
-    "CXX",
-    "CXXFLAGS",
-    "DEVELOPER_DIR",
-    "GITHUB_ACTIONS",
-    "HOME",
-    "INCLUDE",
-    "JETSON_JETPACK",
-    "KUBERNETES_SERVICE_HOST",
-    "LD",
-    "LDFLAGS",
-    "LIB",
-    "LIBPATH",
-    "LIBRARY_PATH",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "LOCALAPPDATA",
-    "MACOSX_DEPLOYMENT_TARGET",
-    "NUMBER_OF_PROCESSORS",
-    "PATH",
-    "PATHEXT",
-    "PKG_CONFIG_PATH",
-    "PROCESSOR_ARCHITECTURE",
-    "PROCESSOR_IDENTIFIER",
-    "ProgramData",
-    "ProgramFiles",
-    "ProgramFiles(x86)",
-    "ProgramW6432",
-    "PYTHONPATH",
-    "SDKROOT",
-    "SystemDrive",
-    "SystemRoot",
-    "TBBROOT",
-    "USERPROFILE",
-    "UV_AMD_GPU_ARCHITECTURE",
-    "UV_CUDA_DRIVER_VERSION",
-    "UV_TORCH_BACKEND",
-    "VIRTUAL_ENV",
-    "WSL_DISTRO_NAME",
-    "container",
-    "windir",
-];
-/// The same, by how they start.
-const PREFIXES: [&str; 37] = [
-    "AMD_",
-    "CCACHE_",
-    "CMAKE_",
-    "CMPLR_ROOT",
-    "CONDA_",
-    "CUDA",
-    "CUDNN",
-    "DYLD_",
-    "GALLIUM_",
-    "GGML_",
-    "GK_",
-    "GPUBUILD_",
-    "GPU_",
-    "HCC_",
-    "HIP",
-    "HSA_",
-    "ICPP_",
-    "LIBGL_",
-    "LP_",
-    "MESA_",
-    "MTL_",
-    "NCCL_",
-    "NINJA_",
-    "NVCC_",
-    "NVIDIA_",
-    "OCL_",
-    "ONEAPI_",
-    "OPENCL",
-    "ROCM",
-    "ROCR_",
-    "SCCACHE_",
-    "SYCL_",
-    "VC",
-    "VK_",
-    "VS",
-    "VULKAN_",
-    "XDG_",
-];
-/// Whatever else a name says, these are nobody's business.
-const SECRETS: [&str; 8] = ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY", "COOKIE"];
 
 /// Bytes that are no text are kept up to this size; of larger files only the lines that tell a version.
 const LARGEST_BINARY: usize = 256 << 10;
@@ -329,25 +238,6 @@ impl<'a> Recorder<'a> {
             .collect();
         recording
     }
-}
-
-/// Whether a variable goes into recordings.
-fn is_kept(os: Os, name: &str, value: &str, more: &[String]) -> bool {
-    let same = |left: &str, right: &str| match os {
-        Os::Windows => left.eq_ignore_ascii_case(right),
-        Os::Linux | Os::Macos => left == right,
-    };
-    let upper = name.to_uppercase();
-    if SECRETS.iter().any(|word| upper.contains(word)) {
-        return false;
-    }
-    // An address with a user and a password in it.
-    if value.contains("://") && value.contains('@') {
-        return false;
-    }
-    VARIABLES.iter().any(|known| same(known, name))
-        || more.iter().any(|known| same(known, name))
-        || PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
 }
 
 fn clean_entry(redaction: &Redaction, entry: Entry) -> Entry {

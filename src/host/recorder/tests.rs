@@ -1,5 +1,6 @@
 use super::*;
 use crate::facts::gather;
+use crate::host::Os;
 use crate::host::recorded::RecordedHostBuilder;
 use crate::host::{Arch, RealHost, RecordedHost, find_program, glob, library};
 
