@@ -44,7 +44,7 @@ fn kit(copy: &Installation, description: &Description, platform: Platform) -> Ki
         installation: copy.clone(),
         settings: description.cmake_entries(copy, platform),
         archs: CudaRange {
-            numbers: archs.iter().filter_map(|arch| arch.parse().ok()).collect(),
+            numbers: archs.iter().filter_map(|arch| arch.parse::<u16>().ok()).collect(),
             open_end: copy.version().is_none_or(|version| Some(version.major()) > newest_known),
             toolkit: match copy.version() {
                 Some(version) => format!("{} {}", description.name, version.release()),
