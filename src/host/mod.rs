@@ -116,6 +116,12 @@ pub trait Host: Send + Sync {
     /// Names and values of `key`, sorted by name.
     fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)>;
 
+    /// A tool of Visual Studio (`cl.exe`), as its installer has registered it; `None` on every host but a real Windows.
+    fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
+        let _ = name;
+        None
+    }
+
     /// Runs a program to its end, within the command's deadline, and keeps what it printed.
     fn run(&self, command: &Command) -> Result<Output, RunError>;
     /// Runs a program and hands over its lines as they come (also kept in the answer up to a limit).

@@ -201,9 +201,12 @@ fn check_root(root: &Root) -> Result<(), &'static str> {
         !root.program.is_empty(),
         root.known.is_some(),
         root.registry.is_some(),
+        root.visual_studio.is_some(),
     ];
     if kinds.iter().filter(|given| **given).count() != 1 {
-        return Err("has exactly one of `env`, `prefix_env`, `program`, `known`, `registry`");
+        return Err(
+            "has exactly one of `env`, `prefix_env`, `program`, `known`, `registry`, `visual_studio`",
+        );
     }
     if root.registry.is_some() != root.value.is_some() {
         return Err("needs `value` with `registry`, and only there");

@@ -102,7 +102,8 @@ pub enum Kind {
     Tool,
 }
 
-/// A place to look. Exactly one of `env`, `prefix_env`, `program`, `known`, `registry` is given.
+/// A place to look. Exactly one of `env`, `prefix_env`, `program`, `known`, `registry`, `visual_studio` is
+/// given.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Root {
@@ -119,6 +120,8 @@ pub struct Root {
     pub registry: Option<String>,
     /// Name of that registry value.
     pub value: Option<String>,
+    /// A tool of Visual Studio, which is asked where it put it.
+    pub visual_studio: Option<String>,
     /// Folders to go up from the place to the root.
     #[serde(default)]
     pub up: usize,

@@ -79,6 +79,10 @@ impl Searcher<'_> {
             }
         } else if let (Some(key), Some(value)) = (&self.root.registry, &self.root.value) {
             self.registry(key, value, found);
+        } else if let Some(tool) = &self.root.visual_studio {
+            if let Some(place) = self.host.visual_studio_tool(tool) {
+                self.offer(&place, "visual-studio", Rank::Known, found);
+            }
         } else {
             self.programs(found);
         }

@@ -225,6 +225,12 @@ impl Host for RealHost {
         registry::values(key)
     }
 
+    fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
+        // Answers nothing where there is no Visual Studio, other platforms included.
+        let tool = cc::windows_registry::find_tool(self.platform.arch.id(), name)?;
+        tool.path().to_str().map(|path| self.path(path))
+    }
+
     fn run(&self, command: &Command) -> Result<Output, RunError> {
         self.start(command, None)
     }
