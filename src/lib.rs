@@ -24,6 +24,7 @@ pub mod artifacts;
 pub mod backend;
 pub mod build_rs;
 pub mod cmake;
+pub mod doctor;
 pub mod exec;
 pub mod facts;
 pub mod finding;

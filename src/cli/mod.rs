@@ -7,6 +7,7 @@ pub mod build;
 pub mod clean;
 pub mod completions;
 pub mod detect;
+pub mod doctor;
 pub mod events;
 pub mod failure;
 pub mod host;
@@ -50,6 +51,8 @@ pub struct Arguments {
 enum Command {
     /// Show hardware, toolkits and drivers for every backend, with reasons
     Detect(detect::Arguments),
+    /// Say what is wrong, why, and how to fix it on this machine
+    Doctor(Box<doctor::Arguments>),
     /// Show what would be built and how, without doing it
     Plan(plan::Arguments),
     /// Build every backend that can be built here, and the program that links them
@@ -141,6 +144,10 @@ impl Answer {
 fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, Answer) {
     match command {
         Command::Detect(arguments) => (detect::run(&arguments, context), Answer::document_if(arguments.json)),
+        Command::Doctor(arguments) => {
+            let answer = Answer::document_if(arguments.is_json());
+            (doctor::run(&arguments, context), answer)
+        }
         Command::Plan(arguments) => (plan::run(&arguments, context), Answer::document_if(arguments.json)),
         Command::Build(arguments) => {
             let lines = if arguments.is_json() { Answer::Lines } else { Answer::Text };

@@ -125,6 +125,7 @@ fn refused(refusal: &Refusal) -> Failure {
                 evidence: Vec::new(),
                 remedy: Remedy { text: reason.hint.clone().unwrap_or_default(), ..Remedy::default() },
                 links: Vec::new(),
+                consequences: Vec::new(),
             });
         }
     }

@@ -1,13 +1,20 @@
 //! Diagnosed problems: stable ids, severities, evidence and remedies. Plain values; checks make them, renderers print
 //! them.
 
-use serde::Serialize;
+pub mod catalogue;
+mod draft;
+
+use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
+
+pub use catalogue::{Entry, Findings, Kind};
+pub use draft::Draft;
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Severity {
     /// Blocks a backend that was asked for, or whose hardware is present.
     Error,
@@ -18,8 +25,9 @@ pub enum Severity {
 }
 
 /// Which of the three questions a finding answers with "no".
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Affects {
     /// Is the hardware there?
     Hardware,
@@ -32,6 +40,7 @@ pub enum Affects {
 /// Where an observation was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum EvidenceKind {
     /// A file, or its absence.
     File,
@@ -47,6 +56,7 @@ pub enum EvidenceKind {
 
 /// One observation: what was seen where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// Kind of place.
     pub kind: EvidenceKind,
@@ -76,6 +86,7 @@ impl Evidence {
 
 /// What to do about a finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Remedy {
     /// One sentence.
     pub text: String,
@@ -88,10 +99,27 @@ pub struct Remedy {
     /// A command that shows that it worked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
+    /// Whether every command stays inside the user's own folders, so that `doctor --fix` may run it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub safe: bool,
+}
+
+/// A finding that follows from another one and is told under it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Consequence {
+    /// Its id.
+    pub id: String,
+    /// The backend concerned, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<Backend>,
+    /// One line.
+    pub summary: String,
 }
 
 /// A diagnosed problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Stable id, `family.subject.problem`.
     pub id: String,
@@ -110,4 +138,7 @@ pub struct Finding {
     pub remedy: Remedy,
     /// Documentation and threads.
     pub links: Vec<String>,
+    /// What follows from it, so that it is told once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub consequences: Vec<Consequence>,
 }

@@ -30,6 +30,7 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Reason> {
                 id: "cpu.compiler-missing".to_owned(),
                 text: "no C and C++ compiler was found".to_owned(),
                 hint: None,
+                ..Reason::default()
             },
         }
     })]

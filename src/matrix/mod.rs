@@ -6,6 +6,8 @@ mod probes;
 mod run;
 mod words;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::backend::Backend;
@@ -15,6 +17,7 @@ use crate::version::Version;
 
 pub use probes::Probes;
 use words::Case;
+pub(crate) use words::for_distribution;
 
 /// Is the hardware there?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,7 +46,7 @@ pub enum Readiness {
 }
 
 /// Why a verdict is what it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// Id of the finding that explains it.
     pub id: String,
@@ -51,6 +54,12 @@ pub struct Reason {
     pub text: String,
     /// One line: what to do, where it is known.
     pub hint: Option<String>,
+    /// The values of the case at hand by name, for whoever tells more than one line: `max` is `13`.
+    #[serde(skip)]
+    pub values: BTreeMap<String, String>,
+    /// The description that it is about, by id.
+    #[serde(skip)]
+    pub about: Option<String>,
 }
 
 impl Reason {

@@ -65,7 +65,7 @@ struct Device {
 /// Reads one backend's answer.
 pub(super) fn read(backend: Backend, answer: &ProbeAnswer) -> Answer {
     let broken = |id: &str, text: String, hint: &str| Answer {
-        reason: Some(Reason { id: id.to_owned(), text, hint: Some(hint.to_owned()) }),
+        reason: Some(Reason { id: id.to_owned(), text, hint: Some(hint.to_owned()), ..Reason::default() }),
         ..Answer::default()
     };
     match answer.status {

@@ -63,6 +63,7 @@ pub(super) fn apply(run: &mut Run, hardware: &Hardware, answer: &Answer, backend
             id: "probe.no-device".to_owned(),
             text: format!("the {backend} driver answers and shows no GPU"),
             hint: Some("a variable such as `CUDA_VISIBLE_DEVICES` may hide it".to_owned()),
+            ..Reason::default()
         }),
         None => None,
     };

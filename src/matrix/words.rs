@@ -44,27 +44,36 @@ impl Case<'_> {
         };
         let text = words.map_or_else(|| format!("{}: {id}", about.name), |words| fill(&words.text));
         let hint = words.and_then(|words| words.hint.as_deref()).map(fill).filter(|hint| !hint.contains('{'));
-        Reason { id: id.to_owned(), text, hint }
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        Reason { id: id.to_owned(), text, hint, values, about: Some(about.id.clone()) }
     }
 
-    /// The entry of an install table for this distribution: its own name, its package manager, those it is like.
+    /// The entry of an install table for this distribution.
     pub(super) fn for_distribution(
         &self,
         table: &std::collections::BTreeMap<String, String>,
     ) -> Option<String> {
-        let distro = self.facts.distro.as_ref().map(|fact| &fact.value);
-        let names = distro.into_iter().flat_map(|distro| std::iter::once(&distro.id).chain(&distro.like));
-        let fallback = match self.os() {
-            Os::Windows => Some("winget"),
-            Os::Macos => Some("brew"),
-            Os::Linux => None,
-        };
-        names
-            .flat_map(|name| [Some(name.as_str()), package_manager(name)])
-            .chain([fallback])
-            .flatten()
-            .find_map(|key| table.get(key).cloned())
+        for_distribution(self.facts, table).cloned()
     }
+}
+
+/// The entry of a table for a distribution: its own name, its package manager, those it is like.
+pub(crate) fn for_distribution<'t, T>(
+    facts: &Facts,
+    table: &'t std::collections::BTreeMap<String, T>,
+) -> Option<&'t T> {
+    let distro = facts.distro.as_ref().map(|fact| &fact.value);
+    let names = distro.into_iter().flat_map(|distro| std::iter::once(&distro.id).chain(&distro.like));
+    let fallback = match facts.platform.os {
+        Os::Windows => Some("winget"),
+        Os::Macos => Some("brew"),
+        Os::Linux => None,
+    };
+    names
+        .flat_map(|name| [Some(name.as_str()), package_manager(name)])
+        .chain([fallback])
+        .flatten()
+        .find_map(|key| table.get(key))
 }
 
 /// The package manager of a distribution by its `ID`.

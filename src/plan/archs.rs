@@ -64,6 +64,7 @@ pub fn cuda(
             id: "cuda.arch.native-no-gpu".to_owned(),
             text: format!("`native` architectures were asked for ({}) and no GPU answered here", wish.origin),
             hint: Some("name them, `archs = [\"80\", \"90\"]`, or use `auto`".to_owned()),
+            ..Reason::default()
         }),
         "auto" | "native" => for_devices(devices, range),
         "all" => Ok(real_and_one_ptx(range.numbers.iter().copied())),
@@ -76,6 +77,7 @@ pub fn cuda(
                 id: "cuda.arch.invalid".to_owned(),
                 text: format!("{error} ({})", wish.origin),
                 hint: None,
+                ..Reason::default()
             })?;
             for arch in &list {
                 supported(arch, range, &wish.origin)?;
@@ -103,6 +105,7 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Rea
             range.toolkit
         ),
         hint: Some(hint),
+        ..Reason::default()
     })
 }
 
@@ -182,6 +185,7 @@ pub fn rocm(wish: &ArchWish, devices: &[String], default: &[String]) -> Result<A
                     wish.origin
                 ),
                 hint: Some("name them, `archs = [\"gfx1100\"]`, or use `auto`".to_owned()),
+                ..Reason::default()
             });
         }
         "auto" => {
@@ -201,6 +205,7 @@ pub fn rocm(wish: &ArchWish, devices: &[String], default: &[String]) -> Result<A
                             wish.origin
                         ),
                         hint: None,
+                        ..Reason::default()
                     });
                 }
                 plan.list.push(word.to_owned());

@@ -209,6 +209,7 @@ fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
             id: "project.backend-missing".to_owned(),
             text: format!("{} has no {backend} kernels yet", project.profile.name),
             hint: None,
+            ..Reason::default()
         }];
     }
     if row(inputs, backend).is_none()
@@ -219,6 +220,7 @@ fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
             id: "project.backend-unknown".to_owned(),
             text: format!("gpubuild.toml does not say how this project switches {backend} on"),
             hint: Some(format!("add `[backends.{backend}]` with its `options`")),
+            ..Reason::default()
         }];
     }
     let verdict = inputs.matrix.verdict(backend);
@@ -233,6 +235,7 @@ fn conflict(inputs: &Inputs<'_>, backend: Backend, taken: &[Backend]) -> Option<
         id: "plan.backends-conflict".to_owned(),
         text: format!("{backend} and {other} do not go into one binary: {}", rule.reason),
         hint: Some(format!("build them one after the other: `--backends {backend}`")),
+        ..Reason::default()
     })
 }
 

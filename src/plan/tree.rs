@@ -175,6 +175,7 @@ fn kit<'a>(inputs: &Inputs<'a>, backend: Backend) -> Result<Option<&'a Kit>, Vec
             id: "project.invalid".to_owned(),
             text: format!("`backends.{backend}.toolkit` in gpubuild.toml: {error}"),
             hint: None,
+            ..Reason::default()
         }]
     })?;
     let version = |kit: &Kit| kit.installation.version.as_ref().map(|fact| fact.value.clone());
@@ -194,6 +195,7 @@ fn kit<'a>(inputs: &Inputs<'a>, backend: Backend) -> Result<Option<&'a Kit>, Vec
         id: "toolkit.version-unmet".to_owned(),
         text: format!("gpubuild.toml asks for {backend} toolkit {text}, found {found}"),
         hint: Some("install a version in that range, or relax `toolkit`".to_owned()),
+        ..Reason::default()
     }])
 }
 

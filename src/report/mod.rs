@@ -3,8 +3,10 @@
 
 pub mod detect;
 pub mod detect_text;
+pub mod doctor;
 pub mod link;
 pub mod plan;
+pub mod shell;
 pub mod test;
 
 use serde::Serialize;

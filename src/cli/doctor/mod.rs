@@ -1,0 +1,68 @@
+//! `gpubuild doctor`: what is wrong, why, and the exact fix. Without a mode it looks at the machine; the modes, one file
+//! each, look at something else or do something with the findings.
+
+mod list;
+mod machine;
+
+use super::look::HostArguments;
+use super::{Context, Exit, Failure};
+
+/// Say what is wrong, why, and how to fix it on this machine
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// Backends that have to work: what blocks them is an error, whatever the hardware [default: all whose hardware is
+    /// present]
+    #[arg(long, value_name = "LIST", visible_alias = "require")]
+    backends: Option<String>,
+    /// Folder with gpubuild.toml, or the file itself
+    #[arg(long, value_name = "PATH")]
+    project: Option<String>,
+    /// Run only these checks: ids separated by commas, or groups as `nv.*`
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Leave these checks out
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    skip: Vec<String>,
+    /// End with status 1 from this severity on
+    #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
+    fail_on: FailOn,
+    /// Ask no driver and start no program: files, registry and environment only
+    #[arg(long)]
+    offline: bool,
+    /// Show every check by name and end
+    #[arg(long)]
+    list_checks: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// From which severity on the outcome is negative.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FailOn {
+    /// Errors.
+    #[default]
+    Error,
+    /// Warnings as well.
+    Warning,
+    /// Nothing: for reports.
+    Never,
+}
+
+impl Arguments {
+    /// Whether the answer is a document.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+}
+
+/// Looks and tells.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    if arguments.list_checks {
+        return list::run(arguments, context);
+    }
+    machine::run(arguments, context)
+}

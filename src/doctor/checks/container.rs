@@ -1,0 +1,6 @@
+//! Containers and WSL.
+
+use super::Check;
+
+/// The checks of this family.
+pub(super) const CHECKS: &[Check] = &[];

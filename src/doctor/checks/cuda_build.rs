@@ -1,0 +1,6 @@
+//! Compiling for CUDA: host compilers and architectures.
+
+use super::Check;
+
+/// The checks of this family.
+pub(super) const CHECKS: &[Check] = &[];

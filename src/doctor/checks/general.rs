@@ -1,0 +1,6 @@
+//! What belongs to no vendor.
+
+use super::Check;
+
+/// The checks of this family.
+pub(super) const CHECKS: &[Check] = &[];

@@ -1,0 +1,6 @@
+//! ROCm and HIP.
+
+use super::Check;
+
+/// The checks of this family.
+pub(super) const CHECKS: &[Check] = &[];

@@ -1,0 +1,123 @@
+//! The doctor: names the cause, proves it, gives the fix.
+//!
+//! Checks are pure: they look at a [`Case`] and hand over [`Draft`]s. [`Teller`] gives these their words and commands for
+//! this machine, [`diagnose`] settles severities and folds what follows from something else under its cause.
+
+pub mod checks;
+mod fold;
+mod interest;
+pub mod signs;
+mod tell;
+
+use crate::backend::Backend;
+use crate::facts::Facts;
+use crate::finding::{Draft, Finding, Findings, Severity, catalogue};
+use crate::host::{Environment, Host};
+use crate::matrix::{Matrix, Probes};
+use crate::toolkit::{Catalogue, Inventory};
+
+pub use signs::Signs;
+pub use tell::Teller;
+
+/// Everything that a check may look at.
+#[derive(Clone, Copy)]
+pub struct Case<'a> {
+    /// Facts of the machine.
+    pub facts: &'a Facts,
+    /// Toolkits, tools and runtimes on it.
+    pub inventory: &'a Inventory,
+    /// The descriptions that they were found by.
+    pub catalogue: &'a Catalogue,
+    /// The verdicts.
+    pub matrix: &'a Matrix,
+    /// What the drivers answered.
+    pub probes: &'a Probes,
+    /// What only the doctor looks for.
+    pub signs: &'a Signs,
+    /// The environment.
+    pub env: &'a Environment,
+    /// The backends that somebody asked for; `None` if nobody asked for any.
+    pub asked: Option<&'a [Backend]>,
+}
+
+/// The rank of ids of a `--toolkits` folder, which have no entry.
+const LAST: u32 = 90;
+
+/// Which checks are run.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Ids or groups (`nv.*`); all if empty.
+    pub only: Vec<String>,
+    /// Ids or groups that are left out.
+    pub skip: Vec<String>,
+}
+
+impl Filter {
+    /// Whether a finding is wanted.
+    #[must_use]
+    pub fn takes(&self, id: &str) -> bool {
+        let named = |list: &[String]| list.iter().any(|pattern| catalogue::matches(pattern, id));
+        (self.only.is_empty() || named(&self.only)) && !named(&self.skip)
+    }
+}
+
+/// Looks at a machine beyond what `detect` needs: files and the environment only.
+#[must_use]
+pub fn observe(host: &dyn Host, facts: &Facts, inventory: &Inventory) -> Signs {
+    Signs::gather(host, facts, inventory)
+}
+
+/// Every finding on a case, the root cause first.
+#[must_use]
+pub fn diagnose(case: &Case<'_>, findings: &Findings, filter: &Filter) -> Vec<Finding> {
+    let mut drafts = checks::verdicts(case);
+    for check in checks::all() {
+        for draft in (check.run)(case) {
+            merge(&mut drafts, draft);
+        }
+    }
+    let teller = Teller::new(case.facts, case.catalogue, findings, case.signs.is_root);
+    let told: Vec<fold::Told> = drafts
+        .iter()
+        .map(|draft| {
+            let severity = interest::severity(case, findings, draft);
+            let known = findings.find(&draft.id);
+            let rank = known.map_or(LAST, |(family, entry)| entry.rank.unwrap_or(family.rank));
+            let entry = known.map(|(_, entry)| entry.clone()).unwrap_or_default();
+            fold::Told { rank, entry, finding: teller.tell(draft, severity) }
+        })
+        .collect();
+    let mut list = fold::fold(told);
+    list.retain(|finding| filter.takes(&finding.id));
+    list
+}
+
+/// A check that knows more than a verdict replaces its words and adds to its evidence.
+fn merge(drafts: &mut Vec<Draft>, mut draft: Draft) {
+    let Some(known) = drafts.iter_mut().find(|known| known.id == draft.id) else {
+        drafts.push(draft);
+        return;
+    };
+    for evidence in std::mem::take(&mut known.evidence) {
+        draft = draft.evidence(evidence);
+    }
+    for (name, value) in std::mem::take(&mut known.values) {
+        draft.values.entry(name).or_insert(value);
+    }
+    for backend in known.backends.clone() {
+        draft = draft.backend(backend);
+    }
+    for affects in known.affects.clone() {
+        draft = draft.affects(affects);
+    }
+    draft.summary = draft.summary.or_else(|| known.summary.take());
+    draft.fix = draft.fix.or_else(|| known.fix.take());
+    draft.about = draft.about.or_else(|| known.about.take());
+    *known = draft;
+}
+
+/// How many findings of a severity there are.
+#[must_use]
+pub fn count(findings: &[Finding], severity: Severity) -> usize {
+    findings.iter().filter(|finding| finding.severity == severity).count()
+}

@@ -1,0 +1,13 @@
+//! Signs about containers and WSL.
+
+use super::Scene;
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signs {}
+
+/// Looks.
+pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+    let _ = scene;
+    Signs {}
+}

@@ -1,0 +1,60 @@
+//! What only the doctor looks for, gathered before any check runs: thin `gather` functions and plain values, one file per
+//! family. Files, registry and environment only; no process is started here.
+
+pub mod container;
+pub mod cuda_build;
+pub mod cuda_toolkit;
+pub mod graphics;
+pub mod nvidia;
+pub mod rocm;
+
+use crate::facts::Facts;
+use crate::host::Host;
+use crate::toolkit::Inventory;
+
+/// What a `gather` function looks at.
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    /// The machine.
+    pub host: &'a dyn Host,
+    /// What is known of it.
+    pub facts: &'a Facts,
+    /// Toolkits on it.
+    pub inventory: &'a Inventory,
+}
+
+/// Everything that the checks look at beside facts and toolkits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Who asks needs no `sudo`.
+    pub is_root: bool,
+    /// About containers and WSL.
+    pub container: container::Signs,
+    /// About compiling for CUDA.
+    pub cuda_build: cuda_build::Signs,
+    /// About finding the CUDA Toolkit.
+    pub cuda_toolkit: cuda_toolkit::Signs,
+    /// About Vulkan, Metal, OpenCL and SYCL.
+    pub graphics: graphics::Signs,
+    /// About NVIDIA's driver.
+    pub nvidia: nvidia::Signs,
+    /// About ROCm and HIP.
+    pub rocm: rocm::Signs,
+}
+
+impl Signs {
+    /// Looks at a machine.
+    #[must_use]
+    pub fn gather(host: &dyn Host, facts: &Facts, inventory: &Inventory) -> Self {
+        let scene = Scene { host, facts, inventory };
+        Self {
+            is_root: host.identity().uid == Some(0),
+            container: container::gather(&scene),
+            cuda_build: cuda_build::gather(&scene),
+            cuda_toolkit: cuda_toolkit::gather(&scene),
+            graphics: graphics::gather(&scene),
+            nvidia: nvidia::gather(&scene),
+            rocm: rocm::gather(&scene),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Gives a draft its words and its commands for this machine.
+
+use std::collections::BTreeMap;
+
+use crate::facts::Facts;
+use crate::finding::{Draft, Entry, Finding, Findings, Remedy, Severity};
+use crate::host::Os;
+use crate::matrix::for_distribution;
+use crate::report::shell;
+use crate::toolkit::{Catalogue, Description};
+
+/// Knows the words of every finding and the machine that they are said about.
+#[derive(Clone, Copy)]
+pub struct Teller<'a> {
+    facts: &'a Facts,
+    catalogue: &'a Catalogue,
+    findings: &'a Findings,
+    is_root: bool,
+}
+
+impl<'a> Teller<'a> {
+    /// A teller for a machine. `is_root`: who asks needs no `sudo`.
+    #[must_use]
+    pub fn new(facts: &'a Facts, catalogue: &'a Catalogue, findings: &'a Findings, is_root: bool) -> Self {
+        Self { facts, catalogue, findings, is_root }
+    }
+
+    /// The finding of a draft. One whose id has no entry keeps what the draft brings.
+    #[must_use]
+    pub fn tell(&self, draft: &Draft, severity: Severity) -> Finding {
+        let entry = self.findings.get(&draft.id);
+        let words = Words { teller: self, draft, about: self.about(draft, entry) };
+        let backend = draft.backends.first().copied().or_else(|| entry.and_then(|entry| entry.backend));
+        let affects = match (draft.affects.is_empty(), entry) {
+            (true, Some(entry)) => entry.affects.clone(),
+            _ => draft.affects.clone(),
+        };
+        Finding {
+            id: draft.id.clone(),
+            severity,
+            backend,
+            affects,
+            summary: words.summary(entry),
+            evidence: draft.evidence.clone(),
+            remedy: words.remedy(entry),
+            links: entry.map(|entry| entry.links.clone()).unwrap_or_default(),
+            consequences: Vec::new(),
+        }
+    }
+
+    fn about(&self, draft: &Draft, entry: Option<&Entry>) -> Option<&'a Description> {
+        let backend = draft.backends.first().copied().or_else(|| entry.and_then(|entry| entry.backend));
+        let named = draft.about.as_deref().and_then(|id| self.catalogue.get(id));
+        named.or_else(|| self.catalogue.for_backend(backend?))
+    }
+
+    /// The entry of a table by distribution, package manager or system.
+    #[must_use]
+    pub fn choose<'t, T>(&self, table: &'t BTreeMap<String, T>) -> Option<&'t T> {
+        if self.facts.container.is_some()
+            && let Some(found) = table.get("container")
+        {
+            return Some(found);
+        }
+        if self.facts.wsl.is_some()
+            && let Some(found) = table.get("wsl")
+        {
+            return Some(found);
+        }
+        let system = match self.facts.platform.os {
+            Os::Linux => "linux",
+            Os::Windows => "windows",
+            Os::Macos => "macos",
+        };
+        for_distribution(self.facts, table).or_else(|| table.get(system)).or_else(|| table.get("any"))
+    }
+}
+
+/// The words of one draft.
+struct Words<'a> {
+    teller: &'a Teller<'a>,
+    draft: &'a Draft,
+    about: Option<&'a Description>,
+}
+
+impl Words<'_> {
+    fn summary(&self, entry: Option<&Entry>) -> String {
+        let own = self.draft.summary.clone();
+        let summary = entry.and_then(|entry| entry.summary.as_deref());
+        own.or_else(|| summary.and_then(|text| self.fill(text, &Plain)))
+            .or_else(|| entry.map(|entry| entry.title.clone()))
+            .unwrap_or_else(|| self.draft.id.clone())
+    }
+
+    fn remedy(&self, entry: Option<&Entry>) -> Remedy {
+        let Some(entry) = entry else {
+            return Remedy { text: self.draft.fix.clone().unwrap_or_default(), ..Remedy::default() };
+        };
+        let quote = Quoted { os: self.teller.facts.platform.os };
+        let commands: Vec<String> = self
+            .teller
+            .choose(&entry.commands)
+            .into_iter()
+            .flatten()
+            .filter_map(|command| self.fill(command, &quote))
+            .map(|command| self.as_user(&command))
+            .collect();
+        let mut needs = entry.needs.clone();
+        if commands.iter().any(|command| command.contains("sudo ")) {
+            needs.insert(0, "sudo".to_owned());
+        }
+        let text = self.fill(&entry.fix, &Plain).or_else(|| self.draft.fix.clone());
+        let verify = entry.verify.as_deref().and_then(|text| self.fill(text, &quote));
+        Remedy {
+            text: text.unwrap_or_else(|| entry.title.clone()),
+            safe: entry.safe && !commands.is_empty(),
+            commands,
+            needs,
+            verify,
+        }
+    }
+
+    /// root needs no `sudo`, and containers rarely have it.
+    fn as_user(&self, command: &str) -> String {
+        if self.teller.is_root { command.replace("sudo ", "") } else { command.to_owned() }
+    }
+
+    /// The text with every placeholder filled; `None` if one has no value.
+    fn fill(&self, template: &str, form: &dyn Form) -> Option<String> {
+        let mut text = String::with_capacity(template.len());
+        let mut rest = template;
+        while let Some(start) = rest.find('{') {
+            let Some(length) = rest[start..].find('}') else { break };
+            let name = &rest[start + 1..start + length];
+            text.push_str(&rest[..start]);
+            if is_name(name) {
+                text.push_str(&self.value(name, form)?);
+            } else {
+                text.push_str(&rest[start..=start + length]);
+            }
+            rest = &rest[start + length + 1..];
+        }
+        text.push_str(rest);
+        Some(text)
+    }
+
+    fn value(&self, name: &str, form: &dyn Form) -> Option<String> {
+        if let Some(value) = self.draft.values.get(name) {
+            return Some(form.value(value));
+        }
+        let about = self.about?;
+        let table = match name {
+            "install" => &about.install,
+            "install_driver" => &about.install_driver,
+            _ => return None,
+        };
+        self.teller.choose(table).cloned()
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
+}
+
+/// How a value is written into a text.
+trait Form {
+    fn value(&self, value: &str) -> String;
+}
+
+struct Plain;
+
+impl Form for Plain {
+    fn value(&self, value: &str) -> String {
+        value.to_owned()
+    }
+}
+
+/// As one word of a command.
+struct Quoted {
+    os: Os,
+}
+
+impl Form for Quoted {
+    fn value(&self, value: &str) -> String {
+        shell::quote(self.os, value)
+    }
+}

@@ -1,0 +1,71 @@
+//! `gpubuild doctor`: findings, verdicts and their sum as one document, from which every rendering is made.
+
+use serde::Serialize;
+
+use super::Schema;
+use super::detect::{BackendEntry, Host, backend_entries};
+use crate::backend::Backend;
+use crate::facts::Facts;
+use crate::finding::{Finding, Severity};
+use crate::matrix::Matrix;
+
+/// The document of `doctor --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Document {
+    /// Name and version.
+    pub schema: Schema,
+    /// The machine, where one was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<Host>,
+    /// The root cause first; each with its consequences.
+    pub findings: Vec<Finding>,
+    /// As in `detect`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<BackendEntry>,
+    /// Numbers.
+    pub summary: Summary,
+    /// The ids that were looked for, sorted; for renderings that list what is in order as well.
+    #[serde(skip)]
+    pub checked: Vec<String>,
+}
+
+/// How many findings there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Summary {
+    /// Of severity error.
+    pub errors: usize,
+    /// Of severity warning.
+    pub warnings: usize,
+    /// Of severity info.
+    pub infos: usize,
+}
+
+impl Document {
+    /// A document on a machine.
+    #[must_use]
+    pub fn of_machine(facts: &Facts, matrix: &Matrix, backends: &[Backend], findings: Vec<Finding>) -> Self {
+        let shown = matrix.verdicts.iter().filter(|verdict| backends.contains(&verdict.backend));
+        Self { host: Some(Host::new(facts)), backends: backend_entries(shown), ..Self::of_findings(findings) }
+    }
+
+    /// A document on something else than a machine: a file, a log, a binary.
+    #[must_use]
+    pub fn of_findings(findings: Vec<Finding>) -> Self {
+        let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+        let summary = Summary {
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            infos: count(Severity::Info),
+        };
+        Self {
+            schema: Schema { name: "doctor", version: 1 },
+            host: None,
+            findings,
+            backends: Vec::new(),
+            summary,
+            checked: Vec::new(),
+        }
+    }
+}
