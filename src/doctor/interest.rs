@@ -13,7 +13,7 @@ pub(super) fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> S
         return severity;
     }
     let entry = findings.get(&draft.id);
-    let kind = entry.map_or(Kind::Fault, |entry| entry.kind);
+    let kind = entry.map_or(Kind::Absence, |entry| entry.kind);
     let own: Vec<Backend> = entry.and_then(|entry| entry.backend).into_iter().collect();
     let backends = if draft.backends.is_empty() { &own } else { &draft.backends };
     let matters = match case.asked {

@@ -1,0 +1,211 @@
+//! Whole machines in a few lines: each function adds one thing that is really there on such a machine. Later layers
+//! replace earlier ones at the same path, and `without` takes something away, so that a fault is one line.
+
+mod amd;
+mod cuda;
+mod intel;
+mod linux;
+mod mac;
+mod nvidia;
+mod vulkan;
+mod windows;
+
+pub use amd::*;
+pub use intel::*;
+pub use linux::{RENDER, VIDEO};
+pub use nvidia::*;
+
+use std::collections::BTreeMap;
+
+use gpubuild::host::recorded::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
+use gpubuild::host::{
+    Arch, Identity, Os, Output, Owner, Platform, ProbeAnswer, ProbeStatus, RecordedHost, RegistryType,
+    RegistryValue,
+};
+
+/// A machine under construction.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    platform: Platform,
+    env: BTreeMap<String, String>,
+    files: BTreeMap<String, Entry>,
+    commands: Vec<RecordedCommand>,
+    probes: BTreeMap<String, ProbeAnswer>,
+    registry: Vec<RecordedKey>,
+    identity: Identity,
+    /// Folder of the distribution's libraries: `/usr/lib/x86_64-linux-gnu`, `/usr/lib64`.
+    pub lib: String,
+}
+
+impl Machine {
+    /// An empty machine.
+    pub fn new(os: Os, arch: Arch) -> Self {
+        Self {
+            platform: Platform { os, arch },
+            env: BTreeMap::new(),
+            files: BTreeMap::new(),
+            commands: Vec::new(),
+            probes: BTreeMap::new(),
+            registry: Vec::new(),
+            identity: Identity { uid: Some(1000), groups: vec![1000] },
+            lib: "/usr/lib".to_owned(),
+        }
+    }
+
+    pub fn arch(&self) -> Arch {
+        self.platform.arch
+    }
+
+    /// Sets a variable.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Puts a folder in front of PATH.
+    pub fn path_first(mut self, folder: &str) -> Self {
+        let separator = if self.platform.os == Os::Windows { ";" } else { ":" };
+        let name = if self.platform.os == Os::Windows { "Path" } else { "PATH" };
+        let old = self.env.get(name).cloned().unwrap_or_default();
+        self.env.insert(name.to_owned(), format!("{folder}{separator}{old}"));
+        self
+    }
+
+    /// A text file.
+    pub fn file(self, path: &str, text: &str) -> Self {
+        self.entry(path, Entry::file(Some(text.as_bytes())))
+    }
+
+    /// A file of bytes.
+    pub fn bytes(self, path: &str, content: &[u8]) -> Self {
+        self.entry(path, Entry::file(Some(content)))
+    }
+
+    /// A file whose content nobody looks at, such as a library.
+    pub fn opaque(self, path: &str) -> Self {
+        self.entry(path, Entry::file(None))
+    }
+
+    /// A program.
+    pub fn program(self, path: &str) -> Self {
+        self.entry(path, Entry::executable(None))
+    }
+
+    pub fn folder(self, path: &str) -> Self {
+        self.entry(path, Entry::folder())
+    }
+
+    pub fn link(self, path: &str, target: &str) -> Self {
+        self.entry(path, Entry::Link(target.to_owned()))
+    }
+
+    /// A device node that opens.
+    pub fn device(self, path: &str) -> Self {
+        self.entry(path, Entry::Device { open_error: None, owner: None })
+    }
+
+    /// A device node of a group; `open_error` is what opening it answers, empty where it opens.
+    pub fn device_of(self, path: &str, gid: u32, open_error: &str) -> Self {
+        let open_error = (!open_error.is_empty()).then(|| open_error.to_owned());
+        self.entry(path, Entry::Device { open_error, owner: Some(Owner { uid: 0, gid }) })
+    }
+
+    pub fn entry(mut self, path: &str, entry: Entry) -> Self {
+        self.files.insert(path.to_owned(), entry);
+        self
+    }
+
+    /// Takes away what is at a path, and below it.
+    pub fn without(mut self, path: &str) -> Self {
+        let below = format!("{path}/");
+        let before = self.files.len();
+        self.files.retain(|name, _| name != path && !name.starts_with(&below));
+        assert!(before > self.files.len(), "there is no `{path}` to take away");
+        self
+    }
+
+    /// Takes a variable away.
+    pub fn without_env(mut self, name: &str) -> Self {
+        assert!(self.env.remove(name).is_some(), "there is no `{name}` to take away");
+        self
+    }
+
+    /// A program that prints this and ends with status 0.
+    pub fn command(self, argv: &[&str], stdout: &str) -> Self {
+        let output = Output { stdout: stdout.to_owned(), exit: Some(0), ..Output::default() };
+        self.command_result(argv, CommandResult::Ended(output))
+    }
+
+    pub fn command_result(mut self, argv: &[&str], result: CommandResult) -> Self {
+        let argv = argv.iter().map(|&word| word.to_owned()).collect();
+        self.commands.push(RecordedCommand { argv, result });
+        self
+    }
+
+    /// The driver of a backend answers this.
+    pub fn probe(self, id: &str, answer: &str) -> Self {
+        let answer = answer.to_owned();
+        self.answers(id, ProbeAnswer { status: ProbeStatus::Ok, error: String::new(), answer })
+    }
+
+    /// The driver of a backend fails with this error.
+    pub fn probe_fails(self, id: &str, error: &str) -> Self {
+        let error = error.to_owned();
+        self.answers(id, ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() })
+    }
+
+    pub fn answers(mut self, id: &str, answer: ProbeAnswer) -> Self {
+        self.probes.insert(id.to_owned(), answer);
+        self
+    }
+
+    /// Nobody recorded what the driver of a backend answers.
+    pub fn without_probe(mut self, id: &str) -> Self {
+        self.probes.remove(id);
+        self
+    }
+
+    pub fn registry(mut self, key: &str, name: &str, text: &str) -> Self {
+        let value = RegistryValue { kind: RegistryType::Sz, text: text.to_owned() };
+        self.registry.push(RecordedKey { key: key.to_owned(), value: Some((name.to_owned(), value)) });
+        self
+    }
+
+    pub fn registry_number(mut self, key: &str, name: &str, number: u64) -> Self {
+        let value = RegistryValue { kind: RegistryType::Dword, text: number.to_string() };
+        self.registry.push(RecordedKey { key: key.to_owned(), value: Some((name.to_owned(), value)) });
+        self
+    }
+
+    /// Who asks.
+    pub fn user(mut self, uid: u32, groups: &[u32]) -> Self {
+        self.identity = Identity { uid: Some(uid), groups: groups.to_vec() };
+        self
+    }
+
+    /// Applies a layer that is a function: `machine.with(nvidia_for_datacentre)`.
+    pub fn with(self, layer: impl FnOnce(Self) -> Self) -> Self {
+        layer(self)
+    }
+
+    /// The recording of it.
+    pub fn recording(&self) -> Recording {
+        let mut recording = Recording::new(self.platform);
+        recording.env = self.env.clone();
+        recording.identity = self.identity.clone();
+        recording.files = self
+            .files
+            .iter()
+            .map(|(path, entry)| RecordedFile { path: path.clone(), entry: entry.clone() })
+            .collect();
+        recording.commands.clone_from(&self.commands);
+        recording.probes = self.probes.iter().map(|(id, answer)| (id.clone(), answer.clone())).collect();
+        recording.registry.clone_from(&self.registry);
+        recording
+    }
+
+    /// The machine as a host.
+    pub fn host(&self) -> RecordedHost {
+        RecordedHost::new(self.recording()).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+}

@@ -1,0 +1,98 @@
+//! The doctor on recorded machines: one per fault, each a whole machine, and healthy ones that must stay without a word.
+//!
+//! Each machine is written to `tests/hosts/doctor/`, so that `gpubuild doctor --host` can be tried on it; with
+//! `GPUBUILD_UPDATE_HOSTS=1` the files are written anew, otherwise they must be what the code here makes.
+
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test reads and writes its own files")]
+#![expect(dead_code, unreachable_pub, reason = "layers of machines for tests that come and go")]
+
+mod machine;
+
+use std::path::PathBuf;
+
+use gpubuild::Backend;
+use gpubuild::doctor::{self, Case, Filter};
+use gpubuild::finding::{Finding, Findings, Severity};
+use gpubuild::host::Host;
+use gpubuild::toolkit::{self, Catalogue};
+use gpubuild::{facts, matrix};
+
+use machine::Machine;
+
+/// What the doctor finds.
+fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
+    let host = machine.host();
+    let catalogue = Catalogue::embedded();
+    let facts = facts::gather(&host);
+    let mut inventory = toolkit::probe(&host, &catalogue);
+    toolkit::ask_programs(&host, &catalogue, &mut inventory);
+    let probes = toolkit::ask_drivers(&host, &Backend::ALL);
+    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
+    let signs = doctor::observe(&host, &facts, &inventory);
+    let case = Case {
+        facts: &facts,
+        inventory: &inventory,
+        catalogue: &catalogue,
+        matrix: &matrix,
+        probes: &probes,
+        signs: &signs,
+        env: host.env(),
+        asked,
+    };
+    doctor::diagnose(&case, &Findings::embedded(), &Filter::default())
+}
+
+fn lines(findings: &[Finding]) -> String {
+    let line = |finding: &Finding| {
+        let folded: Vec<&str> = finding.consequences.iter().map(|one| one.id.as_str()).collect();
+        format!("{:?} {}: {} (so: {})", finding.severity, finding.id, finding.summary, folded.join(", "))
+    };
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn ids(findings: &[Finding], least: Severity) -> Vec<&str> {
+    findings.iter().filter(|one| one.severity <= least).map(|one| one.id.as_str()).collect()
+}
+
+/// Writes the machine beside the other recordings, or compares it with the one that is there.
+fn keep(name: &str, machine: &Machine) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/hosts/doctor");
+    let path = folder.join(format!("{name}.toml"));
+    let text = machine.recording().to_toml();
+    if std::env::var_os("GPUBUILD_UPDATE_HOSTS").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(&path, &text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(kept == text, "{} is not what the test makes: run with GPUBUILD_UPDATE_HOSTS=1", path.display());
+}
+
+/// A sick machine: its errors and warnings are exactly these causes, in this order.
+fn check(name: &str, machine: &Machine, causes: &[&str]) -> Vec<Finding> {
+    check_asked(name, machine, None, causes)
+}
+
+/// The same where somebody asked for backends.
+fn check_asked(name: &str, machine: &Machine, asked: Option<&[Backend]>, causes: &[&str]) -> Vec<Finding> {
+    keep(name, machine);
+    let findings = diagnose(machine, asked);
+    assert_eq!(ids(&findings, Severity::Warning), causes, "{name}:\n{}", lines(&findings));
+    for finding in findings.iter().filter(|one| one.severity <= Severity::Warning) {
+        assert!(!finding.remedy.text.is_empty(), "{name}: no fix for {}", finding.id);
+        assert!(!finding.summary.contains('{') && !finding.remedy.text.contains('{'), "{name}: {finding:?}");
+        assert!(finding.remedy.commands.iter().all(|one| !one.contains('{')), "{name}: {finding:?}");
+        assert!(!finding.evidence.is_empty(), "{name}: no evidence for {}", finding.id);
+    }
+    findings
+}
+
+/// A machine that nothing is wrong with.
+fn healthy(name: &str, machine: &Machine) -> Vec<Finding> {
+    check(name, machine, &[])
+}
+
+#[test]
+fn a_workstation_with_cuda_is_healthy() {
+    let machine = Machine::ubuntu("22.04").nvidia(machine::RTX_4090, "550.144.03").cuda("12.4.1");
+    healthy("healthy-ubuntu-22.04-rtx4090", &machine);
+}
