@@ -85,7 +85,9 @@ fn selected(text: Option<&str>) -> Result<Vec<Backend>, Failure> {
     }
 }
 
-fn role(tone: Tone) -> Role {
+/// The colour of a tone.
+#[must_use]
+pub fn role(tone: Tone) -> Role {
     match tone {
         Tone::Good => Role::Good,
         Tone::Bad => Role::Bad,

@@ -9,6 +9,7 @@ pub mod completions;
 pub mod detect;
 pub mod doctor;
 pub mod events;
+pub mod explain;
 pub mod failure;
 pub mod host;
 pub mod link;
@@ -53,6 +54,8 @@ enum Command {
     Detect(detect::Arguments),
     /// Say what is wrong, why, and how to fix it on this machine
     Doctor(Box<doctor::Arguments>),
+    /// Say what a backend needs, or what the id of a finding means
+    Explain(explain::Arguments),
     /// Show what would be built and how, without doing it
     Plan(plan::Arguments),
     /// Build every backend that can be built here, and the program that links them
@@ -77,7 +80,7 @@ impl Command {
     /// Whether the command starts no process and keeps nothing on disk: then Ctrl-C may end it as it ends any program.
     fn only_looks(&self) -> bool {
         matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
-            || matches!(self, Self::Plan(_) | Self::Completions(_))
+            || matches!(self, Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
     }
 }
 
@@ -147,6 +150,9 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         Command::Doctor(arguments) => {
             let answer = Answer::document_if(arguments.is_json());
             (doctor::run(&arguments, context), answer)
+        }
+        Command::Explain(arguments) => {
+            (explain::run(&arguments, context), Answer::document_if(arguments.json))
         }
         Command::Plan(arguments) => (plan::run(&arguments, context), Answer::document_if(arguments.json)),
         Command::Build(arguments) => {

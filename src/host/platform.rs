@@ -26,6 +26,16 @@ impl Os {
             Self::Macos => "macos",
         }
     }
+
+    /// The name for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Linux => "Linux",
+            Self::Windows => "Windows",
+            Self::Macos => "macOS",
+        }
+    }
 }
 
 /// Processor architectures.

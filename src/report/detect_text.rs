@@ -328,7 +328,7 @@ fn bytes_to_gib(bytes: u64) -> f64 {
 }
 
 /// Breaks text at blanks, and a path that is too long after one of its folders.
-fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace().flat_map(|word| pieces(word, width)) {
         match lines.last_mut() {

@@ -4,8 +4,11 @@
 pub mod detect;
 pub mod detect_text;
 pub mod doctor;
+pub mod explain;
+pub mod explain_text;
 pub mod link;
 pub mod plan;
+pub mod reference;
 pub mod shell;
 pub mod test;
 

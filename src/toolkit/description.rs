@@ -77,6 +77,8 @@ pub struct Description {
     pub compiler_outside: BTreeMap<String, String>,
     /// Id of the finding when every device is older than the oldest architecture of the chosen copy.
     pub devices_dropped: Option<String>,
+    /// What its backend is and needs, for people.
+    pub about: Option<About>,
     /// What its findings say, by id.
     #[serde(default)]
     pub reasons: BTreeMap<String, ReasonText>,
@@ -90,6 +92,32 @@ pub struct Description {
     /// Documentation.
     #[serde(default)]
     pub links: Vec<String>,
+}
+
+/// What a backend is and needs, for people: `gpubuild explain`, `docs/backends.md`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// What it is good for, in one line.
+    pub summary: String,
+    /// Where its maker offers it.
+    pub download: String,
+    /// Which hardware it drives.
+    pub hardware: String,
+    /// What the system has to have for that.
+    pub driver: String,
+    /// Whether it exists, by operating system, in words.
+    pub platforms: BTreeMap<Os, String>,
+    /// Python packages with its runtime; none if empty.
+    #[serde(default)]
+    pub python: Vec<String>,
+    /// What these packages are for, or why there are none.
+    pub python_note: String,
+    /// Commands that show that it is there.
+    pub verify: Vec<String>,
+    /// Variables that matter beside those that name its folder.
+    #[serde(default)]
+    pub run_variables: BTreeMap<String, String>,
 }
 
 /// Kinds of descriptions.

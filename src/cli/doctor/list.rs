@@ -1,5 +1,7 @@
 //! `doctor --list-checks`.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 
 use super::Arguments;
@@ -37,9 +39,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         if family.family != last {
             last = &family.family;
             let gap = if text.is_empty() { "" } else { "\n" };
-            text += &format!("{gap}{}\n", context.printer.paint(Role::Strong, &family.title));
+            let _ = writeln!(text, "{gap}{}", context.printer.paint(Role::Strong, &family.title));
         }
-        text += &format!("  {id:<32} {}\n", entry.title);
+        let _ = writeln!(text, "  {id:<32} {}", entry.title);
     }
     context.printer.answer(&text)?;
     Ok(Exit::Done)

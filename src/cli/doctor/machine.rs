@@ -1,5 +1,7 @@
 //! The doctor's main job: this machine, or a recorded one.
 
+use std::fmt::Write as _;
+
 use super::{Arguments, FailOn};
 use crate::backend::Backend;
 use crate::cli::{Context, Exit, Failure, Role, look};
@@ -104,16 +106,16 @@ fn text(document: &Document, context: &Context<'_>) -> String {
             Severity::Warning => ("warning", Role::Caution),
             Severity::Info => ("info", Role::Dim),
         };
-        text += &format!("{}: {} [{}]\n", context.printer.paint(role, word), finding.summary, finding.id);
-        text += &format!("  fix: {}\n", finding.remedy.text);
+        let _ = writeln!(text, "{}: {} [{}]", context.printer.paint(role, word), finding.summary, finding.id);
+        let _ = writeln!(text, "  fix: {}", finding.remedy.text);
         for command in &finding.remedy.commands {
-            text += &format!("    {command}\n");
+            let _ = writeln!(text, "    {command}");
         }
         for consequence in &finding.consequences {
-            text += &format!("  so: {} [{}]\n", consequence.summary, consequence.id);
+            let _ = writeln!(text, "  so: {} [{}]", consequence.summary, consequence.id);
         }
     }
     let summary = document.summary;
-    text += &format!("{} errors, {} warnings\n", summary.errors, summary.warnings);
+    let _ = writeln!(text, "{} errors, {} warnings", summary.errors, summary.warnings);
     text
 }

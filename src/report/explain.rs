@@ -1,0 +1,322 @@
+//! `gpubuild explain`: the requirements of a backend with what this machine has beside each, and what a finding means.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Schema;
+use crate::backend::Backend;
+use crate::facts::{Facts, Vendor};
+use crate::finding::{Affects, Entry, catalogue::Family};
+use crate::host::Environment;
+use crate::matrix::{Matrix, Presence, Readiness, Verdict, for_distribution};
+use crate::toolkit::description::{About, Description, Root, is_on};
+use crate::toolkit::{Catalogue, Inventory};
+
+/// The document of `explain BACKEND --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct BackendDocument {
+    schema: Schema,
+    backend: Backend,
+    /// Name of the toolkit.
+    pub name: String,
+    /// What it is good for.
+    pub summary: String,
+    /// Where its maker offers it.
+    pub download: String,
+    /// One line each: what is needed, and what is here.
+    pub requirements: Vec<Requirement>,
+    /// How to install it here.
+    pub install: Vec<String>,
+    /// Commands that show that it is there.
+    pub verify: Vec<String>,
+    /// Documentation.
+    pub links: Vec<String>,
+}
+
+/// Something that a backend needs.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Requirement {
+    /// `toolkit`, `hardware`, `driver`, `variables`, `paths`, `python`, `platform`, `build`, `run`.
+    pub id: &'static str,
+    /// What is needed.
+    pub needed: Vec<String>,
+    /// What this machine has.
+    pub here: Vec<String>,
+    /// Whether that is enough, where it can be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub met: Option<bool>,
+}
+
+/// A machine to compare with.
+#[derive(Clone, Copy)]
+pub struct Machine<'a> {
+    /// Facts.
+    pub facts: &'a Facts,
+    /// Toolkits.
+    pub inventory: &'a Inventory,
+    /// Verdicts.
+    pub matrix: &'a Matrix,
+    /// The environment.
+    pub env: &'a Environment,
+}
+
+/// The description that explains a backend: its SDK, for `cpu` the first host compiler that has words.
+#[must_use]
+pub fn description(catalogue: &Catalogue, backend: Backend) -> Option<(&Description, &About)> {
+    let described = |one: &&Description| one.about.is_some();
+    let found = match backend {
+        Backend::Cpu => catalogue.with_role("host-compiler").find(described),
+        _ => catalogue.for_backend(backend),
+    };
+    found.and_then(|one| Some((one, one.about.as_ref()?)))
+}
+
+impl BackendDocument {
+    /// What a backend needs, beside what a machine has. `None` if no description has words about it.
+    #[must_use]
+    pub fn new(catalogue: &Catalogue, backend: Backend, machine: Machine<'_>) -> Option<Self> {
+        let (description, about) = description(catalogue, backend)?;
+        let page = Page { description, about, machine, verdict: machine.matrix.verdict(backend) };
+        Some(Self {
+            schema: Schema { name: "explain", version: 1 },
+            backend,
+            name: description.name.clone(),
+            summary: about.summary.clone(),
+            download: about.download.clone(),
+            requirements: page.requirements(),
+            install: page.install(),
+            verify: about.verify.clone(),
+            links: description.links.clone(),
+        })
+    }
+}
+
+struct Page<'a> {
+    description: &'a Description,
+    about: &'a About,
+    machine: Machine<'a>,
+    verdict: &'a Verdict,
+}
+
+impl Page<'_> {
+    fn requirements(&self) -> Vec<Requirement> {
+        vec![
+            self.platform(),
+            self.hardware(),
+            self.driver(),
+            self.toolkit(),
+            self.variables(),
+            self.paths(),
+            self.python(),
+            state("build", self.verdict.build, &self.verdict.build_reasons),
+            state("run", self.verdict.run, &self.verdict.run_reasons),
+        ]
+    }
+
+    fn platform(&self) -> Requirement {
+        let facts = self.machine.facts;
+        let needed =
+            self.about.platforms.iter().map(|(os, words)| format!("{}: {words}", os.label())).collect();
+        let distro = facts.distro.as_ref().map(|fact| fact.value.name.clone());
+        let here = vec![format!(
+            "{} on {}",
+            distro.unwrap_or_else(|| facts.platform.os.label().to_owned()),
+            facts.platform.arch.id()
+        )];
+        Requirement {
+            id: "platform",
+            needed,
+            here,
+            met: Some(is_on(&self.description.build.on, facts.platform.os)),
+        }
+    }
+
+    fn hardware(&self) -> Requirement {
+        let verdict = self.verdict;
+        let cpu = self.machine.facts.cpu.name.clone().filter(|_| verdict.backend == Backend::Cpu);
+        let devices = verdict.devices.iter().map(|gpu| {
+            let arch = gpu.arch.as_ref().map(|arch| format!(" ({arch})")).unwrap_or_default();
+            let software = if gpu.vendor == Vendor::Software { ", runs on the processor" } else { "" };
+            format!("{}{arch}{software}", gpu.name)
+        });
+        let here: Vec<String> = cpu.into_iter().chain(devices).collect();
+        let met = match verdict.hardware {
+            Presence::Present => Some(true),
+            Presence::Absent => Some(false),
+            Presence::Unknown => None,
+        };
+        Requirement { id: "hardware", needed: vec![self.about.hardware.clone()], here, met }
+    }
+
+    fn driver(&self) -> Requirement {
+        let verdict = self.verdict;
+        let here: Vec<String> = verdict.driver.iter().map(ToString::to_string).collect();
+        Requirement { id: "driver", needed: vec![self.about.driver.clone()], here, met: None }
+    }
+
+    fn toolkit(&self) -> Requirement {
+        let copies = self.machine.inventory.of(&self.description.id);
+        let here: Vec<String> = copies
+            .iter()
+            .map(|copy| {
+                let version = copy.version().map(|version| format!("{version} ")).unwrap_or_default();
+                let chosen = if copy.chosen { ", chosen" } else { "" };
+                format!("{version}in {} ({}{chosen})", copy.root, copy.found_via.join(", "))
+            })
+            .collect();
+        let needed = vec![format!("{} ({})", self.description.name, self.about.download)];
+        let met = copies.iter().any(|copy| copy.chosen);
+        Requirement { id: "toolkit", needed, here, met: Some(met) }
+    }
+
+    fn variables(&self) -> Requirement {
+        let os = self.machine.facts.platform.os;
+        let roots = self.description.roots.iter().filter(|root| is_on(&root.on, os));
+        let mut names: Vec<(String, String)> = Vec::new();
+        for name in roots.filter_map(|root| root.env.clone()) {
+            if !names.iter().any(|(known, _)| *known == name) {
+                names.push((name, "names its folder".to_owned()));
+            }
+        }
+        names.extend(self.about.run_variables.iter().map(|(name, words)| (name.clone(), words.clone())));
+        let here = names.iter().filter_map(|(name, _)| {
+            let value = self.machine.env.get_raw(name)?;
+            Some(format!("{name}={value}"))
+        });
+        let here = here.collect();
+        let needed = names.iter().map(|(name, words)| format!("{name}: {words}")).collect();
+        Requirement { id: "variables", needed, here, met: None }
+    }
+
+    fn paths(&self) -> Requirement {
+        let os = self.machine.facts.platform.os;
+        let roots = self.description.roots.iter().filter(|root| is_on(&root.on, os));
+        let needed = roots.filter_map(place).collect();
+        let copies = self.machine.inventory.of(&self.description.id);
+        let parts = copies.iter().filter(|copy| copy.chosen).flat_map(|copy| &copy.parts);
+        let here = parts
+            .filter_map(|(id, part)| {
+                let path = part.path.as_ref().map(ToString::to_string);
+                let missing = part.required.then(|| "missing".to_owned());
+                Some(format!("{id}: {}", path.or(missing)?))
+            })
+            .collect();
+        Requirement { id: "paths", needed, here, met: None }
+    }
+
+    fn python(&self) -> Requirement {
+        let mut needed = self.about.python.clone();
+        needed.push(self.about.python_note.clone());
+        Requirement { id: "python", needed, here: Vec::new(), met: None }
+    }
+
+    fn install(&self) -> Vec<String> {
+        let facts = self.machine.facts;
+        let tables = [&self.description.install_driver, &self.description.install];
+        let mut steps: Vec<String> =
+            tables.into_iter().filter_map(|table| for_distribution(facts, table).cloned()).collect();
+        steps.dedup();
+        steps
+    }
+}
+
+/// A common folder, or the program that leads to it.
+#[must_use]
+pub fn place(root: &Root) -> Option<String> {
+    let program = root.program.first().map(|name| format!("`{name}` on PATH"));
+    let known = root.known.as_ref().map(|place| place.replace("{program_files}", "%ProgramFiles%"));
+    known.or(program).or_else(|| root.registry.clone())
+}
+
+fn state(id: &'static str, state: Readiness, reasons: &[crate::matrix::Reason]) -> Requirement {
+    let met = match state {
+        Readiness::Ready => Some(true),
+        Readiness::Blocked => Some(false),
+        Readiness::Unknown => None,
+    };
+    let mut here: Vec<String> = reasons.iter().map(crate::matrix::Reason::line).collect();
+    if here.is_empty() {
+        here.push(if met == Some(true) { "ready" } else { "cannot be told from here" }.to_owned());
+    }
+    Requirement { id, needed: Vec::new(), here, met }
+}
+
+/// The document of `explain ID --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FindingDocument {
+    schema: Schema,
+    /// The id.
+    pub id: String,
+    /// Heading of its family.
+    pub family: String,
+    /// One line.
+    pub title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backend: Option<Backend>,
+    affects: Vec<Affects>,
+    /// What it means.
+    pub meaning: String,
+    /// How it is recognised.
+    pub recognised: String,
+    /// What to do.
+    pub fix: String,
+    /// By distribution, package manager or system.
+    pub commands: BTreeMap<String, Vec<String>>,
+    /// What the commands need beside `sudo`.
+    pub needs: Vec<String>,
+    /// How to see that it worked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<String>,
+    /// Causes under which it is told when they are found as well.
+    pub follows: Vec<String>,
+    /// Documentation and threads.
+    pub links: Vec<String>,
+}
+
+impl FindingDocument {
+    /// What a finding means.
+    #[must_use]
+    pub fn new(family: &Family, id: &str, entry: &Entry) -> Self {
+        Self {
+            schema: Schema { name: "explain", version: 1 },
+            id: id.to_owned(),
+            family: family.title.clone(),
+            title: entry.title.clone(),
+            backend: entry.backend,
+            affects: entry.affects.clone(),
+            meaning: entry.meaning.trim().to_owned(),
+            recognised: entry.recognised.trim().to_owned(),
+            fix: entry.fix.clone(),
+            commands: entry.commands.clone(),
+            needs: entry.needs.clone(),
+            verify: entry.verify.clone(),
+            follows: entry.follows.clone(),
+            links: entry.links.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schemas_change_only_on_purpose() {
+        insta::assert_json_snapshot!("explain_backend", schemars::schema_for!(BackendDocument));
+        insta::assert_json_snapshot!("explain_finding", schemars::schema_for!(FindingDocument));
+    }
+
+    #[test]
+    fn every_backend_has_words() {
+        let catalogue = Catalogue::embedded();
+        for backend in Backend::ALL {
+            let (_, about) = description(&catalogue, backend).unwrap_or_else(|| panic!("{backend}"));
+            assert_eq!(about.platforms.len(), 3, "{backend}");
+            assert!(about.download.starts_with("https://"), "{backend}");
+        }
+    }
+}

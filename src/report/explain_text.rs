@@ -1,0 +1,101 @@
+//! `gpubuild explain` for people.
+
+use std::fmt::Write as _;
+
+use super::detect_text::{Tone, wrap};
+use super::explain::{BackendDocument, FindingDocument, Requirement};
+
+/// Widest line.
+const WIDTH: usize = 100;
+/// Where the text of a line starts.
+const INDENT: usize = 12;
+
+type Paint<'a> = &'a dyn Fn(Tone, &str) -> String;
+
+/// The requirements of a backend, each with what is here.
+#[must_use]
+pub fn backend(document: &BackendDocument, paint: Paint<'_>) -> String {
+    let mut text = format!("{}\n", paint(Tone::Strong, &document.name));
+    for line in wrap(&document.summary, WIDTH) {
+        let _ = writeln!(text, "{line}");
+    }
+    for requirement in &document.requirements {
+        text += &lines(requirement, paint);
+    }
+    let _ = writeln!(text, "\n{}", paint(Tone::Strong, "install here"));
+    match document.install.as_slice() {
+        [] => list(&mut text, &[format!("from {}", document.download)], "  ", Tone::Dim, paint),
+        steps => list(&mut text, steps, "  ", Tone::Hint, paint),
+    }
+    let _ = writeln!(text, "{}", paint(Tone::Strong, "see that it is there"));
+    list(&mut text, &document.verify, "  ", Tone::Hint, paint);
+    list(&mut text, &document.links, "", Tone::Dim, paint);
+    text
+}
+
+fn lines(requirement: &Requirement, paint: Paint<'_>) -> String {
+    let (mark, tone) = match requirement.met {
+        Some(true) => ("here  ✓", Tone::Good),
+        Some(false) => ("here  ✗", Tone::Bad),
+        None => ("here", Tone::Dim),
+    };
+    let mut text = format!("\n{}\n", paint(Tone::Strong, requirement.id));
+    if !requirement.needed.is_empty() {
+        text += &entry("needs", None, &requirement.needed, paint);
+    }
+    let nothing = ["nothing found".to_owned()];
+    let here = if requirement.here.is_empty() { &nothing[..] } else { &requirement.here };
+    if !(requirement.here.is_empty() && requirement.id == "python") {
+        text += &entry(mark, Some(tone), here, paint);
+    }
+    text
+}
+
+fn entry(label: &str, tone: Option<Tone>, items: &[String], paint: Paint<'_>) -> String {
+    let mut text = String::new();
+    let mut label = Some(label);
+    for item in items {
+        for line in wrap(item, WIDTH - INDENT) {
+            let head = format!("  {:<width$}", label.take().unwrap_or_default(), width = INDENT - 2);
+            let head = tone.map_or_else(|| head.clone(), |tone| paint(tone, &head));
+            let _ = writeln!(text, "{head}{line}");
+        }
+    }
+    text
+}
+
+/// What a finding means.
+#[must_use]
+pub fn finding(document: &FindingDocument, paint: Paint<'_>) -> String {
+    let mut text = format!("{}: {}\n\n", paint(Tone::Strong, &document.id), document.title);
+    for part in [&document.meaning, &document.recognised] {
+        for line in part.lines().flat_map(|line| wrap(line, WIDTH)) {
+            let _ = writeln!(text, "{line}");
+        }
+        text += "\n";
+    }
+    let _ = writeln!(text, "{}", wrap(&format!("fix: {}", document.fix), WIDTH).join("\n     "));
+    for (key, commands) in &document.commands {
+        for (index, command) in commands.iter().enumerate() {
+            let label = if index == 0 { key.as_str() } else { "" };
+            let _ = writeln!(text, "  {label:<10}{}", paint(Tone::Hint, command));
+        }
+    }
+    if !document.needs.is_empty() {
+        let _ = writeln!(text, "needs: {}", document.needs.join(", "));
+    }
+    if let Some(verify) = &document.verify {
+        let _ = writeln!(text, "check: {}", paint(Tone::Hint, verify));
+    }
+    if !document.links.is_empty() {
+        text += "\n";
+    }
+    list(&mut text, &document.links, "", Tone::Dim, paint);
+    text
+}
+
+fn list(text: &mut String, items: &[String], indent: &str, tone: Tone, paint: Paint<'_>) {
+    for item in items {
+        let _ = writeln!(text, "{indent}{}", paint(tone, item));
+    }
+}

@@ -1,0 +1,154 @@
+//! The pages of the documentation that are made from data: `docs/backends.md` and `docs/findings.md`. A test compares.
+
+use std::fmt::Write as _;
+
+use super::explain::{description, place};
+use crate::backend::Backend;
+use crate::finding::{Entry, Findings, Kind};
+use crate::host::Os;
+use crate::toolkit::Catalogue;
+use crate::toolkit::description::{About, Description, is_on};
+
+const MADE: &str =
+    "<!-- Made from the data by `GPUBUILD_UPDATE_DOCS=1 cargo test --test documents`; do not edit. -->\n";
+
+/// `docs/backends.md`: what every backend needs.
+#[must_use]
+pub fn backends(catalogue: &Catalogue) -> String {
+    let pages: Vec<(Backend, &Description, &About)> = Backend::ALL
+        .into_iter()
+        .filter_map(|backend| {
+            let (description, about) = description(catalogue, backend)?;
+            Some((backend, description, about))
+        })
+        .collect();
+    let mut text = format!("{MADE}\n# Backends and what they need\n\n");
+    text +=
+        "`gpubuild explain BACKEND` shows the same with what the machine at hand has beside each line.\n\n";
+    text += "| backend | toolkit | Linux | Windows | macOS | Python packages |\n|---|---|---|---|---|---|\n";
+    for (backend, description, about) in &pages {
+        let on = |os: Os| about.platforms.get(&os).map_or("", String::as_str);
+        let python = if about.python.is_empty() { "none" } else { "for its runtime" };
+        let _ = writeln!(
+            text,
+            "| [{backend}](#{backend}) | {} | {} | {} | {} | {python} |",
+            description.name,
+            on(Os::Linux),
+            on(Os::Windows),
+            on(Os::Macos)
+        );
+    }
+    for (backend, description, about) in &pages {
+        text += &backend_page(*backend, description, about);
+    }
+    text
+}
+
+fn backend_page(backend: Backend, description: &Description, about: &About) -> String {
+    let mut text = format!("\n## {backend}\n\n{}: {}.\n\n", description.name, about.summary);
+    let _ = writeln!(text, "- Download: <{}>", about.download);
+    let _ = writeln!(text, "- Hardware: {}", about.hardware);
+    let _ = writeln!(text, "- Driver: {}", about.driver);
+    let mut variables: Vec<String> = description
+        .roots
+        .iter()
+        .filter_map(|root| root.env.as_ref())
+        .map(|name| format!("`{name}`"))
+        .collect();
+    variables.dedup();
+    if !variables.is_empty() {
+        let _ = writeln!(
+            text,
+            "- Variables that name its folder, the first that is set counts: {}",
+            variables.join(", ")
+        );
+    }
+    for (name, words) in &about.run_variables {
+        let _ = writeln!(text, "- `{name}`: {words}");
+    }
+    let python =
+        if about.python.is_empty() { String::new() } else { format!("{}; ", about.python.join("; ")) };
+    let _ = writeln!(text, "- Python packages: {python}{}", about.python_note);
+    for os in [Os::Linux, Os::Windows, Os::Macos] {
+        let places: Vec<String> = description
+            .roots
+            .iter()
+            .filter(|root| is_on(&root.on, os) && (root.known.is_some() || root.registry.is_some()))
+            .filter(|root| !root.on.is_empty())
+            .filter_map(place)
+            .map(|place| format!("`{place}`"))
+            .collect();
+        if !places.is_empty() {
+            let _ = writeln!(text, "- Common paths on {}: {}", os.label(), places.join(", "));
+        }
+    }
+    let _ = writeln!(
+        text,
+        "- To see that it is there: {}",
+        about.verify.iter().map(|line| format!("`{line}`")).collect::<Vec<_>>().join(", ")
+    );
+    text += "\n| to install with | toolkit | driver |\n|---|---|---|\n";
+    let mut keys: Vec<&String> =
+        description.install.keys().chain(description.install_driver.keys()).collect();
+    keys.sort();
+    keys.dedup();
+    for key in keys {
+        let cell = |table: &std::collections::BTreeMap<String, String>| {
+            table.get(key).map(|command| format!("`{command}`")).unwrap_or_default()
+        };
+        let _ = writeln!(
+            text,
+            "| {key} | {} | {} |",
+            cell(&description.install),
+            cell(&description.install_driver)
+        );
+    }
+    text
+}
+
+/// `docs/findings.md`: every finding.
+#[must_use]
+pub fn findings(findings: &Findings) -> String {
+    let mut text = format!("{MADE}\n# Findings\n\n");
+    text += "Every id that `gpubuild` reports, family by family. `gpubuild explain ID` shows one of them.\n";
+    text += "An error blocks a backend that was asked for, or whose hardware is present; otherwise it is information.\n";
+    for family in findings.families().iter().filter(|family| !family.findings.is_empty()) {
+        let _ = write!(text, "\n## {}\n", family.title);
+        for (id, entry) in &family.findings {
+            text += &finding(id, entry);
+        }
+    }
+    text
+}
+
+fn finding(id: &str, entry: &Entry) -> String {
+    let kind = match entry.kind {
+        Kind::Fault => "error",
+        Kind::Absence => "error where it was asked for",
+        Kind::Caution => "warning",
+        Kind::Note => "information",
+    };
+    let mut text = format!("\n### `{id}`\n\n{} ({kind}). {}\n\n", upper(&entry.title), entry.meaning.trim());
+    let _ = writeln!(text, "- Recognised: {}", entry.recognised.trim());
+    let _ = writeln!(text, "- Fix: {}", entry.fix);
+    for (key, commands) in &entry.commands {
+        let commands: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
+        let _ = writeln!(text, "  - {key}: {}", commands.join(", then "));
+    }
+    if !entry.needs.is_empty() {
+        let _ = writeln!(text, "- Needs: {}", entry.needs.join(", "));
+    }
+    if let Some(verify) = &entry.verify {
+        let _ = writeln!(text, "- Check: `{verify}`");
+    }
+    if !entry.links.is_empty() {
+        let links: Vec<String> = entry.links.iter().map(|link| format!("<{link}>")).collect();
+        let _ = writeln!(text, "- See: {}", links.join(", "));
+    }
+    text
+}
+
+fn upper(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
