@@ -28,7 +28,8 @@ impl<'a> Teller<'a> {
     /// The finding of a draft. One whose id has no entry keeps what the draft brings.
     #[must_use]
     pub fn tell(&self, draft: &Draft, severity: Severity) -> Finding {
-        let entry = self.findings.get(&draft.id);
+        let entry = self.findings.get(&draft.id).map(|entry| entry.for_case(draft.case.as_deref()));
+        let entry = entry.as_ref();
         let words = Words { teller: self, draft, about: self.about(draft, entry) };
         let backend = draft.backends.first().copied().or_else(|| entry.and_then(|entry| entry.backend));
         let affects = match (draft.affects.is_empty(), entry) {
@@ -57,8 +58,8 @@ impl<'a> Teller<'a> {
     /// The entry of a table by distribution, package manager or system.
     #[must_use]
     pub fn choose<'t, T>(&self, table: &'t BTreeMap<String, T>) -> Option<&'t T> {
-        if self.facts.container.is_some()
-            && let Some(found) = table.get("container")
+        if let Some(container) = &self.facts.container
+            && let Some(found) = table.get(&container.value).or_else(|| table.get("container"))
         {
             return Some(found);
         }
@@ -86,8 +87,12 @@ struct Words<'a> {
 impl Words<'_> {
     fn summary(&self, entry: Option<&Entry>) -> String {
         let own = self.draft.summary.clone();
+        // The case says more than the verdict that may have brought the line.
+        let case = self.draft.case.as_ref().and_then(|case| entry?.cases.get(case)?.summary.as_deref());
         let summary = entry.and_then(|entry| entry.summary.as_deref());
-        own.or_else(|| summary.and_then(|text| self.fill(text, &Plain)))
+        case.and_then(|text| self.fill(text, &Plain))
+            .or(own)
+            .or_else(|| summary.and_then(|text| self.fill(text, &Plain)))
             .or_else(|| entry.map(|entry| entry.title.clone()))
             .unwrap_or_else(|| self.draft.id.clone())
     }
@@ -106,8 +111,14 @@ impl Words<'_> {
             .map(|command| self.as_user(&command))
             .collect();
         let mut needs = entry.needs.clone();
-        if commands.iter().any(|command| command.contains("sudo ")) {
-            needs.insert(0, "sudo".to_owned());
+        let derived = [
+            ("host", commands.iter().any(|command| is_outside(command))),
+            ("sudo", commands.iter().any(|command| command.contains("sudo "))),
+        ];
+        for (need, is_needed) in derived {
+            if is_needed && needs.iter().all(|known| known != need) {
+                needs.insert(0, need.to_owned());
+            }
         }
         let text = self.fill(&entry.fix, &Plain).or_else(|| self.draft.fix.clone());
         let verify = entry.verify.as_deref().and_then(|text| self.fill(text, &quote));
@@ -120,9 +131,13 @@ impl Words<'_> {
         }
     }
 
-    /// root needs no `sudo`, and containers rarely have it.
+    /// root needs no `sudo`, and containers rarely have it. Who that is outside of the container is not known.
     fn as_user(&self, command: &str) -> String {
-        if self.teller.is_root { command.replace("sudo ", "") } else { command.to_owned() }
+        if self.teller.is_root && !is_outside(command) {
+            command.replace("sudo ", "")
+        } else {
+            command.to_owned()
+        }
     }
 
     /// The text with every placeholder filled; `None` if one has no value.
@@ -156,6 +171,11 @@ impl Words<'_> {
         };
         self.teller.choose(table).cloned()
     }
+}
+
+/// Whether a command is meant for the machine around the one that is looked at.
+fn is_outside(command: &str) -> bool {
+    command.ends_with("# on the host") || command.ends_with("# in Windows")
 }
 
 fn is_name(text: &str) -> bool {

@@ -105,11 +105,13 @@ pub struct Entry {
     pub recognised: String,
     /// What to do, in one sentence with `{placeholders}`.
     pub fix: String,
-    /// Commands by distribution (`ubuntu`), package manager (`apt dnf pacman zypper apk brew winget`), system (`linux
-    /// windows macos wsl container`) or `any`; the first that fits counts.
+    /// Commands by kind of container (`docker podman kubernetes lxc singularity`, then `container`), `wsl`, distribution
+    /// (`ubuntu`), package manager (`apt dnf pacman zypper apk brew winget`), system (`linux windows macos`) or `any`; the
+    /// first that fits counts. A command with a placeholder that has no value is left out. One that ends in
+    /// `# on the host` or `# in Windows` is meant for the machine around this one and keeps its `sudo`.
     #[serde(default)]
     pub commands: BTreeMap<String, Vec<String>>,
-    /// `relogin`, `reboot`, `host` (to be done outside of the container). `sudo` shows in the commands.
+    /// `relogin`, `reboot`. `sudo` and `host` (to be done outside of the container) show in the commands.
     #[serde(default)]
     pub needs: Vec<String>,
     /// A command that shows that it worked.
@@ -123,9 +125,45 @@ pub struct Entry {
     /// It says only that something does not work: any other finding on the same backend is nearer to the cause.
     #[serde(default)]
     pub symptom: bool,
+    /// Other words for some of its cases, by the name that a check gives them: a driver that is not installed and one that
+    /// is only not loaded are one finding with two fixes.
+    #[serde(default)]
+    pub cases: BTreeMap<String, Variant>,
     /// Documentation and threads.
     #[serde(default)]
     pub links: Vec<String>,
+}
+
+/// What replaces the words of an entry in one of its cases. What is left out stays.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Replaces the summary, that of a verdict as well.
+    pub summary: Option<String>,
+    /// Replaces the fix.
+    pub fix: Option<String>,
+    /// Replaces the whole table of commands.
+    pub commands: Option<BTreeMap<String, Vec<String>>>,
+    /// Replaces the needs.
+    pub needs: Option<Vec<String>>,
+    /// Replaces the verification.
+    pub verify: Option<String>,
+}
+
+impl Entry {
+    /// The words for a case.
+    #[must_use]
+    pub fn for_case(&self, case: Option<&str>) -> Self {
+        let Some(variant) = case.and_then(|case| self.cases.get(case)).cloned() else { return self.clone() };
+        Self {
+            summary: variant.summary.or_else(|| self.summary.clone()),
+            fix: variant.fix.unwrap_or_else(|| self.fix.clone()),
+            commands: variant.commands.unwrap_or_else(|| self.commands.clone()),
+            needs: variant.needs.unwrap_or_else(|| self.needs.clone()),
+            verify: variant.verify.or_else(|| self.verify.clone()),
+            ..self.clone()
+        }
+    }
 }
 
 impl Findings {

@@ -26,6 +26,8 @@ pub struct Draft {
     pub severity: Option<Severity>,
     /// The toolkit whose install help fills `{install}`, if it is not the backend's own.
     pub about: Option<String>,
+    /// The case of the entry whose words are taken.
+    pub case: Option<String>,
 }
 
 impl Draft {
@@ -41,6 +43,7 @@ impl Draft {
             fix: None,
             severity: None,
             about: None,
+            case: None,
         }
     }
 
@@ -96,6 +99,13 @@ impl Draft {
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
+        self
+    }
+
+    /// The case of the entry whose words are taken.
+    #[must_use]
+    pub fn case(mut self, case: &str) -> Self {
+        self.case = Some(case.to_owned());
         self
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 
-pub use catalogue::{Entry, Findings, Kind};
+pub use catalogue::{Entry, Findings, Kind, Variant};
 pub use draft::Draft;
 
 /// How much a finding matters.
