@@ -271,10 +271,22 @@ pub struct FindingDocument {
     /// How to see that it worked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
+    /// Cases that are fixed in another way.
+    pub cases: BTreeMap<String, Case>,
     /// Causes under which it is told when they are found as well.
     pub follows: Vec<String>,
     /// Documentation and threads.
     pub links: Vec<String>,
+}
+
+/// A case of a finding.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Case {
+    /// What to do.
+    pub fix: String,
+    /// By distribution, package manager or system.
+    pub commands: BTreeMap<String, Vec<String>>,
 }
 
 impl FindingDocument {
@@ -294,6 +306,14 @@ impl FindingDocument {
             commands: entry.commands.clone(),
             needs: entry.needs.clone(),
             verify: entry.verify.clone(),
+            cases: entry
+                .cases
+                .keys()
+                .map(|name| {
+                    let case = entry.for_case(Some(name));
+                    (name.clone(), Case { fix: case.fix, commands: case.commands })
+                })
+                .collect(),
             follows: entry.follows.clone(),
             links: entry.links.clone(),
         }

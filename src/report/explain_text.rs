@@ -1,5 +1,6 @@
 //! `gpubuild explain` for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::detect_text::{Tone, wrap};
@@ -74,24 +75,31 @@ pub fn finding(document: &FindingDocument, paint: Paint<'_>) -> String {
         }
         text += "\n";
     }
-    let _ = writeln!(text, "{}", wrap(&format!("fix: {}", document.fix), WIDTH).join("\n     "));
-    for (key, commands) in &document.commands {
-        for (index, command) in commands.iter().enumerate() {
-            let label = if index == 0 { key.as_str() } else { "" };
-            let _ = writeln!(text, "  {label:<10}{}", paint(Tone::Hint, command));
-        }
-    }
+    fix(&mut text, "fix", &document.fix, &document.commands, paint);
     if !document.needs.is_empty() {
         let _ = writeln!(text, "needs: {}", document.needs.join(", "));
     }
     if let Some(verify) = &document.verify {
         let _ = writeln!(text, "check: {}", paint(Tone::Hint, verify));
     }
+    for (name, case) in &document.cases {
+        fix(&mut text, &format!("fix ({name})"), &case.fix, &case.commands, paint);
+    }
     if !document.links.is_empty() {
         text += "\n";
     }
     list(&mut text, &document.links, "", Tone::Dim, paint);
     text
+}
+
+fn fix(text: &mut String, head: &str, fix: &str, commands: &BTreeMap<String, Vec<String>>, paint: Paint<'_>) {
+    let _ = writeln!(text, "{}", wrap(&format!("{head}: {fix}"), WIDTH).join("\n     "));
+    for (key, commands) in commands {
+        for (index, command) in commands.iter().enumerate() {
+            let label = if index == 0 { key.as_str() } else { "" };
+            let _ = writeln!(text, "  {label:<10}{}", paint(Tone::Hint, command));
+        }
+    }
 }
 
 fn list(text: &mut String, items: &[String], indent: &str, tone: Tone, paint: Paint<'_>) {

@@ -131,21 +131,32 @@ fn finding(id: &str, entry: &Entry) -> String {
     let mut text = format!("\n### `{id}`\n\n{} ({kind}). {}\n\n", upper(&entry.title), entry.meaning.trim());
     let _ = writeln!(text, "- Recognised: {}", entry.recognised.trim());
     let _ = writeln!(text, "- Fix: {}", entry.fix);
-    for (key, commands) in &entry.commands {
-        let commands: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
-        let _ = writeln!(text, "  - {key}: {}", commands.join(", then "));
-    }
+    commands(&mut text, entry);
     if !entry.needs.is_empty() {
         let _ = writeln!(text, "- Needs: {}", entry.needs.join(", "));
     }
     if let Some(verify) = &entry.verify {
         let _ = writeln!(text, "- Check: `{verify}`");
     }
+    for name in entry.cases.keys() {
+        let case = entry.for_case(Some(name));
+        let _ = writeln!(text, "- Fix in the case `{name}`: {}", case.fix);
+        if case.commands != entry.commands {
+            commands(&mut text, &case);
+        }
+    }
     if !entry.links.is_empty() {
         let links: Vec<String> = entry.links.iter().map(|link| format!("<{link}>")).collect();
         let _ = writeln!(text, "- See: {}", links.join(", "));
     }
     text
+}
+
+fn commands(text: &mut String, entry: &Entry) {
+    for (key, commands) in &entry.commands {
+        let commands: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
+        let _ = writeln!(text, "  - {key}: {}", commands.join(", then "));
+    }
 }
 
 fn upper(text: &str) -> String {
