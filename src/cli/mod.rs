@@ -17,6 +17,7 @@ pub mod look;
 pub mod plan;
 pub mod printer;
 pub mod probe;
+pub mod report;
 pub mod run;
 pub mod test;
 
@@ -68,6 +69,8 @@ enum Command {
     Test(test::Arguments),
     /// Remove everything that was built
     Clean(clean::Arguments),
+    /// Make a redacted report to paste into an issue; it replays as a recorded machine
+    Report(report::Arguments),
     /// Record machines for `--host`
     Host(host::Arguments),
     /// Print completions for a shell
@@ -167,6 +170,7 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         Command::Test(arguments) => (test::run(&arguments, context), Answer::document_if(arguments.json)),
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),
+        Command::Report(arguments) => (report::run(&arguments, context), Answer::Text),
         Command::Completions(arguments) => (completions::run(&arguments, context), Answer::Text),
         Command::Probe(arguments) => (probe::run(&arguments, context), Answer::Text),
     }

@@ -7,6 +7,7 @@ pub mod checks;
 mod fold;
 mod interest;
 pub mod signs;
+pub mod snapshot;
 mod tell;
 
 use crate::backend::Backend;

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::Schema;
 use super::detect::{BackendEntry, Host, backend_entries};
 use crate::backend::Backend;
+use crate::doctor::snapshot::Change;
 use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
 use crate::matrix::Matrix;
@@ -23,6 +24,9 @@ pub struct Document {
     /// As in `detect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<BackendEntry>,
+    /// What changed since a snapshot, where one was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Vec<Change>>,
     /// Numbers.
     pub summary: Summary,
     /// The ids that were looked for, sorted; for renderings that list what is in order as well.
@@ -64,6 +68,7 @@ impl Document {
             host: None,
             findings,
             backends: Vec::new(),
+            changes: None,
             summary,
             checked: Vec::new(),
         }

@@ -2,43 +2,108 @@
 
 use std::fmt::Write as _;
 
-use super::{Arguments, FailOn};
+use super::{Arguments, FailOn, compare, fix};
 use crate::backend::Backend;
-use crate::cli::{Context, Exit, Failure, Role, look};
+use crate::cli::look::{self, Sight};
+use crate::cli::{Context, Exit, Failure, Role};
+use crate::doctor::snapshot::{self, Snapshot};
 use crate::doctor::{self, Case, Filter};
 use crate::finding::{Findings, Severity};
 use crate::host::Host;
 use crate::matrix::{self, Probes};
 use crate::plan::request::Selection;
 use crate::report::doctor::Document;
-use crate::toolkit;
+use crate::toolkit::{self, Catalogue};
+
+/// Everything that was seen and said about a machine.
+pub(in crate::cli) struct Examined {
+    /// What was seen.
+    pub(in crate::cli) sight: Sight,
+    /// What was found.
+    pub(in crate::cli) document: Document,
+}
 
 /// Looks at a machine and tells.
 pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
-    let document = examine(arguments, context, host)?;
+    if arguments.fix && recorded.is_some() {
+        return Err(Failure::usage("doctor.fix-recorded", "a recorded machine can't be fixed")
+            .hint("run `gpubuild doctor --fix` on the machine itself"));
+    }
+    let mut examined = examine(arguments, context, host)?;
+    let snapshot = snapshot(&examined, host);
+    if let Some(file) = &arguments.diff {
+        examined.document.changes = Some(compare::changes(context, file, &snapshot)?);
+    }
+    let document = &examined.document;
     if arguments.json {
         context.printer.json(&document)?;
     } else {
-        context.printer.answer(&text(&document, context))?;
+        let changes = document.changes.as_deref().map(compare::text).unwrap_or_default();
+        context.printer.answer(&format!("{changes}{}", text(document, context)))?;
     }
-    Ok(exit(arguments.fail_on, &document))
+    if let Some(file) = &arguments.save {
+        compare::save(context, file, &snapshot)?;
+    }
+    if arguments.fix {
+        let consent = if arguments.yes { fix::Consent::Given } else { fix::Consent::Ask };
+        return fix::run(context, &document.findings, consent);
+    }
+    Ok(exit(arguments.fail_on, document))
+}
+
+fn snapshot(examined: &Examined, host: &dyn Host) -> Snapshot {
+    let sight = &examined.sight;
+    let subject = snapshot::Subject {
+        facts: &sight.facts,
+        inventory: &sight.inventory,
+        catalogue: &sight.catalogue,
+        matrix: &sight.matrix,
+        env: host.env(),
+        findings: &examined.document.findings,
+    };
+    Snapshot::take(&subject, host.now())
 }
 
 /// The document about a host.
-fn examine(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Result<Document, Failure> {
+fn examine(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Result<Examined, Failure> {
     let findings = Findings::embedded();
     let filter = filter(arguments, &findings)?;
-    look::check_overrides(host)?;
     let asked = asked(arguments, context, host)?;
-    let mut sight = look::look(host, arguments.host.catalogue(context)?);
+    let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
+    let mut examined = look_at(host, arguments.host.catalogue(context)?, asked.as_deref(), &filter, depth)?;
+    let checked = findings.iter().map(|(_, id, _)| id.to_owned()).filter(|id| filter.takes(id));
+    examined.document.checked = checked.collect();
+    examined.document.checked.sort();
+    Ok(examined)
+}
+
+/// How far the looking goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Depth {
+    /// Files, registry and environment.
+    Files,
+    /// Programs whose version no file tells, and the drivers themselves.
+    Drivers,
+}
+
+/// Looks at a host and diagnoses it.
+pub(in crate::cli) fn look_at(
+    host: &dyn Host,
+    catalogue: Catalogue,
+    asked: Option<&[Backend]>,
+    filter: &Filter,
+    depth: Depth,
+) -> Result<Examined, Failure> {
+    look::check_overrides(host)?;
+    let mut sight = look::look(host, catalogue);
     let mut probes = Probes::new();
-    if !arguments.offline {
+    if depth == Depth::Drivers {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
         probes = toolkit::ask_drivers(host, &Backend::ALL);
+        sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
-    sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     let signs = doctor::observe(host, &sight.facts, &sight.inventory);
     let case = Case {
         facts: &sight.facts,
@@ -48,15 +113,12 @@ fn examine(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Res
         probes: &probes,
         signs: &signs,
         env: host.env(),
-        asked: asked.as_deref(),
+        asked,
     };
-    let found = doctor::diagnose(&case, &findings, &filter);
-    let shown = asked.clone().unwrap_or_else(|| Backend::ALL.to_vec());
-    let mut document = Document::of_machine(&sight.facts, &sight.matrix, &shown, found);
-    document.checked =
-        findings.iter().map(|(_, id, _)| id.to_owned()).filter(|id| filter.takes(id)).collect();
-    document.checked.sort();
-    Ok(document)
+    let found = doctor::diagnose(&case, &Findings::embedded(), filter);
+    let shown = asked.unwrap_or(&Backend::ALL);
+    let document = Document::of_machine(&sight.facts, &sight.matrix, shown, found);
+    Ok(Examined { sight, document })
 }
 
 /// The backends that somebody asked for, by flag, environment or project.
@@ -69,7 +131,12 @@ fn asked(
         (Some(folder), _) => Some(look::project(context, Some(folder))?),
         // A recording is looked at for itself, wherever that happens.
         (None, Some(_)) => None,
-        (None, None) => look::project(context, None).ok(),
+        (None, None) => match look::project(context, None) {
+            Ok(project) => Some(project),
+            // Without a project nothing is asked for; with a broken one that has to be said.
+            Err(failure) if failure.id == "project.not-found" => None,
+            Err(failure) => return Err(failure),
+        },
     };
     let request = look::request(arguments.backends.as_deref(), host, project.as_ref())?;
     Ok(match request.selection {
@@ -98,7 +165,8 @@ fn exit(fail_on: FailOn, document: &Document) -> Exit {
     if bad { Exit::Negative } else { Exit::Done }
 }
 
-fn text(document: &Document, context: &Context<'_>) -> String {
+/// The document for people.
+pub(in crate::cli) fn text(document: &Document, context: &Context<'_>) -> String {
     let mut text = String::new();
     for finding in &document.findings {
         let (word, role) = match finding.severity {

@@ -1,8 +1,10 @@
 //! `gpubuild doctor`: what is wrong, why, and the exact fix. Without a mode it looks at the machine; the modes, one file
 //! each, look at something else or do something with the findings.
 
+mod compare;
+mod fix;
 mod list;
-mod machine;
+pub(super) mod machine;
 
 use super::look::HostArguments;
 use super::{Context, Exit, Failure};
@@ -31,6 +33,18 @@ pub struct Arguments {
     /// Ask no driver and start no program: files, registry and environment only
     #[arg(long)]
     offline: bool,
+    /// Run the fixes that stay inside your own folders, after showing them; never `sudo`, never a shell profile
+    #[arg(long)]
+    fix: bool,
+    /// Agree to `--fix` beforehand
+    #[arg(long, requires = "fix")]
+    yes: bool,
+    /// Keep a snapshot of this machine for `--diff` [default: in the user's cache]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    save: Option<String>,
+    /// Show what changed since a snapshot [default: the last one that `--save` kept]
+    #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, default_missing_value = "")]
+    diff: Option<String>,
     /// Show every check by name and end
     #[arg(long)]
     list_checks: bool,

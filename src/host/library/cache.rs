@@ -50,35 +50,71 @@ fn text(table: &[u8], at: u32) -> Option<&str> {
     std::str::from_utf8(&rest[..end]).ok()
 }
 
+/// An entry: kind of library, name, path, processor features that it needs.
+type Row<'a> = (u32, &'a str, &'a str, u64);
+
+/// A cache with these libraries.
+fn write(libraries: &[Row<'_>]) -> Option<Vec<u8>> {
+    let mut strings = Vec::new();
+    let mut entries = Vec::new();
+    let strings_start = HEADER + libraries.len() * ENTRY;
+    let mut add = |text: &str| {
+        let at = u32::try_from(strings_start + strings.len()).ok()?;
+        strings.extend_from_slice(text.as_bytes());
+        strings.push(0);
+        Some(at.to_le_bytes())
+    };
+    for (flags, name, path, features) in libraries {
+        entries.extend(flags.to_le_bytes());
+        entries.extend(add(name)?);
+        entries.extend(add(path)?);
+        entries.extend([0; 4]);
+        entries.extend(features.to_le_bytes());
+    }
+    let mut cache = MAGIC.to_vec();
+    cache.extend(u32::try_from(libraries.len()).ok()?.to_le_bytes());
+    cache.extend(u32::try_from(strings.len()).ok()?.to_le_bytes());
+    cache.resize(HEADER, 0);
+    cache.extend(entries);
+    cache.extend(strings);
+    Some(cache)
+}
+
+/// The same cache with only the libraries whose path is wanted. `None`: this is no cache.
+pub(in crate::host) fn keep(cache: &[u8], wanted: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
+    let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC)?;
+    let table = &cache[start..];
+    let count = number(table, MAGIC.len())? as usize;
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for index in 0..count {
+        let at = HEADER.checked_add(index.checked_mul(ENTRY)?)?;
+        let flags = number(table, at)?;
+        let (name, path) = (text(table, number(table, at + 4)?)?, text(table, number(table, at + 8)?)?);
+        let (low, high) = (number(table, at + 16)?, number(table, at + 20)?);
+        if wanted(path) {
+            rows.push((flags, name, path, u64::from(high) << 32 | u64::from(low)));
+        }
+    }
+    write(&rows)
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
 
-    /// A cache with these libraries: flags, name, path, needed processor features.
-    pub(in crate::host::library) fn cache(libraries: &[(u32, &str, &str, u64)]) -> Vec<u8> {
-        let mut strings = Vec::new();
-        let mut entries = Vec::new();
-        let strings_start = HEADER + libraries.len() * ENTRY;
-        let mut add = |text: &str| {
-            let at = u32::try_from(strings_start + strings.len()).unwrap();
-            strings.extend_from_slice(text.as_bytes());
-            strings.push(0);
-            at.to_le_bytes()
-        };
-        for (flags, name, path, features) in libraries {
-            entries.extend(flags.to_le_bytes());
-            entries.extend(add(name));
-            entries.extend(add(path));
-            entries.extend([0; 4]);
-            entries.extend(features.to_le_bytes());
-        }
-        let mut cache = MAGIC.to_vec();
-        cache.extend(u32::try_from(libraries.len()).unwrap().to_le_bytes());
-        cache.extend(u32::try_from(strings.len()).unwrap().to_le_bytes());
-        cache.resize(HEADER, 0);
-        cache.extend(entries);
-        cache.extend(strings);
-        cache
+    pub(in crate::host::library) fn cache(libraries: &[Row<'_>]) -> Vec<u8> {
+        write(libraries).unwrap()
+    }
+
+    #[test]
+    fn only_the_libraries_that_were_looked_at_are_kept() {
+        let bytes = cache(&[
+            (0x0303, "liba.so.1", "/lib/liba.so.1", 0),
+            (0x0303, "libb.so.1", "/lib/libb.so.1", 1 << 62),
+        ]);
+        let kept = keep(&bytes, &|path| path == "/lib/libb.so.1").unwrap();
+        assert_eq!(kept, cache(&[(0x0303, "libb.so.1", "/lib/libb.so.1", 1 << 62)]));
+        assert_eq!(keep(b"no cache", &|_| true), None);
     }
 
     #[test]

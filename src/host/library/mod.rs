@@ -2,7 +2,7 @@
 //!
 //! The folder of the program that will open the library is not known here and not searched.
 
-mod cache;
+pub(in crate::host) mod cache;
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;

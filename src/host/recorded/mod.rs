@@ -9,6 +9,7 @@ mod format;
 mod read;
 mod recording;
 mod registry;
+mod report;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -115,11 +116,13 @@ impl RecordedHost {
         })
     }
 
-    /// Reads a recording from its text; `file` is its name in messages.
+    /// Reads a recording from its text, or from a report that has one inside; `file` is its name in messages.
     ///
     /// # Errors
     /// With the place of the mistake.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecordingError> {
+        let pasted = report::recording(text);
+        let text = pasted.as_deref().unwrap_or(text);
         let read = read::read(file, text)?;
         Self::new(read.recording).map_err(|problem| {
             let span = match problem.item {

@@ -3,12 +3,13 @@
 //! What a recording holds is exactly what the program looked at, so it answers alike. Names of people and machines are
 //! taken out, and of the environment only what concerns GPUs and toolkits is shown to the program at all.
 
+mod compact;
 mod kept;
 mod redact;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -198,9 +199,16 @@ impl<'a> Recorder<'a> {
         let mut recording = Recording::new(self.inner.platform());
         recording.env = self.env.iter().map(|(name, value)| (name.to_owned(), clean(value))).collect();
         recording.identity = self.inner.identity().clone();
+        // By name: the folder may have been a link on the way.
+        let name_of = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let looked_at: BTreeSet<String> = log.files.keys().map(|path| name_of(path)).collect();
         recording.files = log
             .files
             .into_iter()
+            .map(|(path, entry)| {
+                let entry = short(&path, entry, &|path| looked_at.contains(&name_of(path)));
+                (path, entry)
+            })
             .map(|(path, entry)| RecordedFile { path: clean(&path), entry: clean_entry(&redaction, entry) })
             .collect();
         recording.commands = log
@@ -237,6 +245,17 @@ impl<'a> Recorder<'a> {
             })
             .collect();
         recording
+    }
+}
+
+/// Of a large file only what matters.
+fn short(path: &str, entry: Entry, looked_at: &dyn Fn(&str) -> bool) -> Entry {
+    match entry {
+        Entry::File { content: Some(whole), executable, open_error, owner } => {
+            let content = compact::content(path, &whole, looked_at).map_or(whole, Arc::from);
+            Entry::File { content: Some(content), executable, open_error, owner }
+        }
+        other => other,
     }
 }
 

@@ -1,0 +1,71 @@
+//! `doctor --save` and `doctor --diff`: what changed since it worked.
+
+use crate::cli::{Context, Failure, absolute};
+use crate::doctor::snapshot::{Change, SCHEMA, Snapshot, diff};
+use crate::host::HostPath;
+use crate::store;
+
+/// Name of the snapshot that is meant when none is named.
+const LAST: &str = "doctor/last.json";
+
+/// The file of a snapshot: the one that was named, or the user's last one.
+fn place(context: &Context<'_>, file: &str) -> Result<HostPath, Failure> {
+    if !file.is_empty() {
+        return absolute(context, file);
+    }
+    let cache = store::cache_folder(context.host).ok_or_else(|| {
+        Failure::usage("doctor.no-cache", "there is no folder of the user's to keep a snapshot in")
+            .hint("name a file, or set GPUBUILD_CACHE")
+    })?;
+    Ok(cache.join(LAST))
+}
+
+/// Keeps a snapshot.
+pub(super) fn save(context: &Context<'_>, file: &str, snapshot: &Snapshot) -> Result<(), Failure> {
+    let path = place(context, file)?;
+    store::write_json(context.host, &path, snapshot).map_err(|error| {
+        Failure::negative("doctor.snapshot-unwritable", format!("failed to write `{path}`: {error}"))
+    })?;
+    context.printer.say(&format!("saved {} values in `{path}`", snapshot.values.len()));
+    context.printer.hint("`gpubuild doctor --diff` shows what changed since");
+    Ok(())
+}
+
+/// What changed since a snapshot that was kept.
+pub(super) fn changes(context: &Context<'_>, file: &str, now: &Snapshot) -> Result<Vec<Change>, Failure> {
+    let path = place(context, file)?;
+    let text = context.host.read(&path).map_err(|error| {
+        Failure::usage("doctor.snapshot-unreadable", format!("failed to read `{path}`: {error}"))
+            .hint("`gpubuild doctor --save` makes one, best while everything works")
+    })?;
+    let before: Snapshot = serde_json::from_slice(&text).map_err(|error| {
+        Failure::usage("doctor.snapshot-invalid", format!("`{path}` is no snapshot: {error}"))
+    })?;
+    if before.schema != SCHEMA {
+        let message = format!("`{path}` has the form `{}`, and this program reads `{SCHEMA}`", before.schema);
+        return Err(Failure::usage("doctor.snapshot-invalid", message));
+    }
+    Ok(diff(&before, now))
+}
+
+/// The changes for people.
+pub(super) fn text(changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return "nothing changed since the snapshot\n\n".to_owned();
+    }
+    let width = changes.iter().map(|change| change.name.len()).max().unwrap_or(0).min(40);
+    let mut text = "changed since the snapshot, causes before effects:\n".to_owned();
+    for change in changes {
+        let line = match (&change.before, &change.after) {
+            (Some(before), Some(after)) => format!("{before} -> {after}"),
+            (Some(before), None) => format!("gone, was {before}"),
+            (None, after) => format!("new: {}", after.as_deref().unwrap_or_default()),
+        };
+        let clean: String =
+            format!("  {:<width$}  {line}", change.name).chars().filter(|c| !c.is_control()).collect();
+        text += &clean;
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}

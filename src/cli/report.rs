@@ -1,0 +1,89 @@
+//! `gpubuild report`: what a maintainer asks for first, redacted, ready to paste into an issue: the doctor's findings and
+//! the recording that they rest on. The file is a recorded host itself: `gpubuild doctor --host REPORT` sees the same.
+
+use super::doctor::machine::{Depth, look_at, text};
+use super::look::HostArguments;
+use super::{Context, Exit, Failure};
+use crate::doctor::Filter;
+use crate::host::{Host, RecordedHost, recorder};
+
+/// The longest comment that GitHub takes, in characters.
+const LONGEST_COMMENT: usize = 65_536;
+
+/// Make a redacted report to paste into an issue; it replays as a recorded machine
+#[derive(Debug, Clone, clap::Args)]
+pub struct Arguments {
+    /// File to write [default: standard output]
+    #[arg(value_name = "FILE")]
+    file: Option<String>,
+    /// Ask no driver and start no program
+    #[arg(long)]
+    offline: bool,
+    /// Keep these variables of the environment too
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    keep_env: Vec<String>,
+    #[command(flatten)]
+    host: HostArguments,
+}
+
+/// Records, diagnoses the recording, and writes both.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    let catalogue = arguments.host.catalogue(context)?;
+    let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
+    let mut looked = Ok(());
+    let recording = recorder::record(host, &arguments.keep_env, |host| {
+        looked = look_at(host, catalogue.clone(), None, &Filter::default(), depth).map(drop);
+    });
+    looked?;
+    let toml = recording.to_toml();
+    // The findings are those of the recording, so that nothing stands in them which was taken out of it.
+    let replayed = RecordedHost::new(recording)
+        .map_err(|problem| Failure::negative("report.contradiction", problem.to_string()))?;
+    let examined = look_at(&replayed, catalogue, None, &Filter::default(), depth)?;
+    let report = markdown(&text(&examined.document, context), &toml);
+    if let Some(file) = &arguments.file {
+        let path = super::absolute(context, file)?;
+        context.host.write(&path, report.as_bytes()).map_err(|error| {
+            Failure::negative("report.unwritable", format!("failed to write `{path}`: {error}"))
+        })?;
+        context.printer.say(&format!("wrote `{path}`"));
+    } else {
+        context.printer.answer(&report)?;
+    }
+    context.printer.hint("home, user and host names are replaced; read it before you publish it");
+    if report.chars().count() > LONGEST_COMMENT {
+        context.printer.hint("it is too long for one comment on GitHub: attach it as a file");
+    }
+    Ok(Exit::Done)
+}
+
+fn markdown(findings: &str, toml: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let (text_fence, toml_fence) = (fence(findings), fence(toml));
+    format!(
+        "## gpubuild report\n\n{text_fence}text\n{findings}{text_fence}\n\n\
+         <details><summary>the machine as gpubuild {version} saw it; try it with \
+         <code>gpubuild doctor --host</code></summary>\n\n{toml_fence}toml\n{toml}{toml_fence}\n\n</details>\n"
+    )
+}
+
+/// A fence that nothing inside can close.
+fn fence(inside: &str) -> String {
+    let longest = inside.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_a_recorded_host_whatever_stands_in_it() {
+        let toml = "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n[[file]]\npath = \"/a\"\ntext = \"```\\n````\"\n";
+        let report = markdown("error: `````\n```toml\nnot this\n", toml);
+        let host = RecordedHost::parse("report.md", &report).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(host.read(&host.path("/a")).unwrap(), b"```\n````");
+    }
+}
