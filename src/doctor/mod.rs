@@ -9,10 +9,11 @@ mod interest;
 pub mod signs;
 pub mod snapshot;
 mod tell;
+pub mod validate;
 
 use crate::backend::Backend;
 use crate::facts::Facts;
-use crate::finding::{Draft, Finding, Findings, Severity, catalogue};
+use crate::finding::{Consequence, Draft, Finding, Findings, Severity, catalogue};
 use crate::host::{Environment, Host};
 use crate::matrix::{Matrix, Probes};
 use crate::toolkit::{Catalogue, Inventory};
@@ -91,6 +92,26 @@ pub fn diagnose(case: &Case<'_>, findings: &Findings, filter: &Filter) -> Vec<Fi
     let mut list = fold::fold(told);
     list.retain(|finding| filter.takes(&finding.id));
     list
+}
+
+/// Adds a finding that was made later: under an error that blocks the same backend in the same way if there is one,
+/// otherwise in its place among the others.
+pub fn add(findings: &mut Vec<Finding>, finding: Finding) {
+    let explains = |cause: &&mut Finding| {
+        cause.severity == Severity::Error
+            && cause.backend == finding.backend
+            && cause.affects.iter().any(|affects| finding.affects.contains(affects))
+    };
+    if let Some(cause) = findings.iter_mut().find(explains) {
+        cause.consequences.push(Consequence {
+            id: finding.id,
+            backend: finding.backend,
+            summary: finding.summary,
+        });
+        return;
+    }
+    let place = findings.iter().position(|other| other.severity > finding.severity).unwrap_or(findings.len());
+    findings.insert(place, finding);
 }
 
 /// A check that knows more than a verdict replaces its words and adds to its evidence.

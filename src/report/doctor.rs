@@ -6,6 +6,7 @@ use super::Schema;
 use super::detect::{BackendEntry, Host, backend_entries};
 use crate::backend::Backend;
 use crate::doctor::snapshot::Change;
+use crate::doctor::validate::Outcome;
 use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
 use crate::matrix::Matrix;
@@ -27,6 +28,9 @@ pub struct Document {
     /// What changed since a snapshot, where one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
+    /// What came of the test programs, where they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validation: Option<Vec<Outcome>>,
     /// Numbers.
     pub summary: Summary,
     /// The ids that were looked for, sorted; for renderings that list what is in order as well.
@@ -54,23 +58,36 @@ impl Document {
         Self { host: Some(Host::new(facts)), backends: backend_entries(shown), ..Self::of_findings(findings) }
     }
 
+    /// Replaces the findings, and counts them.
+    pub fn set_findings(&mut self, findings: Vec<Finding>) {
+        self.summary = Summary::of(&findings);
+        self.findings = findings;
+    }
+
     /// A document on something else than a machine: a file, a log, a binary.
     #[must_use]
     pub fn of_findings(findings: Vec<Finding>) -> Self {
-        let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
-        let summary = Summary {
-            errors: count(Severity::Error),
-            warnings: count(Severity::Warning),
-            infos: count(Severity::Info),
-        };
+        let summary = Summary::of(&findings);
         Self {
             schema: Schema { name: "doctor", version: 1 },
             host: None,
             findings,
             backends: Vec::new(),
             changes: None,
+            validation: None,
             summary,
             checked: Vec::new(),
+        }
+    }
+}
+
+impl Summary {
+    fn of(findings: &[Finding]) -> Self {
+        let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+        Self {
+            errors: count(Severity::Error),
+            warnings: count(Severity::Warning),
+            infos: count(Severity::Info),
         }
     }
 }

@@ -79,6 +79,8 @@ pub struct Description {
     pub devices_dropped: Option<String>,
     /// What its backend is and needs, for people.
     pub about: Option<About>,
+    /// A program that shows that a copy really works.
+    pub validate: Option<Validate>,
     /// What its findings say, by id.
     #[serde(default)]
     pub reasons: BTreeMap<String, ReasonText>,
@@ -118,6 +120,48 @@ pub struct About {
     /// Variables that matter beside those that name its folder.
     #[serde(default)]
     pub run_variables: BTreeMap<String, String>,
+}
+
+/// A program that shows that a copy really works: `gpubuild doctor --validate`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Validate {
+    /// One of the programs in `src/doctor/validate/programs/`.
+    pub source: String,
+    /// The same for a shader that is compiled on its own.
+    pub shader: Option<String>,
+    /// Operating systems; all if empty.
+    #[serde(default)]
+    pub on: Vec<Os>,
+    /// In order.
+    pub steps: Vec<ValidateStep>,
+}
+
+/// One command of it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ValidateStep {
+    /// What fails if it does.
+    pub stage: Stage,
+    /// Words with `{source} {object} {program} {shader} {shader_object} {root} {host_cc} {host_cxx} {arch}` and the ids
+    /// of parts. A word whose `host_cxx` or `arch` is not known is left out.
+    pub argv: Vec<String>,
+    /// Operating systems; all if empty.
+    #[serde(default)]
+    pub on: Vec<Os>,
+}
+
+/// The stages of such a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum Stage {
+    /// From source to object.
+    Compile,
+    /// From object to program.
+    Link,
+    /// The program itself, the result included.
+    Run,
 }
 
 /// Kinds of descriptions.

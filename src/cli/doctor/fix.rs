@@ -9,7 +9,7 @@ use crate::finding::{Finding, Severity};
 use crate::host::{Command, Os};
 
 /// How long one command may take: a download is among them.
-const DEADLINE: Duration = Duration::from_mins(30);
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
 /// Whether somebody agreed beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

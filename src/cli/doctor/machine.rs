@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::{Arguments, FailOn, compare, fix};
+use super::{Arguments, FailOn, compare, fix, validate};
 use crate::backend::Backend;
 use crate::cli::look::{self, Sight};
 use crate::cli::{Context, Exit, Failure, Role};
 use crate::doctor::snapshot::{self, Snapshot};
-use crate::doctor::{self, Case, Filter};
+use crate::doctor::validate::Outcome;
+use crate::doctor::{self, Case, Filter, Teller};
 use crate::finding::{Findings, Severity};
 use crate::host::Host;
 use crate::matrix::{self, Probes};
@@ -31,7 +32,16 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         return Err(Failure::usage("doctor.fix-recorded", "a recorded machine can't be fixed")
             .hint("run `gpubuild doctor --fix` on the machine itself"));
     }
-    let mut examined = examine(arguments, context, host)?;
+    if arguments.validate && recorded.is_some() {
+        return Err(Failure::usage("doctor.validate-recorded", "nothing can be run on a recorded machine")
+            .hint("run `gpubuild doctor --validate` on the machine itself"));
+    }
+    let asked = asked(arguments, context, host)?;
+    let mut examined = examine(arguments, context, host, asked.as_deref())?;
+    if arguments.validate {
+        let outcomes = validate::outcomes(context, &examined, asked.as_deref())?;
+        examined.add_validation(outcomes);
+    }
     let snapshot = snapshot(&examined, host);
     if let Some(file) = &arguments.diff {
         examined.document.changes = Some(compare::changes(context, file, &snapshot)?);
@@ -41,7 +51,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         context.printer.json(&document)?;
     } else {
         let changes = document.changes.as_deref().map(compare::text).unwrap_or_default();
-        context.printer.answer(&format!("{changes}{}", text(document, context)))?;
+        let proofs = document.validation.as_deref().map(validate::text).unwrap_or_default();
+        context.printer.answer(&format!("{changes}{proofs}{}", text(document, context)))?;
     }
     if let Some(file) = &arguments.save {
         compare::save(context, file, &snapshot)?;
@@ -51,6 +62,21 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         return fix::run(context, &document.findings, consent);
     }
     Ok(exit(arguments.fail_on, document))
+}
+
+impl Examined {
+    /// Adds what came of the test programs. Where a finding on the same backend explains a failure already, it is told
+    /// under that one.
+    fn add_validation(&mut self, outcomes: Vec<Outcome>) {
+        let findings = Findings::embedded();
+        let teller = Teller::new(&self.sight.facts, &self.sight.catalogue, &findings, false);
+        let mut all = std::mem::take(&mut self.document.findings);
+        for draft in outcomes.iter().filter_map(Outcome::draft) {
+            doctor::add(&mut all, teller.tell(&draft, Severity::Error));
+        }
+        self.document.set_findings(all);
+        self.document.validation = Some(outcomes);
+    }
 }
 
 fn snapshot(examined: &Examined, host: &dyn Host) -> Snapshot {
@@ -67,12 +93,16 @@ fn snapshot(examined: &Examined, host: &dyn Host) -> Snapshot {
 }
 
 /// The document about a host.
-fn examine(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Result<Examined, Failure> {
+fn examine(
+    arguments: &Arguments,
+    context: &Context<'_>,
+    host: &dyn Host,
+    asked: Option<&[Backend]>,
+) -> Result<Examined, Failure> {
     let findings = Findings::embedded();
     let filter = filter(arguments, &findings)?;
-    let asked = asked(arguments, context, host)?;
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
-    let mut examined = look_at(host, arguments.host.catalogue(context)?, asked.as_deref(), &filter, depth)?;
+    let mut examined = look_at(host, arguments.host.catalogue(context)?, asked, &filter, depth)?;
     let checked = findings.iter().map(|(_, id, _)| id.to_owned()).filter(|id| filter.takes(id));
     examined.document.checked = checked.collect();
     examined.document.checked.sort();

@@ -5,12 +5,14 @@ mod compare;
 mod fix;
 mod list;
 pub(super) mod machine;
+mod validate;
 
 use super::look::HostArguments;
 use super::{Context, Exit, Failure};
 
 /// Say what is wrong, why, and how to fix it on this machine
 #[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub struct Arguments {
     #[command(flatten)]
     host: HostArguments,
@@ -39,6 +41,9 @@ pub struct Arguments {
     /// Agree to `--fix` beforehand
     #[arg(long, requires = "fix")]
     yes: bool,
+    /// Compile, link and run a small program per backend with the chosen toolchain
+    #[arg(long, conflicts_with = "offline")]
+    validate: bool,
     /// Keep a snapshot of this machine for `--diff` [default: in the user's cache]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     save: Option<String>,
