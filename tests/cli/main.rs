@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod building;
+mod doctor;
 mod end_to_end;
 #[cfg(target_os = "linux")]
 mod hostile;

@@ -131,7 +131,7 @@ impl Outcome {
 pub fn plan(bench: &Bench<'_>, backend: Backend) -> Result<Trial, String> {
     let verdict = bench.matrix.verdict(backend);
     let (description, copy) = chosen(bench, backend).ok_or_else(|| {
-        verdict.build_reasons.first().map_or("nothing to build with".to_owned(), |one| one.line())
+        verdict.build_reasons.first().map_or("nothing to build with".to_owned(), crate::matrix::Reason::line)
     })?;
     let rules = rules(bench, description, backend)?;
     let host = |part: &str| {
@@ -314,13 +314,13 @@ fn step(
     let printed = format!("{}{}", output.stdout, output.stderr);
     let lines = || printed.lines().map(str::trim).filter(|line| !line.is_empty());
     if output.exit == Some(0) {
-        return Ok(lines().last().unwrap_or_default().to_owned());
+        return Ok(lines().next_back().unwrap_or_default().to_owned());
     }
     let said = match stage {
-        Stage::Run => lines().last(),
+        Stage::Run => lines().next_back(),
         _ => lines()
             .find(|line| line.contains("error") || line.contains("undefined"))
-            .or_else(|| lines().last()),
+            .or_else(|| lines().next_back()),
     };
     let ended = match output.exit {
         Some(code) => format!("it ended with status {code}"),

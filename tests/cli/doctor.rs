@@ -1,0 +1,124 @@
+//! The doctor as a command: modes, exit codes, files that it writes.
+
+use serde_json::{Value, json};
+
+use crate::support::{Sandbox, is_on_path, recorded, skip};
+
+fn ids(document: &Value) -> Vec<&str> {
+    document["findings"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_sick_machine_ends_with_one_and_names_the_cause_first() {
+    let sandbox = Sandbox::new();
+    let host = recorded("ubuntu-24.04-nouveau");
+    let ran = sandbox.run(&["doctor", "--json", "--host", &host]);
+    assert_eq!(ran.exit, Some(1), "{ran:#?}");
+    let document = ran.json();
+    assert_eq!(document["schema"], json!({"name": "doctor", "version": 1}));
+    assert_eq!(document["findings"][0]["id"], "nv.driver.nouveau", "{document:#}");
+    assert_eq!(document["findings"][0]["severity"], "error");
+    assert!(document["summary"]["errors"].as_u64().unwrap() >= 1);
+    assert_eq!(sandbox.run(&["doctor", "--host", &host, "--fail-on", "never"]).exit, Some(0));
+}
+
+#[test]
+fn only_and_skip_take_ids_and_groups() {
+    let sandbox = Sandbox::new();
+    let host = recorded("ubuntu-24.04-nouveau");
+    let run = |more: &[&str]| {
+        let mut all = vec!["doctor", "--json", "--host", host.as_str()];
+        all.extend(more);
+        sandbox.run(&all)
+    };
+    assert_eq!(ids(&run(&["--only", "nv.driver.nouveau"]).json()), ["nv.driver.nouveau"]);
+    assert!(ids(&run(&["--only", "nv.*"]).json()).iter().all(|id| id.starts_with("nv.")));
+    assert!(!ids(&run(&["--skip", "nv.*"]).json()).iter().any(|id| id.starts_with("nv.")));
+    let unknown = run(&["--only", "nv.nonsense"]);
+    assert_eq!(unknown.exit, Some(2));
+    assert!(unknown.stderr.contains("doctor.check-unknown"), "{}", unknown.stderr);
+}
+
+#[test]
+fn what_changed_since_a_snapshot_is_told_causes_first() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("last.json").display().to_string();
+    let save = format!("--save={file}");
+    let before = recorded("ubuntu-22.04-rtx4090");
+    assert_eq!(sandbox.run(&["doctor", "--host", &before, &save]).exit, Some(0));
+    let same = sandbox.run(&["doctor", "--json", "--host", &before, "--diff", &file]).json();
+    assert_eq!(same["changes"], json!([]));
+    let after = recorded("ubuntu-24.04-nouveau");
+    let changed = sandbox.run(&["doctor", "--json", "--host", &after, "--diff", &file]).json();
+    let names: Vec<&str> =
+        changed["changes"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(names.starts_with(&["driver.nouveau", "driver.nvidia", "system.cpu"]), "{names:?}");
+    assert!(names.contains(&"chosen.cuda") && names.contains(&"finding.nv.driver.nouveau"), "{names:?}");
+    sandbox.write("last.json", "{\"schema\": \"gpubuild.snapshot/9\", \"taken\": 0, \"values\": {}}");
+    let newer = sandbox.run(&["doctor", "--host", &after, "--diff", &file]);
+    assert_eq!(newer.exit, Some(2));
+    assert!(newer.stderr.contains("doctor.snapshot-invalid"), "{}", newer.stderr);
+}
+
+#[test]
+fn a_report_replays_as_the_machine_that_it_is_about() {
+    let sandbox = Sandbox::new();
+    for name in ["ubuntu-22.04-rx7900xtx", "wsl2-nvidia", "windows-11-rtx4070", "macos-15-m3"] {
+        let host = recorded(name);
+        let file = sandbox.path(&format!("{name}.md")).display().to_string();
+        let made = sandbox.run(&["report", &file, "--host", &host]);
+        assert_eq!(made.exit, Some(0), "{made:#?}");
+        let direct = sandbox.run(&["doctor", "--json", "--host", &host]).json();
+        let replayed = sandbox.run(&["doctor", "--json", "--host", &file]).json();
+        assert_eq!(ids(&direct), ids(&replayed), "{name}");
+        assert_eq!(direct["summary"], replayed["summary"], "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_fixed_or_run_on_a_recording() {
+    let sandbox = Sandbox::new();
+    let host = recorded("ubuntu-22.04-rtx4090");
+    for (flag, id) in [("--fix", "doctor.fix-recorded"), ("--validate", "doctor.validate-recorded")] {
+        let ran = sandbox.run(&["doctor", flag, "--host", &host]);
+        assert_eq!(ran.exit, Some(2), "{ran:#?}");
+        assert!(ran.stderr.contains(id), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn the_processor_is_proved_with_a_program() {
+    if !is_on_path("cc") {
+        skip("cc", "no cc");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    let document = sandbox.run(&["doctor", "--validate", "--backends", "cpu", "--json"]).json();
+    let outcome = &document["validation"][0];
+    assert_eq!((&outcome["backend"], &outcome["ok"]), (&json!("cpu"), &json!(true)), "{document:#}");
+}
+
+#[test]
+fn explain_knows_backends_and_ids_and_says_what_is_near() {
+    let sandbox = Sandbox::new();
+    let host = recorded("ubuntu-22.04-rtx4090");
+    let cuda = sandbox.run(&["explain", "cuda", "--json", "--host", &host]).json();
+    let requirements = cuda["requirements"].as_array().unwrap();
+    let toolkit = requirements.iter().find(|one| one["id"] == "toolkit").unwrap();
+    assert_eq!(toolkit["met"], true);
+    assert!(
+        toolkit["here"][0].as_str().unwrap().starts_with("12.4.1 in /usr/local/cuda-12.4"),
+        "{toolkit:#}"
+    );
+    for backend in ["cpu", "rocm", "hip", "vulkan", "metal", "sycl", "opencl"] {
+        let text = sandbox.run(&["explain", backend, "--host", &host]);
+        assert_eq!(text.exit, Some(0), "{text:#?}");
+        let short = |line: &str| line.chars().count() <= 100 || line.starts_with("  install ");
+        assert!(text.stdout.lines().all(short), "{}", text.stdout);
+    }
+    let finding = sandbox.run(&["explain", "cpu.compiler-missing"]);
+    assert!(finding.stdout.contains("sudo apt install build-essential"), "{}", finding.stdout);
+    let unknown = sandbox.run(&["explain", "probe."]);
+    assert_eq!(unknown.exit, Some(2));
+    assert!(unknown.stderr.contains("probe.crashed"), "{}", unknown.stderr);
+}
