@@ -6,6 +6,7 @@ use console::{Style, Term};
 use serde::Serialize;
 
 use super::failure::Failure;
+use crate::report::clean;
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -113,13 +114,13 @@ impl Printer {
     /// Writes one JSON document as the whole answer.
     pub fn json(&self, document: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(document).map_err(io::Error::other)?;
-        self.answer(&text)
+        self.answer(&clean::json(&text))
     }
 
     /// Writes one JSON document on one line, for streams of events.
     pub fn json_line(&self, document: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(document).map_err(io::Error::other)?;
-        self.answer(&text)
+        self.answer(&clean::json(&text))
     }
 
     /// Says something on stderr, unless quiet.
@@ -139,6 +140,7 @@ impl Printer {
     /// A warning on stderr, unless quiet.
     pub fn warning(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
+            let text = visible(text);
             self.stderr(&format!("{} {text}", self.paint_stderr(Role::Caution, "warning:")));
         }
     }
@@ -146,19 +148,20 @@ impl Printer {
     /// A hint on stderr, unless quiet.
     pub fn hint(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
-            self.stderr(&format!("{} {text}", self.paint_stderr(Role::Hint, "hint:")));
+            self.stderr(&format!("{} {}", self.paint_stderr(Role::Hint, "hint:"), visible(text)));
         }
     }
 
     /// An error on stderr, always.
     pub fn failure(&self, failure: &Failure) {
         // The id ends the first line, so that what follows (a place with a caret, a list) stays in one piece.
-        let end_of_first = failure.message.find('\n').unwrap_or(failure.message.len());
-        let (first, rest) = failure.message.split_at(end_of_first);
+        let message = visible(&failure.message);
+        let end_of_first = message.find('\n').unwrap_or(message.len());
+        let (first, rest) = message.split_at(end_of_first);
         let label = self.paint_stderr(Role::Bad, "error:");
         self.stderr(&format!("{label} {first} [{}]{rest}", failure.id));
         if let Some(hint) = &failure.hint {
-            self.stderr(&format!("{} {hint}", self.paint_stderr(Role::Hint, "hint:")));
+            self.stderr(&format!("{} {}", self.paint_stderr(Role::Hint, "hint:"), visible(hint)));
         }
     }
 
@@ -167,6 +170,11 @@ impl Printer {
     fn stderr(&self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{text}");
     }
+}
+
+/// Lines without what a terminal would obey: paths and names of the machine stand in messages.
+fn visible(text: &str) -> String {
+    text.split('\n').map(clean::line).collect::<Vec<_>>().join("\n")
 }
 
 fn style(role: Role) -> Style {

@@ -1,11 +1,13 @@
 //! `gpubuild report`: what a maintainer asks for first, redacted, ready to paste into an issue: the doctor's findings and
 //! the recording that they rest on. The file is a recorded host itself: `gpubuild doctor --host REPORT` sees the same.
 
-use super::doctor::machine::{Depth, look_at, text};
+use super::doctor::machine::{Depth, look_at};
 use super::look::HostArguments;
 use super::{Context, Exit, Failure};
 use crate::doctor::Filter;
 use crate::host::{Host, RecordedHost, recorder};
+use crate::report::detect_text::Detail;
+use crate::report::doctor_text;
 
 /// The longest comment that GitHub takes, in characters.
 const LONGEST_COMMENT: usize = 65_536;
@@ -42,7 +44,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let replayed = RecordedHost::new(recording)
         .map_err(|problem| Failure::negative("report.contradiction", problem.to_string()))?;
     let examined = look_at(&replayed, catalogue, None, &Filter::default(), depth)?;
-    let report = markdown(&text(&examined.document, context), &toml);
+    let text = doctor_text::text(&examined.document, Detail::Everything, &|_, text| text.to_owned());
+    let report = markdown(&text, &toml);
     if let Some(file) = &arguments.file {
         let path = super::absolute(context, file)?;
         context.host.write(&path, report.as_bytes()).map_err(|error| {

@@ -161,7 +161,7 @@ impl Words<'_> {
 
     fn value(&self, name: &str, form: &dyn Form) -> Option<String> {
         if let Some(value) = self.draft.values.get(name) {
-            return Some(form.value(value));
+            return form.value(value);
         }
         let about = self.about?;
         let table = match name {
@@ -183,16 +183,16 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
 }
 
-/// How a value is written into a text.
+/// How a value is written into a text; `None` if it must not stand there.
 trait Form {
-    fn value(&self, value: &str) -> String;
+    fn value(&self, value: &str) -> Option<String>;
 }
 
 struct Plain;
 
 impl Form for Plain {
-    fn value(&self, value: &str) -> String {
-        value.to_owned()
+    fn value(&self, value: &str) -> Option<String> {
+        Some(value.to_owned())
     }
 }
 
@@ -202,7 +202,7 @@ struct Quoted {
 }
 
 impl Form for Quoted {
-    fn value(&self, value: &str) -> String {
+    fn value(&self, value: &str) -> Option<String> {
         shell::quote(self.os, value)
     }
 }

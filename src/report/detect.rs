@@ -13,115 +13,115 @@ use crate::toolkit::{Catalogue, Installation, Inventory};
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Document {
-    schema: Schema,
-    host: Host,
-    backends: Vec<BackendEntry>,
-    tools: Vec<Toolkit>,
-    recommended: Recommended,
+    pub(super) schema: Schema,
+    pub(super) host: Host,
+    pub(super) backends: Vec<BackendEntry>,
+    pub(super) tools: Vec<Toolkit>,
+    pub(super) recommended: Recommended,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    overrides: Vec<Override>,
+    pub(super) overrides: Vec<Override>,
 }
 
 /// The machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Host {
-    os: &'static str,
-    arch: &'static str,
+    pub(super) os: &'static str,
+    pub(super) arch: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    distro: Option<String>,
+    pub(super) distro: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kernel: Option<String>,
+    pub(super) kernel: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    libc: Option<String>,
-    container: bool,
+    pub(super) libc: Option<String>,
+    pub(super) container: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    container_kind: Option<String>,
-    wsl: bool,
-    cpu: Cpu,
+    pub(super) container_kind: Option<String>,
+    pub(super) wsl: bool,
+    pub(super) cpu: Cpu,
     #[serde(skip_serializing_if = "Option::is_none")]
-    memory_bytes: Option<u64>,
+    pub(super) memory_bytes: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Cpu {
+pub(super) struct Cpu {
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    pub(super) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    threads: Option<u32>,
+    pub(super) threads: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    level: Option<String>,
-    features: Vec<String>,
+    pub(super) level: Option<String>,
+    pub(super) features: Vec<String>,
 }
 
 /// A backend with its three answers.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BackendEntry {
-    id: Backend,
-    hardware: Hardware,
-    build: Build,
-    run: Run,
+    pub(super) id: Backend,
+    pub(super) hardware: Hardware,
+    pub(super) build: Build,
+    pub(super) run: Run,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Hardware {
-    state: Presence,
-    devices: Vec<Device>,
+pub(super) struct Hardware {
+    pub(super) state: Presence,
+    pub(super) devices: Vec<Device>,
     #[serde(flatten)]
-    why: Why,
+    pub(super) why: Why,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Build {
-    state: Readiness,
-    toolkits: Vec<Toolkit>,
+pub(super) struct Build {
+    pub(super) state: Readiness,
+    pub(super) toolkits: Vec<Toolkit>,
     #[serde(flatten)]
-    why: Why,
+    pub(super) why: Why,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Run {
-    state: Readiness,
+pub(super) struct Run {
+    pub(super) state: Readiness,
     #[serde(skip_serializing_if = "Option::is_none")]
-    driver: Option<String>,
+    pub(super) driver: Option<String>,
     #[serde(flatten)]
-    why: Why,
+    pub(super) why: Why,
 }
 
 /// Reasons for people, the ids of their findings beside them, and what to do.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Why {
-    reasons: Vec<String>,
-    findings: Vec<String>,
+pub(super) struct Why {
+    pub(super) reasons: Vec<String>,
+    pub(super) findings: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    hints: Vec<String>,
+    pub(super) hints: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Device {
-    name: String,
+pub(super) struct Device {
+    pub(super) name: String,
     #[cfg_attr(test, schemars(with = "String"))]
-    vendor: Vendor,
+    pub(super) vendor: Vendor,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pci: Option<String>,
+    pub(super) pci: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    arch: Option<String>,
+    pub(super) arch: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    memory_bytes: Option<u64>,
+    pub(super) memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    integrated: Option<bool>,
+    pub(super) integrated: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    kernel_driver: Option<String>,
+    pub(super) kernel_driver: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    uuid: Option<String>,
-    found_via: Vec<String>,
+    pub(super) uuid: Option<String>,
+    pub(super) found_via: Vec<String>,
 }
 
 /// One copy of a toolkit or tool.
@@ -129,32 +129,33 @@ struct Device {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Toolkit {
-    toolkit: String,
+    pub(super) toolkit: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
-    root: String,
+    pub(super) version: Option<String>,
+    pub(super) root: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    program: Option<String>,
-    found_via: Vec<String>,
-    chosen: bool,
-    reason: String,
+    pub(super) program: Option<String>,
+    pub(super) found_via: Vec<String>,
+    pub(super) chosen: bool,
+    pub(super) reason: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    missing: Vec<String>,
+    pub(super) missing: Vec<String>,
+}
+
+/// What is best used.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Recommended {
+    pub(super) run: Backend,
+    pub(super) build: Vec<Backend>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Recommended {
-    run: Backend,
-    build: Vec<Backend>,
-}
-
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Override {
-    key: String,
-    value: String,
-    origin: String,
+pub(super) struct Override {
+    pub(super) key: String,
+    pub(super) value: String,
+    pub(super) origin: String,
 }
 
 impl Document {
@@ -175,7 +176,7 @@ impl Document {
             host: Host::new(facts),
             backends: backend_entries(matrix.verdicts.iter().filter(wanted)),
             tools: tools.flat_map(|(_, copies)| copies).map(Toolkit::new).collect(),
-            recommended: Recommended { run: matrix.recommended_run, build: matrix.recommended_build.clone() },
+            recommended: Recommended::new(matrix),
             overrides: facts
                 .overrides
                 .iter()
@@ -215,6 +216,14 @@ impl Host {
             },
             memory_bytes: facts.memory.total_bytes,
         }
+    }
+}
+
+impl Recommended {
+    /// As the matrix has it.
+    #[must_use]
+    pub fn new(matrix: &Matrix) -> Self {
+        Self { run: matrix.recommended_run, build: matrix.recommended_build.clone() }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::clean;
+use super::words::wrap;
 use crate::backend::Backend;
 use crate::facts::{Facts, Gpu, Vendor};
 use crate::finding::Evidence;
@@ -103,7 +105,7 @@ impl Page<'_> {
     /// Words of a labelled entry, broken at blanks before they get too wide.
     fn entry(&mut self, label: &str, tone: Option<Tone>, words: &str) {
         let label = format!("  {label:<width$}", width = INDENT - 2);
-        for (index, piece) in wrap(words, WIDTH - INDENT).into_iter().enumerate() {
+        for (index, piece) in wrap(&clean::line(words), WIDTH - INDENT).into_iter().enumerate() {
             let head = if index == 0 { label.clone() } else { " ".repeat(INDENT) };
             let piece = tone.map_or_else(|| piece.clone(), |tone| (self.paint)(tone, &piece));
             self.line(&format!("{head}{piece}"));
@@ -123,7 +125,7 @@ impl Page<'_> {
         words.extend(facts.libc.as_ref().map(|fact| fact.value.label()));
         words.extend(facts.container.as_ref().map(|fact| format!("in a container ({})", fact.value)));
         words.extend(facts.wsl.as_ref().map(|fact| format!("WSL {}", fact.value)));
-        self.line(&(self.paint)(Tone::Strong, &words.join(", ")));
+        self.line(&(self.paint)(Tone::Strong, &clean::line(&words.join(", "))));
         let cpu = [
             facts.cpu.name.clone(),
             facts.cpu.threads.map(|threads| format!("{threads} threads")),
@@ -132,13 +134,13 @@ impl Page<'_> {
         ];
         let cpu = cpu.into_iter().flatten().collect::<Vec<_>>().join(", ");
         if !cpu.is_empty() {
-            for piece in wrap(&cpu, WIDTH) {
+            for piece in wrap(&clean::line(&cpu), WIDTH) {
                 self.line(&piece);
             }
         }
         for one in &facts.overrides {
             let text = format!("{} = {} (set by {})", one.key, one.value, one.origin);
-            self.line(&(self.paint)(Tone::Caution, &text));
+            self.line(&(self.paint)(Tone::Caution, &clean::line(&text)));
         }
         self.line("");
     }
@@ -291,7 +293,7 @@ fn dead_ends<'a>(subject: &Subject<'a>, backend: Backend) -> impl Iterator<Item 
     subject.inventory.dead_ends.iter().filter(move |dead| Some(dead.toolkit.as_str()) == id)
 }
 
-fn presence(state: Presence) -> (Tone, &'static str, &'static str) {
+pub(super) fn presence(state: Presence) -> (Tone, &'static str, &'static str) {
     match state {
         Presence::Present => (Tone::Good, "✓", "present"),
         Presence::Absent => (Tone::Dim, "-", "absent"),
@@ -299,7 +301,7 @@ fn presence(state: Presence) -> (Tone, &'static str, &'static str) {
     }
 }
 
-fn readiness(state: Readiness) -> (Tone, &'static str, &'static str) {
+pub(super) fn readiness(state: Readiness) -> (Tone, &'static str, &'static str) {
     match state {
         Readiness::Ready => (Tone::Good, "✓", "ready"),
         Readiness::Blocked => (Tone::Bad, "✗", "blocked"),
@@ -325,46 +327,4 @@ fn device(gpu: &Gpu) -> String {
 #[expect(clippy::cast_precision_loss, reason = "shown with one decimal")]
 fn bytes_to_gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
-}
-
-/// Breaks text at blanks, and a path that is too long after one of its folders.
-pub(super) fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace().flat_map(|word| pieces(word, width)) {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-fn pieces(word: &str, width: usize) -> Vec<&str> {
-    let mut pieces = Vec::new();
-    let mut rest = word;
-    while rest.chars().count() > width {
-        let fits = rest.char_indices().take(width);
-        let Some((cut, separator)) = fits.filter(|(_, c)| matches!(c, '/' | '\\')).last() else { break };
-        let (head, tail) = rest.split_at(cut + separator.len_utf8());
-        pieces.push(head);
-        rest = tail;
-    }
-    pieces.push(rest);
-    pieces
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_break_at_blanks() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("averyveryverylongword x", 5), ["averyveryverylongword", "x"]);
-        assert_eq!(wrap("in /usr/local/lib: x", 8), ["in /usr/", "local/", "lib: x"]);
-        assert!(wrap("", 5).is_empty());
-    }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Schema;
-use super::detect::{BackendEntry, Host, backend_entries};
+use super::detect::{BackendEntry, Host, Recommended, backend_entries};
 use crate::backend::Backend;
 use crate::doctor::snapshot::Change;
 use crate::doctor::validate::Outcome;
@@ -31,6 +31,9 @@ pub struct Document {
     /// What came of the test programs, where they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validation: Option<Vec<Outcome>>,
+    /// What is best used, where a machine was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recommended: Option<Recommended>,
     /// Numbers.
     pub summary: Summary,
     /// The ids that were looked for, sorted; for renderings that list what is in order as well.
@@ -55,7 +58,12 @@ impl Document {
     #[must_use]
     pub fn of_machine(facts: &Facts, matrix: &Matrix, backends: &[Backend], findings: Vec<Finding>) -> Self {
         let shown = matrix.verdicts.iter().filter(|verdict| backends.contains(&verdict.backend));
-        Self { host: Some(Host::new(facts)), backends: backend_entries(shown), ..Self::of_findings(findings) }
+        Self {
+            host: Some(Host::new(facts)),
+            backends: backend_entries(shown),
+            recommended: Some(Recommended::new(matrix)),
+            ..Self::of_findings(findings)
+        }
     }
 
     /// Replaces the findings, and counts them.
@@ -75,6 +83,7 @@ impl Document {
             backends: Vec::new(),
             changes: None,
             validation: None,
+            recommended: None,
             summary,
             checked: Vec::new(),
         }
@@ -89,5 +98,15 @@ impl Summary {
             warnings: count(Severity::Warning),
             infos: count(Severity::Info),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_of_the_document_changes_only_on_purpose() {
+        insta::assert_json_snapshot!(schemars::schema_for!(Document));
     }
 }

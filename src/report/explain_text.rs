@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::detect_text::{Tone, wrap};
+use super::detect_text::Tone;
 use super::explain::{BackendDocument, FindingDocument, Requirement};
+use super::words::wrap;
 
 /// Widest line.
 const WIDTH: usize = 100;

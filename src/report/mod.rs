@@ -1,16 +1,32 @@
 //! The serde structs of every `--json` document, with schema versions. Separate from the values that they show, so that
 //! an inner change does not change what others rely on.
 
+pub mod clean;
 pub mod detect;
 pub mod detect_text;
 pub mod doctor;
+pub mod doctor_github;
+#[cfg(feature = "cli")]
+pub mod doctor_junit;
+pub mod doctor_markdown;
+pub mod doctor_sarif;
+#[cfg(feature = "cli")]
+#[cfg(test)]
+mod doctor_tests;
+pub mod doctor_text;
+mod doctor_words;
 pub mod explain;
 pub mod explain_text;
+#[cfg(feature = "cli")]
+#[cfg(test)]
+mod hostile;
 pub mod link;
+pub mod markdown;
 pub mod plan;
 pub mod reference;
 pub mod shell;
 pub mod test;
+pub mod words;
 
 use serde::Serialize;
 

@@ -1,26 +1,36 @@
 //! Values of a machine as one word of a command line, so that a path can't become a command.
 
-use std::borrow::Cow;
-
+use super::clean;
 use crate::host::Os;
 
-/// The value as one word: for a POSIX shell, on Windows for PowerShell. Control characters are left out.
+/// The value as one word: for a POSIX shell, on Windows for PowerShell. `None` if no command should hold it: it has
+/// characters that are not visible, so that nobody sees what is run, or a program would read it as an option.
 #[must_use]
-pub fn quote(os: Os, value: &str) -> String {
-    let plain =
-        |c: char| c.is_ascii_alphanumeric() || "/._-+:=@%,~".contains(c) || (os == Os::Windows && c == '\\');
-    let clean: Cow<'_, str> = if value.chars().any(char::is_control) {
-        value.chars().filter(|c| !c.is_control()).collect::<String>().into()
-    } else {
-        value.into()
+pub fn quote(os: Os, value: &str) -> Option<String> {
+    if clean::line(value) != value || value.starts_with(['-', '–', '—', '―']) {
+        return None;
+    }
+    let plain = |c: char| match os {
+        Os::Windows => c.is_ascii_alphanumeric() || "/._-+:=\\".contains(c),
+        Os::Linux | Os::Macos => c.is_ascii_alphanumeric() || "/._-+:=@%,".contains(c),
     };
-    if !clean.is_empty() && clean.chars().all(plain) && !clean.starts_with(['~', '=']) {
-        return clean.into_owned();
+    if !value.is_empty() && value.chars().all(plain) && !value.starts_with('=') {
+        return Some(value.to_owned());
     }
-    match os {
-        Os::Windows => format!("'{}'", clean.replace('\'', "''")),
-        Os::Linux | Os::Macos => format!("'{}'", clean.replace('\'', "'\\''")),
-    }
+    Some(match os {
+        Os::Windows => {
+            let mut quoted = String::from("'");
+            for c in value.chars() {
+                // PowerShell takes typographic quotes for quotes.
+                if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
+                    quoted.push(c);
+                }
+                quoted.push(c);
+            }
+            quoted + "'"
+        }
+        Os::Linux | Os::Macos => format!("'{}'", value.replace('\'', "'\\''")),
+    })
 }
 
 #[cfg(test)]
@@ -35,12 +45,24 @@ mod tests {
             ("a b", "'a b'", "'a b'"),
             ("$(rm -rf ~)", "'$(rm -rf ~)'", "'$(rm -rf ~)'"),
             ("it's", r"'it'\''s'", "'it''s'"),
+            ("it\u{2019}s", "'it\u{2019}s'", "'it\u{2019}\u{2019}s'"),
             ("", "''", "''"),
-            ("a\n;b", "'a;b'", "'a;b'"),
+            ("a;b", "'a;b'", "'a;b'"),
             ("~root", "'~root'", "'~root'"),
+            ("=ls", "'=ls'", "'=ls'"),
+            ("a,b", "a,b", "'a,b'"),
+            ("@a", "@a", "'@a'"),
         ] {
-            assert_eq!(quote(Os::Linux, value), posix);
-            assert_eq!(quote(Os::Windows, value), windows);
+            assert_eq!(quote(Os::Linux, value).as_deref(), Some(posix));
+            assert_eq!(quote(Os::Windows, value).as_deref(), Some(windows));
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_seen_or_is_an_option_is_refused() {
+        for value in ["a\n;b", "a\u{202e}b", "\0", "\u{1b}[1m", "-rf", "–x", "##[error]x"] {
+            assert_eq!(quote(Os::Linux, value), None, "{value:?}");
+            assert_eq!(quote(Os::Windows, value), None, "{value:?}");
         }
     }
 }

@@ -47,25 +47,3 @@ pub(super) fn changes(context: &Context<'_>, file: &str, now: &Snapshot) -> Resu
     }
     Ok(diff(&before, now))
 }
-
-/// The changes for people.
-pub(super) fn text(changes: &[Change]) -> String {
-    if changes.is_empty() {
-        return "nothing changed since the snapshot\n\n".to_owned();
-    }
-    let width = changes.iter().map(|change| change.name.len()).max().unwrap_or(0).min(40);
-    let mut text = "changed since the snapshot, causes before effects:\n".to_owned();
-    for change in changes {
-        let line = match (&change.before, &change.after) {
-            (Some(before), Some(after)) => format!("{before} -> {after}"),
-            (Some(before), None) => format!("gone, was {before}"),
-            (None, after) => format!("new: {}", after.as_deref().unwrap_or_default()),
-        };
-        let clean: String =
-            format!("  {:<width$}  {line}", change.name).chars().filter(|c| !c.is_control()).collect();
-        text += &clean;
-        text.push('\n');
-    }
-    text.push('\n');
-    text
-}

@@ -26,7 +26,7 @@ struct Check<'a> {
 pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     let findings = Findings::embedded();
     let of_machine = findings.iter().filter(|(family, _, _)| family.subject == Subject::Machine);
-    if arguments.json {
+    if arguments.is_json() {
         let checks = of_machine
             .map(|(family, id, entry)| Check { id, family: &family.family, title: &entry.title })
             .collect();

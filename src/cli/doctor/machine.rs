@@ -1,15 +1,13 @@
 //! The doctor's main job: this machine, or a recorded one.
 
-use std::fmt::Write as _;
-
 use super::{Arguments, FailOn, compare, fix, validate};
 use crate::backend::Backend;
 use crate::cli::look::{self, Sight};
-use crate::cli::{Context, Exit, Failure, Role};
+use crate::cli::{Context, Exit, Failure};
 use crate::doctor::snapshot::{self, Snapshot};
 use crate::doctor::validate::Outcome;
 use crate::doctor::{self, Case, Filter, Teller};
-use crate::finding::{Findings, Severity};
+use crate::finding::{Findings, Severity, catalogue::Subject};
 use crate::host::Host;
 use crate::matrix::{self, Probes};
 use crate::plan::request::Selection;
@@ -47,13 +45,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         examined.document.changes = Some(compare::changes(context, file, &snapshot)?);
     }
     let document = &examined.document;
-    if arguments.json {
-        context.printer.json(&document)?;
-    } else {
-        let changes = document.changes.as_deref().map(compare::text).unwrap_or_default();
-        let proofs = document.validation.as_deref().map(validate::text).unwrap_or_default();
-        context.printer.answer(&format!("{changes}{proofs}{}", text(document, context)))?;
-    }
+    arguments.output.deliver(document, context)?;
     if let Some(file) = &arguments.save {
         compare::save(context, file, &snapshot)?;
     }
@@ -145,9 +137,16 @@ pub(in crate::cli) fn look_at(
         env: host.env(),
         asked,
     };
-    let found = doctor::diagnose(&case, &Findings::embedded(), filter);
+    let findings = Findings::embedded();
+    let found = doctor::diagnose(&case, &findings, filter);
     let shown = asked.unwrap_or(&Backend::ALL);
-    let document = Document::of_machine(&sight.facts, &sight.matrix, shown, found);
+    let mut document = Document::of_machine(&sight.facts, &sight.matrix, shown, found);
+    document.checked = findings
+        .iter()
+        .filter(|(family, id, _)| family.subject == Subject::Machine && filter.takes(id))
+        .map(|(_, id, _)| id.to_owned())
+        .collect();
+    document.checked.sort();
     Ok(Examined { sight, document })
 }
 
@@ -193,27 +192,4 @@ fn exit(fail_on: FailOn, document: &Document) -> Exit {
         FailOn::Never => false,
     };
     if bad { Exit::Negative } else { Exit::Done }
-}
-
-/// The document for people.
-pub(in crate::cli) fn text(document: &Document, context: &Context<'_>) -> String {
-    let mut text = String::new();
-    for finding in &document.findings {
-        let (word, role) = match finding.severity {
-            Severity::Error => ("error", Role::Bad),
-            Severity::Warning => ("warning", Role::Caution),
-            Severity::Info => ("info", Role::Dim),
-        };
-        let _ = writeln!(text, "{}: {} [{}]", context.printer.paint(role, word), finding.summary, finding.id);
-        let _ = writeln!(text, "  fix: {}", finding.remedy.text);
-        for command in &finding.remedy.commands {
-            let _ = writeln!(text, "    {command}");
-        }
-        for consequence in &finding.consequences {
-            let _ = writeln!(text, "  so: {} [{}]", consequence.summary, consequence.id);
-        }
-    }
-    let summary = document.summary;
-    let _ = writeln!(text, "{} errors, {} warnings", summary.errors, summary.warnings);
-    text
 }

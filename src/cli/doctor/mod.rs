@@ -5,6 +5,7 @@ mod compare;
 mod fix;
 mod list;
 pub(super) mod machine;
+mod output;
 mod validate;
 
 use super::look::HostArguments;
@@ -53,9 +54,8 @@ pub struct Arguments {
     /// Show every check by name and end
     #[arg(long)]
     list_checks: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: output::OutputArguments,
 }
 
 /// From which severity on the outcome is negative.
@@ -74,12 +74,13 @@ impl Arguments {
     /// Whether the answer is a document.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.json
+        self.output.is_json()
     }
 }
 
 /// Looks and tells.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    arguments.output.check()?;
     if arguments.list_checks {
         return list::run(arguments, context);
     }

@@ -48,25 +48,3 @@ fn excuse(outcome: Outcome, examined: &Examined) -> Outcome {
     }
     outcome
 }
-
-/// The outcomes for people.
-pub(super) fn text(outcomes: &[Outcome]) -> String {
-    let mut text = "test programs:\n".to_owned();
-    for outcome in outcomes {
-        let (state, words) = match (outcome.ok, outcome.failed) {
-            (true, _) => (
-                "works",
-                format!("compiled, linked and ran on {}", outcome.device.as_deref().unwrap_or("a device")),
-            ),
-            (false, Some(Stage::Compile)) => ("fails", format!("compiling: {}", outcome.message)),
-            (false, Some(Stage::Link)) => ("fails", format!("linking: {}", outcome.message)),
-            (false, Some(Stage::Run)) => ("fails", format!("running: {}", outcome.message)),
-            (false, None) => ("not tried", outcome.message.clone()),
-        };
-        let line = format!("  {:<8} {state:<10} {words}", outcome.backend);
-        text.extend(line.chars().filter(|c| !c.is_control()));
-        text.push('\n');
-    }
-    text.push('\n');
-    text
-}

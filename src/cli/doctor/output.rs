@@ -1,0 +1,147 @@
+//! In which forms the doctor answers, and where they go: standard output, files, the summary of a GitHub step.
+
+use crate::cli::{Context, Failure, Verbosity, detect};
+use crate::finding::Findings;
+use crate::report::detect_text::Detail;
+use crate::report::doctor::Document;
+use crate::report::{clean, doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
+
+/// Least room in a step's summary that is worth using.
+const ROOM: usize = 32 * 1024;
+
+/// How the report is told.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct OutputArguments {
+    /// Form of the report on standard output
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    format: Format,
+    /// Print one JSON document: `--format json`
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
+    /// Write the report to a file as well, in the form that its ending names: .txt, .json, .md, .sarif, .xml; may be
+    /// repeated
+    #[arg(long, value_name = "FILE")]
+    output: Vec<String>,
+}
+
+/// A rendering of the report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document
+    Json,
+    /// Markdown, for summaries and issues
+    Markdown,
+    /// Annotations of a GitHub workflow; in one, its step summary gets the Markdown
+    Github,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// JUnit XML, for test reports
+    Junit,
+}
+
+impl OutputArguments {
+    /// Whether the answer is a JSON document.
+    pub(super) fn is_json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
+
+    /// Refuses a file whose form is not known, before anything is looked at.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.output.iter().try_for_each(|file| format_of(file).map(|_| ()))
+    }
+
+    /// Writes the files, then the answer.
+    pub(super) fn deliver(&self, document: &Document, context: &Context<'_>) -> Result<(), Failure> {
+        for file in &self.output {
+            let path = crate::cli::absolute(context, file)?;
+            let text = render(format_of(file)?, document, None)?;
+            context.host.write(&path, text.as_bytes()).map_err(|error| {
+                Failure::negative("doctor.output-unwritable", format!("failed to write `{path}`: {error}"))
+            })?;
+        }
+        let format = if self.json { Format::Json } else { self.format };
+        context.printer.answer(&render(format, document, Some(context))?)?;
+        if format == Format::Github {
+            add_to_step_summary(document, context);
+        }
+        Ok(())
+    }
+}
+
+/// The form that the ending of a file's name asks for.
+fn format_of(file: &str) -> Result<Format, Failure> {
+    let ending = file.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    let is_sarif = file.to_ascii_lowercase().ends_with(".sarif.json");
+    match ending.as_deref() {
+        _ if is_sarif => Ok(Format::Sarif),
+        Some("txt" | "log") => Ok(Format::Text),
+        Some("json") => Ok(Format::Json),
+        Some("md" | "markdown") => Ok(Format::Markdown),
+        Some("sarif") => Ok(Format::Sarif),
+        Some("xml") => Ok(Format::Junit),
+        _ => Err(Failure::usage(
+            "doctor.output-unknown",
+            format!(
+                "the ending of `{}` names no form of the report (from --output)",
+                clean::short(file, 300)
+            ),
+        )
+        .hint("endings are .txt, .json, .md, .sarif and .xml (JUnit)")),
+    }
+}
+
+/// The report in a form; for `terminal` with its colours and its verbosity.
+fn render(format: Format, document: &Document, terminal: Option<&Context<'_>>) -> Result<String, Failure> {
+    Ok(match format {
+        Format::Text => match terminal {
+            Some(context) => {
+                let verbose = context.printer.verbosity() >= Verbosity::Verbose;
+                let detail = if verbose { Detail::Everything } else { Detail::Relevant };
+                doctor_text::text(document, detail, &|tone, text| {
+                    context.printer.paint(detect::role(tone), text)
+                })
+            }
+            None => doctor_text::text(document, Detail::Everything, &|_, text| text.to_owned()),
+        },
+        Format::Json => {
+            let text = serde_json::to_string_pretty(document).map_err(std::io::Error::other)?;
+            clean::json(&text).into_owned() + "\n"
+        }
+        Format::Markdown => doctor_markdown::markdown(document, doctor_markdown::STEP_SUMMARY),
+        Format::Github => doctor_github::annotations(document),
+        Format::Sarif => doctor_sarif::sarif(document, &Findings::embedded()),
+        Format::Junit => doctor_junit::junit(document, &Findings::embedded())?,
+    })
+}
+
+/// In a GitHub workflow: the Markdown behind what the step has written already. The report was given, so that nothing
+/// fails for it.
+fn add_to_step_summary(document: &Document, context: &Context<'_>) {
+    let Some(file) = context.host.env().get("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()) else {
+        return;
+    };
+    let path = context.host.path(file);
+    let mut summary = match context.host.read(&path) {
+        Ok(summary) => summary,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => {
+            context.printer.warning(&format!("the step summary was not written: {error}"));
+            return;
+        }
+    };
+    if !summary.is_empty() && !summary.ends_with(b"\n") {
+        summary.push(b'\n');
+    }
+    let room = doctor_markdown::STEP_SUMMARY.saturating_sub(summary.len());
+    if room < ROOM {
+        context.printer.warning("the step summary was not written: the step has filled it already");
+        return;
+    }
+    summary.extend_from_slice(doctor_markdown::markdown(document, room).as_bytes());
+    if let Err(error) = context.host.write(&path, &summary) {
+        context.printer.warning(&format!("the step summary was not written: {error}"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The doctor's document as Markdown, made for the summary of a GitHub step.
+
+use std::fmt::Write as _;
+
+use super::clean;
+use super::detect::BackendEntry;
+use super::detect_text::{presence, readiness};
+use super::doctor::Document;
+use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
+use super::markdown::{block, code, link, prose};
+use crate::finding::{Finding, Severity};
+
+/// What GitHub takes for a step: one MiB, of which some is left to others.
+pub const STEP_SUMMARY: usize = 1000 * 1024;
+/// Most changes that are told.
+const CHANGES: usize = 50;
+/// What the head, the matrix and the line about what is missing may take.
+const FRAME: usize = 16 * 1024;
+
+/// The Markdown, at most `limit` bytes of it (though never less than its frame). What does not fit is counted.
+#[must_use]
+pub fn markdown(document: &Document, limit: usize) -> String {
+    let mut out = format!("### gpubuild doctor: {}\n\n", words::count(document.summary));
+    if words::is_healthy(document) {
+        let _ = writeln!(out, "✓ {}\n", prose(&words::healthy(document), SENTENCE));
+    }
+    let shell = match &document.host {
+        Some(host) if host.os == "windows" => "powershell",
+        _ => "sh",
+    };
+    changes(&mut out, document);
+    proofs(&mut out, document);
+    let mut end = String::new();
+    matrix(&mut end, document);
+    for (index, finding) in document.findings.iter().enumerate() {
+        let text = section(finding, shell);
+        if out.len() + text.len() + end.len() + FRAME > limit {
+            let rest = document.findings.len() - index;
+            let _ = writeln!(
+                out,
+                "**{rest} of {} findings are left out here**, as a summary has a limit of size: \
+                 `gpubuild doctor --format json` tells all of them.\n",
+                document.findings.len()
+            );
+            break;
+        }
+        out += &text;
+    }
+    out + &end
+}
+
+/// What changed since a snapshot, where one was named.
+fn changes(out: &mut String, document: &Document) {
+    let Some(changes) = &document.changes else { return };
+    if changes.is_empty() {
+        out.push_str("Nothing changed since the snapshot.\n\n");
+        return;
+    }
+    out.push_str("Changed since the snapshot, causes before effects:\n\n");
+    for change in changes.iter().take(CHANGES) {
+        let name = code(&clean::short(&change.name, VALUE));
+        let _ = writeln!(out, "- {name} {}", prose(&words::change(change), 2 * VALUE + 20));
+    }
+    if let Some(more) = changes.len().checked_sub(CHANGES).filter(|more| *more > 0) {
+        let _ = writeln!(out, "- and {more} more");
+    }
+    out.push('\n');
+}
+
+/// What came of the test programs, where they were asked for.
+fn proofs(out: &mut String, document: &Document) {
+    let Some(outcomes) = &document.validation else { return };
+    out.push_str("Test programs:\n\n");
+    for outcome in outcomes {
+        let (state, told) = words::proof(outcome);
+        let _ = writeln!(out, "- {} {state}: {}", outcome.backend, prose(&told, 2 * SENTENCE));
+    }
+    out.push('\n');
+}
+
+fn section(finding: &Finding, shell: &str) -> String {
+    let symbol = match finding.severity {
+        Severity::Error => "✗",
+        Severity::Warning => "!",
+        Severity::Info => "-",
+    };
+    let mut out = format!(
+        "**{symbol} {}:** {} {}\n\n",
+        words::severity(finding.severity),
+        prose(&finding.summary, SENTENCE),
+        code(&clean::short(&finding.id, VALUE))
+    );
+    let remedy = &finding.remedy;
+    if !remedy.text.is_empty() {
+        let _ = writeln!(out, "fix: {}\n", prose(&remedy.text, SENTENCE));
+    }
+    let commands: Vec<&str> = remedy.commands.iter().filter_map(|text| clean::command(text)).collect();
+    if !commands.is_empty() {
+        let _ = writeln!(out, "{}", block(shell, &commands));
+    }
+    if commands.len() < remedy.commands.len() {
+        let _ = writeln!(out, "({LEFT_OUT})\n");
+    }
+    let needs = words::needs(finding).join(", ");
+    if !needs.is_empty() {
+        let _ = writeln!(out, "needs: {}\n", prose(&needs, SENTENCE));
+    }
+    if let Some(verify) = remedy.verify.as_deref().and_then(clean::command) {
+        let _ = writeln!(out, "verify: {}\n", code(verify));
+    }
+    details(&mut out, finding);
+    out
+}
+
+/// What follows, what it rests on and where more is to be read, folded away.
+fn details(out: &mut String, finding: &Finding) {
+    let mut list = String::new();
+    for one in finding.consequences.iter().take(OBSERVATIONS) {
+        let id = code(&clean::short(&one.id, VALUE));
+        let _ = writeln!(list, "- so: {} {id}", prose(&one.summary, SENTENCE));
+    }
+    for evidence in finding.evidence.iter().take(OBSERVATIONS) {
+        let (kind, place, value) = words::observation(evidence);
+        let _ = writeln!(list, "- seen: {kind} {} is {}", code(&place), code(&value));
+    }
+    for target in finding.links.iter().take(OBSERVATIONS) {
+        let _ = writeln!(list, "- see: {}", link(&clean::short(target, VALUE)));
+    }
+    let longest = finding.consequences.len().max(finding.evidence.len());
+    if longest > OBSERVATIONS {
+        let _ = writeln!(list, "- and up to {} more of a kind", longest - OBSERVATIONS);
+    }
+    if !list.is_empty() {
+        let _ = writeln!(out, "<details><summary>why</summary>\n\n{list}\n</details>\n");
+    }
+}
+
+fn matrix(out: &mut String, document: &Document) {
+    if document.backends.is_empty() {
+        return;
+    }
+    out.push_str("| backend | hardware | build | run |\n| --- | --- | --- | --- |\n");
+    for entry in &document.backends {
+        let cell = |(_, symbol, word): (_, &str, &str)| format!("{symbol} {word}");
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} |",
+            entry.id,
+            cell(presence(entry.hardware.state)),
+            cell(readiness(entry.build.state)),
+            cell(readiness(entry.run.state))
+        );
+    }
+    out.push('\n');
+    let devices: Vec<String> = document.backends.iter().filter_map(devices).collect();
+    if !devices.is_empty() {
+        let _ = writeln!(out, "{}\n", devices.join("  \n"));
+    }
+}
+
+/// `cuda: NVIDIA H200`; a table would read the bars of a name.
+fn devices(entry: &BackendEntry) -> Option<String> {
+    let names: Vec<String> =
+        entry.hardware.devices.iter().take(OBSERVATIONS).map(|device| prose(&device.name, VALUE)).collect();
+    (!names.is_empty()).then(|| format!("{}: {}", entry.id, names.join("; ")))
+}

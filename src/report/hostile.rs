@@ -1,0 +1,290 @@
+//! What a machine could call its devices, paths, variables and files, and a doctor's document that holds such a value
+//! everywhere.
+
+use super::Schema;
+use super::detect::{BackendEntry, Build, Cpu, Device, Hardware, Host, Recommended, Run, Toolkit, Why};
+use super::doctor::{Document, Summary};
+use crate::backend::Backend;
+use crate::doctor::snapshot::Change;
+use crate::doctor::validate::Outcome;
+use crate::facts::Vendor;
+use crate::finding::{Affects, Consequence, Evidence, EvidenceKind, Finding, Remedy, Severity};
+use crate::matrix::{Presence, Readiness};
+use crate::toolkit::description::Stage;
+
+/// A value that nobody could misread.
+pub(super) const HARMLESS: &str = "harmless";
+
+/// Values that somebody or something could misread.
+const SAMPLES: &[&str] = &[
+    // Commands of CI services.
+    "::error::pwned",
+    "::error file=a,line=1::pwned",
+    "a\n::set-output name=x::y",
+    "a\r\n::add-mask::x",
+    "a\r::stop-commands::x",
+    "a\n::endgroup::\n::error::b",
+    "a %0A::error::b",
+    "%0D%0A%25,:=",
+    "title=x,file=y::z",
+    "##[error]pwned",
+    "x ##[set-output name=x]y",
+    "##[add-mask]a",
+    "##vso[task.setvariable variable=x]y",
+    "##teamcity[buildStatus status='FAILURE']",
+    "\u{1b}[0Ksection_start:1:x\r\u{1b}[0K",
+    "EOF\nPATH=/tmp/evil\nEOF",
+    "${{ secrets.GITHUB_TOKEN }}",
+    "$GITHUB_ENV",
+    // Terminals.
+    "\u{1b}[31mred\u{1b}[0m",
+    "\u{1b}[2J\u{1b}[H",
+    "\u{1b}]8;;https://evil.example\u{1b}\\click\u{1b}]8;;\u{1b}\\",
+    "\u{1b}]0;title\u{7}",
+    "\u{1b}]52;c;cm0gLXJmIC8=\u{7}",
+    "\u{1b}]0;never ends",
+    "\u{9b}31mred",
+    "\u{9d}0;title\u{9c}",
+    "bell\u{7}\u{8}\u{8}\u{8}\u{8}",
+    "a\0b",
+    "over\rwritten",
+    "\u{7f}\u{80}\u{85}",
+    // What is not seen or seen elsewhere.
+    "a\u{2028}b\u{2029}c",
+    "gpu\u{202e}txt.exe",
+    "\u{2066}\u{2067}\u{2069}",
+    "zero\u{200b}width\u{200d}\u{feff}\u{2060}",
+    "\u{e0041}\u{e0042}tags",
+    "\u{fffe}\u{ffff}\u{1}\u{b}\u{c}\u{1f}",
+    "invalid \u{fffd} bytes",
+    "e\u{301}\u{301}\u{301}\u{301}",
+    "显卡 グラフィック 그래픽",
+    // XML and HTML.
+    "]]>",
+    "<![CDATA[x]]>",
+    "<script>alert(1)</script>",
+    "</failure></testcase></testsuite>",
+    "<!DOCTYPE x [<!ENTITY y \"z\">]>&y;",
+    "&lt;b&gt; &#0; &amp;amp; &bogus;",
+    "\"' onload='x",
+    "<!-- comment -- >",
+    "--",
+    "<?php x ?>",
+    "</details>",
+    "</summary><h1>x</h1>",
+    "<img src=x onerror=alert(1)>",
+    "<https://evil.example>",
+    // Markdown.
+    "![x](javascript:alert(1))",
+    "[click](https://evil.example)",
+    "[x]: https://evil.example",
+    "[x](1) {0} {{1}}",
+    "https://evil.example/x",
+    "www.evil.example",
+    "mail@evil.example",
+    "@everyone",
+    "@org/team",
+    "#123",
+    "owner/name#123",
+    "GH-123",
+    "0123456789abcdef0123456789abcdef01234567",
+    ":rotating_light:",
+    "`code` and ``more`` ```",
+    "```\nescaped\n```",
+    "~~~",
+    "a | b | c",
+    "\\| \\` \\",
+    "# heading",
+    "- list\n- list",
+    "1. one",
+    "> quote",
+    "---",
+    "===",
+    "    indented",
+    "\ttab",
+    "**bold** __bold__ *x* _x_ ~~x~~",
+    "$x^2$ $$y$$",
+    "[^1] [^1]: note",
+    "- [ ] task",
+    "> [!NOTE]",
+    "trailing\\",
+    "two  \nlines",
+    // Shells.
+    "; rm -rf ~",
+    "$(rm -rf ~)",
+    "`rm -rf ~`",
+    "a' ; rm -rf ~ ; '",
+    "a\u{2019} ; Remove-Item x ; \u{2018}",
+    "a\" & del x & \"",
+    "%PATH% !PATH!",
+    "$env:PATH @(x) {x}",
+    "a\nrm -rf ~",
+    "-rf",
+    "../../etc/passwd",
+    "C:\\Users\\x y\\gpu",
+    // JSON.
+    "\"},{\"id\":\"x\"",
+    "\\u0000 \\\" \\\\",
+    "null",
+    " ",
+    "",
+];
+
+/// The same, and what has to be made.
+pub(super) fn samples() -> Vec<String> {
+    let mut samples: Vec<String> = SAMPLES.iter().map(|sample| (*sample).to_owned()).collect();
+    samples.push("x".repeat(1 << 20));
+    samples.push("long words ".repeat(1000));
+    samples.push(format!("/{}", "folder/".repeat(100)));
+    samples.push("`".repeat(1000));
+    samples.push("\u{1b}[".repeat(1000));
+    samples.push("\u{202e}".repeat(1000));
+    samples.push(String::from_utf8_lossy(b"GPU\xff\xfe\xc3(\xed\xa0\x80").into_owned());
+    samples
+}
+
+/// What stands in a document's places.
+#[derive(Debug, Clone)]
+pub(super) struct Values {
+    /// Everywhere in text.
+    pub(super) text: String,
+    /// In commands.
+    pub(super) command: String,
+}
+
+impl Values {
+    /// The same value everywhere.
+    pub(super) fn all(value: &str) -> Self {
+        Self { text: value.to_owned(), command: value.to_owned() }
+    }
+}
+
+/// A document about a machine with an error, a warning and a note.
+pub(super) fn machine(values: &Values) -> Document {
+    let value = &values.text;
+    Document {
+        host: Some(Host {
+            os: "linux",
+            arch: "x86_64",
+            distro: Some(value.clone()),
+            kernel: Some(value.clone()),
+            libc: Some(value.clone()),
+            container: true,
+            container_kind: Some(value.clone()),
+            wsl: false,
+            cpu: Cpu {
+                name: Some(value.clone()),
+                threads: Some(8),
+                level: None,
+                features: vec![value.clone()],
+            },
+            memory_bytes: None,
+        }),
+        backends: vec![backend(Backend::Cpu, value), backend(Backend::Cuda, value)],
+        changes: Some(vec![
+            Change { name: value.clone(), before: Some(value.clone()), after: Some(value.clone()) },
+            Change { name: "driver".to_owned(), before: None, after: Some(value.clone()) },
+        ]),
+        validation: Some(vec![Outcome {
+            backend: Backend::Cpu,
+            ok: false,
+            failed: Some(Stage::Run),
+            device: Some(value.clone()),
+            message: format!("said {value}"),
+            command: vec![value.clone()],
+            output: value.clone(),
+        }]),
+        recommended: Some(Recommended { run: Backend::Cuda, build: vec![Backend::Cpu] }),
+        checked: ["cpu.compiler-missing", "probe.crashed", "probe.failed", "probe.timeout"]
+            .map(str::to_owned)
+            .into(),
+        ..patient(values)
+    }
+}
+
+/// A document about a file.
+pub(super) fn patient(values: &Values) -> Document {
+    let findings = vec![
+        finding("probe.failed", Severity::Error, values),
+        finding("own.finding", Severity::Warning, values),
+        finding("probe.timeout", Severity::Info, values),
+    ];
+    Document {
+        schema: Schema { name: "doctor", version: 1 },
+        host: None,
+        findings,
+        backends: Vec::new(),
+        changes: None,
+        validation: None,
+        recommended: None,
+        summary: Summary { errors: 1, warnings: 1, infos: 1 },
+        checked: Vec::new(),
+    }
+}
+
+/// A finding with the value in every place that a machine fills.
+pub(super) fn finding(id: &str, severity: Severity, values: &Values) -> Finding {
+    let value = &values.text;
+    Finding {
+        id: id.to_owned(),
+        severity,
+        backend: Some(Backend::Cuda),
+        affects: vec![Affects::Run],
+        summary: format!("the device `{value}` in {value} says no"),
+        evidence: vec![
+            Evidence::file(format!("{value}:12"), value.clone()),
+            Evidence::env(value.clone(), value.clone()),
+            Evidence::new(EvidenceKind::Exec, value.clone(), value.clone()),
+        ],
+        remedy: Remedy {
+            text: format!("see `{value}` or {value}"),
+            commands: vec!["gpubuild clean".to_owned(), values.command.clone()],
+            needs: vec!["sudo".to_owned(), "relogin".to_owned()],
+            verify: Some("gpubuild detect".to_owned()),
+            safe: false,
+        },
+        links: vec!["https://docs.example/a".to_owned()],
+        consequences: vec![Consequence {
+            id: "probe.crashed".to_owned(),
+            backend: Some(Backend::Vulkan),
+            summary: format!("{value} has no `{value}`"),
+        }],
+    }
+}
+
+fn backend(id: Backend, value: &str) -> BackendEntry {
+    let why = || Why { reasons: vec![value.to_owned()], findings: Vec::new(), hints: vec![value.to_owned()] };
+    BackendEntry {
+        id,
+        hardware: Hardware {
+            state: Presence::Present,
+            devices: vec![Device {
+                name: value.to_owned(),
+                vendor: Vendor::Nvidia,
+                pci: Some(value.to_owned()),
+                arch: None,
+                memory_bytes: None,
+                integrated: None,
+                kernel_driver: Some(value.to_owned()),
+                uuid: None,
+                found_via: vec![value.to_owned()],
+            }],
+            why: why(),
+        },
+        build: Build {
+            state: Readiness::Ready,
+            toolkits: vec![Toolkit {
+                toolkit: "cuda".to_owned(),
+                version: Some(value.to_owned()),
+                root: value.to_owned(),
+                program: Some(value.to_owned()),
+                found_via: vec![value.to_owned()],
+                chosen: true,
+                reason: value.to_owned(),
+                missing: Vec::new(),
+            }],
+            why: why(),
+        },
+        run: Run { state: Readiness::Blocked, driver: Some(value.to_owned()), why: why() },
+    }
+}
