@@ -105,7 +105,7 @@ impl Page<'_> {
     /// Words of a labelled entry, broken at blanks before they get too wide.
     fn entry(&mut self, label: &str, tone: Option<Tone>, words: &str) {
         let label = format!("  {label:<width$}", width = INDENT - 2);
-        for (index, piece) in wrap(&clean::line(words), WIDTH - INDENT).into_iter().enumerate() {
+        for (index, piece) in wrap(words, WIDTH - INDENT).into_iter().enumerate() {
             let head = if index == 0 { label.clone() } else { " ".repeat(INDENT) };
             let piece = tone.map_or_else(|| piece.clone(), |tone| (self.paint)(tone, &piece));
             self.line(&format!("{head}{piece}"));
@@ -134,7 +134,7 @@ impl Page<'_> {
         ];
         let cpu = cpu.into_iter().flatten().collect::<Vec<_>>().join(", ");
         if !cpu.is_empty() {
-            for piece in wrap(&clean::line(&cpu), WIDTH) {
+            for piece in wrap(&cpu, WIDTH) {
                 self.line(&piece);
             }
         }

@@ -32,21 +32,38 @@ pub fn markdown(document: &Document, limit: usize) -> String {
     proofs(&mut out, document);
     let mut end = String::new();
     matrix(&mut end, document);
-    for (index, finding) in document.findings.iter().enumerate() {
-        let text = section(finding, shell);
-        if out.len() + text.len() + end.len() + FRAME > limit {
-            let rest = document.findings.len() - index;
-            let _ = writeln!(
-                out,
-                "**{rest} of {} findings are left out here**, as a summary has a limit of size: \
-                 `gpubuild doctor --format json` tells all of them.\n",
-                document.findings.len()
-            );
-            break;
-        }
-        out += &text;
+    let limit = limit.saturating_sub(end.len() + FRAME);
+    let is_note = |finding: &&Finding| finding.severity == Severity::Info;
+    let (notes, serious): (Vec<&Finding>, Vec<&Finding>) = document.findings.iter().partition(is_note);
+    let mut left = sections(&mut out, &serious, shell, limit);
+    if left == 0 && !notes.is_empty() {
+        let _ = writeln!(out, "<details><summary>notes</summary>\n");
+        left = sections(&mut out, &notes, shell, limit);
+        let _ = writeln!(out, "</details>\n");
+    } else {
+        left += notes.len();
+    }
+    if left > 0 {
+        let _ = writeln!(
+            out,
+            "**{left} of {} findings are left out here**, as a summary has a limit of size: \
+             `gpubuild doctor --format json` tells all of them.\n",
+            document.findings.len()
+        );
     }
     out + &end
+}
+
+/// Adds findings as long as they fit, and says how many did not.
+fn sections(out: &mut String, findings: &[&Finding], shell: &str, limit: usize) -> usize {
+    for (index, finding) in findings.iter().enumerate() {
+        let text = section(finding, shell);
+        if out.len() + text.len() > limit {
+            return findings.len() - index;
+        }
+        out.push_str(&text);
+    }
+    0
 }
 
 /// What changed since a snapshot, where one was named.

@@ -343,6 +343,34 @@ fn powershell_word(word: &str) -> Option<String> {
 }
 
 #[test]
+fn every_command_of_the_catalogue_can_be_shown_and_takes_values_as_words() {
+    for (_, id, entry) in Findings::embedded().iter() {
+        let tables = entry.cases.values().filter_map(|case| case.commands.as_ref()).chain([&entry.commands]);
+        let verify = entry.cases.values().filter_map(|case| case.verify.as_ref()).chain(&entry.verify);
+        let commands = tables.flat_map(BTreeMap::values).flatten().chain(verify);
+        for command in commands {
+            assert_eq!(clean::command(command), Some(command.as_str()), "{id}");
+            let mut quote = None;
+            for (start, c) in command.char_indices() {
+                match (quote, c) {
+                    (None, '\'' | '"') => quote = Some(c),
+                    (Some(open), _) if open == c => quote = None,
+                    (Some(_), '{') => {
+                        let name = command[start + 1..].split('}').next().unwrap_or_default();
+                        let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+                        assert!(
+                            !is_name || name.is_empty(),
+                            "{id}: {{{name}}} brings its own quotes: {command}"
+                        );
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn github_gets_ten_of_a_kind_and_the_rest_is_counted() {
     let values = Values::all(HARMLESS);
     let mut document = patient(&values);

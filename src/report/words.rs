@@ -2,9 +2,13 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// Breaks text at blanks. A word that is too wide is broken after a folder of a path, else where the line ends.
+use super::clean;
+
+/// Breaks text at blanks, without what is not visible in it. A word that is too wide is broken after a folder of a path,
+/// else where the line ends.
 #[must_use]
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let text = clean::line(text);
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace().flat_map(|word| pieces(word, width)) {
         match lines.last_mut() {
@@ -56,6 +60,7 @@ mod tests {
         assert_eq!(wrap("in /usr/local/lib: x", 8), ["in /usr/", "local/", "lib: x"]);
         assert_eq!(wrap("显卡显卡显", 4), ["显卡", "显卡", "显"]);
         assert_eq!(wrap("显x", 1), ["显", "x"]);
+        assert_eq!(wrap("\u{1b}[1mone\u{1b}[0m\ntwo", 7), ["one two"]);
         assert!(wrap("", 5).is_empty());
     }
 }
