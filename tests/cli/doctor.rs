@@ -43,9 +43,9 @@ fn only_and_skip_take_ids_and_groups() {
 fn what_changed_since_a_snapshot_is_told_causes_first() {
     let sandbox = Sandbox::new();
     let file = sandbox.path("last.json").display().to_string();
-    let save = format!("--save={file}");
+    let keep = format!("--save={file}");
     let before = recorded("ubuntu-22.04-rtx4090");
-    assert_eq!(sandbox.run(&["doctor", "--host", &before, &save]).exit, Some(0));
+    assert_eq!(sandbox.run(&["doctor", "--host", &before, &keep]).exit, Some(0));
     let same = sandbox.run(&["doctor", "--json", "--host", &before, "--diff", &file]).json();
     assert_eq!(same["changes"], json!([]));
     let after = recorded("ubuntu-24.04-nouveau");

@@ -28,8 +28,8 @@ mod tests {
     #[test]
     fn long_headers_keep_the_lines_that_tell_versions() {
         let mut text = "#define VK_HEADER_VERSION 304\n".to_owned();
-        for index in 0..1000 {
-            text += &format!("#define VK_SOMETHING_{index} {index}\n");
+        for _ in 0..1000 {
+            text.push_str("#define VK_SOMETHING 1\n");
         }
         let kept = content("/usr/include/vulkan/vulkan_core.h", text.as_bytes(), &|_| false);
         assert_eq!(kept.as_deref(), Some(&b"#define VK_HEADER_VERSION 304\n"[..]));

@@ -1,5 +1,7 @@
 //! Linux: distributions, compilers, containers, WSL.
 
+use std::fmt::Write as _;
+
 use gpubuild::host::{Arch, Os};
 
 use super::Machine;
@@ -91,7 +93,7 @@ impl Machine {
     /// Arch Linux.
     pub fn arch_linux() -> Self {
         let mut machine = Self::linux("arch", "", "PRETTY_NAME=\"Arch Linux\"\nBUILD_ID=rolling\n");
-        machine.lib = "/usr/lib".to_owned();
+        "/usr/lib".clone_into(&mut machine.lib);
         machine
             .kernel("6.11.5-arch1-1")
             .glibc(40)
@@ -118,7 +120,7 @@ impl Machine {
     /// Alpine: musl.
     pub fn alpine() -> Self {
         let mut machine = Self::linux("alpine", "3.20.3", "PRETTY_NAME=\"Alpine Linux v3.20\"\n");
-        machine.lib = "/usr/lib".to_owned();
+        "/usr/lib".clone_into(&mut machine.lib);
         machine
             .kernel("6.6.58-0-lts")
             .opaque("/lib/ld-musl-x86_64.so.1")
@@ -154,13 +156,13 @@ impl Machine {
     pub fn cpu(self, name: &str) -> Self {
         let maker = if name.contains("Intel") { "GenuineIntel" } else { "AuthenticAMD" };
         let flags = "fpu sse sse2 ssse3 sse4_1 sse4_2 popcnt cx16 lahf_lm avx avx2 bmi1 bmi2 f16c fma movbe abm xsave";
-        let text: String = (0..8)
-            .map(|index| {
-                format!(
-                    "processor\t: {index}\nvendor_id\t: {maker}\nmodel name\t: {name}\nflags\t\t: {flags}\n\n"
-                )
-            })
-            .collect();
+        let mut text = String::new();
+        for index in 0..8 {
+            let _ = writeln!(
+                text,
+                "processor\t: {index}\nvendor_id\t: {maker}\nmodel name\t: {name}\nflags\t\t: {flags}\n"
+            );
+        }
         self.file("/proc/cpuinfo", &text)
     }
 
@@ -181,7 +183,7 @@ impl Machine {
     }
 
     fn debian_layout(mut self) -> Self {
-        self.lib = "/usr/lib/x86_64-linux-gnu".to_owned();
+        "/usr/lib/x86_64-linux-gnu".clone_into(&mut self.lib);
         self.opaque("/lib/x86_64-linux-gnu/libc.so.6")
             .file("/etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n")
             .file(
@@ -191,7 +193,7 @@ impl Machine {
     }
 
     fn lib64_layout(mut self) -> Self {
-        self.lib = "/usr/lib64".to_owned();
+        "/usr/lib64".clone_into(&mut self.lib);
         self.opaque("/lib64/libc.so.6").file("/etc/ld.so.conf", "include ld.so.conf.d/*.conf\n")
     }
 
