@@ -6,6 +6,7 @@
 pub mod checks;
 mod fold;
 mod interest;
+pub mod resolvers;
 pub mod signs;
 pub mod snapshot;
 mod tell;

@@ -43,6 +43,23 @@ impl Environment {
         self.values.values().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// The same with one variable set to another value, or taken away.
+    #[must_use]
+    pub fn with(&self, name: &str, value: Option<&str>) -> Self {
+        let mut other = self.clone();
+        let key = other.key(name);
+        match value {
+            Some(value) => {
+                let name = other.values.get(&key).map_or_else(|| name.to_owned(), |(name, _)| name.clone());
+                other.values.insert(key, (name, value.to_owned()));
+            }
+            None => {
+                other.values.remove(&key);
+            }
+        }
+        other
+    }
+
     fn key(&self, name: &str) -> String {
         if self.fold_case { name.to_uppercase() } else { name.to_owned() }
     }
@@ -59,6 +76,15 @@ mod tests {
         assert_eq!(windows.iter().next(), Some(("Path", "C:\\bin")));
         let linux = Environment::new(Os::Linux, [("Path", "/bin")]);
         assert_eq!(linux.get("PATH"), None);
+    }
+
+    #[test]
+    fn a_changed_copy_keeps_the_spelling_of_names() {
+        let windows = Environment::new(Os::Windows, [("Path", "C:\\bin")]);
+        let changed = windows.with("PATH", Some("C:\\cuda")).with("CUDA_PATH", Some("C:\\cuda"));
+        assert_eq!(changed.iter().collect::<Vec<_>>(), [("CUDA_PATH", "C:\\cuda"), ("Path", "C:\\cuda")]);
+        assert_eq!(changed.with("path", None).get("Path"), None);
+        assert_eq!(windows.get("Path"), Some("C:\\bin"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod command;
 pub mod environment;
 pub mod interrupt;
 pub mod library;
+pub mod overlay;
 pub mod path;
 pub mod platform;
 pub mod probe;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 pub use command::{Command, Line, Output, RunError, Stream};
 pub use environment::Environment;
+pub use overlay::Overlay;
 pub use path::{HostPath, PathRules};
 pub use platform::{Arch, Identity, Os, Platform};
 pub use probe::{ProbeAnswer, ProbeStatus};

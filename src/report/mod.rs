@@ -24,6 +24,8 @@ pub mod link;
 pub mod markdown;
 pub mod plan;
 pub mod reference;
+pub mod resolvers;
+pub mod resolvers_text;
 pub mod shell;
 pub mod test;
 pub mod words;

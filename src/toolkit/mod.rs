@@ -7,14 +7,14 @@ mod ask;
 pub mod catalogue;
 mod choose;
 pub mod description;
-mod pattern;
-mod places;
+pub(crate) mod pattern;
+pub(crate) mod places;
 mod probe;
 pub mod rules;
 mod runtime;
 mod search;
 mod tables;
-mod versions;
+pub(crate) mod versions;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,7 @@ use serde::Serialize;
 pub use ask::ask_drivers;
 pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
+pub(crate) use probe::probe_one;
 pub use probe::{ask_programs, probe};
 
 use crate::backend::Backend;

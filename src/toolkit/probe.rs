@@ -39,6 +39,13 @@ pub fn probe(host: &dyn Host, catalogue: &Catalogue) -> Inventory {
     inventory
 }
 
+/// Every copy of one toolkit, the chosen one first.
+#[must_use]
+pub(crate) fn probe_one(host: &dyn Host, description: &Description) -> Vec<Installation> {
+    let path = program_folders(host);
+    choose(collect(host, description, search(host, description, &path)).0)
+}
+
 /// Asks the programs themselves for the versions that no file told. Only on request: this starts processes.
 pub fn ask_programs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inventory) {
     for (id, installations) in &mut inventory.installations {

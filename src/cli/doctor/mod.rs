@@ -6,6 +6,7 @@ mod fix;
 mod list;
 pub(super) mod machine;
 mod output;
+mod resolvers;
 mod validate;
 
 use super::look::HostArguments;
@@ -56,6 +57,12 @@ pub struct Arguments {
     list_checks: bool,
     #[command(flatten)]
     output: output::OutputArguments,
+    /// Show which copy of a toolkit each build system will take, and the lines that make them agree
+    #[arg(long, conflicts_with = "list_checks")]
+    resolvers: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
 }
 
 /// From which severity on the outcome is negative.
@@ -83,6 +90,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     arguments.output.check()?;
     if arguments.list_checks {
         return list::run(arguments, context);
+    }
+    if arguments.resolvers {
+        return resolvers::run(arguments, context);
     }
     machine::run(arguments, context)
 }

@@ -1,0 +1,300 @@
+//! `gpubuild doctor --resolvers`: what each build system takes, and the lines that make them agree.
+
+use serde::Serialize;
+
+use super::{Schema, shell};
+use crate::backend::Backend;
+use crate::doctor::resolvers::agree::{Change, takes};
+use crate::doctor::resolvers::{Agreement, Line, Passed, Resolution, Resolutions};
+use crate::host::Os;
+
+/// The document of `doctor --resolvers --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Document {
+    schema: Schema,
+    /// What each build system takes.
+    pub resolvers: Vec<ResolverEntry>,
+    /// Whether all of them take gpubuild's choice, for every toolkit of which there is a copy.
+    pub agree: bool,
+    /// What gpubuild takes.
+    pub chosen: Vec<ChosenEntry>,
+    /// Lines for the shell of this platform that make them agree, in order.
+    pub lines: Vec<LineEntry>,
+    /// The same for a single CMake build.
+    pub cmake: Vec<CmakeArgument>,
+    /// Those that no line makes agree.
+    pub exceptions: Vec<ExceptionEntry>,
+}
+
+/// What a build system takes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ResolverEntry {
+    /// Stable id.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// The backend that it is for.
+    pub backend: Backend,
+    /// Id of the toolkit.
+    pub toolkit: String,
+    /// What it takes, or with an error would have taken.
+    pub takes: Option<TakenEntry>,
+    /// Why.
+    pub rule: String,
+    /// The message with which it fails.
+    pub error: Option<String>,
+    /// Variables that it passed over because they lead nowhere.
+    #[cfg_attr(test, schemars(with = "Vec<std::collections::BTreeMap<String, String>>"))]
+    pub passed: Vec<Passed>,
+    /// Whether that is gpubuild's choice; `null` if gpubuild takes none.
+    pub agrees: Option<bool>,
+}
+
+/// A copy of a toolkit.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct TakenEntry {
+    /// Folder with headers and libraries.
+    pub root: String,
+    /// The compiler.
+    pub compiler: Option<String>,
+    /// The version.
+    pub version: Option<String>,
+    /// The real folder of the copy.
+    pub copy: String,
+    /// The real folder of another copy that its compiler is from.
+    pub compiler_copy: Option<String>,
+}
+
+/// What gpubuild takes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ChosenEntry {
+    /// Id of the toolkit.
+    pub toolkit: String,
+    /// Folder.
+    pub root: String,
+    /// The version.
+    pub version: Option<String>,
+    /// Why.
+    pub reason: String,
+    /// Whether every build system takes it.
+    pub agree: bool,
+}
+
+/// A line for a shell.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LineEntry {
+    /// Id of the toolkit.
+    pub toolkit: String,
+    /// For the shell: POSIX, on Windows PowerShell.
+    pub text: String,
+    /// What it changes.
+    pub changes: Vec<ChangeEntry>,
+}
+
+/// A change of the environment.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ChangeEntry {
+    /// The variable.
+    pub variable: String,
+    /// `set`, `prepend`, `unset`.
+    pub action: &'static str,
+    /// The value.
+    pub value: Option<String>,
+}
+
+/// A CMake cache entry.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct CmakeArgument {
+    /// Id of the toolkit.
+    pub toolkit: String,
+    /// `-DNAME=VALUE`, one word of a command line.
+    pub text: String,
+}
+
+/// A build system that no line makes agree.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ExceptionEntry {
+    /// Id of the resolver.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it does even with the lines, and why.
+    pub reason: String,
+    /// What to do instead.
+    pub remedy: Option<String>,
+}
+
+impl Document {
+    /// The document on these backends.
+    #[must_use]
+    pub fn new(resolutions: &Resolutions, backends: &[Backend], os: Os) -> Self {
+        let shown: Vec<&Resolution> =
+            resolutions.list.iter().filter(|one| backends.contains(&one.backend)).collect();
+        let is_shown = |toolkit: &str| shown.iter().any(|one| one.toolkit == toolkit);
+        let agreements: Vec<(&String, &Agreement)> =
+            resolutions.agreements.iter().filter(|(toolkit, _)| is_shown(toolkit)).collect();
+        let lines = agreements.iter().flat_map(|(toolkit, agreement)| {
+            agreement.lines.iter().map(|line| line_entry(toolkit, line, os))
+        });
+        let cmake = agreements.iter().flat_map(|(toolkit, agreement)| {
+            agreement.cmake.iter().map(|(name, value)| CmakeArgument {
+                toolkit: (*toolkit).clone(),
+                text: shell::quote(os, &format!("-D{name}={value}")),
+            })
+        });
+        let exceptions = agreements.iter().flat_map(|(_, agreement)| &agreement.exceptions);
+        Self {
+            schema: Schema { name: "resolvers", version: 1 },
+            agree: agreements.iter().all(|(_, agreement)| agreement.agree),
+            lines: lines.collect(),
+            cmake: cmake.collect(),
+            exceptions: exceptions
+                .map(|one| ExceptionEntry {
+                    id: one.id.clone(),
+                    name: one.name.clone(),
+                    reason: one.reason.clone(),
+                    remedy: one.remedy.clone(),
+                })
+                .collect(),
+            chosen: agreements.iter().map(|(toolkit, agreement)| chosen_entry(toolkit, agreement)).collect(),
+            resolvers: shown.into_iter().map(|one| resolver_entry(one, resolutions)).collect(),
+        }
+    }
+}
+
+fn resolver_entry(one: &Resolution, resolutions: &Resolutions) -> ResolverEntry {
+    let text = |path: &crate::host::HostPath| path.as_str().to_owned();
+    ResolverEntry {
+        id: one.id.clone(),
+        name: one.name.clone(),
+        backend: one.backend,
+        toolkit: one.toolkit.clone(),
+        takes: one.takes.as_ref().map(|takes| TakenEntry {
+            root: text(&takes.root),
+            compiler: takes.compiler.as_ref().map(text),
+            version: takes.version.as_ref().map(|version| version.as_str().to_owned()),
+            copy: text(&takes.copy),
+            compiler_copy: takes.compiler_copy.as_ref().map(text),
+        }),
+        rule: one.rule.clone(),
+        error: one.error.clone(),
+        passed: one.passed.clone(),
+        agrees: resolutions.agreements.get(&one.toolkit).map(|agreement| takes(one, &agreement.chosen)),
+    }
+}
+
+fn chosen_entry(toolkit: &str, agreement: &Agreement) -> ChosenEntry {
+    ChosenEntry {
+        toolkit: toolkit.to_owned(),
+        root: agreement.chosen.as_str().to_owned(),
+        version: agreement.version.as_ref().map(|version| version.as_str().to_owned()),
+        reason: agreement.reason.clone(),
+        agree: agreement.agree,
+    }
+}
+
+fn line_entry(toolkit: &str, line: &Line, os: Os) -> LineEntry {
+    let change = |change: &Change| {
+        let (action, value) = match change {
+            Change::Set { value, .. } => ("set", Some(value.clone())),
+            Change::Prepend { value, .. } => ("prepend", Some(value.clone())),
+            Change::Unset { .. } => ("unset", None),
+        };
+        ChangeEntry { variable: change.name().to_owned(), action, value }
+    };
+    LineEntry {
+        toolkit: toolkit.to_owned(),
+        text: line_text(line, os),
+        changes: line.changes.iter().map(change).collect(),
+    }
+}
+
+/// A line as it is typed: for a POSIX shell, on Windows for PowerShell. Nothing lasts beyond that shell.
+#[must_use]
+pub fn line_text(line: &Line, os: Os) -> String {
+    if let Some(source) = &line.source {
+        return format!(". {}", shell::quote(os, source.as_str()));
+    }
+    let one = |change: &Change| match (os, change) {
+        (Os::Windows, Change::Set { name, value }) => format!("$env:{name} = {}", literal(value)),
+        (Os::Windows, Change::Prepend { name, value }) => {
+            format!("$env:{name} = {} + ';' + $env:{name}", literal(value))
+        }
+        (Os::Windows, Change::Unset { name }) => format!("Remove-Item Env:{name}"),
+        (_, Change::Set { name, value }) => format!("export {name}={}", shell::quote(os, value)),
+        (_, Change::Prepend { name, value }) => {
+            format!("export {name}={}:\"${name}\"", shell::quote(os, value))
+        }
+        (_, Change::Unset { name }) => format!("unset {name}"),
+    };
+    line.changes.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// A literal string of PowerShell, for which typographic quotes are quotes as well.
+fn literal(value: &str) -> String {
+    let mut text = String::from("'");
+    for c in value.chars().filter(|c| !c.is_control()) {
+        if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
+            text.push(c);
+        }
+        text.push(c);
+    }
+    text.push('\'');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{HostPath, PathRules};
+
+    #[test]
+    fn the_schema_of_the_document_changes_only_on_purpose() {
+        insta::assert_json_snapshot!("resolvers", schemars::schema_for!(Document));
+    }
+
+    #[test]
+    fn a_path_stays_a_value_in_every_shell() {
+        let set = |value: &str| Line {
+            source: None,
+            changes: vec![Change::Set { name: "CUDA_HOME".to_owned(), value: value.to_owned() }],
+        };
+        for (os, value, expected) in [
+            (Os::Linux, "/usr/local/cuda-12.4", "export CUDA_HOME=/usr/local/cuda-12.4"),
+            (Os::Linux, "/opt/a b", "export CUDA_HOME='/opt/a b'"),
+            (Os::Linux, "/$(reboot)`x`", "export CUDA_HOME='/$(reboot)`x`'"),
+            (Os::Linux, "/a'\n;reboot", r"export CUDA_HOME='/a'\'';reboot'"),
+            (Os::Windows, r"C:\CUDA", r"$env:CUDA_HOME = 'C:\CUDA'"),
+            (Os::Windows, "C:\\it's $x\u{2019}", "$env:CUDA_HOME = 'C:\\it''s $x\u{2019}\u{2019}'"),
+            (Os::Windows, "C:\\a\n; reboot", r"$env:CUDA_HOME = 'C:\a; reboot'"),
+        ] {
+            assert_eq!(line_text(&set(value), os), expected);
+        }
+    }
+
+    #[test]
+    fn lists_keep_what_was_in_them() {
+        let prepend = Line {
+            source: None,
+            changes: vec![Change::Prepend { name: "PATH".to_owned(), value: "/opt/cuda/bin".to_owned() }],
+        };
+        assert_eq!(line_text(&prepend, Os::Linux), "export PATH=/opt/cuda/bin:\"$PATH\"");
+        assert_eq!(line_text(&prepend, Os::Windows), "$env:PATH = '/opt/cuda/bin' + ';' + $env:PATH");
+        let unset = Line { source: None, changes: vec![Change::Unset { name: "VULKAN_SDK".to_owned() }] };
+        assert_eq!(line_text(&unset, Os::Macos), "unset VULKAN_SDK");
+        assert_eq!(line_text(&unset, Os::Windows), "Remove-Item Env:VULKAN_SDK");
+        let source = Line {
+            source: Some(HostPath::new(PathRules::Unix, "/opt/intel/oneapi/setvars.sh")),
+            changes: Vec::new(),
+        };
+        assert_eq!(line_text(&source, Os::Linux), ". /opt/intel/oneapi/setvars.sh");
+    }
+}

@@ -1,0 +1,209 @@
+//! `gpubuild doctor --resolvers` for people: the build systems by the copy that they take, then the lines. At most 100
+//! columns, and words beside every symbol.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::detect_text::{Tone, wrap};
+use super::resolvers::{ChosenEntry, Document, ResolverEntry, TakenEntry};
+use crate::host::Os;
+
+/// Widest line.
+const WIDTH: usize = 100;
+/// Where the reason of a build system starts.
+const COLUMN: usize = 39;
+
+type Paint<'a> = &'a dyn Fn(Tone, &str) -> String;
+
+/// The text. `names` are the toolkits' names by id.
+#[must_use]
+pub fn text(document: &Document, names: &BTreeMap<String, String>, os: Os, paint: Paint<'_>) -> String {
+    let mut page = Page { out: String::new(), paint };
+    for chosen in &document.chosen {
+        let name = names.get(&chosen.toolkit).map_or(chosen.toolkit.as_str(), String::as_str);
+        page.toolkit(document, chosen, name);
+    }
+    page.without_choice(document, names);
+    page.lines(document, os);
+    page.out
+}
+
+struct Page<'a> {
+    out: String,
+    paint: Paint<'a>,
+}
+
+/// What a group of build systems has in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Group<'a> {
+    /// gpubuild's choice.
+    Chosen,
+    /// Another copy.
+    Other(&'a str),
+    /// Two copies at once.
+    Mixed,
+    /// Nothing, or a failure.
+    Failing,
+}
+
+impl Page<'_> {
+    fn toolkit(&mut self, document: &Document, chosen: &ChosenEntry, name: &str) {
+        let entries: Vec<&ResolverEntry> =
+            others(document).filter(|one| one.toolkit == chosen.toolkit).collect();
+        let astray = entries.iter().filter(|one| one.agrees == Some(false)).count();
+        let (tone, words) = match astray {
+            0 => (Tone::Good, "all build systems take the same copy".to_owned()),
+            1 => (Tone::Caution, format!("1 of {} build systems does not take gpubuild's choice", entries.len())),
+            _ => (
+                Tone::Caution,
+                format!("{astray} of {} build systems do not take gpubuild's choice", entries.len()),
+            ),
+        };
+        self.heading(name, tone, &words);
+        let mut groups: BTreeMap<Group<'_>, Vec<&ResolverEntry>> = BTreeMap::from([(Group::Chosen, Vec::new())]);
+        for one in &entries {
+            groups.entry(group(one)).or_default().push(one);
+        }
+        for (group, members) in groups {
+            let (tone, mark, head) = match (&group, members.first().and_then(|one| one.takes.as_ref())) {
+                (Group::Chosen, _) => {
+                    let version = chosen.version.as_deref().unwrap_or("version unknown");
+                    (Tone::Good, "✓", format!("{version} in {}, gpubuild's choice: {}", chosen.root, chosen.reason))
+                }
+                (Group::Other(_), Some(taken)) => (Tone::Bad, "✗", place(taken)),
+                (Group::Mixed, _) => (Tone::Bad, "✗", "two copies at once".to_owned()),
+                (Group::Other(_) | Group::Failing, _) => (Tone::Bad, "✗", "nothing that works".to_owned()),
+            };
+            self.group(tone, mark, &head, &members);
+        }
+        self.out.push('\n');
+    }
+
+    fn heading(&mut self, name: &str, tone: Tone, words: &str) {
+        let _ = writeln!(self.out, "{}: {}", (self.paint)(Tone::Strong, name), (self.paint)(tone, words));
+    }
+
+    fn group(&mut self, tone: Tone, mark: &str, head: &str, members: &[&ResolverEntry]) {
+        for (index, line) in wrap(&clean(head), WIDTH - 4).into_iter().enumerate() {
+            let mark = if index == 0 { (self.paint)(tone, mark) } else { " ".to_owned() };
+            let _ = writeln!(self.out, "  {mark} {line}");
+        }
+        for one in members {
+            let why = clean(&why(one));
+            let mut name = Some(one.name.as_str());
+            for line in wrap(&why, WIDTH - COLUMN) {
+                let name = name.take().unwrap_or_default();
+                let line = (self.paint)(Tone::Dim, &line);
+                let _ = writeln!(self.out, "      {name:<width$} {line}", width = COLUMN - 7);
+            }
+            if name.is_some() {
+                let _ = writeln!(self.out, "      {}", one.name);
+            }
+        }
+    }
+
+    /// Toolkits of which gpubuild takes no copy.
+    fn without_choice(&mut self, document: &Document, names: &BTreeMap<String, String>) {
+        let mut toolkits: Vec<&str> = Vec::new();
+        for one in others(document).filter(|one| one.agrees.is_none()) {
+            if !toolkits.contains(&one.toolkit.as_str()) {
+                toolkits.push(&one.toolkit);
+            }
+        }
+        for toolkit in toolkits {
+            let name = names.get(toolkit).map_or(toolkit, String::as_str);
+            let of = others(document).filter(|one| one.toolkit == toolkit);
+            let (taking, failing): (Vec<&ResolverEntry>, Vec<&ResolverEntry>) =
+                of.partition(|one| one.takes.is_some());
+            self.heading(name, Tone::Dim, "no complete copy");
+            for one in &taking {
+                let place = one.takes.as_ref().map(place).unwrap_or_default();
+                self.group(Tone::Caution, "!", &format!("incomplete: {place}"), &[one]);
+            }
+            if !taking.is_empty() && !failing.is_empty() {
+                self.group(Tone::Dim, "-", "nothing", &failing);
+            }
+            self.out.push('\n');
+        }
+    }
+
+    fn lines(&mut self, document: &Document, os: Os) {
+        let shell = if os == Os::Windows { "PowerShell" } else { "a POSIX shell" };
+        if !document.lines.is_empty() {
+            let words = match document.exceptions.len() {
+                0 => "These lines make them agree".to_owned(),
+                1 => "These lines make all but one agree".to_owned(),
+                count => format!("These lines make all but {count} agree"),
+            };
+            let _ = writeln!(self.out, "{}", (self.paint)(Tone::Strong, &format!("{words} (in {shell}):")));
+            for line in &document.lines {
+                let _ = writeln!(self.out, "  {}", (self.paint)(Tone::Hint, &line.text));
+            }
+            self.out.push('\n');
+        }
+        if !document.cmake.is_empty() {
+            let _ = writeln!(self.out, "{}", (self.paint)(Tone::Strong, "For one CMake build:"));
+            for argument in &document.cmake {
+                let _ = writeln!(self.out, "  {}", (self.paint)(Tone::Hint, &argument.text));
+            }
+            self.out.push('\n');
+        }
+        if !document.exceptions.is_empty() {
+            let head = if document.lines.is_empty() { "No line helps:" } else { "Not even then:" };
+            let _ = writeln!(self.out, "{}", (self.paint)(Tone::Strong, head));
+        }
+        for one in &document.exceptions {
+            for line in wrap(&clean(&format!("{} {}", one.name, one.reason)), WIDTH - 2) {
+                let _ = writeln!(self.out, "  {line}");
+            }
+            for line in one.remedy.iter().flat_map(|remedy| wrap(&clean(remedy), WIDTH - 4)) {
+                let _ = writeln!(self.out, "    {}", (self.paint)(Tone::Hint, &line));
+            }
+        }
+        while self.out.ends_with("\n\n") {
+            self.out.pop();
+        }
+    }
+}
+
+/// The build systems but gpubuild itself, whose choice is the measure.
+fn others(document: &Document) -> impl Iterator<Item = &ResolverEntry> {
+    document.resolvers.iter().filter(|one| !one.id.starts_with("gpubuild-"))
+}
+
+fn group(one: &ResolverEntry) -> Group<'_> {
+    match &one.takes {
+        _ if one.agrees == Some(true) => Group::Chosen,
+        _ if one.error.is_some() => Group::Failing,
+        Some(takes) if takes.compiler_copy.is_some() => Group::Mixed,
+        Some(takes) => Group::Other(&takes.copy),
+        None => Group::Failing,
+    }
+}
+
+fn place(taken: &TakenEntry) -> String {
+    match &taken.version {
+        Some(version) => format!("{version} in {}", taken.copy),
+        None => taken.copy.clone(),
+    }
+}
+
+/// Why a build system takes what it takes.
+fn why(one: &ResolverEntry) -> String {
+    let mut words = match (&one.error, &one.takes) {
+        (Some(error), _) => error.clone(),
+        (None, Some(TakenEntry { compiler_copy: Some(other), copy, .. })) => {
+            format!("compiler of {other}, libraries of {copy}: {}", one.rule)
+        }
+        (None, _) => one.rule.clone(),
+    };
+    for passed in &one.passed {
+        let _ = write!(words, "; `{}` leads nowhere", passed.variable);
+    }
+    words
+}
+
+/// Without what could move a terminal's cursor; line breaks become blanks.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

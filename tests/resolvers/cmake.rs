@@ -1,0 +1,234 @@
+//! The simulation of CMake against CMake itself: toolkits of shell scripts in a temporary folder, every `cmake` on PATH, and
+//! the same environment for both.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpubuild::doctor::resolvers::{Resolutions, agree, resolve_all};
+use gpubuild::host::{Environment, Host, HostPath, Os, Overlay, RealHost, find_program};
+use gpubuild::toolkit::{self, Catalogue};
+
+use super::{outcome, skip};
+
+/// Toolkits and projects in a folder that disappears with it.
+struct Bench {
+    host: RealHost,
+    folder: tempfile::TempDir,
+    cmakes: Vec<HostPath>,
+}
+
+/// What a project does.
+#[derive(Clone, Copy)]
+enum Project {
+    Language,
+    Package,
+}
+
+const NVCC: &str = r##"#!/bin/sh
+top=$(dirname "$0")/..
+case "$1 $2 $3" in
+*__cmake_determine_cuda*) echo "#\$ TOP=$top" >&2; exit 1 ;;
+*--version*) printf 'nvcc: NVIDIA (R) Cuda compiler driver\nCopyright (c) 2005-2025 NVIDIA Corporation\nCuda compilation tools, release VERSION, VVERSION.99\n' ;;
+*) echo "no compiler, only its outside" >&2; exit 1 ;;
+esac
+"##;
+
+impl Bench {
+    /// `None`, after saying so, where there is no CMake.
+    fn new() -> Option<Self> {
+        let host = RealHost::new();
+        let cmakes = find_program(&host, "cmake");
+        let has = |name: &str| !find_program(&host, name).is_empty();
+        if cmakes.is_empty() || !has("make") || !has("c++") || host.platform().os != Os::Linux {
+            skip("cmake");
+            return None;
+        }
+        let bench = Self { host, folder: tempfile::tempdir().unwrap(), cmakes };
+        bench.toolkit("old", "11.8");
+        bench.toolkit("new", "12.4");
+        std::os::unix::fs::symlink(bench.path("old"), bench.path("link")).unwrap();
+        std::os::unix::fs::symlink(bench.tool("c++"), bench.path("old/bin/c++")).unwrap();
+        for (name, text) in [
+            // As projects do that say which architectures they want; without that the message for a missing compiler is
+            // `Failed to detect a default CUDA architecture`.
+            ("language", "project(x CXX)\nset(CMAKE_CUDA_ARCHITECTURES 75)\nenable_language(CUDA)\n"),
+            (
+                "package",
+                "project(x NONE)\nfind_package(CUDAToolkit REQUIRED)\n\
+                 file(WRITE \"${CMAKE_BINARY_DIR}/found\" \"${CUDAToolkit_BIN_DIR}\")\n",
+            ),
+        ] {
+            let text = format!("cmake_minimum_required(VERSION 3.18)\n{text}");
+            std::fs::create_dir_all(bench.path(name)).unwrap();
+            std::fs::write(bench.path(name).join("CMakeLists.txt"), text).unwrap();
+        }
+        Some(bench)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn tool(&self, name: &str) -> String {
+        find_program(&self.host, name).remove(0).as_str().to_owned()
+    }
+
+    fn toolkit(&self, name: &str, version: &str) {
+        let root = self.path(name);
+        for folder in ["bin", "include", "lib64", "nvvm/libdevice"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        let nvcc = root.join("bin/nvcc");
+        std::fs::write(&nvcc, NVCC.replace("VERSION", version)).unwrap();
+        std::fs::set_permissions(&nvcc, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::write(root.join("include/cuda_runtime.h"), "").unwrap();
+        std::fs::write(root.join("include/cublas_v2.h"), "").unwrap();
+        std::fs::write(root.join("lib64/libcudart.so"), "").unwrap();
+        let json = format!("{{\"cuda\": {{\"version\": \"{version}.0\"}}}}");
+        std::fs::write(root.join("version.json"), json).unwrap();
+    }
+
+    /// The environment of a case: nothing but this. `@` stands for the folder of the toolkits.
+    fn env(&self, cmake: &HostPath, variables: &[(&str, &str)]) -> Environment {
+        let base = self.path("");
+        let base = base.to_str().unwrap().trim_end_matches('/').to_owned();
+        let mut env = Environment::new(
+            Os::Linux,
+            [("HOME", base.as_str()), ("PATH", "/usr/bin:/bin"), ("CMAKE", cmake.as_str())],
+        );
+        for (name, value) in variables {
+            let value = value.replace('@', &base);
+            let value = if *name == "PATH" { format!("{value}:/usr/bin:/bin") } else { value };
+            env = env.with(name, Some(&value));
+        }
+        env
+    }
+
+    /// What the simulation says.
+    fn simulate(&self, env: &Environment) -> Resolutions {
+        let overlay = Overlay::new(&self.host, env.clone());
+        let catalogue = Catalogue::embedded();
+        let mut inventory = toolkit::probe(&overlay, &catalogue);
+        toolkit::ask_programs(&self.host, &catalogue, &mut inventory);
+        resolve_all(&overlay, &inventory, &catalogue)
+    }
+
+    /// What CMake does: the folder of the toolkit that it takes, or what it prints.
+    fn run(&self, cmake: &HostPath, env: &Environment, project: Project) -> Result<String, String> {
+        let (name, file) = match project {
+            Project::Language => ("language", "CMakeCache.txt"),
+            Project::Package => ("package", "found"),
+        };
+        let build = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let output = Command::new(cmake.as_str())
+            .args(["-S", self.path(name).to_str().unwrap(), "-G", "Unix Makefiles", "-B"])
+            .arg(build.path())
+            .env_clear()
+            .envs(env.iter())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        let text = std::fs::read_to_string(build.path().join(file)).unwrap_or_default();
+        let found = match project {
+            // The scripts compile nothing; which one was taken stands in the cache before that is noticed.
+            Project::Language => text
+                .lines()
+                .find_map(|line| line.strip_prefix("CMAKE_CUDA_COMPILER:FILEPATH="))
+                .filter(|path| Path::new(path).is_absolute() && !path.ends_with("-NOTFOUND"))
+                .filter(|path| Path::new(path).exists())
+                .map(|path| Path::new(path).parent().unwrap().to_owned()),
+            Project::Package => (!text.is_empty()).then(|| PathBuf::from(text)),
+        };
+        match found {
+            Some(bin) => Ok(bin.join("..").canonicalize().unwrap().to_str().unwrap().to_owned()),
+            None => Err(printed.split_whitespace().collect::<Vec<_>>().join(" ")),
+        }
+    }
+
+    /// Compares both on an environment, for every CMake.
+    fn compare(&self, project: Project, variables: &[(&str, &str)]) {
+        for cmake in &self.cmakes {
+            let env = self.env(cmake, variables);
+            let resolutions = self.simulate(&env);
+            let id = match project {
+                Project::Language => "cmake-cuda-language",
+                Project::Package => "cmake-cuda-package",
+            };
+            let simulated = resolutions.get(id).unwrap();
+            match self.run(cmake, &env, project) {
+                Ok(root) => assert_eq!(outcome(simulated), root, "{cmake} with {variables:?}"),
+                Err(printed) => {
+                    let error = simulated.error.clone().unwrap_or_else(|| {
+                        panic!("{cmake} with {variables:?} fails, not in {}: {printed}", outcome(simulated))
+                    });
+                    let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
+                    assert!(printed.contains(&error), "{cmake} with {variables:?} says no `{error}`: {printed}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn find_package_is_simulated_as_it_is() {
+    let Some(bench) = Bench::new() else { return };
+    for variables in [
+        &[("PATH", "@/old/bin")] as &[(&str, &str)],
+        &[("PATH", "@/link/bin")],
+        &[("PATH", "@/old")],
+        &[("PATH", "@/old/bin:@/new/bin")],
+        &[("CUDA_PATH", "@/new")],
+        &[("CUDA_PATH", "@/new/bin")],
+        &[("PATH", "@/old/bin"), ("CUDA_PATH", "@/new")],
+        &[("PATH", "@/old/bin"), ("CUDA_HOME", "@/new")],
+        &[("PATH", "@/old/bin"), ("CUDAToolkit_ROOT", "@/new")],
+        &[("PATH", "@/old/bin"), ("CUDACXX", "@/new/bin/nvcc")],
+        &[("PATH", "@/old/bin"), ("CUDACXX", "@/nowhere/nvcc")],
+        &[("PATH", "@/old/bin"), ("CUDAToolkit_ROOT", "@/nowhere")],
+        &[("CUDAToolkit_ROOT", "@/nowhere")],
+        &[("PATH", "@/old/bin"), ("CMAKE_PREFIX_PATH", "@/new")],
+        &[("CUDA_PATH", "@/nowhere")],
+        &[],
+    ] {
+        bench.compare(Project::Package, variables);
+    }
+}
+
+#[test]
+fn enable_language_is_simulated_as_it_is() {
+    let Some(bench) = Bench::new() else { return };
+    for variables in [
+        &[("PATH", "@/old/bin")] as &[(&str, &str)],
+        &[("CUDA_PATH", "@/new")],
+        &[("PATH", "@/old/bin"), ("CUDA_PATH", "@/new")],
+        &[("PATH", "@/old/bin"), ("CUDAToolkit_ROOT", "@/new")],
+        &[("PATH", "@/old/bin"), ("CUDACXX", "@/new/bin/nvcc")],
+        &[("PATH", "@/old/bin"), ("CUDACXX", "@/nowhere/nvcc")],
+        &[("PATH", "@/new/bin"), ("CXX", "@/old/bin/c++")],
+        &[("PATH", "@/old/bin"), ("CMAKE_PREFIX_PATH", "@/new")],
+        &[("CUDAToolkit_ROOT", "@/new")],
+        &[("CUDAToolkit_ROOT", "@/nowhere")],
+        &[],
+    ] {
+        bench.compare(Project::Language, variables);
+    }
+}
+
+#[test]
+fn the_lines_move_cmake_itself() {
+    let Some(bench) = Bench::new() else { return };
+    let variables =
+        [("PATH", "@/new/bin"), ("CXX", "@/old/bin/c++"), ("CUDA_HOME", "@/new"), ("CUDAToolkit_ROOT", "@/new")];
+    for cmake in &bench.cmakes {
+        let env = bench.env(cmake, &variables);
+        let new = bench.path("new").to_str().unwrap().to_owned();
+        let old = bench.path("old").to_str().unwrap().to_owned();
+        assert_eq!(bench.run(cmake, &env, Project::Language), Ok(old), "CMake is drawn to its C++ compiler");
+        let agreement = bench.simulate(&env).agreements.remove("cuda").unwrap();
+        assert_eq!(agreement.chosen.as_str(), new);
+        assert!(!agreement.agree && !agreement.lines.is_empty());
+        let env = agree::changed(&env, Os::Linux, &agreement.lines);
+        assert_eq!(bench.run(cmake, &env, Project::Language), Ok(new.clone()), "{:?}", agreement.lines);
+        assert_eq!(bench.run(cmake, &env, Project::Package), Ok(new), "{:?}", agreement.lines);
+    }
+}

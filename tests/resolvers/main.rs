@@ -1,0 +1,42 @@
+//! Which toolkit build systems take: on every recorded machine, on machines built for the purpose, and against the build
+//! systems themselves where they are installed.
+
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test reads its own files and starts programs")]
+#![expect(dead_code, unused_imports, unreachable_pub, reason = "layers of machines that other tests use")]
+
+mod cmake;
+#[path = "../doctor/machine/mod.rs"]
+mod machine;
+mod machines;
+mod recorded;
+mod torch;
+
+use gpubuild::doctor::resolvers::{Resolution, Resolutions, resolve_all};
+use gpubuild::host::Host;
+use gpubuild::toolkit::{self, Catalogue};
+
+/// What every build system takes on a host.
+fn resolve(host: &dyn Host) -> Resolutions {
+    let catalogue = Catalogue::embedded();
+    let inventory = toolkit::probe(host, &catalogue);
+    resolve_all(host, &inventory, &catalogue)
+}
+
+/// What a build system takes, in a line: its folder, `failed: …`, or two folders.
+fn outcome(resolution: &Resolution) -> String {
+    match (&resolution.error, &resolution.takes) {
+        (Some(error), _) => format!("failed: {}", error.replace('\n', " ")),
+        (None, Some(takes)) => match &takes.compiler_copy {
+            Some(other) => format!("{} with the compiler of {other}", takes.copy),
+            None => takes.copy.to_string(),
+        },
+        (None, None) => "nothing".to_owned(),
+    }
+}
+
+/// Says that a test is skipped; where `GPUBUILD_REQUIRE` names what is missing, it fails instead.
+fn skip(what: &str) {
+    let list = std::env::var("GPUBUILD_REQUIRE").unwrap_or_default();
+    assert!(!list.split(',').any(|item| item.trim() == what), "GPUBUILD_REQUIRE names {what}, which is missing");
+    println!("skipped: no {what}");
+}
