@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     look::check_overrides(host)?;
     let recording = recorder::record(host, &arguments.keep_env, |host| {
         let mut sight = look::look(host, catalogue);
-        let _ = doctor::observe(host, &sight.facts, &sight.inventory);
+        let _ = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
         if arguments.probe {
             toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
             // Only the asking matters: the recorder remembers the answers.

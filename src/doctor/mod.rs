@@ -66,8 +66,8 @@ impl Filter {
 
 /// Looks at a machine beyond what `detect` needs: files and the environment only.
 #[must_use]
-pub fn observe(host: &dyn Host, facts: &Facts, inventory: &Inventory) -> Signs {
-    Signs::gather(host, facts, inventory)
+pub fn observe(host: &dyn Host, facts: &Facts, inventory: &Inventory, catalogue: &Catalogue) -> Signs {
+    Signs::gather(host, facts, inventory, catalogue)
 }
 
 /// Every finding on a case, the root cause first.

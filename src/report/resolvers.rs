@@ -46,7 +46,6 @@ pub struct ResolverEntry {
     /// The message with which it fails.
     pub error: Option<String>,
     /// Variables that it passed over because they lead nowhere.
-    #[cfg_attr(test, schemars(with = "Vec<std::collections::BTreeMap<String, String>>"))]
     pub passed: Vec<Passed>,
     /// Whether that is gpubuild's choice; `null` if gpubuild takes none.
     pub agrees: Option<bool>,
@@ -141,13 +140,14 @@ impl Document {
         let is_shown = |toolkit: &str| shown.iter().any(|one| one.toolkit == toolkit);
         let agreements: Vec<(&String, &Agreement)> =
             resolutions.agreements.iter().filter(|(toolkit, _)| is_shown(toolkit)).collect();
+        // Lines of which one can't be written down are of no use.
         let lines = agreements.iter().flat_map(|(toolkit, agreement)| {
-            agreement.lines.iter().map(|line| line_entry(toolkit, line, os))
+            let lines = agreement.lines.iter().map(|line| line_entry(toolkit, line, os));
+            lines.collect::<Option<Vec<LineEntry>>>().unwrap_or_default()
         });
         let cmake = agreements.iter().flat_map(|(toolkit, agreement)| {
-            agreement.cmake.iter().map(|(name, value)| CmakeArgument {
-                toolkit: (*toolkit).clone(),
-                text: shell::quote(os, &format!("-D{name}={value}")),
+            agreement.cmake.iter().filter_map(|(name, value)| {
+                Some(CmakeArgument { toolkit: (*toolkit).clone(), text: definition(os, name, value)? })
             })
         });
         let exceptions = agreements.iter().flat_map(|(_, agreement)| &agreement.exceptions);
@@ -201,7 +201,7 @@ fn chosen_entry(toolkit: &str, agreement: &Agreement) -> ChosenEntry {
     }
 }
 
-fn line_entry(toolkit: &str, line: &Line, os: Os) -> LineEntry {
+fn line_entry(toolkit: &str, line: &Line, os: Os) -> Option<LineEntry> {
     let change = |change: &Change| {
         let (action, value) = match change {
             Change::Set { value, .. } => ("set", Some(value.clone())),
@@ -210,45 +210,50 @@ fn line_entry(toolkit: &str, line: &Line, os: Os) -> LineEntry {
         };
         ChangeEntry { variable: change.name().to_owned(), action, value }
     };
-    LineEntry {
+    Some(LineEntry {
         toolkit: toolkit.to_owned(),
-        text: line_text(line, os),
+        text: line_text(line, os)?,
         changes: line.changes.iter().map(change).collect(),
-    }
+    })
 }
 
-/// A line as it is typed: for a POSIX shell, on Windows for PowerShell. Nothing lasts beyond that shell.
+/// A line as it is typed: for a POSIX shell, on Windows for PowerShell. Nothing lasts beyond that shell. `None` if a value
+/// has what no command should hold.
 #[must_use]
-pub fn line_text(line: &Line, os: Os) -> String {
+pub fn line_text(line: &Line, os: Os) -> Option<String> {
     if let Some(source) = &line.source {
-        return format!(". {}", shell::quote(os, source.as_str()));
+        return Some(format!(". {}", shell::quote(os, source.as_str())?));
     }
-    let one = |change: &Change| match (os, change) {
-        (Os::Windows, Change::Set { name, value }) => format!("$env:{name} = {}", literal(value)),
-        (Os::Windows, Change::Prepend { name, value }) => {
-            format!("$env:{name} = {} + ';' + $env:{name}", literal(value))
-        }
-        (Os::Windows, Change::Unset { name }) => format!("Remove-Item Env:{name}"),
-        (_, Change::Set { name, value }) => format!("export {name}={}", shell::quote(os, value)),
-        (_, Change::Prepend { name, value }) => {
-            format!("export {name}={}:\"${name}\"", shell::quote(os, value))
-        }
-        (_, Change::Unset { name }) => format!("unset {name}"),
+    let one = |change: &Change| {
+        Some(match (os, change) {
+            (Os::Windows, Change::Set { name, value }) => format!("$env:{name} = {}", literal(value)?),
+            (Os::Windows, Change::Prepend { name, value }) => {
+                format!("$env:{name} = {} + ';' + $env:{name}", literal(value)?)
+            }
+            (Os::Windows, Change::Unset { name }) => format!("Remove-Item Env:{name}"),
+            (_, Change::Set { name, value }) => format!("export {name}={}", shell::quote(os, value)?),
+            (_, Change::Prepend { name, value }) => {
+                format!("export {name}={}:\"${name}\"", shell::quote(os, value)?)
+            }
+            (_, Change::Unset { name }) => format!("unset {name}"),
+        })
     };
-    line.changes.iter().map(one).collect::<Vec<_>>().join("; ")
+    Some(line.changes.iter().map(one).collect::<Option<Vec<String>>>()?.join("; "))
 }
 
-/// A literal string of PowerShell, for which typographic quotes are quotes as well.
-fn literal(value: &str) -> String {
-    let mut text = String::from("'");
-    for c in value.chars().filter(|c| !c.is_control()) {
-        if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
-            text.push(c);
-        }
-        text.push(c);
-    }
-    text.push('\'');
-    text
+/// A literal string of PowerShell: where a value is assigned, a bare word would be a command.
+fn literal(value: &str) -> Option<String> {
+    let quoted = shell::quote(Os::Windows, value)?;
+    Some(if quoted.starts_with('\'') { quoted } else { format!("'{quoted}'") })
+}
+
+/// A CMake cache entry as one word of a command line.
+fn definition(os: Os, name: &str, value: &str) -> Option<String> {
+    let quoted = shell::quote(os, &format!("D{name}={value}"))?;
+    Some(match quoted.strip_prefix('\'') {
+        Some(rest) => format!("'-{rest}"),
+        None => format!("-{quoted}"),
+    })
 }
 
 #[cfg(test)]
@@ -271,13 +276,20 @@ mod tests {
             (Os::Linux, "/usr/local/cuda-12.4", "export CUDA_HOME=/usr/local/cuda-12.4"),
             (Os::Linux, "/opt/a b", "export CUDA_HOME='/opt/a b'"),
             (Os::Linux, "/$(reboot)`x`", "export CUDA_HOME='/$(reboot)`x`'"),
-            (Os::Linux, "/a'\n;reboot", r"export CUDA_HOME='/a'\'';reboot'"),
+            (Os::Linux, "/a';reboot", r"export CUDA_HOME='/a'\'';reboot'"),
             (Os::Windows, r"C:\CUDA", r"$env:CUDA_HOME = 'C:\CUDA'"),
             (Os::Windows, "C:\\it's $x\u{2019}", "$env:CUDA_HOME = 'C:\\it''s $x\u{2019}\u{2019}'"),
-            (Os::Windows, "C:\\a\n; reboot", r"$env:CUDA_HOME = 'C:\a; reboot'"),
+            (Os::Windows, r"C:\a; reboot", r"$env:CUDA_HOME = 'C:\a; reboot'"),
         ] {
-            assert_eq!(line_text(&set(value), os), expected);
+            assert_eq!(line_text(&set(value), os).as_deref(), Some(expected));
         }
+        for os in [Os::Linux, Os::Windows] {
+            assert_eq!(line_text(&set("/a\n;reboot"), os), None);
+        }
+        let define = |os, value: &str| definition(os, "CUDAToolkit_ROOT", value).unwrap();
+        assert_eq!(define(Os::Linux, "/opt/cuda"), "-DCUDAToolkit_ROOT=/opt/cuda");
+        assert_eq!(define(Os::Linux, "/opt/a b"), "'-DCUDAToolkit_ROOT=/opt/a b'");
+        assert_eq!(define(Os::Windows, "C:/Program Files/x"), "'-DCUDAToolkit_ROOT=C:/Program Files/x'");
     }
 
     #[test]
@@ -286,15 +298,18 @@ mod tests {
             source: None,
             changes: vec![Change::Prepend { name: "PATH".to_owned(), value: "/opt/cuda/bin".to_owned() }],
         };
-        assert_eq!(line_text(&prepend, Os::Linux), "export PATH=/opt/cuda/bin:\"$PATH\"");
-        assert_eq!(line_text(&prepend, Os::Windows), "$env:PATH = '/opt/cuda/bin' + ';' + $env:PATH");
+        assert_eq!(line_text(&prepend, Os::Linux).unwrap(), "export PATH=/opt/cuda/bin:\"$PATH\"");
+        assert_eq!(
+            line_text(&prepend, Os::Windows).unwrap(),
+            "$env:PATH = '/opt/cuda/bin' + ';' + $env:PATH"
+        );
         let unset = Line { source: None, changes: vec![Change::Unset { name: "VULKAN_SDK".to_owned() }] };
-        assert_eq!(line_text(&unset, Os::Macos), "unset VULKAN_SDK");
-        assert_eq!(line_text(&unset, Os::Windows), "Remove-Item Env:VULKAN_SDK");
+        assert_eq!(line_text(&unset, Os::Macos).unwrap(), "unset VULKAN_SDK");
+        assert_eq!(line_text(&unset, Os::Windows).unwrap(), "Remove-Item Env:VULKAN_SDK");
         let source = Line {
             source: Some(HostPath::new(PathRules::Unix, "/opt/intel/oneapi/setvars.sh")),
             changes: Vec::new(),
         };
-        assert_eq!(line_text(&source, Os::Linux), ". /opt/intel/oneapi/setvars.sh");
+        assert_eq!(line_text(&source, Os::Linux).unwrap(), ". /opt/intel/oneapi/setvars.sh");
     }
 }

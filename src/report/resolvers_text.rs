@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::detect_text::{Tone, wrap};
+use super::detect_text::Tone;
 use super::resolvers::{ChosenEntry, Document, ResolverEntry, TakenEntry};
+use super::words::wrap;
 use crate::host::Os;
 
 /// Widest line.
@@ -53,14 +54,18 @@ impl Page<'_> {
         let astray = entries.iter().filter(|one| one.agrees == Some(false)).count();
         let (tone, words) = match astray {
             0 => (Tone::Good, "all build systems take the same copy".to_owned()),
-            1 => (Tone::Caution, format!("1 of {} build systems does not take gpubuild's choice", entries.len())),
+            1 => (
+                Tone::Caution,
+                format!("1 of {} build systems does not take gpubuild's choice", entries.len()),
+            ),
             _ => (
                 Tone::Caution,
                 format!("{astray} of {} build systems do not take gpubuild's choice", entries.len()),
             ),
         };
         self.heading(name, tone, &words);
-        let mut groups: BTreeMap<Group<'_>, Vec<&ResolverEntry>> = BTreeMap::from([(Group::Chosen, Vec::new())]);
+        let mut groups: BTreeMap<Group<'_>, Vec<&ResolverEntry>> =
+            BTreeMap::from([(Group::Chosen, Vec::new())]);
         for one in &entries {
             groups.entry(group(one)).or_default().push(one);
         }
@@ -68,7 +73,11 @@ impl Page<'_> {
             let (tone, mark, head) = match (&group, members.first().and_then(|one| one.takes.as_ref())) {
                 (Group::Chosen, _) => {
                     let version = chosen.version.as_deref().unwrap_or("version unknown");
-                    (Tone::Good, "✓", format!("{version} in {}, gpubuild's choice: {}", chosen.root, chosen.reason))
+                    (
+                        Tone::Good,
+                        "✓",
+                        format!("{version} in {}, gpubuild's choice: {}", chosen.root, chosen.reason),
+                    )
                 }
                 (Group::Other(_), Some(taken)) => (Tone::Bad, "✗", place(taken)),
                 (Group::Mixed, _) => (Tone::Bad, "✗", "two copies at once".to_owned()),
@@ -84,12 +93,12 @@ impl Page<'_> {
     }
 
     fn group(&mut self, tone: Tone, mark: &str, head: &str, members: &[&ResolverEntry]) {
-        for (index, line) in wrap(&clean(head), WIDTH - 4).into_iter().enumerate() {
+        for (index, line) in wrap(head, WIDTH - 4).into_iter().enumerate() {
             let mark = if index == 0 { (self.paint)(tone, mark) } else { " ".to_owned() };
             let _ = writeln!(self.out, "  {mark} {line}");
         }
         for one in members {
-            let why = clean(&why(one));
+            let why = why(one);
             let mut name = Some(one.name.as_str());
             for line in wrap(&why, WIDTH - COLUMN) {
                 let name = name.take().unwrap_or_default();
@@ -153,10 +162,10 @@ impl Page<'_> {
             let _ = writeln!(self.out, "{}", (self.paint)(Tone::Strong, head));
         }
         for one in &document.exceptions {
-            for line in wrap(&clean(&format!("{} {}", one.name, one.reason)), WIDTH - 2) {
+            for line in wrap(&format!("{} {}", one.name, one.reason), WIDTH - 2) {
                 let _ = writeln!(self.out, "  {line}");
             }
-            for line in one.remedy.iter().flat_map(|remedy| wrap(&clean(remedy), WIDTH - 4)) {
+            for line in one.remedy.iter().flat_map(|remedy| wrap(remedy, WIDTH - 4)) {
                 let _ = writeln!(self.out, "    {}", (self.paint)(Tone::Hint, &line));
             }
         }
@@ -201,9 +210,4 @@ fn why(one: &ResolverEntry) -> String {
         let _ = write!(words, "; `{}` leads nowhere", passed.variable);
     }
     words
-}
-
-/// Without what could move a terminal's cursor; line breaks become blanks.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

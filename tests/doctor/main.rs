@@ -28,7 +28,7 @@ fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
     toolkit::ask_programs(&host, &catalogue, &mut inventory);
     let probes = toolkit::ask_drivers(&host, &Backend::ALL);
     let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
-    let signs = doctor::observe(&host, &facts, &inventory);
+    let signs = doctor::observe(&host, &facts, &inventory, &catalogue);
     let case = Case {
         facts: &facts,
         inventory: &inventory,

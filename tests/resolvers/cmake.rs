@@ -162,7 +162,10 @@ impl Bench {
                         panic!("{cmake} with {variables:?} fails, not in {}: {printed}", outcome(simulated))
                     });
                     let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
-                    assert!(printed.contains(&error), "{cmake} with {variables:?} says no `{error}`: {printed}");
+                    assert!(
+                        printed.contains(&error),
+                        "{cmake} with {variables:?} says no `{error}`: {printed}"
+                    );
                 }
             }
         }
@@ -215,10 +218,112 @@ fn enable_language_is_simulated_as_it_is() {
 }
 
 #[test]
+fn the_hip_language_is_simulated_as_it_is() {
+    let Some(bench) = Bench::new() else { return };
+    if find_program(&bench.host, "hipconfig").is_empty() {
+        return skip("hip");
+    }
+    let text = "cmake_minimum_required(VERSION 3.21)\nset(CMAKE_HIP_ARCHITECTURES gfx900)\nproject(x CXX)\nenable_language(HIP)\n";
+    std::fs::create_dir_all(bench.path("hip")).unwrap();
+    std::fs::write(bench.path("hip/CMakeLists.txt"), text).unwrap();
+    // Without a variable, and with the line for the installed copy.
+    let first = bench.env(&bench.cmakes[0], &[]);
+    let line = bench.simulate(&first).agreements.remove("rocm").map(|agreement| agreement.cmake);
+    let clang = line.and_then(|mut cmake| cmake.remove("CMAKE_HIP_COMPILER"));
+    for cmake in &bench.cmakes {
+        for clang in [None, clang.as_deref()] {
+            let mut env = bench.env(cmake, &[]);
+            if let Some(clang) = clang {
+                env = env.with("HIPCXX", Some(clang));
+            }
+            let simulated = bench.simulate(&env);
+            let simulated = simulated.get("cmake-hip-language").unwrap();
+            let build = tempfile::tempdir_in(bench.folder.path()).unwrap();
+            let output = Command::new(cmake.as_str())
+                .args(["-S", bench.path("hip").to_str().unwrap(), "-G", "Unix Makefiles", "-B"])
+                .arg(build.path())
+                .env_clear()
+                .envs(env.iter())
+                .output()
+                .unwrap();
+            let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+            let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+            let cache = std::fs::read_to_string(build.path().join("CMakeCache.txt")).unwrap_or_default();
+            let found = cache.lines().find_map(|line| line.strip_prefix("CMAKE_HIP_COMPILER:FILEPATH="));
+            let found = found.filter(|path| !path.ends_with("-NOTFOUND")).or(clang);
+            let lost = printed.contains("does not contain the HIP runtime CMake package");
+            // An old CMake looks for the package before it tells that there is no compiler.
+            let failed = found.is_none() || lost;
+            assert_eq!(simulated.error.is_some(), failed, "{cmake} with {clang:?}: {printed}");
+            if let (Some(error), true) = (&simulated.error, found.is_some()) {
+                let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(printed.contains(&error), "{cmake} with {clang:?} says no `{error}`: {printed}");
+            }
+            if let (Some(found), Some(takes)) = (found, &simulated.takes) {
+                let compiler = takes.compiler.as_ref().map(HostPath::as_str);
+                assert_eq!(compiler, Some(found), "{cmake} with {clang:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn find_vulkan_is_simulated_as_it_is() {
+    let Some(bench) = Bench::new() else { return };
+    for (file, text) in
+        [("include/vulkan/vulkan.h", ""), ("lib/libvulkan.so", ""), ("bin/glslc", "#!/bin/sh\n")]
+    {
+        let path = bench.path("sdk").join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::fs::create_dir_all(bench.path("vulkan")).unwrap();
+    let text = "cmake_minimum_required(VERSION 3.18)\nproject(x NONE)\nfind_package(Vulkan)\n\
+        file(WRITE \"${CMAKE_BINARY_DIR}/found\" \"${Vulkan_INCLUDE_DIR}\\n${Vulkan_GLSLC_EXECUTABLE}\\n\")\n";
+    std::fs::write(bench.path("vulkan/CMakeLists.txt"), text).unwrap();
+    for variables in [
+        &[("VULKAN_SDK", "@/sdk")] as &[(&str, &str)],
+        &[("VULKAN_SDK", "@/nowhere")],
+        &[("VULKAN_SDK", "@/sdk/include")],
+        &[("PATH", "@/sdk/bin")],
+        &[("CMAKE_PREFIX_PATH", "@/sdk"), ("VULKAN_SDK", "@/nowhere")],
+        &[("Vulkan_ROOT", "@/sdk")],
+        &[],
+    ] {
+        for cmake in &bench.cmakes {
+            let env = bench.env(cmake, variables);
+            let build = tempfile::tempdir_in(bench.folder.path()).unwrap();
+            Command::new(cmake.as_str())
+                .args(["-S", bench.path("vulkan").to_str().unwrap(), "-G", "Unix Makefiles", "-B"])
+                .arg(build.path())
+                .env_clear()
+                .envs(env.iter())
+                .output()
+                .unwrap();
+            let text = std::fs::read_to_string(build.path().join("found")).unwrap();
+            let found: Vec<&str> = text.lines().collect();
+            let resolutions = bench.simulate(&env);
+            let one = resolutions.get("cmake-vulkan").unwrap();
+            let missing = found.iter().any(|path| path.ends_with("-NOTFOUND"));
+            assert_eq!(one.error.is_some(), missing, "{variables:?}: {text}");
+            if let Some(takes) = one.takes.as_ref().filter(|_| !missing) {
+                assert_eq!(takes.root.join("include").as_str(), found[0], "{cmake} with {variables:?}");
+                assert_eq!(takes.compiler.as_ref().unwrap().as_str(), found[1], "{cmake} with {variables:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_lines_move_cmake_itself() {
     let Some(bench) = Bench::new() else { return };
-    let variables =
-        [("PATH", "@/new/bin"), ("CXX", "@/old/bin/c++"), ("CUDA_HOME", "@/new"), ("CUDAToolkit_ROOT", "@/new")];
+    let variables = [
+        ("PATH", "@/new/bin"),
+        ("CXX", "@/old/bin/c++"),
+        ("CUDA_HOME", "@/new"),
+        ("CUDAToolkit_ROOT", "@/new"),
+    ];
     for cmake in &bench.cmakes {
         let env = bench.env(cmake, &variables);
         let new = bench.path("new").to_str().unwrap().to_owned();

@@ -20,7 +20,7 @@ fn check(name: &str, host: &dyn Host, expected: &[(&str, &str)]) -> Vec<String> 
     resolutions
         .agreements
         .values()
-        .flat_map(|agreement| agreement.lines.iter().map(|line| line_text(line, os)))
+        .flat_map(|agreement| agreement.lines.iter().map(|line| line_text(line, os).unwrap()))
         .collect()
 }
 
@@ -81,10 +81,7 @@ fn a_variable_names_the_copy_that_the_link_does_not() {
     );
     assert_eq!(
         lines,
-        [
-            "export PATH=/usr/local/cuda-11.8/bin:\"$PATH\"",
-            "export CUDA_LIBRARY_PATH=/usr/local/cuda-11.8",
-        ]
+        ["export PATH=/usr/local/cuda-11.8/bin:\"$PATH\"", "export CUDA_LIBRARY_PATH=/usr/local/cuda-11.8",]
     );
     // The one that reads no variable is named, with a way out.
     let exceptions = &resolutions.agreements["cuda"].exceptions;
@@ -122,7 +119,10 @@ fn without_the_link_cmake_takes_the_newest_and_find_cuda_helper_the_first() {
             ("cmake-cuda-package", NEW),
             // By name, not by number.
             ("find-cuda-helper", OLD),
-            ("pytorch-cuda", "failed: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."),
+            (
+                "pytorch-cuda",
+                "failed: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
+            ),
             ("rust-cuda", "failed: CUDA SDK cannot be found."),
         ],
     );
@@ -193,7 +193,10 @@ fn a_conda_environment_shadows_the_system() {
             ("cuda-pathfinder", prefix),
             ("pytorch-cuda", prefix),
             ("find-cuda-helper", NEW),
-            ("whisper-rs-sys-cuda", "/usr/local/cuda-12.4 with the compiler of /home/user/miniforge3/envs/gpu"),
+            (
+                "whisper-rs-sys-cuda",
+                "/usr/local/cuda-12.4 with the compiler of /home/user/miniforge3/envs/gpu",
+            ),
         ],
     );
     // Its own compiler in the environment draws nvcc along, whatever comes first on PATH.
@@ -206,12 +209,20 @@ fn a_conda_environment_shadows_the_system() {
     let lines = check(
         "conda-compiler",
         &pinned.host(),
-        &[("gpubuild-cuda", NEW), ("cmake-cuda-language", prefix), ("cmake-cuda-package", NEW), ("cuda-pathfinder", prefix)],
+        &[
+            ("gpubuild-cuda", NEW),
+            ("cmake-cuda-language", prefix),
+            ("cmake-cuda-package", NEW),
+            ("cuda-pathfinder", prefix),
+        ],
     );
     assert!(lines.contains(&"export CUDACXX=/usr/local/cuda-12.4/bin/nvcc".to_owned()), "{lines:?}");
     let exceptions = &resolve(&pinned.host()).agreements["cuda"].exceptions;
     assert_eq!(exceptions.len(), 1, "{exceptions:?}");
-    assert!(exceptions[0].id == "cuda-pathfinder" && exceptions[0].reason.contains("conda"), "{exceptions:?}");
+    assert!(
+        exceptions[0].id == "cuda-pathfinder" && exceptions[0].reason.contains("conda"),
+        "{exceptions:?}"
+    );
 }
 
 #[test]
@@ -231,7 +242,10 @@ fn variables_that_lead_nowhere_are_told() {
     );
     let passed = &resolutions.get("rust-cuda").unwrap().passed;
     assert_eq!(passed.len(), 1);
-    assert_eq!((passed[0].variable.as_str(), passed[0].value.as_str()), ("CUDA_PATH", "/usr/local/cuda-11.2"));
+    assert_eq!(
+        (passed[0].variable.as_str(), passed[0].value.as_str()),
+        ("CUDA_PATH", "/usr/local/cuda-11.2")
+    );
     assert_eq!(
         resolutions.get("pytorch-cuda").unwrap().takes.as_ref().unwrap().root.as_str(),
         "/usr/local/cuda-11.2"
@@ -242,7 +256,10 @@ fn variables_that_lead_nowhere_are_told() {
 fn cmake_before_4_2_passes_over_a_wrong_root_and_later_ones_end_there() {
     let root = two_copies().path_first("/usr/local/cuda/bin").env("CUDAToolkit_ROOT", "/opt/gone");
     let old = root.clone().folder("/usr/share/cmake-3.28/Modules").program("/usr/bin/cmake");
-    let new = root.folder("/usr/share/cmake-4.2/Modules").without("/usr/share/cmake-3.22").program("/usr/bin/cmake");
+    let new = root
+        .folder("/usr/share/cmake-4.2/Modules")
+        .without("/usr/share/cmake-3.22")
+        .program("/usr/bin/cmake");
     assert_eq!(outcome(resolve(&old.host()).get("cmake-cuda-package").unwrap()), NEW);
     let failed = "failed: Could not find `nvcc` executable in path specified by environment variable CUDAToolkit_ROOT=/opt/gone";
     assert_eq!(outcome(resolve(&new.host()).get("cmake-cuda-package").unwrap()), failed);
@@ -324,7 +341,10 @@ fn windows_programs_on_the_path_of_wsl_do_not_count() {
         &[
             ("gpubuild-cuda", NEW),
             ("cmake-cuda-language", "failed: No CMAKE_CUDA_COMPILER could be found."),
-            ("cmake-cuda-package", "failed: Could NOT find CUDAToolkit (missing: CUDAToolkit_INCLUDE_DIRECTORIES)"),
+            (
+                "cmake-cuda-package",
+                "failed: Could NOT find CUDAToolkit (missing: CUDAToolkit_INCLUDE_DIRECTORIES)",
+            ),
         ],
     );
 }
@@ -340,7 +360,11 @@ fn ccache_in_front_of_nvcc_hands_over_to_the_next() {
 }
 
 /// A ROCm in a folder: NVIDIA has its layers in `machine`, AMD's two installations are made here.
-fn rocm(host: gpubuild::host::recorded::RecordedHostBuilder, root: &str, version: &str) -> gpubuild::host::recorded::RecordedHostBuilder {
+fn rocm(
+    host: gpubuild::host::recorded::RecordedHostBuilder,
+    root: &str,
+    version: &str,
+) -> gpubuild::host::recorded::RecordedHostBuilder {
     let mut parts = version.split('.');
     let header = format!(
         "#define HIP_VERSION_MAJOR {}\n#define HIP_VERSION_MINOR {}\n",
@@ -436,7 +460,12 @@ fn an_sdk_that_is_named_wins_over_the_distribution() {
     let lines = check(
         "vulkan-two",
         &host,
-        &[("gpubuild-vulkan", sdk), ("cmake-vulkan", sdk), ("llama-cpp-sys-2-vulkan", sdk), ("whisper-rs-sys-vulkan", sdk)],
+        &[
+            ("gpubuild-vulkan", sdk),
+            ("cmake-vulkan", sdk),
+            ("llama-cpp-sys-2-vulkan", sdk),
+            ("whisper-rs-sys-vulkan", sdk),
+        ],
     );
     assert_eq!(lines, [""; 0]);
 }
@@ -454,18 +483,25 @@ fn oneapi_needs_its_script() {
     let lines = check(
         "oneapi",
         &host,
-        &[("cmake-icpx", "failed: The CMAKE_CXX_COMPILER:   icpx is not a full path and was not found in the PATH.")],
+        &[(
+            "cmake-icpx",
+            "failed: The CMAKE_CXX_COMPILER:   icpx is not a full path and was not found in the PATH.",
+        )],
     );
     assert_eq!(lines, [". /opt/intel/oneapi/setvars.sh"]);
 }
 
 #[test]
 fn hostile_names_move_neither_terminal_nor_shell() {
-    let evil = "/opt/cuda\u{1b}[2J$(reboot)`id`'\"";
-    let machine = two_copies().cuda_at(evil, "12.5.0").env("CUDA_HOME", evil).path_first("/usr/local/cuda/bin");
-    let host = machine.host();
-    let text = check_text("hostile", &host);
-    assert!(!text.contains('\u{1b}'), "{text:?}");
-    let lines = check("hostile", &host, &[("gpubuild-cuda", evil), ("pytorch-cuda", evil)]);
-    assert!(lines.iter().any(|line| line.contains("'/opt/cuda[2J$(reboot)`id`'\\''\"")), "{lines:?}");
+    let evil = "/opt/cuda$(reboot)`id`'\"";
+    let machine =
+        two_copies().cuda_at(evil, "12.5.0").env("CUDA_HOME", evil).path_first("/usr/local/cuda/bin");
+    let lines = check("hostile", &machine.host(), &[("gpubuild-cuda", evil), ("pytorch-cuda", evil)]);
+    assert!(lines.iter().any(|line| line.contains(r#"'/opt/cuda$(reboot)`id`'\''"'"#)), "{lines:?}");
+    // What nobody would see is not written down at all.
+    let evil = "/opt/cuda\u{1b}[2J";
+    let machine =
+        two_copies().cuda_at(evil, "12.5.0").env("CUDA_HOME", evil).path_first("/usr/local/cuda/bin");
+    let text = check_text("invisible", &machine.host());
+    assert!(!text.contains('\u{1b}') && !text.contains("export"), "{text:?}");
 }

@@ -1,14 +1,22 @@
 //! Which toolkit build systems take: on every recorded machine, on machines built for the purpose, and against the build
 //! systems themselves where they are installed.
 
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test reads its own files and starts programs")]
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test reads its own files and starts programs"
+)]
 #![expect(dead_code, unused_imports, unreachable_pub, reason = "layers of machines that other tests use")]
 
+#[cfg(unix)]
 mod cmake;
+mod command;
 #[path = "../doctor/machine/mod.rs"]
 mod machine;
 mod machines;
 mod recorded;
+#[cfg(unix)]
 mod torch;
 
 use gpubuild::doctor::resolvers::{Resolution, Resolutions, resolve_all};
@@ -37,6 +45,9 @@ fn outcome(resolution: &Resolution) -> String {
 /// Says that a test is skipped; where `GPUBUILD_REQUIRE` names what is missing, it fails instead.
 fn skip(what: &str) {
     let list = std::env::var("GPUBUILD_REQUIRE").unwrap_or_default();
-    assert!(!list.split(',').any(|item| item.trim() == what), "GPUBUILD_REQUIRE names {what}, which is missing");
+    assert!(
+        !list.split(',').any(|item| item.trim() == what),
+        "GPUBUILD_REQUIRE names {what}, which is missing"
+    );
     println!("skipped: no {what}");
 }

@@ -29,7 +29,10 @@ pub(crate) fn check_lines(name: &str, host: &dyn Host) {
         let env = changed(host.env(), host.platform().os, &agreement.lines);
         let then = resolve(&Overlay::new(host, env));
         let after = &then.agreements[toolkit];
-        assert_eq!(after.chosen, agreement.chosen, "{name}: the lines change gpubuild's own choice of {toolkit}");
+        assert_eq!(
+            after.chosen, agreement.chosen,
+            "{name}: the lines change gpubuild's own choice of {toolkit}"
+        );
         for one in then.of(toolkit) {
             let exception = agreement.exceptions.iter().find(|exception| exception.id == one.id);
             let follows = takes(one, &agreement.chosen);

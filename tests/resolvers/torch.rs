@@ -33,7 +33,8 @@ fn pytorch_is_simulated_as_it_is() {
     let host = RealHost::new();
     // A virtual environment with PyTorch may be named, which needs no other packages of it.
     let named = host.env().get("GPUBUILD_TEST_PYTHON").map(str::to_owned);
-    let Some(python) = named.or_else(|| Some(find_program(&host, "python3").first()?.as_str().to_owned())) else {
+    let Some(python) = named.or_else(|| Some(find_program(&host, "python3").first()?.as_str().to_owned()))
+    else {
         return skip("torch");
     };
     if host.platform().os != Os::Linux {
@@ -64,12 +65,14 @@ fn pytorch_is_simulated_as_it_is() {
         &[("ROCM_HOME", "@/a"), ("ROCM_PATH", "@/b")],
         &[],
     ] {
-        let mut env = Environment::new(Os::Linux, [("HOME", root.to_str().unwrap()), ("PATH", "/usr/bin:/bin")]);
+        let mut env =
+            Environment::new(Os::Linux, [("HOME", root.to_str().unwrap()), ("PATH", "/usr/bin:/bin")]);
         for (name, value) in variables {
             let value = if *name == "PATH" { format!("{}:/usr/bin:/bin", at(value)) } else { at(value) };
             env = env.with(name, Some(&value));
         }
-        let output = Command::new(&python).args(["-c", SCRIPT]).env_clear().envs(env.iter()).output().unwrap();
+        let output =
+            Command::new(&python).args(["-c", SCRIPT]).env_clear().envs(env.iter()).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         if printed.trim() == "none" {
             return skip("torch");

@@ -126,7 +126,7 @@ pub(in crate::cli) fn look_at(
         probes = toolkit::ask_drivers(host, &Backend::ALL);
         sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
-    let signs = doctor::observe(host, &sight.facts, &sight.inventory);
+    let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
     let case = Case {
         facts: &sight.facts,
         inventory: &sight.inventory,

@@ -55,14 +55,11 @@ pub struct Arguments {
     /// Show every check by name and end
     #[arg(long)]
     list_checks: bool,
-    #[command(flatten)]
-    output: output::OutputArguments,
     /// Show which copy of a toolkit each build system will take, and the lines that make them agree
     #[arg(long, conflicts_with = "list_checks")]
     resolvers: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: output::OutputArguments,
 }
 
 /// From which severity on the outcome is negative.

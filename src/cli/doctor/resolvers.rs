@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     };
     let os = host.platform().os;
     let document = Document::new(&resolutions, &backends, os);
-    if arguments.json {
+    if arguments.is_json() {
         context.printer.json(&document)?;
     } else {
         let names: BTreeMap<String, String> =

@@ -144,7 +144,8 @@ impl Trial<'_> {
     /// The line for this copy on this host, unless it changes nothing or a part that it names is missing.
     fn line(&self, line: &LineDescription) -> Option<Line> {
         let host = self.scene.host;
-        let in_list = |list: &[String]| list.iter().any(|folder| host.path(folder).key() == self.chosen.root.key());
+        let in_list =
+            |list: &[String]| list.iter().any(|folder| host.path(folder).key() == self.chosen.root.key());
         if !is_on(&line.on, host.platform().os)
             || (!line.only_for.is_empty() && !in_list(&line.only_for))
             || in_list(&line.not_for)

@@ -94,6 +94,7 @@ pub struct Resolver {
 /// `like`, `gpubuild`, `fail` is given.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "keys of a file")]
 pub struct Step {
     /// A variable that names a folder, or in a search for the compiler perhaps a program.
     pub env: Option<String>,
@@ -221,6 +222,10 @@ pub struct Check {
     pub minimum: Option<Version>,
     /// The message otherwise.
     pub error: String,
+    /// The first version of the tool that wants this.
+    pub since: Option<Version>,
+    /// The first version of the tool that no longer wants this.
+    pub before: Option<Version>,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
@@ -284,7 +289,8 @@ pub fn parse(text: &str) -> Result<Family, String> {
             }
         }
         for steps in [&resolver.compiler, &resolver.root] {
-            let ends = steps.last().is_none_or(|last| last.fail.is_some() || last.like.is_some() || last.gpubuild);
+            let ends =
+                steps.last().is_none_or(|last| last.fail.is_some() || last.like.is_some() || last.gpubuild);
             if !ends {
                 return Err(format!("the last step of `{id}` is neither `fail` nor `like`"));
             }

@@ -87,6 +87,7 @@ pub struct Taken {
 
 /// A variable that a resolver looked at in vain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Passed {
     /// Its name.
     pub variable: String,
@@ -241,7 +242,9 @@ impl Walk<'_> {
             (None, None) => return resolution,
         };
         let taken = self.identifier.identify(root, compiler, resolver.separate);
-        let failed = resolver.checks.iter().find(|check| !self.holds(check, &taken));
+        let tool = self.tool(resolver);
+        let applies = |check: &&Check| steps::is_meant(tool, check.since.as_ref(), check.before.as_ref());
+        let failed = resolver.checks.iter().filter(applies).find(|check| !self.holds(check, &taken));
         resolution.error = failed.map(|check| check.error.replace("{root}", taken.root.as_str()));
         resolution.takes = Some(taken);
         resolution
@@ -259,8 +262,7 @@ impl Walk<'_> {
         if steps.is_empty() {
             return None;
         }
-        let tool = resolver.tool.as_ref().and_then(|tool| self.scene.inventory.chosen(tool)?.version());
-        Some(match self.walker.search(steps, aim, tool, before, passed) {
+        Some(match self.walker.search(steps, aim, self.tool(resolver), before, passed) {
             Outcome::Found { path, rule } => Half::Found { path, rule },
             Outcome::Failed(error) => Half::Failed(error),
             Outcome::Gpubuild => match self.scene.inventory.chosen(&self.family.toolkit) {
@@ -289,6 +291,11 @@ impl Walk<'_> {
                 }
             }
         })
+    }
+
+    /// The version of the tool that a resolver belongs to, where it is known.
+    fn tool(&self, resolver: &Resolver) -> Option<&Version> {
+        self.scene.inventory.chosen(resolver.tool.as_ref()?)?.version()
     }
 
     fn holds(&self, check: &Check, taken: &Taken) -> bool {

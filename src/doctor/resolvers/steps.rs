@@ -65,7 +65,8 @@ impl<'a> Walker<'a> {
             if step.gpubuild {
                 return Outcome::Gpubuild;
             }
-            let value = step.env.as_ref().or(step.with_env.as_ref()).and_then(|name| self.host.env().get(name));
+            let value =
+                step.env.as_ref().or(step.with_env.as_ref()).and_then(|name| self.host.env().get(name));
             let message = |text: &str| text.replace("{value}", value.unwrap_or_default());
             if let Some(text) = &step.fail {
                 return Outcome::Failed(message(text));
@@ -108,11 +109,10 @@ impl<'a> Walker<'a> {
     fn applies(&self, step: &Step, tool: Option<&Version>) -> bool {
         let env = self.host.env();
         let is_set = |name: &String| env.get(name).is_some();
-        let is_there = |name: &String| env.get(name).is_some_and(|value| self.host.exists(&self.place(value)));
+        let is_there =
+            |name: &String| env.get(name).is_some_and(|value| self.host.exists(&self.place(value)));
         is_on(&step.on, self.host.platform().os)
-            // A tool whose version nobody knows is taken for a new one.
-            && step.since.as_ref().is_none_or(|since| tool.is_none_or(|tool| tool >= since))
-            && step.before.as_ref().is_none_or(|before| tool.is_some_and(|tool| tool < before))
+            && is_meant(tool, step.since.as_ref(), step.before.as_ref())
             && !step.unless_env.iter().any(is_set)
             && !step.unless_place.iter().any(is_there)
             && step.with_env.as_ref().is_none_or(is_set)
@@ -201,18 +201,15 @@ impl<'a> Walker<'a> {
                 matches!(folder.file_name(), Some("bin" | "sbin" | "Bin")).then(|| folder.parent()).flatten()
             };
             let rule = |folder: &HostPath| format!("`{folder}` on PATH");
-            return self
-                .path
-                .iter()
-                .filter_map(|folder| Some((prefix(folder)?, rule(folder))))
-                .collect();
+            return self.path.iter().filter_map(|folder| Some((prefix(folder)?, rule(folder)))).collect();
         }
         if !step.beside.is_empty() {
             let rule = "beside a compiler".to_owned();
             return self.beside(&step.beside).into_iter().map(|folder| (folder, rule.clone())).collect();
         }
         if !step.library.is_empty() {
-            let found = |name: &String| Some((self.loader.find(name)?, format!("`{name}` of the system's loader")));
+            let found =
+                |name: &String| Some((self.loader.find(name)?, format!("`{name}` of the system's loader")));
             return step.library.iter().find_map(found).into_iter().collect();
         }
         if step.relative {
@@ -226,7 +223,8 @@ impl<'a> Walker<'a> {
         let mut places: Vec<HostPath> = Vec::new();
         for pattern in &step.known {
             let Some(filled) = fill(pattern, self.host) else { continue };
-            let head = self.host.path(&filled).file_name().and_then(|name| name.split('*').next()).map(str::len);
+            let head =
+                self.host.path(&filled).file_name().and_then(|name| name.split('*').next()).map(str::len);
             places.extend(expand(self.host, &filled).into_iter().filter(|place| {
                 let rest = place.file_name().and_then(|name| name.get(head?..));
                 !step.numbered || rest.is_some_and(is_release)
@@ -255,7 +253,8 @@ impl<'a> Walker<'a> {
                 let found = candidate.file_name().and_then(Version::find_in);
                 let Some(found) = found.map(|version| version.as_str().to_owned()) else { continue };
                 let lead = |template: &String| {
-                    let text = template.replace("{found}", &found).replace("{found_}", &found.replace('.', "_"));
+                    let text =
+                        template.replace("{found}", &found).replace("{found_}", &found.replace('.', "_"));
                     Some(self.place(&fill(&text, self.host)?)).filter(|path| self.host.exists(path))
                 };
                 match step.leads.iter().find_map(lead) {
@@ -314,7 +313,8 @@ impl<'a> Walker<'a> {
     /// Whether one of these paths is there below a folder.
     pub(super) fn has_any(&self, folder: &HostPath, paths: &[String]) -> bool {
         paths.iter().any(|path| {
-            fill(path, self.host).is_some_and(|path| !expand(self.host, folder.join(&path).as_str()).is_empty())
+            fill(path, self.host)
+                .is_some_and(|path| !expand(self.host, folder.join(&path).as_str()).is_empty())
         })
     }
 }
@@ -324,6 +324,12 @@ enum Taken {
     Nothing,
     /// A name was found and where it leads is nothing.
     Misled(String),
+}
+
+/// Whether a version of a tool is meant; one that nobody knows is taken for a new one.
+pub(super) fn is_meant(tool: Option<&Version>, since: Option<&Version>, before: Option<&Version>) -> bool {
+    since.is_none_or(|since| tool.is_none_or(|tool| tool >= since))
+        && before.is_none_or(|before| tool.is_some_and(|tool| tool < before))
 }
 
 fn sort(places: &mut [HostPath], order: Order) {
@@ -348,9 +354,14 @@ mod tests {
 
     #[test]
     fn releases_have_one_digit_after_the_dot() {
-        for (text, expected) in
-            [("12.4", true), ("9.2", true), ("12.10", false), ("12", false), ("12.4.1", false), ("x.1", false)]
-        {
+        for (text, expected) in [
+            ("12.4", true),
+            ("9.2", true),
+            ("12.10", false),
+            ("12", false),
+            ("12.4.1", false),
+            ("x.1", false),
+        ] {
             assert_eq!(is_release(text), expected, "{text}");
         }
     }

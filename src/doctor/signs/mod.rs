@@ -8,9 +8,10 @@ pub mod graphics;
 pub mod nvidia;
 pub mod rocm;
 
+use super::resolvers::{Resolutions, resolve_all};
 use crate::facts::Facts;
 use crate::host::Host;
-use crate::toolkit::Inventory;
+use crate::toolkit::{Catalogue, Inventory};
 
 /// What a `gather` function looks at.
 #[derive(Clone, Copy)]
@@ -21,6 +22,8 @@ pub struct Scene<'a> {
     pub facts: &'a Facts,
     /// Toolkits on it.
     pub inventory: &'a Inventory,
+    /// The descriptions that they were found by.
+    pub catalogue: &'a Catalogue,
 }
 
 /// Everything that the checks look at beside facts and toolkits.
@@ -40,13 +43,15 @@ pub struct Signs {
     pub nvidia: nvidia::Signs,
     /// About ROCm and HIP.
     pub rocm: rocm::Signs,
+    /// Which toolkit each build system will take.
+    pub resolutions: Resolutions,
 }
 
 impl Signs {
     /// Looks at a machine.
     #[must_use]
-    pub fn gather(host: &dyn Host, facts: &Facts, inventory: &Inventory) -> Self {
-        let scene = Scene { host, facts, inventory };
+    pub fn gather(host: &dyn Host, facts: &Facts, inventory: &Inventory, catalogue: &Catalogue) -> Self {
+        let scene = Scene { host, facts, inventory, catalogue };
         Self {
             is_root: host.identity().uid == Some(0),
             container: container::gather(&scene),
@@ -55,6 +60,7 @@ impl Signs {
             graphics: graphics::gather(&scene),
             nvidia: nvidia::gather(&scene),
             rocm: rocm::gather(&scene),
+            resolutions: resolve_all(host, inventory, catalogue),
         }
     }
 }

@@ -77,7 +77,7 @@ const PREFIXES: [&str; 37] = [
     "MTL_",
     "NCCL_",
     "NINJA_",
-    "NVCC_",
+    "NVCC",
     "NVIDIA_",
     "OCL_",
     "ONEAPI_",
