@@ -52,3 +52,10 @@ fn backends_and_severities_are_respected() {
     let missing = text(&gpubuild("debian-12-bare", &["--backends", "cuda"]));
     assert!(missing.starts_with("CUDA Toolkit: no complete copy\n"), "{missing}");
 }
+
+#[test]
+fn other_modes_are_refused_beside_it() {
+    for other in [&["--fix"] as &[&str], &["--validate"], &["--format", "sarif"], &["--list-checks"]] {
+        assert_eq!(gpubuild("arch-cuda", other).status.code(), Some(2), "{other:?}");
+    }
+}

@@ -56,7 +56,7 @@ pub struct Arguments {
     #[arg(long)]
     list_checks: bool,
     /// Show which copy of a toolkit each build system will take, and the lines that make them agree
-    #[arg(long, conflicts_with = "list_checks")]
+    #[arg(long, conflicts_with_all = ["list_checks", "fix", "validate", "save", "diff", "only", "skip", "format", "output"])]
     resolvers: bool,
     #[command(flatten)]
     output: output::OutputArguments,
