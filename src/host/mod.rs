@@ -7,6 +7,7 @@
 
 #[cfg(feature = "cli")]
 pub mod ask;
+pub mod carried;
 pub mod command;
 pub mod environment;
 pub mod interrupt;

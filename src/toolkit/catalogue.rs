@@ -303,10 +303,12 @@ mod tests {
             assert!(tables.arch.is_sorted_by_key(|row| &row.since), "{}", description.id);
             assert!(tables.driver.is_sorted_by_key(|row| &row.since), "{}", description.id);
             assert!(tables.branch.is_sorted_by_key(|row| &row.driver), "{}", description.id);
+            assert!(tables.ptx.is_sorted_by_key(|row| &row.version), "{}", description.id);
             let sources = (tables.arch.iter().map(|row| &row.source))
                 .chain(tables.host_compiler.iter().map(|row| &row.source))
                 .chain(tables.driver.iter().map(|row| &row.source))
                 .chain(tables.branch.iter().map(|row| &row.source))
+                .chain(tables.ptx.iter().map(|row| &row.source))
                 .chain(tables.libc.iter().map(|row| &row.source))
                 .chain(tables.device.iter().map(|row| &row.source))
                 .chain(tables.names.iter().map(|row| &row.source));

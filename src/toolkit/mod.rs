@@ -7,6 +7,7 @@ mod ask;
 pub mod catalogue;
 mod choose;
 pub mod description;
+pub mod libraries;
 pub(crate) mod pattern;
 pub(crate) mod places;
 mod probe;

@@ -102,6 +102,15 @@ impl Description {
         Some(&row.toolkit)
     }
 
+    /// The first release that knows a version of the PTX language; every known one is older than an unknown newer one.
+    #[must_use]
+    pub fn release_of_ptx(&self, language: &Version) -> Option<Version> {
+        let rows = &self.compatibility.ptx;
+        let known = rows.iter().find(|row| row.version >= *language).map(|row| row.toolkit.clone());
+        // Since 7.0 the language is numbered four behind the toolkit.
+        known.or_else(|| format!("{}.{}", language.major() + 4, language.minor()).parse().ok())
+    }
+
     /// A conflict of a release with a C library.
     #[must_use]
     pub fn libc_conflict(&self, release: &Version, family: &str, version: &Version) -> Option<&LibcRow> {

@@ -28,6 +28,9 @@ pub struct Compatibility {
     /// The newest toolkit release that a driver branch knows.
     #[serde(default)]
     pub branch: Vec<BranchRow>,
+    /// Releases by the version of PTX that they brought, oldest first.
+    #[serde(default)]
+    pub ptx: Vec<PtxRow>,
     /// C libraries that a release can't be used with.
     #[serde(default)]
     pub libc: Vec<LibcRow>,
@@ -130,6 +133,18 @@ pub struct BranchRow {
     /// The release.
     pub toolkit: Version,
     /// Where this comes from.
+    pub source: String,
+}
+
+/// A version of the PTX language.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PtxRow {
+    /// The language's version: `8.5`.
+    pub version: Version,
+    /// The first release of the toolkit that knows it.
+    pub toolkit: Version,
+    /// Where the row comes from.
     pub source: String,
 }
 

@@ -1,21 +1,22 @@
 //! `/etc/ld.so.cache` of glibc: where `ldconfig` says that each library lies.
 
-use crate::host::Arch;
-
 /// Starts the table; in files that old loaders read too, an old table stands before it.
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;
 
 /// The paths that the cache has for a library, those that any processor can use first. `None`: this is no cache.
-pub(super) fn lookup(cache: &[u8], soname: &str, arch: Arch) -> Option<Vec<String>> {
+pub(super) fn lookup(cache: &[u8], soname: &str, machine: (u16, bool)) -> Option<Vec<String>> {
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC)?;
     let table = &cache[start..];
     let count = number(table, MAGIC.len())? as usize;
     // Kind of library and the ABI that it is for (glibc, sysdeps/generic/ldconfig.h).
-    let wanted = match arch {
-        Arch::X86_64 => 0x0303,
-        Arch::Aarch64 => 0x0a03,
+    let wanted = match machine {
+        (62, true) => 0x0303,
+        (183, _) => 0x0a03,
+        (3, _) => 0x0003,
+        (40, _) => 0x0903,
+        _ => return Some(Vec::new()),
     };
     let mut plain = Vec::new();
     let mut special = Vec::new();
@@ -126,20 +127,20 @@ pub(super) mod tests {
             (0x0303, "libcuda.so.1", "/lib/x86_64-linux-gnu/libcuda.so.1", 0),
             (0x0303, "libcuda.so", "/lib/x86_64-linux-gnu/libcuda.so", 0),
         ]));
-        let found = lookup(&bytes, "libcuda.so.1", Arch::X86_64).unwrap();
+        let found = lookup(&bytes, "libcuda.so.1", (62, true)).unwrap();
         assert_eq!(found, ["/lib/x86_64-linux-gnu/libcuda.so.1", "/lib/v3/libcuda.so.1"]);
-        assert!(lookup(&bytes, "libcuda.so.1", Arch::Aarch64).unwrap().is_empty());
-        assert!(lookup(b"ld.so-1.7.0", "libcuda.so.1", Arch::X86_64).is_none());
+        assert!(lookup(&bytes, "libcuda.so.1", (183, true)).unwrap().is_empty());
+        assert!(lookup(b"ld.so-1.7.0", "libcuda.so.1", (62, true)).is_none());
     }
 
     #[test]
     fn damaged_caches_do_no_harm() {
         let bytes = cache(&[(0x0303, "libc.so.6", "/lib/libc.so.6", 0)]);
         for end in 0..bytes.len() {
-            let _ = lookup(&bytes[..end], "libc.so.6", Arch::X86_64);
+            let _ = lookup(&bytes[..end], "libc.so.6", (62, true));
             let mut damaged = bytes.clone();
             damaged[end] = 0xff;
-            let _ = lookup(&damaged, "libc.so.6", Arch::X86_64);
+            let _ = lookup(&damaged, "libc.so.6", (62, true));
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Finds shared libraries where the loader of the host's platform would, by files alone.
 //!
-//! The folder of the program that will open the library is not known here and not searched.
+//! [`Loader::find`] does not know the program that will open the library and searches none of its folders; [`search`] does.
 
 pub(in crate::host) mod cache;
+pub mod search;
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
-use super::{Arch, Host, HostPath, Os, search};
+use self::search::{ElfRequest, LinuxLoader};
+use super::{Arch, Host, HostPath, Os};
+use crate::host::search as files;
 
 /// The loader of a host. What it reads itself is read once, for all libraries that are asked for.
 pub struct Loader<'a> {
@@ -44,26 +47,14 @@ impl<'a> Loader<'a> {
     }
 
     fn find_linux(&self, name: &str) -> Option<HostPath> {
-        let host = self.host;
-        if let Some(path) = in_folders(host, &variable(host, "LD_LIBRARY_PATH"), name) {
-            return Some(path);
-        }
-        if *self.is_musl.get_or_init(|| is_musl(host)) {
-            return in_folders(host, &musl_folders(host), name);
-        }
-        let cache = self.cache.get_or_init(|| host.read(&host.path("/etc/ld.so.cache")).ok());
-        let cached = cache.as_ref().and_then(|bytes| cache::lookup(bytes, name, host.platform().arch));
-        match cached {
-            Some(paths) => {
-                let paths: Vec<HostPath> = paths.iter().map(|path| host.path(path)).collect();
-                paths
-                    .into_iter()
-                    .find(|path| is_loadable(host, path))
-                    .or_else(|| in_folders(host, &default_folders(host), name))
-            }
-            // Without a cache the loader knows its default folders only; the configuration says what `ldconfig` would add.
-            None => in_folders(host, &[configured_folders(host), default_folders(host)].concat(), name),
-        }
+        self.first_elf(name, &ElfRequest::plain(self.host.platform().arch, self.default_loader()))
+    }
+
+    /// The loader of the host's own programs.
+    #[must_use]
+    pub fn default_loader(&self) -> LinuxLoader {
+        let is_musl = *self.is_musl.get_or_init(|| is_musl(self.host));
+        if is_musl { LinuxLoader::Musl } else { LinuxLoader::Glibc }
     }
 }
 
@@ -78,9 +69,12 @@ pub fn find(host: &dyn Host, name: &str) -> Option<HostPath> {
 pub fn folders(host: &dyn Host) -> Vec<HostPath> {
     let mut folders = match host.platform().os {
         Os::Linux if is_musl(host) => [variable(host, "LD_LIBRARY_PATH"), musl_folders(host)].concat(),
-        Os::Linux => {
-            [variable(host, "LD_LIBRARY_PATH"), configured_folders(host), default_folders(host)].concat()
-        }
+        Os::Linux => [
+            variable(host, "LD_LIBRARY_PATH"),
+            configured_folders(host),
+            default_folders(host, search::native(host.platform().arch)),
+        ]
+        .concat(),
         Os::Windows => windows_folders(host),
         Os::Macos => macos_folders(host),
     };
@@ -90,23 +84,15 @@ pub fn folders(host: &dyn Host) -> Vec<HostPath> {
 }
 
 fn in_folders(host: &dyn Host, folders: &[HostPath], name: &str) -> Option<HostPath> {
-    folders.iter().map(|folder| folder.join(name)).find(|path| is_loadable(host, path))
+    folders.iter().map(|folder| folder.join(name)).find(|path| host.is_file(path))
 }
 
-/// Whether a file is there and not for another architecture: the loader goes on to the next folder then.
-fn is_loadable(host: &dyn Host, path: &HostPath) -> bool {
-    host.is_file(path)
-        && host.read_start(path, 20).map_or(true, |start| !is_foreign_elf(&start, host.platform().arch))
-}
-
-/// Whether these first bytes are those of an ELF file for another architecture.
-fn is_foreign_elf(start: &[u8], arch: Arch) -> bool {
+/// Whether these first bytes are those of an ELF file for another processor than that with this number and width.
+fn is_foreign_elf(start: &[u8], (machine, wide): (u16, bool)) -> bool {
     const CLASS_64: u8 = 2;
-    let machine = match arch {
-        Arch::X86_64 => [62, 0],
-        Arch::Aarch64 => [183, 0],
-    };
-    start.len() >= 20 && start.starts_with(b"\x7fELF") && (start[4] != CLASS_64 || start[18..20] != machine)
+    start.len() >= 20
+        && start.starts_with(b"\x7fELF")
+        && ((start[4] == CLASS_64) != wide || start[18..20] != machine.to_le_bytes())
 }
 
 /// The absolute folders of a variable.
@@ -127,26 +113,29 @@ fn multiarch(host: &dyn Host) -> &'static str {
     }
 }
 
-fn default_folders(host: &dyn Host) -> Vec<HostPath> {
-    let multiarch = multiarch(host);
-    [
-        format!("/lib/{multiarch}"),
-        format!("/usr/lib/{multiarch}"),
-        "/lib64".to_owned(),
-        "/usr/lib64".to_owned(),
-        "/lib".to_owned(),
-        "/usr/lib".to_owned(),
-    ]
-    .iter()
-    .map(|folder| host.path(folder))
-    .collect()
+fn default_folders(host: &dyn Host, machine: (u16, bool)) -> Vec<HostPath> {
+    let (triplet, wide) = match machine {
+        (62, true) => ("x86_64-linux-gnu", "lib64"),
+        (183, _) => ("aarch64-linux-gnu", "lib64"),
+        (3, _) => ("i386-linux-gnu", "lib32"),
+        (40, _) => ("arm-linux-gnueabihf", "lib32"),
+        _ => (multiarch(host), "lib64"),
+    };
+    ["/lib/", "/usr/lib/"]
+        .iter()
+        .map(|folder| format!("{folder}{triplet}"))
+        .chain([format!("/{wide}"), format!("/usr/{wide}"), "/lib".to_owned(), "/usr/lib".to_owned()])
+        .map(|folder| host.path(&folder))
+        .collect()
 }
 
 fn is_musl(host: &dyn Host) -> bool {
     let loader = format!("/lib/ld-musl-{}.so.1", host.platform().arch.id());
     host.exists(&host.path(&loader))
         && !host.exists(&glibc_loader(host))
-        && !default_folders(host).iter().any(|folder| host.is_file(&folder.join("libc.so.6")))
+        && !default_folders(host, search::native(host.platform().arch))
+            .iter()
+            .any(|folder| host.is_file(&folder.join("libc.so.6")))
 }
 
 /// The program loader of glibc, at the path that every program names.
@@ -188,7 +177,7 @@ fn read_configuration(
             ConfigurationLine::Folder(folder) => folders.push(host.path(folder)),
             ConfigurationLine::Include(pattern) => {
                 let parent = file.parent().unwrap_or_else(|| file.clone());
-                for included in search::glob(host, parent.join(pattern).as_str()) {
+                for included in files::glob(host, parent.join(pattern).as_str()) {
                     read_configuration(host, &included, folders, seen);
                 }
             }
@@ -230,12 +219,19 @@ fn find_windows(host: &dyn Host, name: &str) -> Option<HostPath> {
     windows_folders(host).iter().map(|folder| folder.join(&named)).find(|path| host.is_file(path))
 }
 
-fn windows_folders(host: &dyn Host) -> Vec<HostPath> {
+fn windows_root(host: &dyn Host) -> HostPath {
     let env = host.env();
-    let root = env.get("SystemRoot").or_else(|| env.get("windir")).unwrap_or(r"C:\Windows");
-    let root = host.path(root);
-    let path =
-        env.get("PATH").unwrap_or_default().split(';').map(|folder| host.path(folder.trim_matches('"')));
+    host.path(env.get("SystemRoot").or_else(|| env.get("windir")).unwrap_or(r"C:\Windows"))
+}
+
+fn windows_folders(host: &dyn Host) -> Vec<HostPath> {
+    let root = windows_root(host);
+    let path = host
+        .env()
+        .get("PATH")
+        .unwrap_or_default()
+        .split(';')
+        .map(|folder| host.path(folder.trim_matches('"')));
     [root.join("System32"), root.clone()].into_iter().chain(path.filter(HostPath::is_absolute)).collect()
 }
 
