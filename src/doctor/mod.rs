@@ -3,6 +3,7 @@
 //! Checks are pure: they look at a [`Case`] and hand over [`Draft`]s. [`Teller`] gives these their words and commands for
 //! this machine, [`diagnose`] settles severities and folds what follows from something else under its cause.
 
+pub mod binary;
 pub mod checks;
 mod fold;
 mod interest;
@@ -14,7 +15,7 @@ pub mod validate;
 
 use crate::backend::Backend;
 use crate::facts::Facts;
-use crate::finding::{Consequence, Draft, Finding, Findings, Severity, catalogue};
+use crate::finding::{Consequence, Draft, Finding, Findings, Kind, Severity, catalogue};
 use crate::host::{Environment, Host};
 use crate::matrix::{Matrix, Probes};
 use crate::toolkit::{Catalogue, Inventory};
@@ -73,12 +74,24 @@ pub fn observe(host: &dyn Host, facts: &Facts, inventory: &Inventory, catalogue:
 /// Every finding on a case, the root cause first.
 #[must_use]
 pub fn diagnose(case: &Case<'_>, findings: &Findings, filter: &Filter) -> Vec<Finding> {
+    let mut list = settle(case, findings, &drafts(case));
+    list.retain(|finding| filter.takes(&finding.id));
+    list
+}
+
+/// What the verdicts and the checks say about a machine.
+fn drafts(case: &Case<'_>) -> Vec<Draft> {
     let mut drafts = checks::verdicts(case);
     for check in checks::all() {
         for draft in (check.run)(case) {
             merge(&mut drafts, draft);
         }
     }
+    drafts
+}
+
+/// Gives drafts their words and severities, and folds what follows from something else under its cause.
+fn settle(case: &Case<'_>, findings: &Findings, drafts: &[Draft]) -> Vec<Finding> {
     let teller = Teller::new(case.facts, case.catalogue, findings, case.signs.is_root);
     let told: Vec<fold::Told> = drafts
         .iter()
@@ -90,8 +103,45 @@ pub fn diagnose(case: &Case<'_>, findings: &Findings, filter: &Filter) -> Vec<Fi
             fold::Told { rank, entry, finding: teller.tell(draft, severity) }
         })
         .collect();
-    let mut list = fold::fold(told);
-    list.retain(|finding| filter.takes(&finding.id));
+    fold::fold(told)
+}
+
+/// The findings on a file that was examined, and those on the machine that they follow from.
+#[must_use]
+pub fn diagnose_binary(
+    case: &Case<'_>,
+    findings: &Findings,
+    examined: &binary::Examined,
+    filter: &Filter,
+) -> Vec<Finding> {
+    let own: Vec<Draft> = examined
+        .drafts
+        .iter()
+        .cloned()
+        .map(|draft| {
+            // A file is examined because somebody wants to run it: what it lacks matters whatever the hardware.
+            let kind = findings.get(&draft.id).map_or(Kind::Fault, |entry| entry.kind);
+            match kind {
+                Kind::Fault | Kind::Absence => draft.severity(Severity::Error),
+                Kind::Caution => draft.severity(Severity::Warning),
+                Kind::Note => draft.severity(Severity::Info),
+            }
+        })
+        .collect();
+    let is_own = |id: &str| own.iter().any(|draft| draft.id == id);
+    let machine = drafts(case).into_iter().filter(|draft| !is_own(&draft.id));
+    let all: Vec<Draft> = machine.chain(own.iter().cloned()).collect();
+    let mut list = settle(case, findings, &all);
+    list.retain(|finding| {
+        let explains = finding.consequences.iter().any(|consequence| is_own(&consequence.id));
+        (is_own(&finding.id) || explains) && filter.takes(&finding.id)
+    });
+    for finding in &mut list {
+        // What else follows from the machine's state is no matter of this file.
+        if !is_own(&finding.id) {
+            finding.consequences.retain(|consequence| is_own(&consequence.id));
+        }
+    }
     list
 }
 
