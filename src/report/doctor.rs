@@ -25,6 +25,9 @@ pub struct Document {
     /// As in `detect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<BackendEntry>,
+    /// The executable or library that was looked into (`--binary`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binary: Option<super::binary::Binary>,
     /// What changed since a snapshot, where one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
@@ -81,6 +84,7 @@ impl Document {
             host: None,
             findings,
             backends: Vec::new(),
+            binary: None,
             changes: None,
             validation: None,
             recommended: None,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::binary_text;
 use super::clean;
 use super::detect::BackendEntry;
 use super::detect_text::{Detail, Tone, presence, readiness};
@@ -29,6 +30,7 @@ const FIRST: usize = 11;
 pub fn text(document: &Document, detail: Detail, paint: &dyn Fn(Tone, &str) -> String) -> String {
     let mut page = Page { out: String::new(), paint, detail };
     let mut hidden = 0;
+    page.binary(document);
     page.changes(document);
     page.proofs(document);
     if words::is_healthy(document) {
@@ -92,6 +94,14 @@ impl Page<'_> {
                     .find(here)
                     .is_some_and(|entry| entry.hardware.state == Presence::Present)
             })
+    }
+
+    /// The file that was looked into.
+    fn binary(&mut self, document: &Document) {
+        let Some(binary) = &document.binary else { return };
+        for line in binary_text::lines(binary, self.detail) {
+            self.line(&clean::short(&line, SENTENCE));
+        }
     }
 
     /// What changed since a snapshot, where one was named.

@@ -214,6 +214,7 @@ pub(super) fn patient(values: &Values) -> Document {
         host: None,
         findings,
         backends: Vec::new(),
+        binary: None,
         changes: None,
         validation: None,
         recommended: None,

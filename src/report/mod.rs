@@ -1,6 +1,8 @@
 //! The serde structs of every `--json` document, with schema versions. Separate from the values that they show, so that
 //! an inner change does not change what others rely on.
 
+pub mod binary;
+pub mod binary_text;
 pub mod clean;
 pub mod detect;
 pub mod detect_text;

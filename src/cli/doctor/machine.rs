@@ -110,14 +110,16 @@ pub(in crate::cli) enum Depth {
     Drivers,
 }
 
-/// Looks at a host and diagnoses it.
-pub(in crate::cli) fn look_at(
-    host: &dyn Host,
-    catalogue: Catalogue,
-    asked: Option<&[Backend]>,
-    filter: &Filter,
-    depth: Depth,
-) -> Result<Examined, Failure> {
+/// What was seen of a machine before anything is said about it.
+pub(super) struct Seen {
+    /// What `detect` sees.
+    pub(super) sight: Sight,
+    probes: Probes,
+    signs: doctor::Signs,
+}
+
+/// Looks at a host.
+pub(super) fn see(host: &dyn Host, catalogue: Catalogue, depth: Depth) -> Result<Seen, Failure> {
     look::check_overrides(host)?;
     let mut sight = look::look(host, catalogue);
     let mut probes = Probes::new();
@@ -127,31 +129,49 @@ pub(in crate::cli) fn look_at(
         sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
-    let case = Case {
-        facts: &sight.facts,
-        inventory: &sight.inventory,
-        catalogue: &sight.catalogue,
-        matrix: &sight.matrix,
-        probes: &probes,
-        signs: &signs,
-        env: host.env(),
-        asked,
-    };
+    Ok(Seen { sight, probes, signs })
+}
+
+impl Seen {
+    /// For the checks.
+    pub(super) fn case<'a>(&'a self, host: &'a dyn Host, asked: Option<&'a [Backend]>) -> Case<'a> {
+        Case {
+            facts: &self.sight.facts,
+            inventory: &self.sight.inventory,
+            catalogue: &self.sight.catalogue,
+            matrix: &self.sight.matrix,
+            probes: &self.probes,
+            signs: &self.signs,
+            env: host.env(),
+            asked,
+        }
+    }
+}
+
+/// Looks at a host and diagnoses it.
+pub(in crate::cli) fn look_at(
+    host: &dyn Host,
+    catalogue: Catalogue,
+    asked: Option<&[Backend]>,
+    filter: &Filter,
+    depth: Depth,
+) -> Result<Examined, Failure> {
+    let seen = see(host, catalogue, depth)?;
     let findings = Findings::embedded();
-    let found = doctor::diagnose(&case, &findings, filter);
+    let found = doctor::diagnose(&seen.case(host, asked), &findings, filter);
     let shown = asked.unwrap_or(&Backend::ALL);
-    let mut document = Document::of_machine(&sight.facts, &sight.matrix, shown, found);
+    let mut document = Document::of_machine(&seen.sight.facts, &seen.sight.matrix, shown, found);
     document.checked = findings
         .iter()
         .filter(|(family, id, _)| family.subject == Subject::Machine && filter.takes(id))
         .map(|(_, id, _)| id.to_owned())
         .collect();
     document.checked.sort();
-    Ok(Examined { sight, document })
+    Ok(Examined { sight: seen.sight, document })
 }
 
 /// The backends that somebody asked for, by flag, environment or project.
-fn asked(
+pub(super) fn asked(
     arguments: &Arguments,
     context: &Context<'_>,
     host: &dyn Host,
@@ -174,7 +194,7 @@ fn asked(
     })
 }
 
-fn filter(arguments: &Arguments, findings: &Findings) -> Result<Filter, Failure> {
+pub(super) fn filter(arguments: &Arguments, findings: &Findings) -> Result<Filter, Failure> {
     for pattern in arguments.only.iter().chain(&arguments.skip) {
         let known = findings.iter().any(|(_, id, _)| crate::finding::catalogue::matches(pattern, id));
         if !known {
@@ -185,7 +205,7 @@ fn filter(arguments: &Arguments, findings: &Findings) -> Result<Filter, Failure>
     Ok(Filter { only: arguments.only.clone(), skip: arguments.skip.clone() })
 }
 
-fn exit(fail_on: FailOn, document: &Document) -> Exit {
+pub(super) fn exit(fail_on: FailOn, document: &Document) -> Exit {
     let bad = match fail_on {
         FailOn::Error => document.summary.errors > 0,
         FailOn::Warning => document.summary.errors + document.summary.warnings > 0,

@@ -1,6 +1,7 @@
 //! `gpubuild doctor`: what is wrong, why, and the exact fix. Without a mode it looks at the machine; the modes, one file
 //! each, look at something else or do something with the findings.
 
+mod binary;
 mod compare;
 mod fix;
 mod list;
@@ -52,6 +53,9 @@ pub struct Arguments {
     /// Show what changed since a snapshot [default: the last one that `--save` kept]
     #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, default_missing_value = "")]
     diff: Option<String>,
+    /// Say what the loader will do with an executable or library on this machine, without starting it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "save", "diff"])]
+    binary: Option<String>,
     /// Show every check by name and end
     #[arg(long)]
     list_checks: bool,
@@ -90,6 +94,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     }
     if arguments.resolvers {
         return resolvers::run(arguments, context);
+    }
+    if let Some(file) = &arguments.binary {
+        return binary::run(arguments, file, context);
     }
     machine::run(arguments, context)
 }

@@ -1,0 +1,212 @@
+//! The `binary` object of `doctor --binary --json`: what a file needs, what each name comes to, and its device code.
+
+use serde::Serialize;
+
+use crate::doctor::binary::graph::{Graph, Link, Target};
+use crate::doctor::binary::verdicts::Cover;
+use crate::doctor::binary::{Binary as Contents, Examined, Format, Kind, When};
+use crate::host::HostPath;
+use crate::host::library::search::Via;
+
+/// A file and what the loader makes of it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Binary {
+    /// Where it is on the machine that is looked at.
+    pub path: String,
+    /// Its format.
+    pub format: Format,
+    /// The processor: `x86_64`, `aarch64`.
+    pub machine: &'static str,
+    /// Further processors that a universal file has code for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<&'static str>,
+    /// Program or library.
+    pub kind: Kind,
+    /// The program that loads it, on Linux.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// Folders that it wants to be searched, as written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rpath: Vec<String>,
+    /// The same of the newer kind (`DT_RUNPATH`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub runpath: Vec<String>,
+    /// Every library that the file and its libraries name, in the order of loading.
+    pub libraries: Vec<Library>,
+    /// Device code, by file.
+    pub kernels: Vec<Kernels>,
+}
+
+/// A name and what it comes to.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Library {
+    /// As it is named.
+    pub name: String,
+    /// What becomes of it.
+    pub state: State,
+    /// The file that is loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// By which rule it was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<Via>,
+    /// When it is looked for.
+    pub when: When,
+    /// The files that name it.
+    pub needed_by: Vec<String>,
+}
+
+/// What becomes of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum State {
+    /// A file is loaded.
+    Found,
+    /// The system has it without a file.
+    System,
+    /// There is none.
+    Missing,
+    /// There are only files for another processor.
+    WrongProcessor,
+    /// The recording does not tell.
+    Unknown,
+}
+
+/// The device code of a file.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Kernels {
+    /// The file.
+    pub path: String,
+    /// CUDA's: machine code (`sm_90`), text (`compute_90`) and its language.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cuda: Vec<Kernel>,
+    /// HIP's targets: `gfx90a`, `gfx11-generic`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hip: Vec<String>,
+    /// There is code that does not tell what it is for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub incomplete: bool,
+    /// How it runs on the machine's devices.
+    pub devices: Vec<Device>,
+}
+
+/// CUDA kernels of one architecture.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Kernel {
+    /// Machine code, text, or a form between.
+    pub kind: crate::doctor::binary::KernelKind,
+    /// `90`, `90a`, `120f`.
+    pub arch: String,
+    /// The version of the text's language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ptx: Option<String>,
+}
+
+/// A device and how kernels run on it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// `sm_90`, `gfx1100`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// How they run.
+    pub cover: Cover,
+}
+
+impl Binary {
+    /// What is told of a file that was examined. `None` only where the file itself tells nothing.
+    #[must_use]
+    pub fn new(examined: &Examined) -> Option<Self> {
+        let file = examined.graph.objects.first()?;
+        let contents = file.binary()?;
+        Some(Self {
+            path: file.path.to_string(),
+            format: contents.format,
+            machine: contents.machine.name,
+            also: contents.also.clone(),
+            kind: contents.kind,
+            interpreter: contents.interpreter.clone(),
+            rpath: contents.rpath.clone(),
+            runpath: contents.runpath.clone(),
+            libraries: libraries(&examined.graph),
+            kernels: kernels(examined),
+        })
+    }
+}
+
+fn libraries(graph: &Graph) -> Vec<Library> {
+    let mut list: Vec<Library> = Vec::new();
+    for link in &graph.links {
+        let from = graph.objects[link.from].path.to_string();
+        match list.iter_mut().find(|known| known.name == link.needed.name && known.when == link.needed.when) {
+            Some(known) if known.needed_by.contains(&from) => {}
+            Some(known) => known.needed_by.push(from),
+            None => list.push(library(graph, link, from)),
+        }
+    }
+    list
+}
+
+fn library(graph: &Graph, link: &Link, from: String) -> Library {
+    let object = graph.loaded(link);
+    let foreign =
+        |found: &[crate::host::library::search::Match]| found.first().map(|found| found.path.to_string());
+    let (state, path) = match &link.target {
+        Target::Loaded(_) => (State::Found, object.map(|object| object.path.to_string())),
+        Target::System => (State::System, None),
+        Target::Missing => (State::Missing, None),
+        Target::Unknown => (State::Unknown, None),
+        Target::Foreign(found) => (State::WrongProcessor, foreign(found)),
+    };
+    Library {
+        name: link.needed.name.clone(),
+        state,
+        path,
+        via: object.and_then(|object| object.via),
+        when: link.needed.when,
+        needed_by: vec![from],
+    }
+}
+
+fn kernels(examined: &Examined) -> Vec<Kernels> {
+    let mut list = Vec::new();
+    for (index, object) in examined.graph.objects.iter().enumerate() {
+        let Some(contents) = object.binary() else { continue };
+        if contents.cuda.is_empty() && contents.hip.is_empty() {
+            continue;
+        }
+        let devices = examined.coverage.iter().filter(|one| one.object == index);
+        let devices = devices.map(|one| Device {
+            name: one.name.clone(),
+            arch: Some(one.device.clone()).filter(|arch| !arch.is_empty()),
+            cover: one.cover,
+        });
+        list.push(of_file(&object.path, contents, devices.collect()));
+    }
+    list
+}
+
+fn of_file(path: &HostPath, contents: &Contents, devices: Vec<Device>) -> Kernels {
+    let cuda = contents.cuda.kernels.iter().map(|kernel| Kernel {
+        kind: kernel.kind,
+        arch: kernel.arch.to_string(),
+        ptx: kernel.ptx.map(|(major, minor)| format!("{major}.{minor}")),
+    });
+    // Kernels of one architecture may differ in what made them, which is told only where it matters.
+    let mut cuda: Vec<Kernel> = cuda.collect();
+    cuda.dedup_by(|left, right| left.kind == right.kind && left.arch == right.arch && left.ptx == right.ptx);
+    Kernels {
+        path: path.to_string(),
+        cuda,
+        hip: contents.hip.targets.iter().cloned().collect(),
+        incomplete: contents.cuda.incomplete || contents.hip.incomplete || contents.hip.compressed > 0,
+        devices,
+    }
+}

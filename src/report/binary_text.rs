@@ -1,0 +1,124 @@
+//! `doctor --binary` for people: what the file is, what its names come to, and which devices its kernels run on.
+
+use std::collections::BTreeSet;
+
+use super::binary::{Binary, Device, Kernel, Kernels, Library, State};
+use super::detect_text::Detail;
+use crate::doctor::binary::verdicts::Cover;
+use crate::doctor::binary::{KernelKind, When};
+use crate::host::library::search::Via;
+use crate::toolkit::libraries::{self, Role};
+
+/// The lines. Names and paths are as the machine has them: whoever shows them makes them harmless.
+pub(super) fn lines(binary: &Binary, detail: Detail) -> Vec<String> {
+    let also =
+        if binary.also.is_empty() { String::new() } else { format!(" (and {})", binary.also.join(", ")) };
+    let loader = binary.interpreter.as_ref().map(|path| format!(", loaded by {path}")).unwrap_or_default();
+    let (format, kind) = (binary.format.label(), binary.kind.label());
+    let mut page = vec![format!("{}: {format} {kind} for {}{also}{loader}", binary.path, binary.machine)];
+    let is_shown = |library: &&Library| detail == Detail::Everything || matters(library);
+    let shown: Vec<&Library> = binary.libraries.iter().filter(is_shown).collect();
+    let width = shown.iter().map(|library| library.name.chars().count()).max().unwrap_or(0).min(40);
+    if !binary.libraries.is_empty() {
+        page.push("libraries".to_owned());
+    }
+    for library in &shown {
+        page.push(format!("  {:<width$}  {}", library.name, state(binary, library)));
+    }
+    let rest = binary.libraries.len() - shown.len();
+    if rest > 0 {
+        let other = if shown.is_empty() { "" } else { " more" };
+        page.push(format!("  {rest}{other} in order (-v tells all)"));
+    }
+    if !binary.kernels.is_empty() {
+        page.push("kernels".to_owned());
+    }
+    for kernels in &binary.kernels {
+        let name = kernels.path.rsplit(['/', '\\']).next().unwrap_or_default();
+        page.push(format!("  {name}: {}", archs(kernels)));
+        page.extend(kernels.devices.iter().map(|device| format!("    {}", on(device))));
+    }
+    page
+}
+
+fn matters(library: &Library) -> bool {
+    let is_gpu = libraries::find(&library.name).is_some_and(|known| known.role != Role::System);
+    let in_order = matches!(library.state, State::Found | State::System);
+    is_gpu
+        || !in_order
+        || matches!(library.via, Some(Via::Rpath | Via::Runpath | Via::LibraryPath | Via::Application))
+}
+
+fn state(binary: &Binary, library: &Library) -> String {
+    let when = match library.when {
+        When::Start => "",
+        When::FirstCall => ", when it is first called",
+        When::IfThere => ", if it is there",
+        When::Opened => ", opened while it runs",
+    };
+    let path = library.path.as_deref().unwrap_or_default();
+    let by = match library.needed_by.first().filter(|first| **first != binary.path) {
+        Some(first) => format!(", needed by {}", first.rsplit(['/', '\\']).next().unwrap_or_default()),
+        None => String::new(),
+    };
+    match library.state {
+        State::Found => {
+            let via = library.via.map(via).unwrap_or_default();
+            format!("{path}{via}{when}")
+        }
+        State::System => format!("part of the system{when}"),
+        State::Missing if library.when == When::Opened => "not here, opened while it runs".to_owned(),
+        State::Missing if library.when == When::IfThere => "not here, and not required".to_owned(),
+        State::Missing => format!("missing{by}{when}"),
+        State::WrongProcessor => format!("{path} is for another processor{by}"),
+        State::Unknown => format!("not in the recording{by}{when}"),
+    }
+}
+
+fn via(via: Via) -> &'static str {
+    match via {
+        Via::Path => " by its path",
+        Via::Rpath => " by RPATH",
+        Via::LibraryPath => " by LD_LIBRARY_PATH",
+        Via::Runpath => " by RUNPATH",
+        Via::Cache | Via::Default | Via::System => "",
+        Via::Configuration => " by /etc/ld.so.conf",
+        Via::Application => " beside the program",
+        Via::ProgramPath => " by PATH",
+        Via::Fallback => " by dyld's fallback folders",
+    }
+}
+
+fn archs(kernels: &Kernels) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for (kind, start) in [
+        (KernelKind::Sass, "sm_"),
+        (KernelKind::Ptx, "PTX of compute_"),
+        (KernelKind::Lto, "LTO code of compute_"),
+    ] {
+        let of: BTreeSet<(usize, &String)> = kernels
+            .cuda
+            .iter()
+            .filter(|kernel| kernel.kind == kind)
+            .map(|Kernel { arch, .. }| (arch.trim_end_matches(char::is_alphabetic).len(), arch))
+            .collect();
+        words.extend(of.into_iter().map(|(_, arch)| format!("{start}{arch}")));
+    }
+    words.extend(kernels.hip.iter().cloned());
+    if kernels.incomplete {
+        words.push("and some that do not say what they are for".to_owned());
+    }
+    words.join(", ")
+}
+
+fn on(device: &Device) -> String {
+    let arch = device.arch.as_ref().map(|arch| format!(" ({arch})")).unwrap_or_default();
+    let how = match device.cover {
+        Cover::Native => "machine code for it is there",
+        Cover::Compiled => "compiled for it at the first start",
+        Cover::PtxTooNew => "the driver is too old for the PTX",
+        Cover::None => "no kernels for it",
+        Cover::Unknown => "it can't be told",
+    };
+    format!("{}{arch}: {how}", device.name)
+}
