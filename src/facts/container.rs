@@ -5,7 +5,10 @@ use crate::finding::Evidence;
 use crate::host::{Host, Os};
 
 /// Files whose presence tells the kind of container. `NVIDIA_VISIBLE_DEVICES` is no proof: people set it on machines.
-const MARKERS: [(&str, &str); 2] = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")];
+const MARKERS: [(&str, &str); 3] =
+    [("/run/.containerenv", "podman"), ("/.dockerenv", "docker"), ("/.singularity.d", "singularity")];
+/// Variables that Singularity and its successor set.
+const SINGULARITY: [&str; 2] = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"];
 /// Words in control group names, the most particular first.
 const GROUP_WORDS: [(&str, &str); 5] = [
     ("kubepods", "kubernetes"),
@@ -25,6 +28,11 @@ pub(super) fn probe_container(host: &dyn Host) -> Option<Fact<String>> {
     if let Some(server) = host.env().get("KUBERNETES_SERVICE_HOST") {
         let evidence = Evidence::env("KUBERNETES_SERVICE_HOST", server);
         return fact("kubernetes", "env:KUBERNETES_SERVICE_HOST", evidence);
+    }
+    for variable in SINGULARITY {
+        if let Some(image) = host.env().get(variable) {
+            return fact("singularity", "env", Evidence::env(variable, image));
+        }
     }
     for (path, kind) in MARKERS {
         if host.exists(&host.path(path)) {
@@ -53,6 +61,7 @@ fn known_kind(manager: &str) -> &'static str {
         "docker" => "docker",
         "podman" => "podman",
         "lxc" | "lxc-libvirt" => "lxc",
+        "singularity" | "apptainer" => "singularity",
         _ => "other",
     }
 }
@@ -114,6 +123,8 @@ mod tests {
         check(linux().file("/.dockerenv", "").env("KUBERNETES_SERVICE_HOST", "10.0.0.1"), Some("kubernetes"));
         check(linux().env("container", "lxc"), Some("lxc"));
         check(linux().env("container", "systemd-nspawn"), Some("other"));
+        check(linux().env("APPTAINER_CONTAINER", "/home/user/image.sif"), Some("singularity"));
+        check(linux().directory("/.singularity.d"), Some("singularity"));
         check(linux().file("/proc/1/cgroup", "0::/kubepods/besteffort/pod1\n"), Some("kubernetes"));
         check(linux().file("/proc/self/cgroup", "1:name=systemd:/docker/4f2\n"), Some("docker"));
         check(linux().file("/proc/self/cgroup", "0::/system.slice/docker.service\n"), None);

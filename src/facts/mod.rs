@@ -74,7 +74,7 @@ pub struct Facts {
     pub cpu: Cpu,
     /// Memory in bytes.
     pub memory: Memory,
-    /// Container marker: `docker`, `podman`, `kubernetes`, `lxc`, `other`.
+    /// Container marker: `docker`, `podman`, `kubernetes`, `lxc`, `singularity`, `other`.
     pub container: Option<Fact<String>>,
     /// WSL version, 1 or 2.
     pub wsl: Option<Fact<u32>>,

@@ -17,6 +17,7 @@ use crate::version::Version;
 
 pub use probes::Probes;
 use words::Case;
+pub(crate) use run::is_compatibility;
 pub(crate) use words::for_distribution;
 
 /// Is the hardware there?

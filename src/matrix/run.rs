@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::facts::{Gpu, Vendor};
-use crate::host::Os;
+use crate::host::{HostPath, Os};
 use crate::toolkit::description::{Description, RuntimeDescription};
 use crate::toolkit::{DeviceNode, NodeState, Runtime, RuntimeDriver};
 use crate::version::Version;
@@ -112,6 +112,14 @@ impl Rule<'_> {
         kernel.or(library).map(|fact| fact.value.clone())
     }
 
+    /// The newer driver libraries of a toolkit's compatibility package, if programs get these.
+    fn compatibility(&self) -> Option<&Version> {
+        let runtime = self.runtime.filter(|runtime| {
+            runtime.loader.as_ref().is_some_and(|loader| is_compatibility(&loader.value))
+        })?;
+        runtime.version.as_ref().map(|fact| &fact.value)
+    }
+
     /// A program can still run on a software device: it is named, and nobody recommends it.
     fn without_hardware(
         &self,
@@ -131,7 +139,8 @@ impl Rule<'_> {
             }
             return Run { state: Readiness::Ready, driver, reasons };
         }
-        if self.case.facts.wsl.is_some() && self.no_dxg(runtime) {
+        // A container of a WSL machine that has the device was only not given it.
+        if self.case.facts.wsl.is_some() && !self.case.in_container() && self.no_dxg(runtime) {
             reasons.insert(0, self.say("wsl.no-dxg", &[]));
         }
         let state = match self.hardware.state {
@@ -234,7 +243,7 @@ impl Rule<'_> {
             }
             let closed = nodes.iter().find(|node| node.state != NodeState::Missing);
             let node = closed.or(nodes.first()).copied();
-            if let Some(reason) = node.and_then(|node| self.node(words, node))
+            if let Some(reason) = node.and_then(|node| self.node(words, runtime, node))
                 && reasons.iter().all(|known| known.id != reason.id)
             {
                 reasons.push(reason);
@@ -243,14 +252,16 @@ impl Rule<'_> {
         reasons
     }
 
-    fn node(&self, words: &RuntimeDescription, node: &DeviceNode) -> Option<Reason> {
+    fn node(&self, words: &RuntimeDescription, runtime: &Runtime, node: &DeviceNode) -> Option<Reason> {
         let container = |id: &Option<String>| id.clone().filter(|_| self.case.in_container());
         let id = match node.state {
             NodeState::Opens => return None,
             NodeState::Missing => {
-                // A node that may be missing outside of a container may be missing inside as well.
+                // A node that may be missing outside of a container may be missing inside as well. One that is missing
+                // beside others was missing on the machine already.
                 let id = node.missing.clone()?;
-                container(&words.container).unwrap_or(id)
+                let alone = runtime.nodes.iter().all(|node| node.state == NodeState::Missing);
+                container(&words.container).filter(|_| alone).unwrap_or(id)
             }
             NodeState::Denied | NodeState::Failed => {
                 container(&words.container_denied).unwrap_or_else(|| node.denied.clone())
@@ -267,6 +278,9 @@ impl Rule<'_> {
     fn mismatch(&self, words: &RuntimeDescription, runtime: &Runtime) -> Option<Reason> {
         let id = words.mismatch.as_ref()?;
         let library = runtime.version.as_ref()?;
+        if runtime.loader.as_ref().is_some_and(|loader| is_compatibility(&loader.value)) {
+            return None;
+        }
         let vendor = self.hardware.real().next()?.vendor;
         let kernel = self.case.facts.drivers.iter().find(|driver| driver.vendor == vendor)?;
         let kernel = kernel.version.as_ref().filter(|fact| fact.found_via != "override")?;
@@ -283,6 +297,7 @@ impl Rule<'_> {
 
     fn too_old(&self, words: &RuntimeDescription, driver: Option<&Version>) -> Option<Reason> {
         let (id, driver) = (words.too_old.as_ref()?, driver?);
+        let driver = self.compatibility().filter(|library| *library > driver).unwrap_or(driver);
         let release = self.case.inventory.chosen(&self.description.id)?.version()?;
         let floor = self.description.driver_floor(release, self.case.os())?;
         (driver < floor).then(|| {
@@ -310,7 +325,9 @@ impl Rule<'_> {
             .collect();
         if let (true, Some((arch, row))) = (conflicts.len() == archs.len(), conflicts.first()) {
             let driver = driver.map(ToString::to_string).unwrap_or_default();
-            return Some(self.say(&row.id, &[("arch", (**arch).to_owned()), ("driver", driver)]));
+            let last = row.last.as_ref().map(ToString::to_string).unwrap_or_default();
+            let values = [("arch", (**arch).to_owned()), ("driver", driver), ("last", last)];
+            return Some(self.say(&row.id, &values));
         }
         let id = words.device_unsupported.as_ref()?;
         let copy = self.case.inventory.chosen(&self.description.id)?;
@@ -320,6 +337,12 @@ impl Rule<'_> {
             self.say(id, &[("arch", archs.join(", ")), ("version", version)])
         })
     }
+}
+
+/// Whether a library is one of those that NVIDIA packs for a newer toolkit on an older driver: in `cuda/compat`, or where
+/// a container's start script links it.
+pub(crate) fn is_compatibility(library: &HostPath) -> bool {
+    library.as_str().split('/').any(|name| matches!(name, "compat" | "compat.real" | "cuda-compat"))
 }
 
 fn loader_names(words: &RuntimeDescription, os: Os) -> &[String] {

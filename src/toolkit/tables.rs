@@ -176,6 +176,8 @@ pub struct DeviceRow {
     pub driver: Option<Version>,
     /// The flavour of the driver that can't.
     pub flavour: Option<String>,
+    /// The last driver branch that can.
+    pub last: Option<Version>,
     /// Id of the finding.
     pub id: String,
     /// Where this comes from.

@@ -20,7 +20,8 @@ pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
     };
     for gpu in &mut gpus {
         if gpu.arch.is_none() {
-            gpu.arch = names::arch(gpu.vendor, &gpu.name).map(str::to_owned);
+            let by_number = gpu.ids.and_then(|ids| names::arch_of_ids(gpu.vendor, ids));
+            gpu.arch = names::arch(gpu.vendor, &gpu.name).or(by_number).map(str::to_owned);
         }
     }
     // Those without an address come last, in the order in which they were found.

@@ -18,6 +18,7 @@ struct Table {
     vendor: Vec<Maker>,
     device: BTreeMap<Vendor, BTreeMap<String, String>>,
     arch: Vec<Architecture>,
+    range: Vec<Range>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,6 +34,18 @@ struct Architecture {
     vendor: Vendor,
     arch: String,
     names: Vec<String>,
+}
+
+/// The device numbers of a chip.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Range {
+    vendor: Vendor,
+    arch: String,
+    from: String,
+    to: String,
+    #[serde(rename = "chip")]
+    _chip: String,
 }
 
 /// The table is part of the program, and a test reads it.
@@ -67,6 +80,13 @@ pub(in crate::facts) fn arch(vendor: Vendor, name: &str) -> Option<&'static str>
     row.map(|row| row.arch.as_str())
 }
 
+/// The architecture of the chip with these PCI numbers.
+pub(in crate::facts) fn arch_of_ids(vendor: Vendor, ids: (u16, u16)) -> Option<&'static str> {
+    let number = format!("{:04x}", ids.1);
+    let holds = |row: &&Range| row.vendor == vendor && row.from <= number && number <= row.to;
+    table().range.iter().find(holds).map(|row| row.arch.as_str())
+}
+
 fn words(name: &str) -> Vec<String> {
     let separators = |c: char| c.is_whitespace() || matches!(c, '-' | '/' | '(' | ')');
     name.to_lowercase().split(separators).filter(|word| !word.is_empty()).map(str::to_owned).collect()
@@ -96,6 +116,39 @@ mod tests {
             for (number, name) in devices {
                 assert!(u16::from_str_radix(number, 16).is_ok() && number.len() == 4, "{number}");
                 assert!(name.starts_with(vendor.label()), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn chips_have_blocks_of_numbers() {
+        let of = |device| arch_of_ids(Vendor::Nvidia, (0x10de, device));
+        for (device, expected) in [
+            (0x128b, Some("sm_35")),
+            (0x13c2, Some("sm_52")),
+            (0x1c81, Some("sm_61")),
+            (0x1db1, Some("sm_70")),
+            (0x1eb8, Some("sm_75")),
+            (0x2182, Some("sm_75")),
+            (0x20b2, Some("sm_80")),
+            (0x2684, Some("sm_89")),
+            (0x2330, Some("sm_90")),
+            (0x2901, Some("sm_100")),
+            (0x2f04, Some("sm_120")),
+            (0x1af1, None),
+            (0xffff, None),
+        ] {
+            assert_eq!(of(device), expected, "{device:04x}");
+        }
+        for row in &table().range {
+            assert!(row.from <= row.to && row.from.len() == 4 && row.to.len() == 4, "{row:?}");
+            assert!(u16::from_str_radix(&row.from, 16).is_ok() && row.arch.starts_with("sm_"), "{row:?}");
+        }
+        // A name and a number never contradict each other.
+        for (number, name) in &table().device[&Vendor::Nvidia] {
+            let by_number = of(u16::from_str_radix(number, 16).unwrap());
+            if let (Some(by_name), Some(by_number)) = (arch(Vendor::Nvidia, name), by_number) {
+                assert_eq!(by_name, by_number, "{number} {name}");
             }
         }
     }

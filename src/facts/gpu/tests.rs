@@ -80,7 +80,7 @@ fn a_hybrid_laptop_has_all_its_cards_in_order() {
         host,
         &[
             "Intel | Intel UHD Graphics 770 | 0000:00:02.0 | i915 | - | sysfs",
-            "Nvidia | NVIDIA GPU 10de:28a0 | 0000:01:00.0 | nouveau | - | sysfs",
+            "Nvidia | NVIDIA GPU 10de:28a0 | 0000:01:00.0 | nouveau | sm_89 | sysfs",
         ],
     );
     assert_eq!(facts.gpus[0].integrated, Some(true));

@@ -3,8 +3,9 @@
 use crate::host::Os;
 
 /// Variables that say something about GPUs, toolkits, compilers and the system, by name.
-const VARIABLES: [&str; 47] = [
+const VARIABLES: [&str; 49] = [
     "APPDATA",
+    "APPTAINER_CONTAINER",
     "AR",
     "CC",
     "CFLAGS",
@@ -40,6 +41,7 @@ const VARIABLES: [&str; 47] = [
     "ProgramW6432",
     "PYTHONPATH",
     "SDKROOT",
+    "SINGULARITY_CONTAINER",
     "SystemDrive",
     "SystemRoot",
     "TBBROOT",
