@@ -16,8 +16,8 @@ use crate::toolkit::{Catalogue, Installation, Inventory};
 use crate::version::Version;
 
 pub use probes::Probes;
-use words::Case;
 pub(crate) use run::is_compatibility;
+use words::Case;
 pub(crate) use words::for_distribution;
 
 /// Is the hardware there?

@@ -219,7 +219,8 @@ impl Rule<'_> {
             let values = [("manifest", driver.manifest.to_string()), ("library", driver.library.clone())];
             return Some(self.say(&format!("{}.icd-broken", self.description.family), &values));
         }
-        if let (true, Some(id)) = (self.case.in_container(), &rules.missing_in_container) {
+        let in_container = self.hardware.real().find_map(|gpu| rules.missing_in_container.get(&gpu.vendor));
+        if let (true, Some(id)) = (self.case.in_container(), in_container) {
             return Some(self.say(id, &[]));
         }
         let software = self.hardware.software().next().is_some();

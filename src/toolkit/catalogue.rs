@@ -279,7 +279,7 @@ mod tests {
                 .chain(description.compatibility.libc.iter().map(|row| &row.id))
                 .chain(description.compatibility.device.iter().map(|row| &row.id))
                 .chain(drivers.flat_map(|one| {
-                    one.missing.iter().chain(&one.missing_in_container).chain(&one.software_only)
+                    one.missing.iter().chain(one.missing_in_container.values()).chain(&one.software_only)
                 }))
                 .chain(runtime.flat_map(|one| {
                     (one.loader_missing.iter())

@@ -442,8 +442,9 @@ pub struct DriverDescription {
     pub libraries: BTreeMap<Os, Vec<String>>,
     /// Id of the finding when there is no driver for the devices at all.
     pub missing: Option<String>,
-    /// The same in a container.
-    pub missing_in_container: Option<String>,
+    /// The same in a container, by the maker of the cards.
+    #[serde(default)]
+    pub missing_in_container: BTreeMap<Vendor, String>,
     /// Id of the finding when only drivers that run on the processor are there.
     pub software_only: Option<String>,
     /// What the names of drivers tell; the first match counts.

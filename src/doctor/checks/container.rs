@@ -1,6 +1,0 @@
-//! Containers and WSL.
-
-use super::Check;
-
-/// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[];
