@@ -6,7 +6,9 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test reads and writes its own files")]
 #![expect(dead_code, unreachable_pub, reason = "layers of machines for tests that come and go")]
 
+mod container;
 mod machine;
+mod nvidia;
 
 use std::path::PathBuf;
 

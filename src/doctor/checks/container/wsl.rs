@@ -15,7 +15,7 @@ pub(super) fn linux_driver(case: &Case<'_>) -> Vec<Draft> {
         // The driver of Windows numbers its libraries `1.1`; only one for Linux has a driver's version.
         let foreign = |copy: &&Copy| copy.origin == Origin::Driver && copy.version.is_some();
         let copy = libraries.copies.iter().find(foreign)?;
-        let first = libraries.driver.as_ref().filter(foreign).is_some();
+        let first = libraries.driver.as_ref().is_some_and(|copy| foreign(&copy));
         let draft = Draft::new("wsl.linux-driver-inside")
             .backend(Backend::Cuda)
             .affects(Affects::Run)

@@ -102,7 +102,7 @@ fn compatibility_draft(view: &View<'_>) -> Option<Draft> {
     let told = view.code() == Some(804);
     // Libraries newer than the module without such a package: an update is half done.
     let half = told && copy.is_none() && mismatch_draft(view).is_some();
-    if half || !(told || (consumer && copy.filter(newer).is_some())) || view.works() {
+    if half || !(told || (consumer && copy.is_some_and(|copy| newer(&copy)))) || view.works() {
         return None;
     }
     let mut draft = view.draft("nv.compat-on-geforce");

@@ -169,7 +169,7 @@ fn sources(host: &dyn Host) -> Vec<HostPath> {
             .flat_map(|pattern| glob(host, pattern))
             // The links that DKMS keeps to what it has built, and what other packages of NVIDIA bring.
             .filter(|path| {
-                !path.file_name().is_some_and(|name| name.starts_with("kernel-") || name.ends_with(".db"))
+                !path.file_name().is_some_and(|name| name.starts_with("kernel-") || name.contains(".db"))
             })
             .filter(|path| !path.as_str().contains("nvidia-fs") && !path.as_str().contains("peermem"))
             .collect();

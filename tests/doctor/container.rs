@@ -1,0 +1,308 @@
+//! Containers and WSL that were not given the card, or lost it, and healthy ones that look as if they had.
+
+use gpubuild::Backend;
+use gpubuild::finding::{Finding, Severity};
+
+use crate::machine::*;
+use crate::{check, diagnose, healthy};
+
+/// NVIDIA's image with a toolkit, as its own variables and folders are.
+fn cuda_image(machine: Machine, version: &str) -> Machine {
+    let short = version.rsplit_once('.').unwrap().0.to_owned();
+    machine
+        .cuda(version)
+        .path_first("/usr/local/nvidia/bin")
+        .env("NVIDIA_VISIBLE_DEVICES", "all")
+        .env("NVIDIA_DRIVER_CAPABILITIES", "compute,utility")
+        .env("NVIDIA_REQUIRE_CUDA", &format!("cuda>={short}"))
+        .env("CUDA_VERSION", version)
+        .env("LD_LIBRARY_PATH", "/usr/local/nvidia/lib:/usr/local/nvidia/lib64")
+}
+
+/// The machine's card and driver, as a container sees them whether or not it was given them.
+fn seen(machine: Machine, card: Card, driver: &str) -> Machine {
+    let text = format!("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {driver}  Release Build\n");
+    machine
+        .nvidia_card(card, Some("nvidia"))
+        .file("/sys/module/nvidia/version", &format!("{driver}\n"))
+        .file("/proc/driver/nvidia/version", &text)
+        .nvidia_information("0000:01:00.0", card)
+}
+
+/// What `--gpus all` puts into a container: libraries for compute, nodes, nvidia-smi.
+fn given(machine: Machine, card: Card, driver: &str) -> Machine {
+    let machine = seen(machine, card, driver).nvidia_nodes().program("/usr/bin/nvidia-smi");
+    let lib = machine.lib.clone();
+    ["libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so"]
+        .iter()
+        .fold(machine, |machine, name| {
+            machine
+                .opaque(&format!("{lib}/{name}.{driver}"))
+                .link(&format!("{lib}/{name}.1"), &format!("{name}.{driver}"))
+        })
+        .nvidia_answers(card, driver)
+}
+
+fn commands(findings: &[Finding]) -> String {
+    findings[0].remedy.commands.join(" && ")
+}
+
+#[test]
+fn docker_without_gpus() {
+    let machine = seen(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), RTX_4090, "550.144.03");
+    let found = check("ctr.no-gpus-flag", &machine, &["ctr.no-gpus-flag"]);
+    assert!(commands(&found).starts_with("docker run --gpus all"), "{found:?}");
+    assert!(found[0].remedy.needs.contains(&"host".to_owned()), "{found:?}");
+}
+
+#[test]
+fn a_pod_that_asked_for_no_gpu_and_sees_no_bus() {
+    let machine = cuda_image(Machine::rhel_like("rocky", "9").kubernetes(), "12.6.3");
+    let found = check("ctr.no-gpus-flag-pod", &machine, &["ctr.no-gpus-flag"]);
+    assert!(commands(&found).contains("nvidia.com/gpu=1"), "{found:?}");
+    // The same image in CI only builds.
+    assert_eq!(diagnose(&machine.clone().env("CI", "true"), None)[0].severity, Severity::Info);
+    // And where the bus is visible and has no such card, there is none.
+    let without = machine.pci("0000:00:1f.0", "0x060100", "0x8086", "0xa305", None);
+    assert!(diagnose(&without, None).iter().all(|one| one.severity == Severity::Info));
+}
+
+#[test]
+fn podman_sees_the_card_of_the_machine() {
+    let machine = seen(Machine::fedora("41").podman().gcc_beside(13).cuda("12.6.3"), L4, "565.57.01");
+    let found = check("ctr.no-gpus-flag-podman", &machine, &["ctr.no-gpus-flag"]);
+    assert!(commands(&found).contains("nvidia.com/gpu=all"), "{found:?}");
+}
+
+#[test]
+fn singularity_brings_the_nodes_and_not_the_libraries() {
+    let machine = Machine::debian("12")
+        .cuda("12.2.2")
+        .env("SINGULARITY_CONTAINER", "/home/user/image.sif")
+        .folder("/.singularity.d/libs")
+        .nvidia_nodes();
+    let machine = seen(machine, A100, "535.183.01").without_env("USER");
+    let found = check("ctr.no-gpus-flag-singularity", &machine, &["ctr.no-gpus-flag"]);
+    assert_eq!(commands(&found), "apptainer exec --nv IMAGE COMMAND  # on the host");
+}
+
+#[test]
+fn a_container_with_the_card_and_without_compute() {
+    let machine =
+        cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1").env("NVIDIA_DRIVER_CAPABILITIES", "utility");
+    let machine = given(machine, RTX_3090, "550.127.05").without_probe("cuda");
+    let machine = machine
+        .without("/usr/lib/x86_64-linux-gnu/libcuda.so.1")
+        .without("/usr/lib/x86_64-linux-gnu/libcuda.so.550.127.05");
+    let found = check("ctr.no-gpus-flag-capability", &machine, &["ctr.no-gpus-flag"]);
+    assert!(found[0].summary.contains("NVIDIA_DRIVER_CAPABILITIES"), "{}", found[0].summary);
+}
+
+#[test]
+fn a_container_on_a_machine_without_a_driver() {
+    let machine =
+        cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1").nvidia_card(RTX_3060, Some("nouveau"));
+    let found = check("two-host-nouveau", &machine, &["nv.driver.nouveau"]);
+    assert_eq!(commands(&found), "gpubuild doctor  # on the host");
+}
+
+#[test]
+fn docker_without_nvidia_s_toolkit() {
+    let machine = Machine::ubuntu("24.04")
+        .nvidia(RTX_4090, "550.107.02")
+        .cuda("12.4.1")
+        .program("/usr/bin/docker")
+        .program("/usr/bin/dockerd");
+    let found = check("ctr.runtime-missing", &machine, &["ctr.runtime-missing"]);
+    assert!(commands(&found).contains("nvidia-ctk runtime configure --runtime=docker"), "{found:?}");
+    let installed = machine.program("/usr/bin/nvidia-ctk").program("/usr/bin/nvidia-container-runtime").file(
+        "/etc/docker/daemon.json",
+        "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}",
+    );
+    assert!(diagnose(&installed, None).iter().all(|one| one.id != "ctr.runtime-missing"));
+}
+
+#[test]
+fn docker_with_a_runtime_that_is_gone() {
+    let machine = Machine::rhel_like("rocky", "9")
+        .nvidia(A100, "550.90.07")
+        .cuda("12.4.1")
+        .program("/usr/bin/dockerd")
+        .file("/etc/docker/daemon.json", "{\"default-runtime\": \"nvidia\", \"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}");
+    let found = check("ctr.runtime-missing-dangling", &machine, &["ctr.runtime-missing"]);
+    assert_eq!(found[0].severity, Severity::Error);
+}
+
+#[test]
+fn a_container_that_ran_too_long() {
+    let machine = given(cuda_image(Machine::debian("12").docker(), "12.4.1"), A100, "550.90.07");
+    let machine = ["nvidiactl", "nvidia0", "nvidia-uvm"]
+        .iter()
+        .fold(machine, |machine, node| machine.device_of(&format!("/dev/{node}"), 0, "permission-denied"))
+        .probe_fails("cuda", "cuInit answered 100: no CUDA device is visible (driver version 12040)");
+    let found = check("ctr.lost-after-reload", &machine, &["ctr.lost-after-reload"]);
+    assert!(commands(&found).contains("create-dev-char-symlinks"), "{found:?}");
+}
+
+#[test]
+fn a_container_whose_user_is_not_in_the_group() {
+    let machine =
+        given(cuda_image(Machine::debian("12").docker(), "12.4.1"), A100, "550.90.07").without_probe("cuda");
+    let machine = ["nvidiactl", "nvidia0", "nvidia-uvm"]
+        .iter()
+        .fold(machine, |machine, node| machine.device_of(&format!("/dev/{node}"), 997, "permission-denied"))
+        .user(1000, &[1000]);
+    let found = check("nv.device-permission-container", &machine, &["nv.device-permission"]);
+    assert!(commands(&found).contains("--group-add 997"), "{found:?}");
+}
+
+#[test]
+fn cuda_works_in_the_container_and_vulkan_does_not() {
+    let machine = given(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), RTX_4090, "550.144.03");
+    let machine = machine.vulkan_development().mesa("lvp");
+    let found = check("ctr.caps-graphics", &machine, &["ctr.caps-graphics"]);
+    assert!(commands(&found).contains("NVIDIA_DRIVER_CAPABILITIES=all"), "{found:?}");
+    let asked = diagnose(&machine, Some(&[Backend::Vulkan]));
+    assert_eq!((asked[0].id.as_str(), asked[0].severity), ("ctr.caps-graphics", Severity::Error));
+}
+
+/// A container that sees AMD's card and has none of its nodes.
+fn amd_container(card: AmdCard) -> Machine {
+    Machine::ubuntu("22.04")
+        .docker()
+        .amd_card_at(card, "0000:03:00.0", Some("amdgpu"))
+        .file("/sys/module/amdgpu/version", "6.10.5\n")
+}
+
+#[test]
+fn rocm_in_a_container_without_devices() {
+    let machine = amd_container(RX_7900).rocm("6.2.0", ROCM_6_2);
+    let found = check("ctr.amd-devices", &machine, &["ctr.amd-devices"]);
+    assert!(commands(&found).contains("--device=/dev/kfd --device=/dev/dri"), "{found:?}");
+    let closed = machine.device_of("/dev/kfd", 993, "permission-denied").device_of(
+        "/dev/dri/renderD128",
+        993,
+        "permission-denied",
+    );
+    let found = diagnose(&closed.user(1000, &[1000]), None);
+    assert_eq!(found[0].id, "ctr.amd-devices", "{}", crate::lines(&found));
+    assert!(commands(&found).contains("--group-add 993"), "{found:?}");
+}
+
+#[test]
+fn oneapi_in_a_container_without_devices() {
+    let machine = Machine::ubuntu("24.04")
+        .docker()
+        .pci("0000:03:00.0", "0x030000", "0x8086", "0xe20b", Some("xe"))
+        .oneapi_sourced("2025.2")
+        .level_zero_loader()
+        .level_zero_driver();
+    let found = check("ctr.intel-devices", &machine, &["ctr.intel-devices"]);
+    assert!(commands(&found).contains("--device=/dev/dri"), "{found:?}");
+}
+
+/// WSL with NVIDIA's card.
+fn wsl_nvidia(version: &str) -> Machine {
+    Machine::ubuntu(version)
+        .wsl()
+        .opaque("/usr/lib/wsl/lib/libcuda.so.1.1")
+        .link("/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so.1.1")
+        .opaque("/usr/lib/wsl/lib/libnvidia-ml.so.1")
+        .program("/usr/lib/wsl/lib/nvidia-smi")
+        .cuda("12.6.3")
+}
+
+#[test]
+fn a_linux_driver_in_wsl() {
+    let machine = wsl_nvidia("22.04")
+        .nvidia_libraries("535.183.01")
+        .without("/etc/ld.so.conf.d/ld.wsl.conf")
+        .probe_fails("cuda", "cuInit answered 100: no CUDA device is visible (driver version 12020)");
+    let found = check("wsl.linux-driver-inside", &machine, &["wsl.linux-driver-inside"]);
+    assert!(commands(&found).contains("apt purge 'nvidia-*' 'libnvidia-*'"), "{found:?}");
+    let second = machine.file("/etc/ld.so.conf.d/ld.wsl.conf", "/usr/lib/wsl/lib\n").without_probe("cuda");
+    let found = diagnose(&second, None);
+    assert_eq!((found[0].id.as_str(), found[0].severity), ("wsl.linux-driver-inside", Severity::Warning));
+}
+
+#[test]
+fn the_first_wsl() {
+    let machine = Machine::debian("12").wsl1();
+    let found = check("wsl.no-dxg", &machine, &["wsl.no-dxg"]);
+    assert!(commands(&found).contains("wsl --set-version Ubuntu 2"), "{found:?}");
+}
+
+#[test]
+fn the_second_wsl_without_its_device() {
+    let machine = Machine::ubuntu("24.04").wsl_without_gpu().cuda("12.6.3");
+    let found = check("wsl.no-dxg-2", &machine, &["wsl.no-dxg"]);
+    assert_eq!(found[0].severity, Severity::Error);
+    assert!(commands(&found).starts_with("wsl --update"), "{found:?}");
+}
+
+#[test]
+fn a_container_of_wsl_without_the_device() {
+    let machine = cuda_image(Machine::ubuntu("22.04").wsl_without_gpu().docker(), "12.4.1");
+    check("ctr.no-gpus-flag-wsl", &machine, &["ctr.no-gpus-flag"]);
+}
+
+#[test]
+fn rocm_under_wsl() {
+    let machine = Machine::ubuntu("24.04").wsl().rocm("7.2.1", ROCM_7_0);
+    let found = check("wsl.amd", &machine, &["wsl.amd"]);
+    assert!(commands(&found).contains("rocdxg-roct"), "{found:?}");
+    let bridge = machine.opaque("/opt/rocm-7.2.1/lib/librocdxg.so");
+    let found = diagnose(&bridge, None);
+    assert_eq!(
+        (found[0].id.as_str(), commands(&found).as_str()),
+        ("wsl.amd", "export HSA_ENABLE_DXG_DETECTION=1")
+    );
+    let whole = diagnose(&bridge.env("HSA_ENABLE_DXG_DETECTION", "1"), None);
+    assert!(whole.iter().all(|one| one.id != "wsl.amd"), "{}", crate::lines(&whole));
+}
+
+#[test]
+fn a_container_with_all_gpus_is_healthy() {
+    let machine = given(cuda_image(Machine::ubuntu("22.04").docker(), "12.4.1"), H100, "550.127.08");
+    healthy("healthy-docker-gpus-all", &machine);
+}
+
+#[test]
+fn a_pod_with_one_of_many_cards_is_healthy() {
+    let machine = given(cuda_image(Machine::debian("12").kubernetes(), "12.6.3"), A100, "560.35.05");
+    let machine = machine
+        .env("NVIDIA_VISIBLE_DEVICES", "GPU-8a6f2b1c-1234-5678-9abc-def012345678")
+        .nvidia_card_at("0000:41:00.0", A100, Some("nvidia"))
+        .amd_card_at(RAPHAEL, "0000:0b:00.0", Some("amdgpu"));
+    healthy("healthy-pod-one-gpu", &machine);
+}
+
+#[test]
+fn a_builder_without_a_gpu_is_healthy() {
+    let machine =
+        cuda_image(Machine::debian("12").docker(), "12.6.3").env("CI", "true").env("GITHUB_ACTIONS", "true");
+    healthy("healthy-ci-cuda-no-gpu", &machine);
+}
+
+#[test]
+fn wsl_with_nvidia_is_healthy() {
+    healthy("healthy-wsl-nvidia", &wsl_nvidia("24.04"));
+}
+
+#[test]
+fn two_faults_a_hidden_card_and_no_vulkan() {
+    let machine = given(cuda_image(Machine::ubuntu("24.04").docker(), "12.6.3"), L4, "560.35.03");
+    let machine = machine.vulkan_development().env("CUDA_VISIBLE_DEVICES", "3");
+    let machine =
+        machine.probe_fails("cuda", "cuInit answered 100: no CUDA device is visible (driver version 12060)");
+    check("two-hidden-graphics", &machine, &["nv.device-hidden", "ctr.caps-graphics"]);
+}
+
+#[test]
+fn two_faults_a_linux_driver_in_wsl_and_no_compiler() {
+    let machine = wsl_nvidia("24.04")
+        .nvidia_libraries("550.107.02")
+        .without("/etc/ld.so.conf.d/ld.wsl.conf")
+        .without_compiler();
+    check("two-wsl-compiler", &machine, &["cpu.compiler-missing", "wsl.linux-driver-inside"]);
+}
