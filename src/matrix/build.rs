@@ -101,7 +101,7 @@ fn conflicts(
     let libc = case.facts.libc.as_ref().map(|fact| &fact.value);
     if let (Some(release), Some(libc)) = (copy.version(), libc)
         && let Some(version) = &libc.version
-        && let Some(row) = description.libc_conflict(release, &libc.family, version)
+        && let Some(row) = description.libc_conflict(copy, &libc.family, version)
     {
         let values =
             [("version", release.release()), ("libc", libc.label()), ("fixed", row.fixed.to_string())];
@@ -114,7 +114,11 @@ fn conflicts(
 /// No host compiler here is in the window of this copy.
 fn compiler_conflict(case: &Case<'_>, description: &Description, copy: &Installation) -> Option<Reason> {
     let mut first: Option<(String, Window, &Installation)> = None;
-    let mut tools: Vec<&Description> = case.catalogue.with_role(HOST_COMPILER).collect();
+    let needs = description.build.tools.iter().filter(|need| is_on(&need.on, case.os()));
+    let mut tools: Vec<&Description> = needs
+        .flat_map(|need| case.catalogue.with_role(&need.role))
+        .filter(|tool| description.compiler_outside.contains_key(&tool.id))
+        .collect();
     tools.sort_by_key(|tool| tool.preference);
     for tool in tools {
         let Some(window) = description.host_compiler_window(copy, &tool.id) else { continue };
@@ -133,6 +137,7 @@ fn compiler_conflict(case: &Case<'_>, description: &Description, copy: &Installa
         ("version", copy.version().map(Version::release).unwrap_or_default()),
         ("min", number(window.min)),
         ("max", number(window.max)),
+        ("window", window.words(found)),
         ("found", number(found)),
         ("source", format!("`{}`", window.source)),
     ];
@@ -151,7 +156,7 @@ fn dropped(
     let number = |arch: &str| {
         arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse::<u32>().ok()
     };
-    let oldest = description.archs(release)?.archs.iter().filter_map(|arch| number(arch)).min()?;
+    let oldest = description.archs_of(copy)?.iter().filter_map(|arch| number(arch)).min()?;
     let known: Vec<&str> = devices.iter().filter_map(|gpu| gpu.arch.as_deref()).collect();
     let all_older = !known.is_empty()
         && known.len() == devices.len()

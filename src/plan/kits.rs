@@ -37,7 +37,9 @@ fn kit(copy: &Installation, description: &Description, platform: Platform) -> Ki
         Some(version) => rows.iter().rfind(|row| row.since <= *version).cloned(),
         None => rows.last().cloned(),
     };
-    let archs = row(&tables.arch).map(|row| row.archs).unwrap_or_default();
+    let table = row(&tables.arch).map(|row| row.archs).unwrap_or_default();
+    let asked = !copy.compiler_archs.is_empty();
+    let archs = if asked { copy.compiler_archs.clone() } else { table };
     let distributed = row(&tables.distribution).map(|row| row.archs).unwrap_or_default();
     let newest_known = tables.arch.last().map(|row| row.since.major());
     Kit {
@@ -45,7 +47,7 @@ fn kit(copy: &Installation, description: &Description, platform: Platform) -> Ki
         settings: description.cmake_entries(copy, platform),
         archs: CudaRange {
             numbers: archs.iter().filter_map(|arch| arch.parse::<u16>().ok()).collect(),
-            open_end: copy.version().is_none_or(|version| Some(version.major()) > newest_known),
+            open_end: !asked && copy.version().is_none_or(|version| Some(version.major()) > newest_known),
             toolkit: match copy.version() {
                 Some(version) => format!("{} {}", description.name, version.release()),
                 None => description.name.clone(),

@@ -12,8 +12,8 @@ use crate::host::{Arch, Os, Platform};
 use crate::version::Version;
 
 pub use super::tables::{
-    ArchRow, BranchRow, Compatibility, CompilerRow, DeviceRow, DriverRow, LibcRow, NameRow, Tables, Wheel,
-    WheelFile,
+    ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, LibcRow, NameRow,
+    Tables, Wheel, WheelFile,
 };
 
 /// A toolkit or tool, as its file describes it.
@@ -51,6 +51,11 @@ pub struct Description {
     /// Files whose names tell which device architectures an installed copy can really run.
     #[serde(default)]
     pub device_archs: Vec<Candidate>,
+    /// How its compiler is asked for the architectures that it can build for.
+    pub list_archs: Option<ArchQuestion>,
+    /// Texts in an installed copy that show that somebody mended what a table says is broken.
+    #[serde(default)]
+    pub mended: Vec<Mended>,
     /// What a build for its backends needs besides its own parts.
     #[serde(default)]
     pub build: BuildNeeds,
@@ -315,6 +320,28 @@ pub struct LimitSource {
     pub file: Vec<String>,
     /// A pattern with `{version}`.
     pub text: String,
+}
+
+/// How a compiler is asked for its architectures.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchQuestion {
+    /// Arguments of the compiler.
+    pub args: Vec<String>,
+    /// What stands before each number in the answer: `compute_`.
+    pub prefix: String,
+}
+
+/// A text in a file that takes a row of a table back for this copy.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mended {
+    /// The name that the row's `unless` has.
+    pub id: String,
+    /// Files below the root, the first that is there counts.
+    pub file: Vec<String>,
+    /// Texts of which one has to stand in it.
+    pub has: Vec<String>,
 }
 
 /// What a build needs besides the toolkit's own parts.

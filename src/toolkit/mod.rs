@@ -25,7 +25,8 @@ pub use ask::ask_drivers;
 pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
 pub(crate) use probe::probe_one;
-pub use probe::{ask_programs, probe};
+pub use probe::{ask_archs, ask_programs, probe};
+pub use versions::Ask;
 
 use crate::backend::Backend;
 use crate::facts::Fact;
@@ -43,6 +44,10 @@ pub struct Installation {
     pub limits: BTreeMap<String, Fact<Version>>,
     /// Device architectures that its libraries were really built for, where files tell: `gfx942`.
     pub device_archs: Vec<String>,
+    /// Device architectures that its compiler says it builds for, where it was asked: `90`.
+    pub compiler_archs: Vec<String>,
+    /// Names of what somebody mended in it (`[[mended]]` of the description).
+    pub mended: Vec<String>,
     /// Its root folder; for a tool that is one program, the folder that holds it.
     pub root: HostPath,
     /// Every way that led to it, best first: `env:CUDA_PATH`, `path`, `known:/usr/local/cuda-*`, `registry`.

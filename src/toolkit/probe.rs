@@ -7,11 +7,11 @@ use crate::host::{Host, HostPath};
 use crate::version::Version;
 
 use super::choose::choose;
-use super::description::{Description, Kind, PartDescription};
+use super::description::{Description, Kind, Mended, PartDescription};
 use super::pattern::{extract, fill};
 use super::places::{expand, go_up, read_head};
 use super::search::{Candidate, Found, Rank, program_folders, search};
-use super::versions::{Place, from_files, from_program};
+use super::versions::{Ask, Place, archs_of_program, from_files, from_program};
 use super::{Catalogue, DeadEnd, Installation, Inventory, Part, runtime};
 
 /// A copy with what is needed to choose among several.
@@ -53,6 +53,19 @@ pub fn ask_programs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inve
         for installation in installations.iter_mut().filter(|one| one.version.is_none()) {
             let program = installation.part("program").or_else(|| installation.part("compiler")).cloned();
             installation.version = program.and_then(|program| from_program(host, description, &program));
+        }
+    }
+    ask_archs(host, catalogue, inventory, Ask::Recorded);
+}
+
+/// Asks the compilers which architectures they build for. With [`Ask::Program`] this starts a process per copy.
+pub fn ask_archs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inventory, ask: Ask) {
+    for (id, installations) in &mut inventory.installations {
+        let Some(question) = catalogue.get(id).and_then(|one| one.list_archs.as_ref()) else { continue };
+        for installation in installations.iter_mut() {
+            if let Some(compiler) = installation.part("compiler").cloned() {
+                installation.compiler_archs = archs_of_program(host, question, &compiler, ask);
+            }
         }
     }
 }
@@ -149,6 +162,8 @@ fn examine(
         version,
         limits: limits(host, description, &root),
         device_archs: device_archs(host, description, &root),
+        compiler_archs: Vec::new(),
+        mended: mended(host, description, &root),
         root,
         found_via: Vec::new(),
         parts,
@@ -215,6 +230,22 @@ fn limits(host: &dyn Host, description: &Description, root: &HostPath) -> BTreeM
         }
     }
     limits
+}
+
+/// What somebody mended in a copy.
+fn mended(host: &dyn Host, description: &Description, root: &HostPath) -> Vec<String> {
+    // Longer than any header that is looked into.
+    const LIMIT: usize = 1 << 20;
+    let is_mended = |one: &&Mended| {
+        let file = one.file.iter().filter_map(|file| fill(file, host)).find_map(|file| {
+            let path = expand(host, root.join(&file).as_str()).into_iter().next()?;
+            host.read_start(&path, LIMIT).ok()
+        });
+        file.is_some_and(|text| {
+            one.has.iter().any(|has| memchr::memmem::find(&text, has.as_bytes()).is_some())
+        })
+    };
+    description.mended.iter().filter(is_mended).map(|one| one.id.clone()).collect()
 }
 
 /// The words that `*` stands for in the file names found.

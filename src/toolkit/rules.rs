@@ -20,6 +20,17 @@ pub struct Window {
 }
 
 impl Window {
+    /// The window in words, as far as it matters to a compiler that is outside: `up to 13`, or `6 to 11`.
+    #[must_use]
+    pub fn words(&self, found: Option<u64>) -> String {
+        match (self.min, self.max) {
+            (Some(min), Some(max)) if found.is_some_and(|found| found < min) => format!("{min} to {max}"),
+            (_, Some(max)) => format!("up to {max}"),
+            (Some(min), None) => format!("{min} and newer"),
+            (None, None) => "of any version".to_owned(),
+        }
+    }
+
     /// Whether a compiler fits. One of unknown version does.
     #[must_use]
     pub fn holds(&self, version: Option<&Version>, compiler: &str) -> bool {
@@ -111,13 +122,30 @@ impl Description {
         known.or_else(|| format!("{}.{}", language.major() + 4, language.minor()).parse().ok())
     }
 
-    /// A conflict of a release with a C library.
+    /// A conflict of a copy with a C library.
     #[must_use]
-    pub fn libc_conflict(&self, release: &Version, family: &str, version: &Version) -> Option<&LibcRow> {
-        self.compatibility
-            .libc
-            .iter()
-            .find(|row| row.family == family && *version >= row.since && *release < row.fixed)
+    pub fn libc_conflict(&self, copy: &Installation, family: &str, version: &Version) -> Option<&LibcRow> {
+        let release = copy.version()?;
+        let row = self.libc_row(release, family, version)?;
+        let mended = row.unless.as_ref().is_some_and(|id| copy.mended.contains(id));
+        (!mended).then_some(row)
+    }
+
+    /// The row that says what a release lacks for a C library: the one of the newest library that fits.
+    #[must_use]
+    pub fn libc_row(&self, release: &Version, family: &str, version: &Version) -> Option<&LibcRow> {
+        let rows = self.compatibility.libc.iter();
+        rows.filter(|row| row.family == family && *version >= row.since && *release < row.fixed)
+            .max_by(|left, right| left.since.cmp(&right.since))
+    }
+
+    /// The device architectures that a copy builds for: what its compiler says, else the table.
+    #[must_use]
+    pub fn archs_of<'a>(&'a self, copy: &'a Installation) -> Option<&'a [String]> {
+        if !copy.compiler_archs.is_empty() {
+            return Some(&copy.compiler_archs);
+        }
+        Some(&self.archs(copy.version()?)?.archs)
     }
 
     /// Why a driver can't drive a device, if so.

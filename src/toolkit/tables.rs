@@ -31,6 +31,9 @@ pub struct Compatibility {
     /// Releases by the version of PTX that they brought, oldest first.
     #[serde(default)]
     pub ptx: Vec<PtxRow>,
+    /// Every release that is known, with the driver that comes with it.
+    #[serde(default)]
+    pub bundled: Vec<BundledRow>,
     /// C libraries that a release can't be used with.
     #[serde(default)]
     pub libc: Vec<LibcRow>,
@@ -148,6 +151,19 @@ pub struct PtxRow {
     pub source: String,
 }
 
+/// A toolkit release with the driver in its installer.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BundledRow {
+    /// The release.
+    pub toolkit: Version,
+    /// The driver by operating system; none where the installer has none.
+    #[serde(default)]
+    pub driver: BTreeMap<Os, Version>,
+    /// Where this comes from.
+    pub source: String,
+}
+
 /// A C library that a release can't be used with.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,6 +174,8 @@ pub struct LibcRow {
     pub since: Version,
     /// First toolkit release that works again.
     pub fixed: Version,
+    /// Name of what mends a copy all the same (`[[mended]]`).
+    pub unless: Option<String>,
     /// Id of the finding.
     pub id: String,
     /// Where this comes from.

@@ -1,11 +1,13 @@
 //! The version of a copy, from files first.
 
+use std::time::Duration;
+
 use crate::facts::Fact;
 use crate::finding::{Evidence, EvidenceKind};
-use crate::host::{Command, Host, HostPath};
+use crate::host::{Command, Host, HostPath, Output};
 use crate::version::Version;
 
-use super::description::{Description, Scale, VersionSource};
+use super::description::{ArchQuestion, Description, Scale, VersionSource};
 use super::pattern::{extract, extract_all, fill};
 use super::places::{expand, read_head};
 
@@ -80,21 +82,68 @@ fn text_version(text: &str, source: &VersionSource) -> Option<Version> {
     }
 }
 
-/// The version that the program itself tells; runs it.
+/// How long a program has to tell its version.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+/// The version that the program itself tells. Runs it once, with the first arguments that the description names; what a
+/// recording has for the others costs nothing.
 pub(crate) fn from_program(
     host: &dyn Host,
     description: &Description,
     program: &HostPath,
 ) -> Option<Fact<Version>> {
-    const DEADLINE: std::time::Duration = std::time::Duration::from_secs(3);
-    let source = description.version.iter().find(|source| !source.args.is_empty())?;
-    let command = Command::new(program.as_str(), DEADLINE).args(source.args.iter().cloned());
-    let output = host.run(&command).ok().filter(crate::host::Output::success)?;
-    // gcc -dumpfullversion prints nothing but the number; others print a sentence that has one.
-    let first = output.stdout.lines().find(|line| !line.trim().is_empty())?.trim();
-    let version = Version::find_in(first).or_else(|| first.parse().ok())?;
+    let mut sources = description.version.iter().filter(|source| !source.args.is_empty());
+    let command =
+        |source: &VersionSource| Command::new(program.as_str(), DEADLINE).args(source.args.iter().cloned());
+    let first = sources.next()?;
+    let asked = host.run(&command(first)).ok().and_then(|output| said(first, program, &output));
+    asked.or_else(|| {
+        sources.find_map(|source| said(source, program, &host.recorded_output(&command(source))?))
+    })
+}
+
+/// The version in what a program printed.
+fn said(source: &VersionSource, program: &HostPath, output: &Output) -> Option<Fact<Version>> {
+    if !output.success() {
+        return None;
+    }
+    let mut lines = output.stdout.lines().map(str::trim).filter(|line| !line.is_empty());
+    let (line, version) = match source.text.first() {
+        Some(pattern) => lines.find_map(|line| Some((line, extract(pattern, line)?)))?,
+        // gcc -dumpfullversion prints nothing but the number; others print a sentence that has one.
+        None => {
+            let line = lines.next()?;
+            (line, Version::find_in(line).or_else(|| line.parse().ok())?)
+        }
+    };
     let place = format!("{program} {}", source.args.join(" "));
-    Some(fact(version, "program", Evidence::new(EvidenceKind::Exec, place, first)))
+    Some(fact(version, "program", Evidence::new(EvidenceKind::Exec, place, line)))
+}
+
+/// The architectures that a compiler says it can build for, once it is asked.
+pub(crate) fn archs_of_program(
+    host: &dyn Host,
+    question: &ArchQuestion,
+    program: &HostPath,
+    ask: Ask,
+) -> Vec<String> {
+    let command = Command::new(program.as_str(), DEADLINE).args(question.args.iter().cloned());
+    let output = match ask {
+        Ask::Recorded => host.recorded_output(&command),
+        Ask::Program => host.run(&command).ok(),
+    };
+    let Some(output) = output.filter(Output::success) else { return Vec::new() };
+    let words = output.stdout.split_whitespace();
+    words.filter_map(|word| word.strip_prefix(question.prefix.as_str())).map(str::to_owned).collect()
+}
+
+/// Whether a program may be started for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Only what a recording has counts.
+    Recorded,
+    /// It may.
+    Program,
 }
 
 #[cfg(test)]
