@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::facts::{Gpu, Vendor};
-use crate::finding::{Draft, Findings, Kind, Severity};
+use crate::finding::{Affects, Draft, Entry, Findings, Kind, Severity};
 use crate::matrix::{Presence, Readiness, Verdict};
 
 use super::Case;
@@ -13,7 +13,7 @@ pub(super) fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> S
         return severity;
     }
     let entry = findings.get(&draft.id);
-    let kind = entry.map_or(Kind::Absence, |entry| entry.kind);
+    let kind = draft.kind.unwrap_or_else(|| entry.map_or(Kind::Absence, |entry| entry.kind));
     let own: Vec<Backend> = entry.and_then(|entry| entry.backend).into_iter().collect();
     let backends = if draft.backends.is_empty() { &own } else { &draft.backends };
     let matters = match case.asked {
@@ -32,8 +32,30 @@ pub(super) fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> S
             Severity::Error
         }
         (Kind::Caution, true) => Severity::Warning,
+        (Kind::Fault, false)
+            if case.asked.is_none()
+                && affects_build(draft, entry)
+                && backends.iter().any(|backend| is_builder(case, *backend)) =>
+        {
+            Severity::Warning
+        }
         _ => Severity::Info,
     }
+}
+
+fn affects_build(draft: &Draft, entry: Option<&Entry>) -> bool {
+    let own = entry.map(|entry| entry.affects.as_slice()).unwrap_or_default();
+    let affects = if draft.affects.is_empty() { own } else { &draft.affects };
+    affects.contains(&Affects::Build)
+}
+
+/// Whether a machine without any GPU is there to build for a backend: a CI job or an image with its compiler. What stops
+/// the build is no error as long as nobody asks, but it is what such a machine is for.
+fn is_builder(case: &Case<'_>, backend: Backend) -> bool {
+    let is_real = |gpu: &Gpu| !matches!(gpu.vendor, Vendor::Virtual | Vendor::Software);
+    let Some(description) = case.catalogue.for_backend(backend) else { return false };
+    let copies = case.inventory.of(&description.id);
+    !case.facts.gpus.iter().any(is_real) && copies.iter().any(|copy| copy.part("compiler").is_some())
 }
 
 /// Whether this backend is the first choice for a card of its own that works and for which nothing else can be built: then

@@ -3,6 +3,7 @@
 //! Checks are pure: they look at a [`Case`] and hand over [`Draft`]s. [`Teller`] gives these their words and commands for
 //! this machine, [`diagnose`] settles severities and folds what follows from something else under its cause.
 
+mod advice;
 pub mod binary;
 pub mod checks;
 mod fold;
@@ -188,6 +189,10 @@ fn merge(drafts: &mut Vec<Draft>, mut draft: Draft) {
     draft.about = draft.about.or_else(|| known.about.take());
     draft.case = draft.case.or_else(|| known.case.take());
     draft.severity = draft.severity.or(known.severity);
+    draft.kind = draft.kind.or(known.kind);
+    for (name, steps) in std::mem::take(&mut known.steps) {
+        draft.steps.entry(name).or_insert(steps);
+    }
     *known = draft;
 }
 

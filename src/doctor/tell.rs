@@ -107,7 +107,10 @@ impl Words<'_> {
             .choose(&entry.commands)
             .into_iter()
             .flatten()
-            .filter_map(|command| self.fill(command, &quote))
+            .flat_map(|command| match self.steps(command) {
+                Some(steps) => steps.clone(),
+                None => self.fill(command, &quote).into_iter().collect(),
+            })
             .map(|command| self.as_user(&command))
             .collect();
         let mut needs = entry.needs.clone();
@@ -129,6 +132,11 @@ impl Words<'_> {
             needs,
             verify,
         }
+    }
+
+    /// The commands of a placeholder that stands alone.
+    fn steps(&self, command: &str) -> Option<&Vec<String>> {
+        self.draft.steps.get(command.strip_prefix('{')?.strip_suffix('}')?)
     }
 
     /// root needs no `sudo`, and containers rarely have it. Who that is outside of the container is not known.

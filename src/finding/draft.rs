@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Affects, Evidence, Severity};
+use super::{Affects, Evidence, Kind, Severity};
 use crate::backend::Backend;
 
 /// A finding before it has words.
@@ -28,6 +28,11 @@ pub struct Draft {
     pub about: Option<String>,
     /// The case of the entry whose words are taken.
     pub case: Option<String>,
+    /// How much it matters, where that is not what the catalogue says: some faults are harmless in some cases.
+    pub kind: Option<Kind>,
+    /// Commands that stand for a placeholder: `{install_toolkit}` alone in a line of the catalogue becomes all of them.
+    /// They are made from tables only, never from values of the machine.
+    pub steps: BTreeMap<String, Vec<String>>,
 }
 
 impl Draft {
@@ -44,6 +49,8 @@ impl Draft {
             severity: None,
             about: None,
             case: None,
+            kind: None,
+            steps: BTreeMap::new(),
         }
     }
 
@@ -106,6 +113,20 @@ impl Draft {
     #[must_use]
     pub fn case(mut self, case: &str) -> Self {
         self.case = Some(case.to_owned());
+        self
+    }
+
+    /// How much it matters in this case.
+    #[must_use]
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// The commands of a placeholder.
+    #[must_use]
+    pub fn steps(mut self, name: &str, commands: Vec<String>) -> Self {
+        self.steps.insert(name.to_owned(), commands);
         self
     }
 

@@ -34,7 +34,12 @@ impl Window {
     /// Whether a compiler fits. One of unknown version does.
     #[must_use]
     pub fn holds(&self, version: Option<&Version>, compiler: &str) -> bool {
-        let Some(number) = version.map(|version| window_number(version, compiler)) else { return true };
+        version.is_none_or(|version| self.takes(window_number(version, compiler)))
+    }
+
+    /// Whether a number of [`window_number`] is inside.
+    #[must_use]
+    pub fn takes(&self, number: u64) -> bool {
         self.min.is_none_or(|min| number >= min) && self.max.is_none_or(|max| number <= max)
     }
 }
@@ -88,7 +93,12 @@ impl Description {
             let source = evidence.map(|evidence| evidence.place.clone()).unwrap_or_default();
             return Some(Window { min, max: Some(max), source });
         }
-        let release = copy.version()?;
+        self.compiler_row(copy.version()?, compiler)
+    }
+
+    /// The same for a release, from the table.
+    #[must_use]
+    pub fn compiler_row(&self, release: &Version, compiler: &str) -> Option<Window> {
         let rows: Vec<&CompilerRow> =
             self.compatibility.host_compiler.iter().filter(|row| row.compiler == compiler).collect();
         let row = rows.iter().rfind(|row| row.since <= *release)?;

@@ -7,6 +7,7 @@
 #![expect(dead_code, unreachable_pub, reason = "layers of machines for tests that come and go")]
 
 mod container;
+mod cuda;
 mod machine;
 mod nvidia;
 

@@ -3,6 +3,7 @@
 use crate::backend::Backend;
 use crate::doctor::Case;
 use crate::finding::{Affects, Draft, Evidence, EvidenceKind};
+use crate::host::Os;
 use crate::matrix::{Presence, Readiness, Reason, Verdict};
 
 /// One draft per reason, each told once although it blocks several backends.
@@ -16,7 +17,7 @@ pub(in crate::doctor) fn verdicts(case: &Case<'_>) -> Vec<Draft> {
         ];
         for (affects, reasons) in groups {
             for reason in reasons.iter().filter(|reason| is_finding(case, verdict, affects, reason)) {
-                let draft = draft(verdict, affects, reason);
+                let draft = draft(case, verdict, affects, reason);
                 match drafts.iter_mut().find(|known| known.id == draft.id) {
                     Some(known) => *known = known.clone().backend(verdict.backend).affects(affects),
                     None => drafts.push(draft),
@@ -36,7 +37,25 @@ fn is_finding(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Rea
     !absent || (asked && !told_elsewhere && !works)
 }
 
-fn draft(verdict: &Verdict, affects: Affects, reason: &Reason) -> Draft {
+/// What shows that something is not there: the devices that are, or the system.
+fn absence(case: &Case<'_>, id: &str) -> Option<Evidence> {
+    let os = case.facts.platform.os;
+    if id.ends_with(".platform") {
+        return Some(Evidence::new(EvidenceKind::File, "operating system", format!("{os:?}").to_lowercase()));
+    }
+    if !id.ends_with(".hardware.absent") {
+        return None;
+    }
+    let names: Vec<&str> = case.facts.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
+    let seen = if names.is_empty() { "no GPU".to_owned() } else { format!("only {}", names.join(", ")) };
+    Some(match os {
+        Os::Linux => Evidence::file("/sys/bus/pci/devices", seen),
+        Os::Windows => Evidence::new(EvidenceKind::Registry, "display adapters", seen),
+        Os::Macos => Evidence::new(EvidenceKind::File, "the system's GPU", seen),
+    })
+}
+
+fn draft(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> Draft {
     let mut draft = Draft::new(&reason.id).summary(&reason.text).affects(affects);
     if verdict.backend != Backend::Cpu || reason.id.starts_with("cpu.") {
         draft = draft.backend(verdict.backend);
@@ -57,6 +76,9 @@ fn draft(verdict: &Verdict, affects: Affects, reason: &Reason) -> Draft {
     if let Some(error) = reason.id.starts_with("probe.").then_some(&reason.text) {
         let place = format!("__probe {}", verdict.backend);
         draft = draft.evidence(Evidence::new(EvidenceKind::Dlopen, place, error));
+    }
+    if let Some(evidence) = absence(case, &reason.id) {
+        draft = draft.evidence(evidence);
     }
     if affects != Affects::Build
         && let Some(gpu) = verdict.devices.first()

@@ -1,0 +1,224 @@
+//! Architectures: what cards and variables ask for against what the toolkit builds.
+
+use crate::arch::CudaArch;
+use crate::backend::Backend;
+use crate::doctor::Case;
+use crate::doctor::advice::Wish;
+use crate::doctor::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
+use crate::finding::{Affects, Draft, Evidence, EvidenceKind, Kind, Severity};
+use crate::matrix::Presence;
+use crate::toolkit::Installation;
+use crate::version::Version;
+
+/// Variables with a list of architectures.
+const VARIABLES: [&str; 3] = ["CUDAARCHS", "CUDA_COMPUTE_CAP", "TORCH_CUDA_ARCH_LIST"];
+/// Variables with options for CMake.
+const CMAKE_OPTIONS: [&str; 3] = ["CMAKE_ARGS", "CMAKE_FLAGS", "SKBUILD_CMAKE_ARGS"];
+
+/// The chosen copy with what it builds for, ascending.
+struct Range<'a> {
+    copy: &'a Installation,
+    numbers: Vec<u16>,
+    /// Whether it is newer than every table, so that it may know more.
+    open: bool,
+}
+
+fn range<'a>(case: &Case<'a>) -> Option<Range<'a>> {
+    let copy = chosen(case)?;
+    let description = case.catalogue.get("cuda")?;
+    let mut numbers: Vec<u16> = description.archs_of(copy)?.iter().filter_map(|arch| number(arch)).collect();
+    numbers.sort_unstable();
+    let newest = description.compatibility.bundled.last().map(|row| row.toolkit.clone());
+    let is_newer = copy.version().is_none_or(|version| {
+        newest.is_none_or(|newest| (version.major(), version.minor()) > (newest.major(), newest.minor()))
+    });
+    Some(Range { copy, numbers, open: copy.compiler_archs.is_empty() && is_newer })
+}
+
+fn number(arch: &str) -> Option<u16> {
+    arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()
+}
+
+/// What somebody asks for: a card here, or a list in a variable.
+struct Wanted {
+    number: u16,
+    /// `the GPU here`, `CUDAARCHS=120`.
+    by: String,
+    evidence: Vec<Evidence>,
+    is_card: bool,
+}
+
+fn wanted(case: &Case<'_>) -> Vec<Wanted> {
+    let cards = case.matrix.verdict(Backend::Cuda).devices.iter().filter_map(|gpu| {
+        let number = number(gpu.arch.as_deref()?)?;
+        Some(Wanted {
+            number,
+            by: gpu.name.clone(),
+            evidence: gpu.evidence.iter().take(1).cloned().collect(),
+            is_card: true,
+        })
+    });
+    let named = VARIABLES.iter().filter_map(|name| Some((*name, case.env.get(name)?.to_owned())));
+    let options = CMAKE_OPTIONS.iter().filter_map(|name| Some((*name, option(case.env.get(name)?)?)));
+    let named = named.chain(options).flat_map(|(name, list)| {
+        let words = list.split([';', ',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned);
+        words
+            .filter_map(|word| {
+                let arch: CudaArch = word.trim_end_matches("+PTX").parse().ok()?;
+                Some(Wanted {
+                    number: arch.number,
+                    by: format!("{name}={word}"),
+                    evidence: vec![Evidence::env(name, word)],
+                    is_card: false,
+                })
+            })
+            .collect::<Vec<_>>()
+    });
+    cards.chain(named).collect()
+}
+
+/// The value of `CMAKE_CUDA_ARCHITECTURES` among options for CMake.
+fn option(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("CMAKE_CUDA_ARCHITECTURES")?;
+    let (_, value) = rest.split_once('=')?;
+    let value = value.trim_start_matches(['"', '\'']);
+    Some(value.split([' ', '"', '\'']).next().unwrap_or_default().to_owned())
+}
+
+/// Cards or lists that are newer than the toolkit.
+pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
+    let Some(range) = range(case).filter(|range| !range.open) else { return Vec::new() };
+    let Some(highest) = range.numbers.last().copied() else { return Vec::new() };
+    let wanted = wanted(case);
+    let outside: Vec<&Wanted> =
+        wanted.iter().filter(|one| one.number > highest || gap(&range, one.number)).collect();
+    let newest = outside.iter().map(|one| one.number).max();
+    let draft = told(case, "cuda.arch.too-new-for-toolkit", &range, &wanted, &outside);
+    let wish = Wish { archs: newest.into_iter().collect(), ..Wish::default() };
+    draft
+        .map(|draft| with_toolkit(case, draft.value("highest", highest.to_string()), &wish))
+        .into_iter()
+        .collect()
+}
+
+/// An architecture between two that the toolkit knows, which it does not know either: 12.4 has no 100 and 13.0 no 101.
+fn gap(range: &Range<'_>, number: u16) -> bool {
+    range.numbers.first().is_some_and(|lowest| number > *lowest) && !range.numbers.contains(&number)
+}
+
+/// Cards or lists that the toolkit has left behind.
+pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
+    let Some(range) = range(case) else { return Vec::new() };
+    let Some(lowest) = range.numbers.first().copied() else { return Vec::new() };
+    let wanted = wanted(case);
+    let outside: Vec<&Wanted> = wanted.iter().filter(|one| one.number < lowest).collect();
+    let draft = told(case, "cuda.arch.dropped-by-toolkit", &range, &wanted, &outside);
+    let below = case.catalogue.get("cuda").and_then(|description| {
+        let oldest = outside.iter().map(|one| one.number).min()?.to_string();
+        let rows = &description.compatibility.arch;
+        let last = rows.iter().rposition(|row| row.archs.contains(&oldest))?;
+        rows.get(last + 1).map(|row| row.since.clone())
+    });
+    let wish = Wish {
+        below: below.clone(),
+        archs: outside.iter().map(|one| one.number).collect(),
+        ..Wish::default()
+    };
+    draft
+        .map(|draft| {
+            let draft = draft.value("oldest", format!("sm_{lowest}"));
+            let draft = match below {
+                Some(below) => draft.value("below", below.to_string()),
+                None => draft,
+            };
+            with_toolkit(case, draft, &wish)
+        })
+        .into_iter()
+        .collect()
+}
+
+fn told(
+    case: &Case<'_>,
+    id: &str,
+    range: &Range<'_>,
+    wanted: &[Wanted],
+    outside: &[&Wanted],
+) -> Option<Draft> {
+    let first = outside.first()?;
+    let archs: Vec<String> = outside.iter().map(|one| format!("sm_{}", one.number)).collect();
+    let mut draft = Draft::new(id)
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("version", release(range.copy))
+        .value("arch", archs.join(", "))
+        .value("card", first.by.clone())
+        .evidence(evidence(range.copy));
+    for evidence in outside.iter().flat_map(|one| &one.evidence) {
+        draft = draft.evidence(evidence.clone());
+    }
+    if !range.copy.compiler_archs.is_empty() {
+        let compiler = range.copy.part("compiler").unwrap_or(&range.copy.root);
+        let list = range.copy.compiler_archs.join(" ");
+        draft =
+            draft.evidence(Evidence::new(EvidenceKind::Exec, format!("{compiler} --list-gpu-arch"), list));
+    }
+    if let Some(named) = outside.iter().find(|one| !one.is_card) {
+        // Who names an architecture wants it built, whatever card is here.
+        let _ = case;
+        return Some(draft.severity(Severity::Error).case("named").value("list", named.by.clone()));
+    }
+    let others = wanted.iter().filter(|one| one.is_card).count() > outside.len();
+    Some(if others { draft.kind(Kind::Caution).case("some") } else { draft })
+}
+
+/// `native` where no GPU answers.
+pub(super) fn native_no_gpu(case: &Case<'_>) -> Vec<Draft> {
+    let verdict = case.matrix.verdict(Backend::Cuda);
+    let named = ["CUDAARCHS", "CUDA_COMPUTE_CAP"]
+        .iter()
+        .filter_map(|name| Some((*name, case.env.get(name)?.to_owned())));
+    let options = CMAKE_OPTIONS.iter().filter_map(|name| Some((*name, option(case.env.get(name)?)?)));
+    let native = named.chain(options).find(|(_, value)| value.trim().eq_ignore_ascii_case("native"));
+    let Some((name, value)) = native else { return Vec::new() };
+    if verdict.hardware == Presence::Present && verdict.run == crate::matrix::Readiness::Ready {
+        return Vec::new();
+    }
+    let list = chosen(case).and_then(|copy| distribution(case, copy.version()));
+    let mut draft = Draft::new("cuda.arch.native-no-gpu")
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .severity(Severity::Error)
+        .value("variable", name)
+        .evidence(Evidence::env(name, value))
+        .evidence(Evidence::file("/dev/nvidia0", "absent"));
+    if let Some(list) = list {
+        draft = draft.value("list", list);
+    }
+    vec![draft]
+}
+
+/// The list for distribution of a release.
+fn distribution(case: &Case<'_>, release: Option<&Version>) -> Option<String> {
+    let rows = &case.catalogue.get("cuda")?.compatibility.distribution;
+    let row = match release {
+        Some(release) => rows.iter().rfind(|row| row.since <= *release)?,
+        None => rows.last()?,
+    };
+    Some(row.archs.join(";"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::option;
+
+    #[test]
+    fn an_option_for_cmake_is_found() {
+        for (text, expected) in [
+            ("-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native", Some("native")),
+            ("-DCMAKE_CUDA_ARCHITECTURES:STRING=\"80;90\" -G Ninja", Some("80;90")),
+            ("-DGGML_CUDA=ON", None),
+        ] {
+            assert_eq!(option(text).as_deref(), expected, "{text}");
+        }
+    }
+}

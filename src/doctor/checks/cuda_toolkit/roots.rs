@@ -1,0 +1,70 @@
+//! Variables that name no toolkit.
+
+use super::{is_windows, spelling, variables};
+use crate::backend::Backend;
+use crate::doctor::Case;
+use crate::finding::{Affects, Draft, Evidence};
+use crate::host::HostPath;
+use crate::toolkit::Installation;
+
+/// A variable names a folder that is gone, that holds no toolkit, or that lies inside of one.
+pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {
+    let mut found: Vec<Wrong<'_>> = Vec::new();
+    for dead in case.inventory.dead_ends.iter().filter(|dead| dead.toolkit == "cuda") {
+        let variable = dead.found_via.trim_start_matches("env:");
+        let windows_own = is_windows(case) && variable == "CUDA_PATH" && dead.why.contains("not exist");
+        if !windows_own && !is_debians(case, &dead.place) {
+            found.push(Wrong { variable, place: &dead.place, why: dead.why.clone() });
+        }
+    }
+    for inside in &case.signs.cuda_toolkit.inside {
+        let why = format!("the toolkit is the folder above: `{}`", inside.root);
+        found.push(Wrong { variable: &inside.variable, place: &inside.place, why });
+    }
+    let Some(first) = found.first() else { return Vec::new() };
+    let mut draft = Draft::new("cuda.toolkit.root-invalid")
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("variable", first.variable)
+        .value("place", first.place.as_str())
+        .value("why", first.why.clone())
+        .summary(format!("`{}` names `{}`, and {}", first.variable, first.place, first.why));
+    for wrong in &found {
+        draft = draft.evidence(Evidence::env(wrong.variable, wrong.place.as_str()));
+    }
+    let Some(copy) = best(case) else {
+        return vec![super::missing::with_toolkit(
+            case,
+            draft.case("none"),
+            &crate::doctor::advice::Wish::default(),
+        )];
+    };
+    let right = if first.variable == "CUDACXX" { copy.part("compiler") } else { Some(spelling(case, copy)) };
+    let right = right.unwrap_or(&copy.root);
+    vec![draft.value("root", right.as_str()).evidence(super::evidence(copy))]
+}
+
+struct Wrong<'a> {
+    variable: &'a str,
+    place: &'a HostPath,
+    why: String,
+}
+
+/// The copy that the variable should have named.
+fn best<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+    let copies = case.inventory.of("cuda");
+    let inside = case.signs.cuda_toolkit.inside.first();
+    let above = inside.and_then(|inside| copies.iter().find(|copy| copy.root.key() == inside.root.key()));
+    above.or_else(|| super::chosen(case)).or_else(|| copies.iter().find(|copy| copy.is_complete()))
+}
+
+/// Debian's folders that look like a toolkit are told by their own name.
+pub(super) fn is_debians(case: &Case<'_>, place: &HostPath) -> bool {
+    case.signs.cuda_toolkit.debian.is_some()
+        && ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"].iter().any(|own| place.as_str().starts_with(own))
+}
+
+/// Whether any variable names a toolkit that is there.
+pub(super) fn any_named(case: &Case<'_>) -> bool {
+    case.inventory.of("cuda").iter().any(|copy| variables(copy).next().is_some())
+}
