@@ -297,7 +297,7 @@ const WRONG: &[(&str, (&str, &str), &str)] = &[
     ("arch-cuda", ("g++-14", "g++-x"), "cuda present blocked ready cuda.host.gcc-too-new"),
     (
         "arch-cuda",
-        ("__GLIBC_MINOR__\t41", "__GLIBC_MINOR__\t42"),
+        ("__GLIBC_MINOR__\t40", "__GLIBC_MINOR__\t42"),
         "cuda present blocked ready cuda.host.glibc",
     ),
     (

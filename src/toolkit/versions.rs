@@ -108,13 +108,12 @@ fn said(source: &VersionSource, program: &HostPath, output: &Output) -> Option<F
         return None;
     }
     let mut lines = output.stdout.lines().map(str::trim).filter(|line| !line.is_empty());
-    let (line, version) = match source.text.first() {
-        Some(pattern) => lines.find_map(|line| Some((line, extract(pattern, line)?)))?,
+    let (line, version) = if let Some(pattern) = source.text.first() {
+        lines.find_map(|line| Some((line, extract(pattern, line)?)))?
+    } else {
         // gcc -dumpfullversion prints nothing but the number; others print a sentence that has one.
-        None => {
-            let line = lines.next()?;
-            (line, Version::find_in(line).or_else(|| line.parse().ok())?)
-        }
+        let line = lines.next()?;
+        (line, Version::find_in(line).or_else(|| line.parse().ok())?)
     };
     let place = format!("{program} {}", source.args.join(" "));
     Some(fact(version, "program", Evidence::new(EvidenceKind::Exec, place, line)))

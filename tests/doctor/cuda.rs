@@ -241,9 +241,7 @@ fn windows_lost_its_variable() {
     let findings = check("cuda.toolkit.win-cuda-path-gone", &gone, &["cuda.toolkit.win-cuda-path"]);
     assert_eq!(
         commands(&findings),
-        [
-            r"[Environment]::SetEnvironmentVariable('CUDA_PATH', 'C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v12.6', 'User')"
-        ]
+        [r"setx CUDA_PATH 'C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v12.6'"]
     );
     let older = windows_11()
         .cuda_windows("12.8.1")

@@ -74,10 +74,10 @@ fn suits(case: &Case<'_>, description: &Description, release: &Version, wish: &W
     let driver = verdict.driver.as_ref().is_none_or(|driver| {
         let floor = description.driver_floor(release, os).is_none_or(|floor| driver >= floor);
         // What the driver can't translate still runs, but the release that it knows spares the question.
-        let knows = description
+        let translates = description
             .newest_for_driver(driver)
             .is_none_or(|newest| (release.major(), release.minor()) <= (newest.major(), newest.minor()));
-        floor && knows
+        floor && translates
     });
     let libc = case
         .facts

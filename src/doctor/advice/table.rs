@@ -118,8 +118,8 @@ fn names(facts: &Facts) -> Vec<(String, String)> {
 }
 
 fn parent(distro: &Distro) -> Option<&'static Parent> {
-    let rows = table().derived.iter().filter(|row| row.id == distro.id);
-    rows.filter(|row| at_least(&distro.version, &row.version)).next_back().map(|row| &row.is)
+    let mut rows = table().derived.iter().filter(|row| row.id == distro.id);
+    rows.rfind(|row| at_least(&distro.version, &row.version)).map(|row| &row.is)
 }
 
 /// The row of the newest version that is not newer than the machine's.

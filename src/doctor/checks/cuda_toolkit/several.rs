@@ -82,6 +82,7 @@ fn told(case: &Case<'_>, id: &str, choices: &[Choice<'_>]) -> Vec<Draft> {
         .affects(Affects::Build)
         .value("root", spelling(case, chosen).as_str())
         .value("version", release(chosen))
+        .value("compiler", chosen.part("compiler").unwrap_or(&chosen.root).as_str())
         .value("reason", chosen.reason.clone());
     let mut parts: Vec<String> = Vec::new();
     let mut told: Vec<&str> = Vec::new();
