@@ -297,8 +297,9 @@ mod tests {
     fn look(host: RecordedHostBuilder) -> Signs {
         let host = host.build();
         let facts = facts::gather(&host);
-        let inventory = toolkit::probe(&host, &Catalogue::embedded());
-        gather(&Scene { host: &host, facts: &facts, inventory: &inventory })
+        let catalogue = Catalogue::embedded();
+        let inventory = toolkit::probe(&host, &catalogue);
+        gather(&Scene { host: &host, facts: &facts, inventory: &inventory, catalogue: &catalogue })
     }
 
     fn linux(arch: Arch) -> RecordedHostBuilder {
