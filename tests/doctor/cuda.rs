@@ -87,9 +87,9 @@ fn nixos() -> Machine {
         .program("/run/current-system/sw/bin/ninja")
 }
 
-/// A build machine without a GPU: NVIDIA's image for development.
+/// A CI job without a GPU, in NVIDIA's image for development.
 fn builder(version: &str) -> Machine {
-    Machine::ubuntu("22.04").docker().cuda(version).env("CUDA_VERSION", version)
+    Machine::ubuntu("22.04").docker().cuda(version).env("CUDA_VERSION", version).env("CI", "true")
 }
 
 fn windows_11() -> Machine {
@@ -512,7 +512,7 @@ fn the_compiler_s_own_list_counts_more_than_the_table() {
 
 #[test]
 fn native_without_a_gpu() {
-    let machine = builder("12.4.1").env("CUDAARCHS", "native").env("CI", "true");
+    let machine = builder("12.4.1").env("CUDAARCHS", "native");
     let findings = check("cuda.arch.native-no-gpu", &machine, &["cuda.arch.native-no-gpu"]);
     assert!(commands(&findings)[0].contains("90-real"), "{findings:?}");
     let options = builder("12.8.1").env("CMAKE_ARGS", "-DGGML_CUDA=on -DCMAKE_CUDA_ARCHITECTURES=native");
@@ -593,7 +593,7 @@ fn two_toolkits_that_all_ways_agree_on() {
 #[test]
 fn builders_without_a_gpu_are_healthy() {
     healthy("healthy-builder-cuda-12.4", &builder("12.4.1"));
-    healthy("healthy-builder-cuda-13", &builder("13.0.2").env("CUDAARCHS", "80;90;120").env("CI", "true"));
+    healthy("healthy-builder-cuda-13", &builder("13.0.2").env("CUDAARCHS", "80;90;120"));
 }
 
 #[test]
