@@ -521,7 +521,7 @@ fn native_without_a_gpu() {
 
 #[test]
 fn crates_that_ask_nvidia_smi() {
-    let machine = builder("12.4.1").env("LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");
+    let machine = Machine::debian("12").cuda("12.4.1").env("LIBRARY_PATH", "/usr/local/cuda/lib64/stubs");
     let findings = check_note("cuda.arch.needs-smi", &machine, "cuda.arch.needs-smi");
     assert_eq!(commands(&findings), ["export CUDA_COMPUTE_CAP=89"]);
 }
