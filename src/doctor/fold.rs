@@ -9,6 +9,15 @@ pub(super) struct Told {
     pub(super) finding: Finding,
 }
 
+/// Up to this rank stand kernel drivers, containers and permissions, which every backend of a card shares.
+const DRIVERS: u32 = 20;
+
+impl Told {
+    fn is_of_driver(&self) -> bool {
+        self.rank <= DRIVERS && self.finding.severity == Severity::Error
+    }
+}
+
 /// The causes, errors first, each with its consequences.
 pub(super) fn fold(mut told: Vec<Told>) -> Vec<Finding> {
     told.sort_by(|left, right| key(left).cmp(&key(right)));
@@ -41,6 +50,8 @@ fn cause_of(told: &[Told], index: usize) -> Option<usize> {
     let one = &told[index];
     let named = told.iter().enumerate().position(|(other, cause)| {
         other != index
+            // What is only worth knowing hides nothing that is serious.
+            && cause.finding.severity <= one.finding.severity
             && one.entry.follows.iter().any(|pattern| catalogue::matches(pattern, &cause.finding.id))
             // What does not matter here explains nothing that does.
             && cause.finding.severity <= one.finding.severity
@@ -50,12 +61,12 @@ fn cause_of(told: &[Told], index: usize) -> Option<usize> {
     named.or_else(|| one.entry.symptom.then(|| told.iter().position(|cause| explains(cause, one)))?)
 }
 
-/// A symptom is explained by any real finding that blocks the same backend in the same way.
+/// A symptom is explained by any real finding that blocks the same backend in the same way, or a driver that all share.
 fn explains(cause: &Told, symptom: &Told) -> bool {
     !cause.entry.symptom
         && cause.finding.severity <= symptom.finding.severity
         && cause.finding.severity < Severity::Info
-        && cause.finding.backend == symptom.finding.backend
+        && (cause.finding.backend == symptom.finding.backend || cause.is_of_driver())
         && cause.finding.affects.iter().any(|affects| symptom.finding.affects.contains(affects))
 }
 

@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::doctor::Case;
-use crate::finding::{Affects, Draft, Evidence, EvidenceKind};
+use crate::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
 use crate::host::Os;
 use crate::matrix::{Presence, Readiness, Reason, Verdict};
 
@@ -59,6 +59,10 @@ fn draft(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) 
     let mut draft = Draft::new(&reason.id).summary(&reason.text).affects(affects);
     if verdict.backend != Backend::Cpu || reason.id.starts_with("cpu.") {
         draft = draft.backend(verdict.backend);
+    }
+    // Where a backend can be built and has no device, as in CI, only running is out of the question.
+    if affects == Affects::Hardware && verdict.build == Readiness::Ready {
+        draft = draft.severity(Severity::Warning);
     }
     draft.values.clone_from(&reason.values);
     draft.fix.clone_from(&reason.hint);

@@ -244,7 +244,12 @@ mod tests {
     fn look(host: RecordedHostBuilder) -> Kernels {
         let host = host.file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n").build();
         let facts = crate::facts::gather(&host);
-        gather(&Scene { host: &host, facts: &facts, inventory: &Inventory::default() })
+        gather(&Scene {
+            host: &host,
+            facts: &facts,
+            inventory: &Inventory::default(),
+            catalogue: &crate::toolkit::Catalogue::embedded(),
+        })
     }
 
     fn linux() -> RecordedHostBuilder {

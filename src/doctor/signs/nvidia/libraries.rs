@@ -252,7 +252,12 @@ mod tests {
     fn look(host: RecordedHostBuilder) -> Libraries {
         let host = host.build();
         let facts = crate::facts::gather(&host);
-        gather(&Scene { host: &host, facts: &facts, inventory: &Inventory::default() })
+        gather(&Scene {
+            host: &host,
+            facts: &facts,
+            inventory: &Inventory::default(),
+            catalogue: &crate::toolkit::Catalogue::embedded(),
+        })
     }
 
     fn linux() -> RecordedHostBuilder {
