@@ -8,6 +8,7 @@ pub mod binary;
 pub mod checks;
 mod fold;
 mod interest;
+pub mod log;
 pub mod resolvers;
 pub mod signs;
 pub mod snapshot;

@@ -59,7 +59,7 @@ impl std::fmt::Display for FirstError {
 pub fn first_error<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
     let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
     let failed = lines.iter().position(|line| line.starts_with("FAILED: "));
-    let recognised = lines.iter().enumerate().find_map(|(index, _)| recognise(&lines, index));
+    let recognised = first_recognised(&lines);
     let mut error = recognised.or_else(|| failed.and_then(|at| output_of(&lines[at..])));
     if error.is_none() {
         let said = lines.iter().rev().map(|line| line.trim()).find(|line| !line.is_empty() && !is_echo(line));
@@ -73,6 +73,13 @@ pub fn first_error<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
         error.step = Some(step.trim().to_owned());
     }
     error
+}
+
+/// Finds the first line in a form that a tool gives to its errors.
+#[must_use]
+pub fn first_recognised<S: AsRef<str>>(lines: &[S]) -> Option<FirstError> {
+    let lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
+    (0..lines.len()).find_map(|index| recognise(&lines, index))
 }
 
 fn recognise(lines: &[&str], index: usize) -> Option<FirstError> {

@@ -37,6 +37,13 @@ pub use recorder::record;
 pub use registry::{RegistryType, RegistryValue};
 pub use search::{find_program, glob};
 
+/// All of standard input: what the person at the command line hands over, whichever host is looked at.
+pub fn standard_input() -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io::Read::read_to_end(&mut io::stdin().lock(), &mut bytes)?;
+    Ok(bytes)
+}
+
 /// What [`Host::stat`] tells of a file, after following links.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {

@@ -28,6 +28,8 @@ const FIRST: usize = 11;
 /// The text; `paint` colours pieces of it.
 #[must_use]
 pub fn text(document: &Document, detail: Detail, paint: &dyn Fn(Tone, &str) -> String) -> String {
+    // In a log or a file the place is what is looked for.
+    let detail = if document.host.is_some() { detail } else { Detail::Everything };
     let mut page = Page { out: String::new(), paint, detail };
     let mut hidden = 0;
     page.binary(document);

@@ -138,7 +138,9 @@ pub(super) fn proof(outcome: &Outcome) -> (&'static str, String) {
 
 /// Whether neither an error nor a warning was found.
 pub(super) fn is_healthy(document: &Document) -> bool {
-    document.summary.errors + document.summary.warnings == 0
+    let is_calm = document.summary.errors + document.summary.warnings == 0;
+    // A note on a log or a file says that it could not be judged, not that it is in order.
+    is_calm && (document.host.is_some() || document.findings.is_empty())
 }
 
 /// One line on what is ready, for a document without errors and warnings.

@@ -4,6 +4,7 @@
 mod bad_input;
 mod building;
 mod doctor;
+mod doctor_log;
 mod doctor_output;
 mod end_to_end;
 #[cfg(target_os = "linux")]

@@ -5,6 +5,7 @@ mod binary;
 mod compare;
 mod fix;
 mod list;
+mod log;
 pub(super) mod machine;
 mod output;
 mod resolvers;
@@ -56,6 +57,9 @@ pub struct Arguments {
     /// Say what the loader will do with an executable or library on this machine, without starting it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "save", "diff"])]
     binary: Option<String>,
+    /// Say which known failure the output of a build shows; `-` reads standard input
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "binary"])]
+    log: Option<String>,
     /// Show every check by name and end
     #[arg(long)]
     list_checks: bool,
@@ -97,6 +101,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     }
     if let Some(file) = &arguments.binary {
         return binary::run(arguments, file, context);
+    }
+    if let Some(file) = &arguments.log {
+        return log::run(arguments, file, context);
     }
     machine::run(arguments, context)
 }

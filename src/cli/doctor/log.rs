@@ -1,0 +1,42 @@
+//! `gpubuild doctor --log FILE`: which known failure the output of a build shows, and what to do about it here.
+
+use super::{Arguments, FailOn};
+use crate::cli::{Context, Exit, Failure, look};
+use crate::doctor::Teller;
+use crate::doctor::log::{Signatures, tell};
+use crate::facts;
+use crate::finding::Findings;
+use crate::host::{Host, standard_input};
+use crate::report::doctor::Document;
+
+/// Reads the log and tells. Its causes are told for this machine, or for a recorded one.
+pub(super) fn run(arguments: &Arguments, file: &str, context: &Context<'_>) -> Result<Exit, Failure> {
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    look::check_overrides(host)?;
+    let (log, place) = read(file, context)?;
+    let reading = Signatures::embedded().read(&log);
+    let facts = facts::gather(host);
+    let catalogue = arguments.host.catalogue(context)?;
+    let findings = Findings::embedded();
+    let is_root = host.identity().uid == Some(0);
+    let teller = Teller::new(&facts, &catalogue, &findings, is_root);
+    let found = tell(&reading, &place, &teller, &findings);
+    arguments.output.deliver(&Document::of_findings(found), context)?;
+    let calm = reading.causes.is_empty() || arguments.fail_on == FailOn::Never;
+    Ok(if calm { Exit::Done } else { Exit::Negative })
+}
+
+/// The log and the name under which it is quoted.
+fn read(file: &str, context: &Context<'_>) -> Result<(Vec<u8>, String), Failure> {
+    let (log, place) = if file == "-" {
+        (standard_input(), "standard input".to_owned())
+    } else {
+        (context.host.read(&crate::cli::absolute(context, file)?), file.to_owned())
+    };
+    let log = log.map_err(|error| {
+        Failure::usage("doctor.log-unreadable", format!("failed to read `{place}`: {error}"))
+            .hint("name the file that holds the output of the build, or `-` for standard input")
+    })?;
+    Ok((log, place))
+}

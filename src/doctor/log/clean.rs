@@ -1,0 +1,225 @@
+//! Takes from a line what terminals, build tools and CI systems put around it.
+
+use std::borrow::Cow;
+
+const ESCAPE: u8 = 0x1b;
+
+/// The line without escape sequences; of a progress line that overwrites itself, what stays on the screen.
+pub(super) fn plain(line: &[u8]) -> Cow<'_, [u8]> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    if memchr::memchr2(ESCAPE, b'\r', line).is_none() {
+        return Cow::Borrowed(line);
+    }
+    let mut text = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            ESCAPE => rest = after_sequence(after),
+            b'\r' if !rest.trim_ascii().is_empty() => text.clear(),
+            b'\r' => {}
+            _ => text.push(byte),
+        }
+    }
+    Cow::Owned(text)
+}
+
+/// What follows an escape sequence: colours (`ESC [ … m`), titles and links (`ESC ] … BEL`), single letters.
+fn after_sequence(rest: &[u8]) -> &[u8] {
+    match rest.split_first() {
+        Some((b'[', body)) => {
+            let end = body.iter().position(|byte| (0x40..=0x7e).contains(byte));
+            end.map_or(&[], |end| &body[end + 1..])
+        }
+        Some((b']', body)) => match body.iter().position(|byte| matches!(*byte, 0x07 | ESCAPE)) {
+            Some(end) if body[end] == ESCAPE => body.get(end + 2..).unwrap_or(&[]),
+            Some(end) => &body[end + 1..],
+            None => &[],
+        },
+        Some((b'(' | b')', body)) => body.get(1..).unwrap_or(&[]),
+        Some((_, body)) => body,
+        None => &[],
+    }
+}
+
+/// The message itself: without time stamps and without the marks that build tools put before what their children say.
+pub(super) fn unprefixed(line: &[u8]) -> &[u8] {
+    let mut line = line.trim_ascii();
+    // A few layers are usual: a CI's time, a container build's step, the mark of a build tool.
+    for _ in 0..8 {
+        let Some(rest) = stamp(line).or_else(|| mark(line)) else { break };
+        line = rest.trim_ascii_start();
+    }
+    line
+}
+
+/// The line without time stamps; what stands before a message otherwise is kept.
+pub(super) fn without_stamps(mut line: &[u8]) -> &[u8] {
+    for _ in 0..4 {
+        let Some(rest) = stamp(line) else { break };
+        line = rest;
+    }
+    line
+}
+
+/// Time stamps and the numbers of container builds.
+fn stamp(line: &[u8]) -> Option<&[u8]> {
+    const ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+    match line.first()? {
+        b'0'..=b'9' => date(line).or_else(|| clock(line)).or_else(|| seconds(line)),
+        b'[' => {
+            let rest = &line[1..];
+            let rest = date(rest).or_else(|| clock(rest))?;
+            rest.strip_prefix(b"]").map(after_space)
+        }
+        b'#' => {
+            let rest = digits(&line[1..])?.strip_prefix(b" ")?;
+            Some(seconds(rest).unwrap_or(rest))
+        }
+        0xef => line.strip_prefix(ORDER_MARK),
+        // `gh run view --log`: job, step and time with tabs between them.
+        _ => {
+            let mut parts = line.splitn(3, |byte| *byte == b'\t');
+            let last = parts.nth(2)?;
+            date(last.strip_prefix(ORDER_MARK).unwrap_or(last))
+        }
+    }
+}
+
+/// `2026-01-01T00:00:00.0000000Z `, also with a space in the middle, a comma or an offset.
+fn date(line: &[u8]) -> Option<&[u8]> {
+    let rest = shaped(line, b"dddd-dd-dd")?;
+    let rest = rest.strip_prefix(b"T").or_else(|| rest.strip_prefix(b" "))?;
+    let rest = shaped(rest, b"dd:dd:dd")?;
+    let end =
+        rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.' | b',' | b'+' | b':' | b'Z' | b'-'));
+    Some(after_space(&rest[end.unwrap_or(rest.len())..]))
+}
+
+/// `12:32:13 `.
+fn clock(line: &[u8]) -> Option<&[u8]> {
+    let rest = shaped(line, b"dd:dd:dd")?;
+    let end = rest.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.')).unwrap_or(rest.len());
+    let rest = &rest[end..];
+    (rest.is_empty() || rest.starts_with(b" ") || rest.starts_with(b"]")).then(|| after_space(rest))
+}
+
+/// `21.64 ` of a container build.
+fn seconds(line: &[u8]) -> Option<&[u8]> {
+    let rest = digits(digits(line)?.strip_prefix(b".")?)?;
+    rest.strip_prefix(b" ")
+}
+
+/// Marks of build tools.
+fn mark(line: &[u8]) -> Option<&[u8]> {
+    const STARTS: [&[u8]; 6] =
+        [b"= note: ", b"cargo:warning=", b"cargo::warning=", b"##[error]", b"[cmake] ", b"[build] "];
+    if let Some(rest) = STARTS.iter().find_map(|start| line.strip_prefix(*start)) {
+        return Some(rest);
+    }
+    match line.first()? {
+        b'[' => step(line),
+        b'0'..=b'9' => digits(line)?.strip_prefix(b">"),
+        // Lines of a box that a build tool draws around what its child says.
+        0xe2 => ["│", "├─▶", "╰─▶"].iter().find_map(|bar| line.strip_prefix(bar.as_bytes())),
+        _ => crate_name(line).or_else(|| service(line)),
+    }
+}
+
+/// `[12/300] ` of Ninja and `[ 27%] ` of Make.
+fn step(line: &[u8]) -> Option<&[u8]> {
+    let inner = digits(line[1..].trim_ascii_start())?;
+    let inner = match inner.strip_prefix(b"/") {
+        Some(total) => digits(total)?,
+        None => inner.strip_prefix(b"%")?,
+    };
+    inner.strip_prefix(b"] ")
+}
+
+/// `warning: name@1.2.3: ` of cargo, before what a build script says.
+fn crate_name(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"warning: ")?;
+    let end = memchr::memmem::find(rest, b": ")?;
+    let name = &rest[..end];
+    let is_crate = name.contains(&b'@') && !name.contains(&b' ') && !name.contains(&b'/');
+    is_crate.then(|| &rest[end + 2..])
+}
+
+/// `service-1  | ` of a compose file.
+fn service(line: &[u8]) -> Option<&[u8]> {
+    let end = line.iter().position(|byte| !matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.'))?;
+    let rest = line[end..].trim_ascii_start();
+    (end > 0 && line[end] == b' ').then(|| rest.strip_prefix(b"| "))?
+}
+
+fn after_space(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b" ").unwrap_or(line)
+}
+
+/// What follows at least one digit.
+fn digits(line: &[u8]) -> Option<&[u8]> {
+    let end = line.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(line.len());
+    (end > 0).then(|| &line[end..])
+}
+
+/// What follows a shape in which `d` is a digit.
+fn shaped<'a>(line: &'a [u8], shape: &[u8]) -> Option<&'a [u8]> {
+    let (start, rest) = line.split_at_checked(shape.len())?;
+    let fits = |(byte, wanted): (&u8, &u8)| {
+        if *wanted == b'd' { byte.is_ascii_digit() } else { byte == wanted }
+    };
+    start.iter().zip(shape).all(fits).then_some(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let plain = plain(line.as_bytes());
+        assert_eq!(String::from_utf8_lossy(unprefixed(&plain)), expected, "{line:?}");
+    }
+
+    #[test]
+    fn terminals() {
+        check(
+            "\u{1b}[01m\u{1b}[Ka.c:3:5:\u{1b}[m\u{1b}[K \u{1b}[01;31merror:\u{1b}[0m no",
+            "a.c:3:5: error: no",
+        );
+        check("ld: cannot find -lcuda\r", "ld: cannot find -lcuda");
+        check("\rDownloading 10%\rDownloading 100%\rerror: no\r", "error: no");
+        check("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\ text", "link text");
+        check("\u{1b}]0;title\u{7}text\u{1b}(B", "text");
+        check("cut \u{1b}[", "cut");
+    }
+
+    #[test]
+    fn continuous_integration() {
+        check("2026-01-01T00:00:00.0000000Z nvcc fatal : no", "nvcc fatal : no");
+        check("2026-01-01T00:00:00.0000000Z ##[error]nvcc fatal : no", "nvcc fatal : no");
+        check("build\tCompile\t2026-01-01T00:00:00.0000000Z nvcc fatal : no", "nvcc fatal : no");
+        check("\u{feff}2026-01-01T00:00:00.0000000Z a", "a");
+        check("12:32:13   CMake Error at x", "CMake Error at x");
+        check("[2026-01-01T00:00:00.000Z] a", "a");
+        check("[2025-09-16 19:22:33,441] a", "a");
+        check("#12 21.64 nvcc fatal", "nvcc fatal");
+        check("21.64 nvcc fatal", "nvcc fatal");
+        check("app-1  | a", "a");
+        check("section_end:1:x\r\u{1b}[0Ka", "a");
+    }
+
+    #[test]
+    fn build_tools() {
+        check("[12/300] ld: no", "ld: no");
+        check("[ 27%] ld: no", "ld: no");
+        check("12>LINK : fatal error", "LINK : fatal error");
+        check("  = note: /usr/bin/ld: no", "/usr/bin/ld: no");
+        check("warning: blst@0.3.1: a.c:1:2: error: no", "a.c:1:2: error: no");
+        check("warning: unused variable", "warning: unused variable");
+        check("│ │ error: no", "error: no");
+        check("  139 | #error -- unsupported", "139 | #error -- unsupported");
+        check("12.2.0 is the version", "12.2.0 is the version");
+        check("", "");
+    }
+}
