@@ -3,18 +3,24 @@
 use serde::Serialize;
 
 use super::events::{Events, MessageFormat};
-use super::look::{self, HostArguments};
+use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
 use super::run;
 use super::{Context, Exit, Failure};
 use crate::backend::Backend;
-use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, State, Tools};
+use crate::doctor::Teller;
+use crate::doctor::log::{Signatures, tell};
+use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools};
+use crate::finding::{Finding, Findings};
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::project::Project;
 use crate::python::Network;
-use crate::report;
+use crate::report::{self, clean};
 use crate::toolkit::Inventory;
+
+/// Characters of a sentence that are told.
+const SENTENCE: usize = 400;
 
 /// Arguments of `build`.
 #[derive(Debug, clap::Args)]
@@ -99,7 +105,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let work = Work {
         context,
         project: &project,
-        inventory: &sight.inventory,
+        sight: &sight,
         network: arguments.network.network(context.host),
         format: arguments.message_format,
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
@@ -131,7 +137,7 @@ enum Line<'a> {
 pub(super) struct Work<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) project: &'a Project,
-    pub(super) inventory: &'a Inventory,
+    pub(super) sight: &'a Sight,
     pub(super) network: Network,
     pub(super) format: MessageFormat,
     pub(super) binary: BuildBinary,
@@ -152,14 +158,16 @@ impl Work<'_> {
     ) -> Result<Outcome, Failure> {
         let events = Events::new(self.context.printer, self.format);
         let sink = |event: &Event| events.show(event);
+        let explain = |printed: Printed<'_>| explain(self.context.host, self.sight, printed);
         let job = Job {
             host: self.context.host,
             project: self.project.file.project.name.clone(),
             root: root.clone(),
-            tools: tools(self.inventory),
+            tools: tools(&self.sight.inventory),
             network: self.network,
             binary: self.binary,
             replan,
+            explain: Some(&explain),
             sink: &sink,
         };
         let result = exec::build(&job, plan);
@@ -175,10 +183,27 @@ fn tools(inventory: &Inventory) -> Tools {
     Tools { cmake: program("cmake"), ninja: program("ninja"), python: program("python"), uv: program("uv") }
 }
 
+/// The known failures in what a program of the build printed.
+fn explain(host: &dyn Host, sight: &Sight, printed: Printed<'_>) -> Vec<Finding> {
+    let mut reading = Signatures::embedded().read(printed.lines.join("\n").as_bytes());
+    if reading.causes.is_empty() {
+        return Vec::new();
+    }
+    for cause in &mut reading.causes {
+        cause.line += printed.before;
+    }
+    let findings = Findings::embedded();
+    let is_root = host.identity().uid == Some(0);
+    let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, is_root);
+    tell(&reading, printed.log, &teller, &findings)
+}
+
 /// A failed build in the words of the command line.
 fn failure(error: &BuildError) -> Failure {
     let mut failure = Failure::negative(error.id(), error.to_string());
     failure.hint = error.hint();
+    failure.findings = error.causes().to_vec();
+    failure.notes = notes(error.causes()).into();
     if matches!(error, BuildError::Interrupted | BuildError::Fetch(crate::python::FetchError::Interrupted)) {
         failure.exit = Exit::Interrupted;
     }
@@ -186,6 +211,23 @@ fn failure(error: &BuildError) -> Failure {
         failure.exit = Exit::Usage;
     }
     failure
+}
+
+/// The root cause with its fix, and a line for each further one.
+fn notes(causes: &[Finding]) -> Vec<String> {
+    let cause =
+        |finding: &Finding| format!("cause: {} [{}]", clean::short(&finding.summary, SENTENCE), finding.id);
+    let Some((root, others)) = causes.split_first() else { return Vec::new() };
+    let mut notes = vec![cause(root), format!("fix: {}", clean::short(&root.remedy.text, SENTENCE))];
+    notes.extend(
+        root.remedy
+            .commands
+            .iter()
+            .filter_map(|command| clean::command(command))
+            .map(|command| format!("  {command}")),
+    );
+    notes.extend(others.iter().map(cause));
+    notes
 }
 
 fn summary(context: &Context<'_>, outcome: &Outcome) {

@@ -44,6 +44,8 @@ pub struct Failure {
     pub id: String,
     /// What and where: one or a few lines, no full stop at the end of one.
     pub message: String,
+    /// Lines between the message and the hint, for people.
+    pub notes: Box<[String]>,
     /// What to do.
     pub hint: Option<String>,
     /// How the process ends.
@@ -58,6 +60,7 @@ impl Failure {
         Self {
             id: id.to_owned(),
             message: message.into(),
+            notes: Box::default(),
             hint: None,
             exit: Exit::Usage,
             findings: Vec::new(),

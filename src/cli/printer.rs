@@ -160,6 +160,9 @@ impl Printer {
         let (first, rest) = message.split_at(end_of_first);
         let label = self.paint_stderr(Role::Bad, "error:");
         self.stderr(&format!("{label} {first} [{}]{rest}", failure.id));
+        for note in &failure.notes {
+            self.stderr(note);
+        }
         if let Some(hint) = &failure.hint {
             self.stderr(&format!("{} {}", self.paint_stderr(Role::Hint, "hint:"), visible(hint)));
         }

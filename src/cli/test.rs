@@ -47,7 +47,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let work = Work {
         context,
         project: &project,
-        inventory: &sight.inventory,
+        sight: &sight,
         network: arguments.network.network(context.host),
         format: MessageFormat::Human,
         binary: BuildBinary::No,

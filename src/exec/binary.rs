@@ -102,8 +102,9 @@ fn run_cargo(job: &Job<'_>, binary: &Binary, manifest_path: &HostPath) -> Result
     let talk: Vec<&String> = log.last().iter().filter(|line| !line.starts_with('{')).collect();
     let missing = || FirstError { message: "the package has no program".to_owned(), ..FirstError::default() };
     let error = if output.success() { missing() } else { first_error(&talk).unwrap_or_else(missing) };
+    let causes = job.causes(&log);
     let log = log.path().to_string();
-    Err(BuildError::Binary { package: binary.package.to_string(), error: Box::new(error), log })
+    Err(BuildError::Binary { package: binary.package.to_string(), error: Box::new(error), causes, log })
 }
 
 /// The folder of the project whose build root is `<project>/target/gpubuild/<name>` or `<project>/.gpubuild/<name>`.

@@ -2,6 +2,7 @@
 
 use super::diagnose::FirstError;
 use crate::backend::Backend;
+use crate::finding::Finding;
 
 /// Why a build did not come to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,6 +17,8 @@ pub enum BuildError {
         tree: String,
         /// The first real error.
         error: Box<FirstError>,
+        /// The causes that the output shows, the root cause first.
+        causes: Vec<Finding>,
         /// The whole log.
         log: String,
     },
@@ -26,6 +29,8 @@ pub enum BuildError {
         tree: String,
         /// The first real error.
         error: Box<FirstError>,
+        /// The causes that the output shows, the root cause first.
+        causes: Vec<Finding>,
         /// The whole log.
         log: String,
     },
@@ -36,6 +41,8 @@ pub enum BuildError {
         package: String,
         /// The first real error.
         error: Box<FirstError>,
+        /// The causes that the output shows, the root cause first.
+        causes: Vec<Finding>,
         /// The whole log.
         log: String,
     },
@@ -150,6 +157,17 @@ impl BuildError {
         }
     }
 
+    /// The causes that the output of the failing program shows, the root cause first.
+    #[must_use]
+    pub fn causes(&self) -> &[Finding] {
+        match self {
+            Self::Configure { causes, .. } | Self::Compile { causes, .. } | Self::Binary { causes, .. } => {
+                causes
+            }
+            _ => &[],
+        }
+    }
+
     /// What to do.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
@@ -244,7 +262,7 @@ mod tests {
             message: message.to_owned(),
             ..FirstError::default()
         };
-        BuildError::Compile { tree: "t".into(), error: Box::new(error), log: "l".into() }
+        BuildError::Compile { tree: "t".into(), error: Box::new(error), causes: Vec::new(), log: "l".into() }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::diagnose::FirstError;
 use crate::backend::Backend;
+use crate::finding::Finding;
 
 /// Something that happened. As JSON: `{"reason": "configured", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,6 +64,9 @@ pub enum Event {
         tree: String,
         /// The first real error.
         error: FirstError,
+        /// The causes that the output shows, the root cause first.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        causes: Vec<Finding>,
         /// The whole log.
         log: String,
     },

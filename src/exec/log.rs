@@ -36,6 +36,12 @@ impl<'a> Log<'a> {
         &self.lines[self.start..]
     }
 
+    /// How many lines stand before those of the last program.
+    #[must_use]
+    pub fn before(&self) -> usize {
+        self.start
+    }
+
     /// Runs a program, keeps its lines and tells of them. Whatever happens, the log is on disk afterwards.
     pub fn run(&mut self, command: &Command) -> Result<Output, BuildError> {
         self.run_with(command, &mut |_| true)

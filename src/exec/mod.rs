@@ -21,6 +21,7 @@ pub use event::{Event, Sink, State};
 
 use crate::artifacts::{self, Artifact, BuiltTree, Manifest};
 use crate::backend::Backend;
+use crate::finding::Finding;
 use crate::host::{Host, HostPath, Lock, Wait};
 use crate::plan::{Dropped, Plan, Tree};
 use crate::python::Network;
@@ -41,8 +42,33 @@ pub struct Job<'a> {
     pub binary: BuildBinary,
     /// Makes another plan without the backends that failed, with the reason for each.
     pub replan: Option<Replan<'a>>,
+    /// Finds the causes in what failing programs printed.
+    pub explain: Option<Explain<'a>>,
     /// Where events go.
     pub sink: Sink<'a>,
+}
+
+/// What a program that failed has printed.
+#[derive(Debug, Clone, Copy)]
+pub struct Printed<'a> {
+    /// Its lines.
+    pub lines: &'a [String],
+    /// The log that holds them.
+    pub log: &'a str,
+    /// How many lines of other programs stand before them in the log.
+    pub before: usize,
+}
+
+/// Names the causes of a failure, the root cause first.
+pub type Explain<'a> = &'a (dyn Fn(Printed<'_>) -> Vec<Finding> + Sync);
+
+impl Job<'_> {
+    /// The causes that the last program of a log shows.
+    fn causes(&self, log: &log::Log<'_>) -> Vec<Finding> {
+        let path = log.path().to_string();
+        let printed = Printed { lines: log.last(), log: &path, before: log.before() };
+        self.explain.map(|explain| explain(printed)).unwrap_or_default()
+    }
 }
 
 /// Makes a plan without some backends; an error is a message.
@@ -203,7 +229,9 @@ fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built
                 return Err(error);
             }
             for backend in guilty {
-                let why = format!("{error} [{}]", error.id());
+                let because = |cause: &Finding| format!(", because {} [{}]", cause.summary, cause.id);
+                let because = error.causes().first().map(because).unwrap_or_default();
+                let why = format!("{error} [{}]{because}", error.id());
                 (job.sink)(&Event::Dropped { backend, why: why.clone() });
                 without.push((backend, why));
             }

@@ -49,9 +49,11 @@ pub(super) fn run(
     let seconds = job.host.elapsed().saturating_sub(started).as_secs_f64();
     match &result {
         Ok((_, state)) => (job.sink)(&Event::Finished { tree: tree.id.clone(), state: *state, seconds }),
-        Err(BuildError::Configure { error, log, .. } | BuildError::Compile { error, log, .. }) => {
-            let (error, log) = ((**error).clone(), log.clone());
-            (job.sink)(&Event::Failed { tree: tree.id.clone(), error, log });
+        Err(
+            BuildError::Configure { error, causes, log, .. } | BuildError::Compile { error, causes, log, .. },
+        ) => {
+            let (error, causes, log) = ((**error).clone(), causes.clone(), log.clone());
+            (job.sink)(&Event::Failed { tree: tree.id.clone(), error, causes, log });
         }
         Err(_) => {}
     }
@@ -130,7 +132,9 @@ impl Run<'_> {
         if !output.success() {
             self.refuse_full_disk(log)?;
             let error = Box::new(failure(log, output.exit));
-            return Err(BuildError::Configure { tree: tree.id.clone(), error, log: log.path().to_string() });
+            let causes = self.job.causes(log);
+            let (tree, log) = (tree.id.clone(), log.path().to_string());
+            return Err(BuildError::Configure { tree, error, causes, log });
         }
         self.refuse_unused()?;
         crate::store::write_json(host, &path, &wanted)
@@ -181,12 +185,13 @@ impl Run<'_> {
         }
         self.refuse_full_disk(log)?;
         let error = Box::new(failure(log, output.exit));
+        let causes = self.job.causes(log);
         let (tree, at) = (self.tree.id.clone(), log.path().to_string());
         // Ninja runs CMake again when a script of the project changed.
         if log.last().iter().any(|line| line.starts_with("-- Configuring incomplete")) {
-            return Err(BuildError::Configure { tree, error, log: at });
+            return Err(BuildError::Configure { tree, error, causes, log: at });
         }
-        Err(BuildError::Compile { tree, error, log: at })
+        Err(BuildError::Compile { tree, error, causes, log: at })
     }
 
     /// What is needed to see next time that nothing changed; without Ninja the headers that were read are not known, and

@@ -86,6 +86,7 @@ impl Project {
             network: Network::Offline,
             binary: BuildBinary::No,
             replan,
+            explain: None,
             sink: &sink,
         };
         exec::build(&job, &plan(trees))
