@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::binary::{Binary, Device, Kernel, Kernels, Library, State};
 use super::detect_text::Detail;
 use crate::doctor::binary::verdicts::Cover;
-use crate::doctor::binary::{KernelKind, When};
+use crate::doctor::binary::{Format, KernelKind, When};
 use crate::host::library::search::Via;
 use crate::toolkit::libraries::{self, Role};
 
@@ -63,7 +63,7 @@ fn state(binary: &Binary, library: &Library) -> String {
     };
     match library.state {
         State::Found => {
-            let via = library.via.map(via).unwrap_or_default();
+            let via = library.via.map(|found| via(binary.format, found)).unwrap_or_default();
             format!("{path}{via}{when}")
         }
         State::System => format!("part of the system{when}"),
@@ -75,8 +75,9 @@ fn state(binary: &Binary, library: &Library) -> String {
     }
 }
 
-fn via(via: Via) -> &'static str {
+fn via(format: Format, via: Via) -> &'static str {
     match via {
+        Via::LibraryPath if format == Format::MachO => " by DYLD_LIBRARY_PATH",
         Via::Path => " by its path",
         Via::Rpath => " by RPATH",
         Via::LibraryPath => " by LD_LIBRARY_PATH",

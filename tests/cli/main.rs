@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 
 mod bad_input;
+mod binary;
 mod building;
 mod doctor;
 mod doctor_log;

@@ -338,6 +338,17 @@ fn musl_and_glibc_do_not_mix() {
     let own = own.needed(&["libstdc++.so.6", "libc.musl-x86_64.so.1", "libm.so.6"]);
     assert_eq!(app(alpine(), &own).faults(), Vec::<&str>::new());
     assert_eq!(app(linux(), &own).faults(), ["binary.libc-family"]);
+    let old = Elf { wide: false, machine: 3, interpreter: Some("/lib/ld-linux.so.2"), ..Elf::program() };
+    assert_eq!(app(linux(), &old.clone().needed(&["libc.so.6"])).faults(), ["binary.loader-32-bit"]);
+    let library = Elf { interpreter: None, ..old.clone() };
+    let host = linux()
+        .bytes("/usr/lib/ld-linux.so.2", &library.build())
+        .bytes("/usr/lib/i386-linux-gnu/libx.so", &library.build());
+    let patient = app(host, &old.needed(&["libx.so"]));
+    assert_eq!(
+        (patient.faults().len(), patient.place("libx.so").as_str()),
+        (0, "/lib/i386-linux-gnu/libx.so")
+    );
     let nix = Elf { interpreter: Some("/nix/store/abc-glibc-2.40/lib/ld-linux-x86-64.so.2"), ..gnu };
     assert_eq!(app(linux(), &nix).faults(), ["binary.loader-missing"]);
 }

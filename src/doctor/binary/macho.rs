@@ -34,6 +34,7 @@ fn choose<Fat: FatArch>(data: Data<'_, '_>, arch: Arch) -> Result<Binary, Unread
     let part = part.ok_or_else(|| Unreadable::damaged("the part for a processor lies outside of it"))?;
     let mut binary = parse(part)?;
     binary.also = file.arches().iter().map(name).filter(|other| *other != name(chosen)).collect();
+    binary.also.dedup();
     Ok(binary)
 }
 

@@ -56,7 +56,8 @@ fn start(walk: &mut Walk<'_>) {
         let found = host.is_file(&path);
         (path, found)
     });
-    let request = ElfRequest::plain(host.platform().arch, loader);
+    let own_folder = own_folder(walk);
+    let request = ElfRequest { own_folder, ..ElfRequest::plain(host.platform().arch, loader) };
     let has = |name: &str| walk.loader.elf(name, &request).usable.first().cloned();
     walk.graph.knows_system = match loader {
         // Both come in one package; a recording that has the first for its version need not have the second.
@@ -149,9 +150,13 @@ fn request(walk: &Walk<'_>, from: usize) -> ElfRequest {
             steps -= 1;
         }
     }
-    let interpreter = walk.graph.interpreter.as_ref().and_then(|(path, _)| path.parent());
-    let own_folder = interpreter.filter(|folder| !USUAL.contains(&folder.as_str()));
-    ElfRequest { loader, machine, rpath, runpath, own_folder }
+    ElfRequest { loader, machine, rpath, runpath, own_folder: own_folder(walk) }
+}
+
+/// The folder of a loader that lies outside of the usual places.
+fn own_folder(walk: &Walk<'_>) -> Option<HostPath> {
+    let (interpreter, _) = walk.graph.interpreter.as_ref()?;
+    interpreter.parent().filter(|folder| !USUAL.contains(&folder.as_str()))
 }
 
 fn folders(walk: &Walk<'_>, owner: usize, list: &[String]) -> Vec<HostPath> {

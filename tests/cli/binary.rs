@@ -1,0 +1,184 @@
+//! `doctor --binary`: real files of this machine's compilers, and what its own loader says about them.
+
+use serde_json::Value;
+
+use crate::support::{Ran, Sandbox, is_on_path, recorded, skip};
+
+fn ids(document: &Value) -> Vec<&str> {
+    document["findings"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect()
+}
+
+/// The file under which a library is loaded.
+fn place(document: &Value, name: &str) -> String {
+    let libraries = document["binary"]["libraries"].as_array().unwrap();
+    let found = libraries.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{document:#}"));
+    found["path"].as_str().unwrap_or_else(|| found["state"].as_str().unwrap()).to_owned()
+}
+
+fn look(sandbox: &Sandbox, more: &[&str]) -> Ran {
+    sandbox.run(&[&["doctor", "--offline", "--json", "--binary"], more].concat())
+}
+
+/// A folder with a compiler for Linux; `None`, after saying so, elsewhere.
+fn compiler() -> Option<Sandbox> {
+    if !cfg!(target_os = "linux") || !is_on_path("gcc") {
+        skip("gcc", "no gcc on Linux");
+        return None;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("inner.c", "int inner(void) { return 1; }\n");
+    sandbox.write("outer.c", "int inner(void);\nint outer(void) { return inner(); }\n");
+    sandbox.write("app.c", "int outer(void);\nint main(void) { return outer(); }\n");
+    Some(sandbox)
+}
+
+fn gcc(sandbox: &Sandbox, arguments: &[&str]) {
+    sandbox.start(&[&["gcc"], arguments].concat()).succeeds();
+}
+
+/// A program in `bin`, `libouter.so` in `lib`, `libinner.so` in `lib` and in `other`; `tags` say which kind of folders.
+fn build(sandbox: &Sandbox, tags: &str, outer: &str) {
+    for folder in ["bin", "lib", "other"] {
+        sandbox.start(&["mkdir", "-p", folder]).succeeds();
+    }
+    for folder in ["lib", "other"] {
+        let library = format!("{folder}/libinner.so");
+        gcc(sandbox, &["-shared", "-fPIC", "inner.c", "-o", &library, "-Wl,-soname,libinner.so"]);
+    }
+    let mut arguments =
+        vec!["-shared", "-fPIC", "outer.c", "-o", "lib/libouter.so", "-Llib", "-linner", tags];
+    arguments.extend(Some(outer).filter(|outer| !outer.is_empty()));
+    gcc(sandbox, &arguments);
+    let here = "-Wl,-rpath,$ORIGIN/../lib";
+    let inner = "-Wl,-rpath-link,lib";
+    gcc(sandbox, &["app.c", "-o", "bin/app", "-Llib", "-louter", tags, here, inner]);
+}
+
+/// What the loader itself says: name and path, or `missing`.
+fn loader(sandbox: &Sandbox, variable: &str) -> Vec<(String, String)> {
+    let ran = sandbox.start(&[
+        "env",
+        &format!("LD_LIBRARY_PATH={variable}"),
+        "LD_TRACE_LOADED_OBJECTS=1",
+        "bin/app",
+    ]);
+    let lines = ran.stdout.lines().filter_map(|line| line.trim().split_once(" => "));
+    lines
+        .map(|(name, rest)| {
+            let path = rest.split(" (").next().unwrap_or_default();
+            (name.to_owned(), if path == "not found" { "missing" } else { path }.to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn libraries_are_found_where_the_loader_finds_them() {
+    let Some(sandbox) = compiler() else { return };
+    for tags in ["-Wl,--disable-new-dtags", "-Wl,--enable-new-dtags"] {
+        for outer in ["", "-Wl,-rpath,$ORIGIN", "-Wl,-rpath,$ORIGIN/../other", "-Wl,-rpath,/nonexistent"] {
+            build(&sandbox, tags, outer);
+            for variable in ["", "other"] {
+                let variable = if variable.is_empty() {
+                    String::new()
+                } else {
+                    sandbox.path(variable).display().to_string()
+                };
+                let mut command = sandbox.command();
+                command.env("LD_LIBRARY_PATH", &variable);
+                let arguments =
+                    ["doctor", "--offline", "--json", "--fail-on", "never", "--binary", "bin/app"];
+                let document = Ran::from(command.args(arguments).output().unwrap()).json();
+                let said = loader(&sandbox, &variable);
+                assert!(said.iter().any(|(name, _)| name == "libinner.so"), "{said:?}");
+                for (name, path) in said {
+                    let real = |path: &str| std::fs::canonicalize(path).ok();
+                    let ours = place(&document, &name);
+                    assert!(
+                        ours == path || (real(&ours).is_some() && real(&ours) == real(&path)),
+                        "{name} with {tags} {outer} {variable}: we say {ours}, the loader {path}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_missing_library_is_told_and_ends_with_one() {
+    let Some(sandbox) = compiler() else { return };
+    build(&sandbox, "-Wl,--enable-new-dtags", "-Wl,-rpath,$ORIGIN");
+    sandbox.remove("lib/libinner.so");
+    let ran = look(&sandbox, &["bin/app"]);
+    assert_eq!((ran.exit, ids(&ran.json())), (Some(1), vec!["binary.library-missing"]), "{ran:#?}");
+    let text = sandbox.run(&["doctor", "--offline", "--binary", "bin/app"]).stdout;
+    assert!(text.contains("libinner.so  missing, needed by libouter.so"), "{text}");
+    assert!(text.contains("error: `libinner.so` is missing [binary.library-missing]"), "{text}");
+}
+
+#[test]
+fn a_stub_that_is_reached_by_rpath_is_told_before_anything_runs() {
+    let Some(sandbox) = compiler() else { return };
+    sandbox.start(&["mkdir", "-p", "cuda/lib64/stubs"]).succeeds();
+    sandbox.write("cuda.c", "int cuInit(unsigned flags) { return 34; }\n");
+    sandbox.write("main.c", "int cuInit(unsigned);\nint main(void) { return cuInit(0); }\n");
+    let stub = "cuda/lib64/stubs/libcuda.so.1";
+    gcc(&sandbox, &["-shared", "-fPIC", "cuda.c", "-o", stub, "-Wl,-soname,libcuda.so.1"]);
+    let folder = sandbox.path("cuda/lib64/stubs").display().to_string();
+    let rpath = format!("-Wl,-rpath,{folder}");
+    gcc(&sandbox, &["main.c", stub, "-o", "app", &rpath]);
+    let ran = look(&sandbox, &["app"]);
+    assert_eq!((ran.exit, ids(&ran.json())), (Some(1), vec!["cuda.stub-at-runtime"]), "{ran:#?}");
+}
+
+#[test]
+fn a_program_can_be_asked_about_for_another_machine() {
+    let Some(sandbox) = compiler() else { return };
+    build(&sandbox, "-Wl,--enable-new-dtags", "-Wl,-rpath,$ORIGIN");
+    let host = recorded("windows-11-rtx4070");
+    assert_eq!(ids(&look(&sandbox, &["bin/app", "--host", &host]).json()), ["binary.wrong-system"]);
+    // What lies beside the program comes along.
+    let host = recorded("ubuntu-22.04-h200");
+    let document = look(&sandbox, &["bin/app", "--host", &host]).json();
+    let expected = if cfg!(target_arch = "x86_64") { vec![] } else { vec!["binary.wrong-processor"] };
+    assert_eq!(ids(&document), expected, "{document:#}");
+    if cfg!(target_arch = "x86_64") {
+        assert!(place(&document, "libinner.so").ends_with("/lib/libinner.so"));
+    }
+}
+
+#[test]
+fn a_real_windows_program_is_followed_on_a_recorded_windows() {
+    let compiler = "x86_64-w64-mingw32-gcc";
+    if !is_on_path(compiler) {
+        skip("mingw", "no x86_64-w64-mingw32-gcc");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write("one.c", "__declspec(dllexport) int one(void) { return 1; }\n");
+    sandbox.write("app.c", "int one(void);\nint main(void) { return one(); }\n");
+    sandbox.start(&[compiler, "-shared", "one.c", "-o", "one.dll"]).succeeds();
+    sandbox.start(&[compiler, "app.c", "one.dll", "-o", "app.exe"]).succeeds();
+    let host = recorded("windows-11-rtx4070");
+    let document = look(&sandbox, &["app.exe", "--host", &host]).json();
+    assert_eq!(ids(&document), Vec::<&str>::new(), "{document:#}");
+    assert!(place(&document, "one.dll").ends_with(r"\one.dll"), "{document:#}");
+    assert_eq!(document["binary"]["format"], "pe");
+    assert_eq!(
+        ids(&look(&sandbox, &["app.exe", "--host", &recorded("ubuntu-22.04-h200")]).json()),
+        ["binary.wrong-system"]
+    );
+}
+
+#[test]
+fn what_is_no_executable_is_refused() {
+    let sandbox = Sandbox::new();
+    sandbox.write("script", "#!/bin/sh\nexit 0\n");
+    sandbox.write("broken", "\u{7f}ELF");
+    for (file, words) in
+        [("script", "it is a script"), ("broken", "it is damaged"), ("none", "there is no such file")]
+    {
+        let ran = sandbox.run(&["doctor", "--binary", file]);
+        ran.fails(2, "binary.unreadable").says(&[words]);
+    }
+    assert_eq!(sandbox.run(&["doctor", "--binary", "script", "--fix"]).exit, Some(2));
+}
