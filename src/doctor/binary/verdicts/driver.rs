@@ -164,7 +164,7 @@ fn functions(subject: &Subject<'_>) -> Option<Draft> {
     let draft = Draft::new("nv.symbol-too-new")
         .backend(Backend::Cuda)
         .value("file", subject.file_name())
-        .value("symbol", newest.as_str())
+        .value("function", newest.as_str())
         .value("wanted", since.clone().unwrap_or_default())
         .value("has", has.clone().unwrap_or_default())
         .summary(format!(

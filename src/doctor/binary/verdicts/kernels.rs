@@ -155,6 +155,7 @@ fn about(id: &str, object: &Object, one: &Coverage) -> Draft {
     Draft::new(id)
         .value("file", object.path.file_name().unwrap_or_default())
         .value("arch", one.device.as_str())
+        .value("number", one.device.trim_start_matches("sm_"))
         .value("device", device(one))
         .value("archs", holds(object).value)
         .evidence(holds(object))

@@ -52,7 +52,8 @@ fn majors(subject: &Subject<'_>, toolkit: &str, name: &str, id: &str) -> Option<
         .value("releases", list.as_str())
         .value("libraries", example.as_str())
         .summary(format!("`{}` loads libraries of {list} into one program: {example}", subject.file_name()))
-        .fix(format!("build all of it with one release of {name}"));
+        .case("program")
+        .value("how", format!("build all of it with one release of {name}"));
     for link in by_major.values().flatten() {
         let from = &subject.graph.objects[link.from].path;
         draft = draft.evidence(super::needs(from, &link.needed.name));
@@ -93,7 +94,8 @@ fn shadowed(subject: &Subject<'_>) -> Option<Draft> {
                 folder(&object.path),
                 folder(&hidden.path),
             ))
-            .fix(fix)
+            .case("program")
+            .value("how", fix)
             .evidence(found_by(&object.path, object.via))
             .evidence(Evidence::file(hidden.path.as_str(), format!("release {wanted}")))
             .evidence(super::needs(&subject.graph.objects[link.from].path, &link.needed.name));
@@ -129,7 +131,8 @@ fn apart(subject: &Subject<'_>) -> Option<Draft> {
         .value("libraries", name)
         .value("releases", releases.as_str())
         .summary(format!("parts of {name} of several releases are loaded together: {releases}"))
-        .fix("let all of them come from one folder");
+        .case("program")
+        .value("how", "let all of them come from one folder");
     Some(
         parts
             .into_iter()

@@ -3,6 +3,7 @@
 mod coverage;
 mod driver;
 mod kernels;
+mod machine;
 mod mixed;
 mod start;
 mod symbols;
@@ -60,6 +61,13 @@ pub fn all(subject: &Subject<'_>) -> Vec<Draft> {
     drafts.extend(mixed::mixed(subject));
     drafts.extend(driver::driver(subject));
     drafts.extend(kernels::kernels(subject));
+    // Where the driver itself is missing that is told by the name of its library.
+    if !drafts
+        .iter()
+        .any(|draft| matches!(draft.id.as_str(), "binary.driver-missing" | "binary.driver-absent"))
+    {
+        drafts.extend(machine::blocked(subject));
+    }
     drafts
 }
 
