@@ -105,9 +105,14 @@ fn linux() -> RecordedHostBuilder {
         .link(&format!("{LIB}/libstdc++.so.6"), "libstdc++.so.6.0.30")
 }
 
+/// The same with the nodes of NVIDIA's driver.
+fn nodes() -> RecordedHostBuilder {
+    linux().device("/dev/nvidiactl").device("/dev/nvidia0").device("/dev/nvidia-uvm")
+}
+
 /// The same with a card and its driver.
 fn nvidia(set: &str, driver: &str) -> RecordedHostBuilder {
-    linux()
+    nodes()
         .env("GPUBUILD_SET", set)
         .bytes(
             &format!("{LIB}/libcuda.so.{driver}"),
@@ -465,6 +470,33 @@ fn a_library_without_kernels_for_the_card_is_named() {
     assert!(patient.findings[0].summary.contains("sm_86") && patient.findings[0].summary.contains("sm_90"));
 }
 
+/// A machine with HIP's runtime and the nodes of AMD's driver.
+fn amd() -> RecordedHostBuilder {
+    linux()
+        .bytes(&format!("{LIB}/libamdhip64.so.6"), &Elf::library("libamdhip64.so.6").build())
+        .device("/dev/kfd")
+        .device("/dev/dri/renderD128")
+}
+
+#[test]
+fn what_ails_the_machine_is_the_cause() {
+    let file = Elf::program().needed(&["libcuda.so.1"]);
+    let ill = linux()
+        .env("GPUBUILD_SET", "cuda.driver=550.54.14,cuda.cc=89")
+        .opaque(&format!("{LIB}/libcuda.so.550.54.14"))
+        .link(&format!("{LIB}/libcuda.so.1"), "libcuda.so.550.54.14");
+    let patient = app(ill, &file);
+    let cause = patient.finding("nv.device-nodes-missing");
+    let folded: Vec<&str> = cause.consequences.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!((patient.faults(), folded), (vec!["nv.device-nodes-missing"], vec!["binary.backend-blocked"]));
+    // A program that has nothing to do with it does not hear of it.
+    let other = linux().env("GPUBUILD_SET", "cuda.driver=550.54.14,cuda.cc=89");
+    assert_eq!(app(other.clone(), &Elf::program()).ids(), Vec::<&str>::new());
+    let patient = app(other, &file);
+    assert_eq!(patient.faults(), ["nv.driver.library-missing"]);
+    assert_eq!(patient.findings[0].consequences[0].id, "binary.driver-missing");
+}
+
 #[test]
 fn hips_targets_are_compared_with_the_card() {
     let file = |targets: &[&str]| Elf::program().section(".hip_fatbin", bundles(&[targets]));
@@ -475,7 +507,7 @@ fn hips_targets_are_compared_with_the_card() {
         (vec!["hip-amdgcn-amd-amdhsa--gfx10-3-generic"], "gfx1031", "", vec![]),
         (vec!["hip-amdgcn-amd-amdhsa--gfx90a:xnack-"], "gfx90a", "", vec![]),
     ] {
-        let mut host = linux().env("GPUBUILD_SET", &format!("rocm.gfx={gfx}"));
+        let mut host = amd().env("GPUBUILD_SET", &format!("rocm.gfx={gfx}"));
         if !set.is_empty() {
             host = host.env("HSA_OVERRIDE_GFX_VERSION", set);
         }
@@ -483,9 +515,9 @@ fn hips_targets_are_compared_with_the_card() {
     }
     let compressed =
         Elf::program().section(".hip_fatbin", [b"CCOB\x02\0\x01\0\x40\0\0\0".to_vec(), vec![7; 52]].concat());
-    let host = linux().env("GPUBUILD_SET", "rocm.gfx=gfx1100");
+    let host = amd().env("GPUBUILD_SET", "rocm.gfx=gfx1100");
     assert_eq!(app(host, &compressed).ids(), ["binary.kernels-unknown"]);
-    let host = linux()
+    let host = amd()
         .env("GPUBUILD_SET", "rocm.gfx=gfx1010")
         .bytes("/opt/app/bin/librocblas.so.4", &Elf::library("librocblas.so.4").build())
         .opaque("/opt/app/bin/rocblas/library/TensileLibrary_lazy_gfx1100.dat")
@@ -531,7 +563,7 @@ fn an_older_copy_before_the_programs_own_is_told() {
 fn functions_that_the_driver_lacks_are_told() {
     let file = Elf::program().needed(&["libcuda.so.1"]).imports(&["cuInit", "cuCtxCreate_v4"]);
     let recorded = |driver: &str| {
-        linux()
+        nodes()
             .env("GPUBUILD_SET", &format!("cuda.driver={driver},cuda.cc=89"))
             .opaque(&format!("{LIB}/libcuda.so.{driver}"))
             .link(&format!("{LIB}/libcuda.so.1"), &format!("libcuda.so.{driver}"))
@@ -546,7 +578,7 @@ fn functions_that_the_driver_lacks_are_told() {
     assert_eq!(app(recorded("570.86.10"), &file).faults(), Vec::<&str>::new());
     // What the library itself offers counts more than its number.
     let driver = Elf::library("libcuda.so.1").exports(&["cuInit", "cuCtxCreate_v4"]).build();
-    let offering = linux()
+    let offering = nodes()
         .env("GPUBUILD_SET", "cuda.driver=550.54.14,cuda.cc=89")
         .bytes(&format!("{LIB}/libcuda.so.1"), &driver);
     assert_eq!(app(offering, &file).faults(), Vec::<&str>::new());
