@@ -50,8 +50,6 @@ fn cause_of(told: &[Told], index: usize) -> Option<usize> {
     let one = &told[index];
     let named = told.iter().enumerate().position(|(other, cause)| {
         other != index
-            // What is only worth knowing hides nothing that is serious.
-            && cause.finding.severity <= one.finding.severity
             && one.entry.follows.iter().any(|pattern| catalogue::matches(pattern, &cause.finding.id))
             // What does not matter here explains nothing that does.
             && cause.finding.severity <= one.finding.severity

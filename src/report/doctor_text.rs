@@ -14,7 +14,7 @@ use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::words::wrap;
 use crate::finding::{Finding, Severity};
-use crate::matrix::Presence;
+use crate::matrix::{Presence, Readiness};
 
 /// Widest line.
 const WIDTH: usize = 100;
@@ -90,11 +90,9 @@ impl Page<'_> {
             || document.backends.is_empty()
             || finding.backend.is_some_and(|backend| {
                 let here = |entry: &&BackendEntry| entry.id == backend;
-                document
-                    .backends
-                    .iter()
-                    .find(here)
-                    .is_some_and(|entry| entry.hardware.state == Presence::Present)
+                document.backends.iter().find(here).is_some_and(|entry| {
+                    entry.hardware.state == Presence::Present || entry.build.state == Readiness::Ready
+                })
             })
     }
 

@@ -38,7 +38,8 @@ pub(super) fn debian_split(case: &Case<'_>) -> Vec<Draft> {
             .value("variable", variable)
             .value("place", value)
             .evidence(Evidence::env(variable, value)),
-        None => draft,
+        // Nothing is wrong with it as long as nobody expects one folder.
+        None => draft.kind(Kind::Note),
     }]
 }
 
