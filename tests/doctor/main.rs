@@ -12,6 +12,7 @@ mod machine;
 mod nvidia;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use gpubuild::Backend;
 use gpubuild::doctor::{self, Case, Filter};
@@ -22,27 +23,31 @@ use gpubuild::{facts, matrix};
 
 use machine::Machine;
 
+/// Read once: in a debug build that takes longer than looking at a machine.
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(Catalogue::embedded);
+static FINDINGS: LazyLock<Findings> = LazyLock::new(Findings::embedded);
+
 /// What the doctor finds.
 fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
     let host = machine.host();
-    let catalogue = Catalogue::embedded();
+    let catalogue = &*CATALOGUE;
     let facts = facts::gather(&host);
-    let mut inventory = toolkit::probe(&host, &catalogue);
-    toolkit::ask_programs(&host, &catalogue, &mut inventory);
+    let mut inventory = toolkit::probe(&host, catalogue);
+    toolkit::ask_programs(&host, catalogue, &mut inventory);
     let probes = toolkit::ask_drivers(&host, &Backend::ALL);
-    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
-    let signs = doctor::observe(&host, &facts, &inventory, &catalogue);
+    let matrix = matrix::evaluate(&facts, &inventory, catalogue, &probes);
+    let signs = doctor::observe(&host, &facts, &inventory, catalogue);
     let case = Case {
         facts: &facts,
         inventory: &inventory,
-        catalogue: &catalogue,
+        catalogue,
         matrix: &matrix,
         probes: &probes,
         signs: &signs,
         env: host.env(),
         asked,
     };
-    doctor::diagnose(&case, &Findings::embedded(), &Filter::default())
+    doctor::diagnose(&case, &FINDINGS, &Filter::default())
 }
 
 fn lines(findings: &[Finding]) -> String {
