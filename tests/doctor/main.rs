@@ -8,6 +8,8 @@
 
 mod container;
 mod cuda;
+#[cfg(target_os = "linux")]
+mod faults;
 mod machine;
 mod nvidia;
 

@@ -1,0 +1,161 @@
+//! Real driver libraries that crash, hang and talk nonsense, asked by the real command: the report is complete each time.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor/fake_driver.c");
+/// The library behind each probe, by the name that the probe opens first.
+const LIBRARIES: [(&str, &str); 5] = [
+    ("cuda", "libcuda.so.1"),
+    ("rocm", "libamdhip64.so.7"),
+    ("vulkan", "libvulkan.so.1"),
+    ("opencl", "libOpenCL.so.1"),
+    ("sycl", "libze_loader.so.1"),
+];
+
+/// A folder with the libraries of some probes, all with one fault. `None` where there is no compiler.
+fn libraries(fault: &str, probes: &[&str]) -> Option<tempfile::TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    let first = folder.path().join("fake.so");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-w", &format!("-DFAULT={fault}"), "-o"])
+        .arg(&first)
+        .arg(SOURCE)
+        .output();
+    match compiled {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
+        Err(_) => {
+            let required = std::env::var("GPUBUILD_REQUIRE").unwrap_or_default();
+            assert!(!required.split(',').any(|one| one == "cmake"), "there is no cc");
+            println!("skipped: no cc");
+            return None;
+        }
+    }
+    for (_, name) in LIBRARIES.iter().filter(|(probe, _)| probes.contains(probe)) {
+        std::fs::copy(&first, folder.path().join(name)).unwrap();
+    }
+    Some(folder)
+}
+
+/// The command, on a machine that is said to have a card of each maker.
+fn gpubuild(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gpubuild"))
+        .args(arguments)
+        .current_dir(folder)
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("HOME", folder)
+        .env("LD_LIBRARY_PATH", folder)
+        .env("GPUBUILD_CACHE", folder.join("cache"))
+        .env("GPUBUILD_SET", "cuda.cc=90,cuda.driver=580.65,rocm.gfx=gfx1100")
+        .output()
+        .unwrap()
+}
+
+/// The report of the doctor, checked for being whole.
+fn report(folder: &Path) -> Value {
+    let started = Instant::now();
+    let ran = gpubuild(folder, &["doctor", "--json"]);
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran:?}");
+    assert!(!errors.contains("panicked"), "{errors}");
+    assert!(started.elapsed().as_secs() < 20, "a driver held the doctor up for {:?}", started.elapsed());
+    let document: Value = serde_json::from_slice(&ran.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&ran.stdout)));
+    assert_eq!(document["schema"], json!({"name": "doctor", "version": 1}));
+    let backends: Vec<&str> =
+        document["backends"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert_eq!(backends, ["cpu", "cuda", "rocm", "metal", "vulkan", "sycl", "opencl"]);
+    let findings = document["findings"].as_array().unwrap();
+    for (severity, number) in [("error", "errors"), ("warning", "warnings"), ("info", "infos")] {
+        let counted = findings.iter().filter(|one| one["severity"] == severity).count();
+        assert_eq!(document["summary"][number], counted, "{severity}");
+    }
+    for finding in findings {
+        assert!(!finding["summary"].as_str().unwrap().is_empty(), "{finding:#}");
+        assert!(!finding["remedy"]["text"].as_str().unwrap().is_empty(), "{finding:#}");
+    }
+    document
+}
+
+/// Every id that the report names, as a cause or under one.
+fn named(document: &Value) -> Vec<String> {
+    let findings = document["findings"].as_array().unwrap();
+    let below = |finding: &Value| finding["consequences"].as_array().cloned().unwrap_or_default();
+    let all = findings.iter().flat_map(|finding| std::iter::once(finding.clone()).chain(below(finding)));
+    all.map(|one| one["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn check(fault: &str, expected: &str) {
+    let all: Vec<&str> = LIBRARIES.iter().map(|(probe, _)| *probe).collect();
+    let Some(folder) = libraries(fault, &all) else { return };
+    let document = report(folder.path());
+    assert!(named(&document).iter().any(|id| id == expected), "{fault}: {document:#}");
+    let text = document.to_string();
+    assert!(!text.contains('\u{1b}') && !text.contains("\\u001b"), "{fault}: {text}");
+    // Each probe by itself: one line that the parent understands, or none at all.
+    for (probe, _) in LIBRARIES.iter().filter(|_| fault != "HANG") {
+        let ran = gpubuild(folder.path(), &["__probe", probe]);
+        let output = String::from_utf8_lossy(&ran.stdout).into_owned();
+        let reply = output.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok());
+        let says = |status: &str| reply.as_ref().is_some_and(|reply| reply["status"] == status);
+        assert!(
+            ran.status.code() != Some(0) || reply.is_none() || says("ok") || says("failed"),
+            "{probe}: {output}"
+        );
+    }
+}
+
+#[test]
+fn drivers_that_crash() {
+    check("SEGFAULT", "probe.crashed");
+    check("ABORT", "probe.crashed");
+}
+
+#[test]
+fn drivers_that_hang() {
+    check("HANG", "probe.timeout");
+}
+
+#[test]
+fn drivers_that_leave_without_a_word() {
+    check("LEAVE", "probe.failed");
+}
+
+#[test]
+fn drivers_that_talk_nonsense() {
+    check("NONSENSE", "probe.invalid");
+}
+
+#[test]
+fn drivers_that_talk_too_much_and_crash() {
+    check("FLOOD", "probe.crashed");
+}
+
+#[test]
+fn one_bad_driver_harms_no_other() {
+    for (probe, _) in LIBRARIES {
+        let Some(folder) = libraries("SEGFAULT", &[probe]) else { return };
+        let document = report(folder.path());
+        let backend = |id: &str| {
+            let all = document["backends"].as_array().unwrap();
+            all.iter().find(|one| one["id"] == id).unwrap()["run"]["findings"].to_string()
+        };
+        for (other, _) in LIBRARIES.iter().filter(|(other, _)| *other != probe) {
+            assert!(!backend(other).contains("probe.crashed"), "{probe}: {other}: {}", backend(other));
+        }
+    }
+}
+
+#[test]
+fn the_text_is_whole_as_well() {
+    let Some(folder) = libraries("NONSENSE", &["cuda", "rocm"]) else { return };
+    let ran = gpubuild(folder.path(), &["doctor"]);
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(text.lines().any(|line| line.contains("errors")) && !text.contains('\u{1b}'), "{text}");
+    let file: PathBuf = folder.path().join("report.json");
+    assert!(!file.exists());
+}
