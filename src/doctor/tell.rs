@@ -115,7 +115,8 @@ impl Words<'_> {
             .collect();
         let mut needs = entry.needs.clone();
         let derived = [
-            ("host", commands.iter().any(|command| is_outside(command))),
+            ("host", commands.iter().any(|command| command.ends_with(ON_THE_HOST))),
+            ("windows", commands.iter().any(|command| command.ends_with(IN_WINDOWS))),
             ("sudo", commands.iter().any(|command| command.contains("sudo "))),
         ];
         for (need, is_needed) in derived {
@@ -181,9 +182,14 @@ impl Words<'_> {
     }
 }
 
+/// What ends a command for the machine around a container.
+const ON_THE_HOST: &str = "# on the host";
+/// What ends a command for the Windows around WSL.
+const IN_WINDOWS: &str = "# in Windows";
+
 /// Whether a command is meant for the machine around the one that is looked at.
 fn is_outside(command: &str) -> bool {
-    command.ends_with("# on the host") || command.ends_with("# in Windows")
+    command.ends_with(ON_THE_HOST) || command.ends_with(IN_WINDOWS)
 }
 
 fn is_name(text: &str) -> bool {

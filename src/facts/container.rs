@@ -5,10 +5,17 @@ use crate::finding::Evidence;
 use crate::host::{Host, Os};
 
 /// Files whose presence tells the kind of container. `NVIDIA_VISIBLE_DEVICES` is no proof: people set it on machines.
-const MARKERS: [(&str, &str); 3] =
-    [("/run/.containerenv", "podman"), ("/.dockerenv", "docker"), ("/.singularity.d", "singularity")];
+const MARKERS: [(&str, &str); 6] = [
+    ("/var/run/secrets/kubernetes.io", "kubernetes"),
+    ("/run/.containerenv", "podman"),
+    ("/.dockerenv", "docker"),
+    ("/.singularity.d", "singularity"),
+    ("/dev/lxd/sock", "lxc"),
+    ("/dev/.lxc", "lxc"),
+];
 /// Variables that Singularity and its successor set.
-const SINGULARITY: [&str; 2] = ["APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"];
+const SINGULARITY: [&str; 4] =
+    ["APPTAINER_CONTAINER", "APPTAINER_NAME", "SINGULARITY_CONTAINER", "SINGULARITY_NAME"];
 /// Words in control group names, the most particular first.
 const GROUP_WORDS: [(&str, &str); 5] = [
     ("kubepods", "kubernetes"),

@@ -43,7 +43,11 @@ pub(super) fn probe_kernel(host: &dyn Host) -> Option<Fact<String>> {
     match host.platform().os {
         Os::Linux => {
             let path = "/proc/sys/kernel/osrelease";
-            let release = trimmed(host, path)?;
+            let by_version = || {
+                let path = "/proc/version";
+                Some((path, parse_kernel(&trimmed(host, path)?)?))
+            };
+            let (path, release) = trimmed(host, path).map(|text| (path, text)).or_else(by_version)?;
             let evidence = vec![Evidence::file(path, release.clone())];
             Some(Fact { value: release, found_via: "procfs".to_owned(), evidence })
         }
@@ -58,6 +62,11 @@ pub(super) fn probe_kernel(host: &dyn Host) -> Option<Fact<String>> {
         }
         Os::Macos => None,
     }
+}
+
+/// The release in `Linux version 6.1.0-30-amd64 (debian-kernel@lists.debian.org) (gcc-12 …`.
+fn parse_kernel(text: &str) -> Option<String> {
+    text.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_owned)
 }
 
 /// `os-release`: shell assignments. `None` without an `ID`.
@@ -147,6 +156,13 @@ mod tests {
         }
         assert_eq!(parse_os_release("NAME=\"No id\"\n"), None);
         assert_eq!(parse_os_release(""), None);
+    }
+
+    #[test]
+    fn the_kernel_s_own_line() {
+        let text = "Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) (gcc (GCC) 11.2.0)";
+        assert_eq!(parse_kernel(text).as_deref(), Some("5.15.153.1-microsoft-standard-WSL2"));
+        assert_eq!(parse_kernel("FreeBSD 14"), None);
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub struct Entry {
     /// `# on the host` or `# in Windows` is meant for the machine around this one and keeps its `sudo`.
     #[serde(default)]
     pub commands: BTreeMap<String, Vec<String>>,
-    /// `relogin`, `reboot`. `sudo` and `host` (to be done outside of the container) show in the commands.
+    /// `relogin`, `reboot`. `sudo`, `host` (to be done outside of the container) and `windows` show in the commands.
     #[serde(default)]
     pub needs: Vec<String>,
     /// A command that shows that it worked.

@@ -78,6 +78,7 @@ pub(super) fn needs(finding: &Finding) -> Vec<Cow<'_, str>> {
     let word = |need: &'_ String| match need.as_str() {
         "relogin" => Cow::Borrowed("re-login"),
         "host" => Cow::Borrowed("to be done outside of the container"),
+        "windows" => Cow::Borrowed("to be done in Windows"),
         _ => Cow::Owned(clean::short(need, VALUE).into_owned()),
     };
     finding.remedy.needs.iter().map(word).collect()

@@ -91,7 +91,9 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
     if scene.facts.platform.os != Os::Linux {
         return Signs::default();
     }
-    let ci = ["CI", "GITHUB_ACTIONS"].iter().find_map(|name| {
+    let names =
+        ["CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "BUILDKITE", "TF_BUILD", "TEAMCITY_VERSION"];
+    let ci = names.iter().find_map(|name| {
         let value = host.env().get(name).filter(|value| !matches!(*value, "0" | "false"))?;
         Some(Evidence::env(*name, value))
     });

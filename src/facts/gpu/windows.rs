@@ -37,17 +37,21 @@ pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
             continue;
         }
         let vendor = names::vendor(ids.0);
-        if let Some(driver) = driver(vendor, &key, value("DriverVersion").as_deref())
+        // Microsoft's own driver for cards without one of their maker's.
+        let basic = value("ProviderName").as_deref() == Some("Microsoft")
+            || value("DriverDesc").is_some_and(|name| name.starts_with("Microsoft Basic"));
+        if !basic
+            && let Some(driver) = driver(vendor, &key, value("DriverVersion").as_deref())
             && !drivers.iter().any(|known| known.vendor == driver.vendor)
         {
             drivers.push(driver);
         }
         let memory = value("HardwareInformation.qwMemorySize").and_then(|bytes| bytes.parse().ok());
         gpus.push(Gpu {
-            name: value("DriverDesc").unwrap_or_else(|| names::device_name(vendor, ids)),
+            name: value("DriverDesc").filter(|_| !basic).unwrap_or_else(|| names::device_name(vendor, ids)),
             pci: device.and_then(|device| device.address.clone()),
             ids: Some(ids),
-            kernel_driver: module(vendor).map(str::to_owned),
+            kernel_driver: module(vendor).filter(|_| !basic).map(str::to_owned),
             memory_bytes: memory.filter(|bytes| *bytes > 0),
             found_via: vec!["registry".to_owned()],
             evidence: vec![Evidence::new(

@@ -3,9 +3,10 @@
 use crate::host::Os;
 
 /// Variables that say something about GPUs, toolkits, compilers and the system, by name.
-const VARIABLES: [&str; 49] = [
+const VARIABLES: [&str; 52] = [
     "APPDATA",
     "APPTAINER_CONTAINER",
+    "APPTAINER_NAME",
     "AR",
     "CC",
     "CFLAGS",
@@ -42,9 +43,11 @@ const VARIABLES: [&str; 49] = [
     "PYTHONPATH",
     "SDKROOT",
     "SINGULARITY_CONTAINER",
+    "SINGULARITY_NAME",
     "SystemDrive",
     "SystemRoot",
     "TBBROOT",
+    "TORCH_CUDA_ARCH_LIST",
     "USERPROFILE",
     "UV_AMD_GPU_ARCHITECTURE",
     "UV_CUDA_DRIVER_VERSION",

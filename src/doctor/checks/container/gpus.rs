@@ -148,11 +148,34 @@ pub(super) fn intel(case: &Case<'_>) -> Vec<Draft> {
 fn devices(case: &Case<'_>, id: &str, backend: Backend, vendor: Vendor, wanted: &[&str]) -> Vec<Draft> {
     let draft = || -> Option<Draft> {
         let verdict = case.matrix.verdict(backend);
-        let reason: &Reason = verdict.run_reasons.iter().find(|reason| reason.id == id)?;
+        let reason: Option<&Reason> = verdict.run_reasons.iter().find(|reason| reason.id == id);
         let runtime = case.inventory.runtimes.get(&backend)?;
-        let mut draft = Draft::new(id).backend(backend);
-        if let Some(node) = reason.values.get("node") {
+        let nothing = runtime.nodes.iter().all(|node| node.state == NodeState::Missing);
+        let has_toolkit = case.inventory.chosen(&case.catalogue.for_backend(backend)?.id).is_some();
+        // An image for ROCm on a machine of which nothing is visible, not even that it has no such card.
+        let unseen = backend == Backend::Rocm
+            && reason.is_none()
+            && verdict.hardware == Presence::Absent
+            && case.facts.container.is_some()
+            && case.facts.wsl.is_none()
+            && has_toolkit
+            && nothing
+            && !case.signs.container.sees_bus
+            && case.signs.container.nvidia_nodes.is_empty();
+        if reason.is_none() && !unseen {
+            return None;
+        }
+        let mut draft = Draft::new(id).backend(backend).affects(Affects::Run);
+        if let Some(node) = reason.and_then(|reason| reason.values.get("node")) {
             draft = draft.value("node", node);
+        }
+        if unseen {
+            let severity = match case.signs.container.ci {
+                Some(_) if !asked(case, backend) => Severity::Info,
+                _ => Severity::Error,
+            };
+            draft = draft.severity(severity);
+            draft = draft.summary("this ROCm container was started without a GPU: `/dev/kfd` is not in it");
         }
         draft =
             case.facts.container.iter().flat_map(|fact| fact.evidence.clone()).fold(draft, Draft::evidence);
@@ -175,14 +198,13 @@ fn devices(case: &Case<'_>, id: &str, backend: Backend, vendor: Vendor, wanted: 
         if !denied.is_empty() {
             draft = draft.case("denied");
         }
-        let has_runtime = runtime.loader.is_some()
-            || case.inventory.chosen(&case.catalogue.for_backend(backend)?.id).is_some();
+        let has_runtime = runtime.loader.is_some() || has_toolkit;
         let named = wanted.iter().any(|name| case.env.get(name).is_some());
         let own = verdict.devices.iter().any(|gpu| gpu.vendor == vendor && gpu.integrated != Some(true));
         let meant = asked(case, backend) || has_runtime || named;
         // A container sees every card of its machine. Without a sign that it is meant to have this one it is healthy.
         let elsewhere = case.signs.container.ci.is_some() || another_card_works(case, vendor) || !own;
-        Some(if !meant && elsewhere { draft.severity(Severity::Info) } else { draft })
+        Some(if !unseen && !meant && elsewhere { draft.severity(Severity::Info) } else { draft })
     };
     draft().into_iter().collect()
 }

@@ -71,7 +71,13 @@ const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 fn hidden_draft(view: &View<'_>) -> Option<Draft> {
     let value = view.case.env.get_raw(VISIBLE)?;
     // Windows has no variables without a value.
-    if view.works() || (value.is_empty() && view.case.facts.platform.os == Os::Windows) {
+    if value.is_empty() && view.case.facts.platform.os == Os::Windows {
+        return None;
+    }
+    // Cards that were shown have been counted by who knows more; but a value that is no card at all hides all of them
+    // from every program, whoever was asked without it.
+    let unlimited = Known { count: None, uuids: None };
+    if view.works() && why_none(value, &unlimited).is_none() {
         return None;
     }
     let known = Known {

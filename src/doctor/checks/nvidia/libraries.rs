@@ -96,7 +96,12 @@ fn compatibility_draft(view: &View<'_>) -> Option<Draft> {
     let copy = driver.filter(|copy| copy.origin == Origin::Compatibility);
     let newer = |copy: &&Copy| match (&copy.version, view.kernel_version()) {
         (Some(library), Some(kernel)) => library > kernel,
-        _ => false,
+        // Without a version in the name the toolkit's own tells.
+        (None, Some(_)) => match (&copy.release, view.driver_cuda()) {
+            (Some(release), Some((cuda, _))) => *release > cuda,
+            _ => false,
+        },
+        (_, None) => false,
     };
     let consumer = view.cards.iter().all(|card| is_consumer_card(&card.name));
     let told = view.code() == Some(804);

@@ -44,7 +44,7 @@ fn not_built_draft(case: &Case<'_>) -> Option<Draft> {
     let running = &kernels.running;
     let other = kernels.others.iter().rfind(|kernel| !kernel.modules.is_empty());
     let builds = kernels.can_be_built();
-    if !running.modules.is_empty() || (other.is_none() && !builds) {
+    if running.release.is_empty() || !running.modules.is_empty() || (other.is_none() && !builds) {
         return None;
     }
     let mut draft = view

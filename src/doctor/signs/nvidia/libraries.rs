@@ -47,6 +47,8 @@ pub struct Copy {
     pub real: HostPath,
     /// The driver's version, where the file's name has it.
     pub version: Option<Version>,
+    /// The release of the toolkit whose folder it lies in.
+    pub release: Option<Version>,
     /// Whose it is.
     pub origin: Origin,
 }
@@ -123,7 +125,8 @@ fn copy(host: &dyn Host, path: HostPath) -> Copy {
     } else {
         Origin::Driver
     };
-    Copy { path, real, version, origin }
+    let release = toolkit_version(&real).or_else(|| toolkit_version(&path));
+    Copy { path, real, version, release, origin }
 }
 
 /// The version in `libcuda.so.550.54.14`. The digits of the library's own name (`libcuda.so.1.1` of WSL) are none.
