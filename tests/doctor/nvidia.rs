@@ -232,6 +232,7 @@ fn what_programs_say_is_understood() {
         ("cuInit returned 804", "nv.compat-on-geforce"),
         ("cuInit answered 803: mismatch", "nv.driver.lib-mismatch"),
         ("cuInit answered 999: unknown", "nv.suspend"),
+        ("cuInit answered 34: this is the stub library", "cuda.stub-at-runtime"),
         ("cuDeviceGetUuid: libcuda.so.1: undefined symbol: cuDeviceGetUuid", "nv.symbol-too-new"),
     ] {
         let machine =
@@ -534,4 +535,17 @@ fn two_faults_the_memory_device_and_a_mixed_path() {
         .opaque("/opt/b/lib/libcudnn.so.9.5.1")
         .env("LD_LIBRARY_PATH", "/opt/a/lib:/opt/b/lib");
     check("two-uvm-mixed", &machine, &["nv.uvm-missing", "nv.cudart-mixed"]);
+}
+
+#[test]
+fn two_faults_nouveau_and_a_compiler_that_is_too_new() {
+    let machine = Machine::fedora("41").nvidia_card(RTX_3060, Some("nouveau")).cuda("12.4.1");
+    check("two-nouveau-gcc", &machine, &["nv.driver.nouveau", "cuda.host.gcc-too-new"]);
+}
+
+#[test]
+fn two_faults_a_dropped_card_and_a_dropped_architecture() {
+    let machine = Machine::arch_linux().nvidia_card(GTX_970, None).cuda("13.0.1");
+    let machine = on_disk(machine, "6.11.5-arch1-1", "extramodules/nvidia.ko.zst", "590.48.01");
+    check("two-dropped", &machine, &["nv.driver.branch-dropped", "cuda.arch.dropped-by-toolkit"]);
 }

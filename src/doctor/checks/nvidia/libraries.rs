@@ -4,7 +4,7 @@ use super::view::View;
 use crate::doctor::Case;
 use crate::doctor::signs::nvidia::{Collision, Copy, Origin};
 use crate::facts::Vendor;
-use crate::finding::{Draft, Evidence, EvidenceKind, Severity};
+use crate::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
 use crate::host::Os;
 
 /// The kernel part of the driver without its libraries.
@@ -169,6 +169,21 @@ pub(super) fn mixed(case: &Case<'_>) -> Vec<Draft> {
         draft = draft.severity(Severity::Info);
     }
     vec![draft]
+}
+
+/// The stub says itself what it is, wherever the loader found it.
+pub(super) fn stub(case: &Case<'_>) -> Vec<Draft> {
+    let draft = || -> Option<Draft> {
+        let view = View::new(case)?;
+        let said = view.said().filter(|said| said.code == Some(34))?;
+        let draft = view.draft("cuda.stub-at-runtime").affects(Affects::Run).evidence(said.evidence);
+        let copy = view.signs.libraries.driver.as_ref();
+        Some(
+            copy.into_iter()
+                .fold(draft, |draft, copy| draft.evidence(Evidence::file(copy.path.as_str(), "loaded"))),
+        )
+    };
+    draft().into_iter().collect()
 }
 
 /// A function that the driver does not have yet.

@@ -26,6 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "nv.driver.lib-mismatch", run: libraries::mismatch },
     Check { id: "nv.compat-on-geforce", run: libraries::compatibility },
     Check { id: "nv.cudart-mixed", run: libraries::mixed },
+    Check { id: "cuda.stub-at-runtime", run: libraries::stub },
     Check { id: "nv.symbol-too-new", run: libraries::symbol },
     Check { id: "nv.driver.too-old", run: targets::too_old },
     Check { id: "nv.ptx.too-new", run: targets::ptx },
