@@ -188,7 +188,7 @@ fn verdict(case: &Case<'_>, backend: Backend, gpus: &[Gpu], answer: Option<&prob
     let build_reasons = build::evaluate(case, description, &real);
     let mut run = run::evaluate(case, description, runtime, &hardware, answer);
     if let Some(answer) = answer {
-        run::apply(&mut run, &hardware, answer, backend);
+        run::apply(case, description, &mut run, &hardware, answer);
     }
     Verdict {
         backend,

@@ -1,6 +1,5 @@
 //! Can it run here?
 
-use crate::backend::Backend;
 use crate::facts::{Gpu, Vendor};
 use crate::host::{HostPath, Os};
 use crate::toolkit::description::{Description, RuntimeDescription};
@@ -53,23 +52,24 @@ pub(super) fn evaluate(
 }
 
 /// What a driver that was asked adds to the answer from files.
-pub(super) fn apply(run: &mut Run, hardware: &Hardware, answer: &Answer, backend: Backend) {
+pub(super) fn apply(
+    case: &Case<'_>,
+    description: &Description,
+    run: &mut Run,
+    hardware: &Hardware,
+    answer: &Answer,
+) {
     if hardware.state != Presence::Present {
         return;
     }
     let reason = match &answer.reason {
         Some(reason) => Some(reason.clone()),
-        None if answer.answered && !answer.drives_hardware() => Some(Reason {
-            id: "probe.no-device".to_owned(),
-            text: format!("the {backend} driver answers and shows no GPU"),
-            hint: Some("a variable such as `CUDA_VISIBLE_DEVICES` may hide it".to_owned()),
-            ..Reason::default()
-        }),
+        None if answer.answered && !answer.drives_hardware() => Some(shows_none(case, description, answer)),
         None => None,
     };
     let Some(reason) = reason else { return };
     // What files tell already is nearer to the cause than a driver that only says no.
-    let says_no = matches!(reason.id.as_str(), "probe.failed" | "probe.no-device");
+    let says_no = reason.id == "probe.failed" || answer.reason.is_none();
     if says_no && run.state == Readiness::Blocked {
         return;
     }
@@ -78,6 +78,23 @@ pub(super) fn apply(run: &mut Run, hardware: &Hardware, answer: &Answer, backend
         _ => Readiness::Blocked,
     };
     run.reasons.push(reason);
+}
+
+/// A driver works and shows no card: none at all, or only what runs on the processor.
+fn shows_none(case: &Case<'_>, description: &Description, answer: &Answer) -> Reason {
+    let drivers = description.runtime.as_ref().and_then(|words| words.drivers.as_ref());
+    let software_only = drivers.and_then(|drivers| drivers.software_only.as_ref());
+    if let (Some(id), false) = (software_only, answer.devices.is_empty()) {
+        let names = quoted(answer.devices.iter().map(|gpu| gpu.name.as_str()));
+        return case.say(id, description, &[("drivers", names)]);
+    }
+    let name = description.backends.first().map_or(description.id.as_str(), |backend| backend.id());
+    Reason {
+        id: "probe.no-device".to_owned(),
+        text: format!("the {name} driver answers and shows no GPU"),
+        hint: Some("a variable such as `CUDA_VISIBLE_DEVICES` may hide it".to_owned()),
+        ..Reason::default()
+    }
 }
 
 struct Rule<'a> {
