@@ -6,6 +6,7 @@
 mod advice;
 pub mod binary;
 pub mod checks;
+pub mod file;
 mod fold;
 mod interest;
 pub mod log;

@@ -1,0 +1,213 @@
+//! The commands of a shell script: enough of the language to know which programs are started with which words, and
+//! whether the script goes on when one fails.
+
+mod group;
+mod lex;
+
+use super::expand::expand;
+use super::text::Script;
+
+/// Whose rules for quoting and long lines hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// sh, bash.
+    Posix,
+    /// cmd.exe: `^` ends a line that goes on.
+    Cmd,
+    /// PowerShell: a backtick does.
+    Power,
+}
+
+/// A word of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Word {
+    /// Its text without quotes, with the variables replaced that are known.
+    pub text: String,
+    /// The line of the file that it stands in.
+    pub line: usize,
+}
+
+/// A program with its words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Command {
+    /// The words; the first is the program.
+    pub words: Vec<Word>,
+    /// Variables that are set for it, or for everything after it if there are no words.
+    pub assigned: Vec<(String, Word)>,
+    /// The line of the file that it begins in.
+    pub line: usize,
+    /// Whether the script expects that it fails or that it isn't reached: `|| true`, `if …`, `command -v x && x`.
+    pub tolerated: bool,
+    /// What it gets as its input by a here-document.
+    pub input: Option<String>,
+    /// Whether its output is used as a text: `$(…)`.
+    pub is_substituted: bool,
+}
+
+impl Command {
+    /// The program's name without its folder and `.exe`; empty if the command only sets variables.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        let path = self.words.first().map_or("", |word| word.text.as_str());
+        let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
+        name.strip_suffix(".exe").unwrap_or(name)
+    }
+
+    /// The words after the program.
+    pub fn arguments(&self) -> impl Iterator<Item = &str> {
+        self.words.iter().skip(1).map(|word| word.text.as_str())
+    }
+
+    /// Whether one of the words after the program is this.
+    #[must_use]
+    pub fn has(&self, word: &str) -> bool {
+        self.arguments().any(|argument| argument == word)
+    }
+
+    /// Whether the command only sets variables for those after it.
+    #[must_use]
+    pub fn is_assignment(&self) -> bool {
+        self.words.is_empty() || matches!(self.program(), "export" | "declare" | "set" | "setx")
+    }
+}
+
+/// Scripts within scripts that are still looked at.
+const DEEPEST: usize = 6;
+
+/// The commands of a script in their order, also those of `$(…)` and `sh -c`.
+#[must_use]
+pub fn commands(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+    let mut list = Vec::new();
+    inner(script, dialect, lookup, 0, &mut list);
+    list
+}
+
+fn inner(
+    script: &Script,
+    dialect: Dialect,
+    lookup: &dyn Fn(&str) -> Option<String>,
+    depth: usize,
+    list: &mut Vec<Command>,
+) {
+    let mut known: Vec<(String, String)> = Vec::new();
+    for raw in group::group(lex::tokens(script.text(), dialect)) {
+        let finished = {
+            let look = |name: &str| {
+                let own = known.iter().rev().find(|(other, _)| other == name);
+                own.map(|(_, value)| value.clone()).or_else(|| lookup(name))
+            };
+            raw.finish(script, &look)
+        };
+        let (command, inside) = finished;
+        if depth < DEEPEST {
+            for (start, end) in inside {
+                let from = list.len();
+                inner(&script.part(start, end), dialect, lookup, depth + 1, list);
+                for command in &mut list[from..] {
+                    command.is_substituted = true;
+                }
+            }
+        }
+        let Some(command) = command else { continue };
+        if command.is_assignment() {
+            // A script that sets thousands of variables is none that anybody waits for.
+            if known.len() < 200 {
+                known.extend(command.assigned.iter().map(|(name, word)| (name.clone(), word.text.clone())));
+            }
+        }
+        let nested = nested_script(&command);
+        list.push(command);
+        if let (Some((line, text)), true) = (nested, depth < DEEPEST) {
+            let tolerated = list.last().is_some_and(|command| command.tolerated);
+            let from = list.len();
+            inner(&Script::of_line(line, &text), Dialect::Posix, lookup, depth + 1, list);
+            for command in &mut list[from..] {
+                command.tolerated |= tolerated;
+            }
+        }
+    }
+}
+
+/// The script that `bash -c` is given.
+fn nested_script(command: &Command) -> Option<(usize, String)> {
+    if !matches!(command.program(), "sh" | "bash" | "dash" | "zsh" | "ash") {
+        return None;
+    }
+    let is_flag = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.ends_with('c');
+    let at = command.words.iter().position(|word| is_flag(&word.text))?;
+    let word = command.words.get(at + 1)?;
+    Some((word.line, word.text.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<String> {
+        let mut script = Script::default();
+        for (index, line) in text.lines().enumerate() {
+            script.push_line(index + 1, line);
+        }
+        let lookup = |name: &str| (name == "ARCH").then(|| "90".to_owned());
+        let describe = |command: Command| {
+            let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
+            let set: String = command.assigned.iter().map(|(name, word)| format!("[{name}={}]", word.text)).collect();
+            let tolerated = if command.tolerated { "?" } else { "" };
+            let inside = if command.is_substituted { "$" } else { "" };
+            let input = command.input.map(|input| format!(" <{}>", input.trim_end())).unwrap_or_default();
+            format!("{}{tolerated}{inside} {set}{}{input}", command.line, words.join("|"))
+        };
+        commands(&script, Dialect::Posix, &lookup).into_iter().map(describe).collect()
+    }
+
+    #[test]
+    fn scripts_are_taken_apart() {
+        for (text, expected) in [
+            ("apt-get update && apt-get install -y \\\n  nvcc # comment\n", vec!["1 apt-get|update", "1 apt-get|install|-y|nvcc"]),
+            ("cmake -DX=\"a b\" 'c d' > log 2>&1; make", vec!["1 cmake|-DX=a b|c d", "1 make"]),
+            ("nvidia-smi || true\nnvidia-smi || exit 1\n", vec!["1? nvidia-smi", "1 true", "2 nvidia-smi", "2 exit|1"]),
+            ("if nvidia-smi; then\n  rocminfo\nelse\n x\nfi\ny", vec!["1? nvidia-smi", "2? rocminfo", "4? x", "6 y"]),
+            ("command -v nvcc && nvcc --version\nz", vec!["1? command|-v|nvcc", "1? nvcc|--version", "2 z"]),
+            ("[ -f x ] && y; z", vec!["1? [|-f|x|]", "1? y", "1 z"]),
+            ("A=1 B=\"$ARCH\" make -j$(nproc) ${ARCH}a", vec!["1$ nproc", "1 [A=1][B=90]make|-j$(nproc)|90a"]),
+            ("export X=7 && nvcc -arch=sm_$X\nY='$ARCH'", vec!["1 [X=7]export|X=7", "1 nvcc|-arch=sm_7", "2 [Y=$ARCH]"]),
+            ("sudo -E env A=1 nvcc x", vec!["1 [A=1]nvcc|x"]),
+            ("python - <<'EOF'\nimport torch\nEOF\nls", vec!["1 python|- <import torch>", "4 ls"]),
+            ("bash -lc 'nvidia-smi && ls'", vec!["1 bash|-lc|nvidia-smi && ls", "1 nvidia-smi", "1 ls"]),
+            ("for a in 1 2; do\n nvcc $a\ndone", vec!["2 nvcc|$a"]),
+            ("(cd b && cmake ..) | tee log", vec!["1 cd|b", "1 cmake|..", "1 tee|log"]),
+            ("x=`nvidia-smi`", vec!["1$ nvidia-smi", "1 [x=`nvidia-smi`]"]),
+            ("case $a in\n x) nvcc;;\n *) ls ;;\nesac\npwd", vec!["2? nvcc", "3? ls", "5 pwd"]),
+            ("f() { nvcc; }\n! nvidia-smi", vec!["1? nvcc", "2? nvidia-smi"]),
+            ("echo a#b \"#c\" # d", vec!["1 echo|a#b|#c"]),
+            ("{ nvidia-smi; ls; } || true", vec!["1? nvidia-smi", "1? ls", "1 true"]),
+            ("nvidia-smi | grep x || true", vec!["1? nvidia-smi", "1? grep|x", "1 true"]),
+            ("while ! nvidia-smi; do sleep 1; done", vec!["1? nvidia-smi", "1? sleep|1"]),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_shells_have_other_line_ends() {
+        let mut script = Script::default();
+        script.push_line(1, "cmake -S . ^");
+        script.push_line(2, "  -B C:\\build");
+        let list = commands(&script, Dialect::Cmd, &|_| None);
+        assert_eq!(list[0].arguments().collect::<Vec<_>>(), ["-S", ".", "-B", "C:\\build"]);
+        let mut script = Script::default();
+        script.push_line(1, "$env:X = 'native'");
+        script.push_line(2, "cmake `");
+        script.push_line(3, " -G Ninja");
+        let list = commands(&script, Dialect::Power, &|_| None);
+        assert_eq!(list.last().map(|command| command.arguments().collect()), Some(vec!["-G", "Ninja"]));
+    }
+
+    #[test]
+    fn nonsense_ends_soon() {
+        for text in ["$(".repeat(200_000), "`".repeat(100_001), "\"".repeat(100_001), "(".repeat(200_000), "<<A ".repeat(50_000), "if ".repeat(100_000), "a=1;".repeat(100_000), "sh -c '".repeat(50_000), "${A:-".repeat(100_000)] {
+            let script = Script::of_line(1, &text);
+            assert!(commands(&script, Dialect::Posix, &|_| None).len() <= 100_001);
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Tokens of a shell script.
+
+use super::Dialect;
+
+/// A token and where it begins in the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Token {
+    pub(super) kind: Kind,
+    pub(super) offset: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A word of pieces.
+    Word(Vec<Piece>),
+    /// `;`, a line break, `&`.
+    End,
+    /// `;;`, which ends a case.
+    CaseEnd,
+    And,
+    Or,
+    Pipe,
+    Open,
+    Close,
+    /// The body of a here-document, for the command before it.
+    Input(String),
+}
+
+/// A piece of a word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// As it is.
+    Literal(String),
+    /// With variables in it.
+    Open(String),
+    /// `$(…)`: the whole text, and where the script in it begins and ends.
+    Script(String, usize, usize),
+}
+
+/// The tokens of a text.
+pub(super) fn tokens(text: &str, dialect: Dialect) -> Vec<Token> {
+    let mut lexer = Lexer { text, at: 0, dialect, tokens: Vec::new(), waiting: Vec::new() };
+    while lexer.at < text.len() {
+        lexer.step();
+    }
+    lexer.tokens
+}
+
+/// Here-documents that begin in one line; more is nonsense.
+const DOCUMENTS: usize = 16;
+
+struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+    dialect: Dialect,
+    tokens: Vec<Token>,
+    /// Ends of the here-documents that begin after this line, and whether tabs before them are dropped.
+    waiting: Vec<(String, bool)>,
+}
+
+impl Lexer<'_> {
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn push(&mut self, kind: Kind, length: usize) {
+        self.tokens.push(Token { kind, offset: self.at });
+        self.at += length;
+    }
+
+    fn step(&mut self) {
+        let rest = self.rest();
+        let Some(first) = rest.chars().next() else { return };
+        if let Some(length) = self.continued(rest) {
+            self.at += length;
+            return;
+        }
+        match first {
+            '\n' => {
+                self.push(Kind::End, 1);
+                self.documents();
+            }
+            c if c.is_whitespace() => self.at += c.len_utf8(),
+            '#' => self.at += rest.find('\n').unwrap_or(rest.len()),
+            ';' if rest.starts_with(";;") => self.push(Kind::CaseEnd, 2),
+            ';' => self.push(Kind::End, 1),
+            '&' if rest.starts_with("&&") => self.push(Kind::And, 2),
+            '&' if rest.starts_with("&>") => self.redirection(1),
+            '&' => self.push(Kind::End, 1),
+            '|' if rest.starts_with("||") => self.push(Kind::Or, 2),
+            '|' => self.push(Kind::Pipe, 1),
+            '(' => self.push(Kind::Open, 1),
+            ')' => self.push(Kind::Close, 1),
+            '<' | '>' => self.redirection(0),
+            _ => self.word(),
+        }
+    }
+
+    /// The length of a mark that a line goes on.
+    fn continued(&self, rest: &str) -> Option<usize> {
+        let mark = match self.dialect {
+            Dialect::Posix => '\\',
+            Dialect::Cmd => '^',
+            Dialect::Power => '`',
+        };
+        let after = rest.strip_prefix(mark)?;
+        let after_spaces = after.trim_start_matches([' ', '\t', '\r']);
+        after_spaces.starts_with('\n').then(|| rest.len() - after_spaces.len() + 1)
+    }
+
+    /// `> file`, `2>&1`, `<<EOF`: nothing of it is a word of the command.
+    fn redirection(&mut self, skip: usize) {
+        let rest = &self.rest()[skip..];
+        let operator = rest.find(|c| !matches!(c, '<' | '>' | '&' | '|')).unwrap_or(rest.len());
+        let is_document = rest.starts_with("<<") && operator == 2;
+        let drops_tabs = is_document && rest[2..].starts_with('-');
+        self.at += skip + operator + usize::from(drops_tabs);
+        self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
+        let offset = self.at;
+        let is_word = self.rest().chars().next().is_some_and(|c| !c.is_whitespace() && !";&|()<>#".contains(c));
+        if !is_word {
+            return;
+        }
+        self.word();
+        let is_own = self.tokens.last().is_some_and(|token| token.offset == offset);
+        let Some(Token { kind: Kind::Word(pieces), .. }) = self.tokens.pop_if(|_| is_own) else { return };
+        let name: String = pieces
+            .into_iter()
+            .map(|piece| match piece {
+                Piece::Literal(text) | Piece::Open(text) | Piece::Script(text, ..) => text,
+            })
+            .collect();
+        if is_document && self.waiting.len() < DOCUMENTS {
+            self.waiting.push((name, drops_tabs));
+        }
+    }
+
+    /// Reads the here-documents that begin after a line break.
+    fn documents(&mut self) {
+        for (end, drops_tabs) in std::mem::take(&mut self.waiting) {
+            let mut body = String::new();
+            let start = self.at;
+            while self.at < self.text.len() {
+                let rest = self.rest();
+                let length = rest.find('\n').map_or(rest.len(), |at| at + 1);
+                let line = rest[..length].trim_end_matches(['\n', '\r']);
+                let line = if drops_tabs { line.trim_start_matches('\t') } else { line };
+                let is_end = line == end;
+                if !is_end {
+                    body.push_str(line);
+                    body.push('\n');
+                }
+                self.at += length;
+                if is_end {
+                    break;
+                }
+            }
+            self.tokens.push(Token { kind: Kind::Input(body), offset: start });
+        }
+    }
+
+    fn word(&mut self) {
+        let offset = self.at;
+        let mut pieces: Vec<Piece> = Vec::new();
+        while let Some(c) = self.rest().chars().next() {
+            if c.is_whitespace() || ";&|()<>".contains(c) || self.continued(self.rest()).is_some() {
+                break;
+            }
+            self.piece(c, &mut pieces);
+        }
+        // The number before `2>` is part of the redirection.
+        let is_number = matches!(pieces.as_slice(), [Piece::Open(text)] if text.len() == 1 && text.as_bytes()[0].is_ascii_digit());
+        if !(is_number && self.rest().starts_with(['>', '<'])) {
+            self.tokens.push(Token { kind: Kind::Word(pieces), offset });
+        }
+    }
+
+    fn piece(&mut self, c: char, pieces: &mut Vec<Piece>) {
+        let rest = self.rest();
+        match c {
+            '\'' => {
+                let length = rest[1..].find('\'').unwrap_or(rest.len() - 1);
+                add(pieces, Piece::Literal(rest[1..=length].to_owned()));
+                self.at += (length + 2).min(rest.len());
+            }
+            '"' => {
+                self.at += 1;
+                add(pieces, Piece::Open(String::new()));
+                self.quoted(pieces);
+            }
+            '\\' if self.dialect == Dialect::Posix => {
+                let length = rest[1..].chars().next().map_or(0, char::len_utf8);
+                add(pieces, Piece::Literal(rest[1..=length].to_owned()));
+                self.at += 1 + length;
+            }
+            '$' if rest.starts_with("$(") && !rest.starts_with("$((") => self.substitution(2, pieces),
+            '`' if self.dialect == Dialect::Posix => self.substitution(1, pieces),
+            _ => {
+                add(pieces, Piece::Open(c.to_string()));
+                self.at += c.len_utf8();
+            }
+        }
+    }
+
+    /// What stands between double quotes.
+    fn quoted(&mut self, pieces: &mut Vec<Piece>) {
+        while let Some(c) = self.rest().chars().next() {
+            let rest = self.rest();
+            match c {
+                '"' => {
+                    self.at += 1;
+                    return;
+                }
+                '\\' if self.dialect == Dialect::Posix && rest[1..].starts_with(['"', '\\', '`', '$', '\n']) => {
+                    let kept = if rest[1..].starts_with('\n') { "" } else { &rest[1..2] };
+                    add(pieces, Piece::Literal(kept.to_owned()));
+                    self.at += 2;
+                }
+                '$' if rest.starts_with("$(") && !rest.starts_with("$((") => self.substitution(2, pieces),
+                '`' if self.dialect == Dialect::Posix => self.substitution(1, pieces),
+                _ => {
+                    add(pieces, Piece::Open(c.to_string()));
+                    self.at += c.len_utf8();
+                }
+            }
+        }
+    }
+
+    /// `$(…)` or a text between backticks.
+    fn substitution(&mut self, opening: usize, pieces: &mut Vec<Piece>) {
+        let start = self.at + opening;
+        let body = &self.text[start..];
+        let end = if opening == 1 { body.find('`') } else { closing(body) };
+        let Some(end) = end else {
+            // Nothing closes it: the rest is one word, so that no text is looked through twice.
+            add(pieces, Piece::Literal(self.rest().to_owned()));
+            self.at = self.text.len();
+            return;
+        };
+        let whole = &self.text[self.at..=start + end];
+        add(pieces, Piece::Script(whole.to_owned(), start, start + end));
+        self.at = start + end + 1;
+    }
+}
+
+/// Where the bracket that closes the text's beginning stands.
+fn closing(text: &str) -> Option<usize> {
+    let mut open = 0usize;
+    let mut quote = None;
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(mark), c) if c == mark => quote = None,
+            (Some('\''), _) => {}
+            (_, '(') => open += 1,
+            (_, ')') if open == 0 => return Some(at),
+            (_, ')') => open -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Adds a piece, to the one before it where that is of the same kind.
+fn add(pieces: &mut Vec<Piece>, piece: Piece) {
+    match (pieces.last_mut(), piece) {
+        (Some(Piece::Open(text)), Piece::Open(more)) | (Some(Piece::Literal(text)), Piece::Literal(more)) => {
+            text.push_str(&more);
+        }
+        (_, piece) => pieces.push(piece),
+    }
+}
