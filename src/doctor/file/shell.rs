@@ -82,6 +82,19 @@ pub fn commands(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Opti
     list
 }
 
+/// The commands that a list of words is: one, and what `bash -c` in it is given.
+#[must_use]
+pub fn of_words(words: &[String], line: usize, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+    let words = words.iter().map(|text| Word { text: text.clone(), line }).collect();
+    let command = Command { words, line, ..Command::default() };
+    let nested = nested_script(&command);
+    let mut list = vec![command];
+    if let Some((line, text)) = nested {
+        list.extend(commands(&Script::of_line(line, &text), Dialect::Posix, lookup));
+    }
+    list
+}
+
 fn inner(
     script: &Script,
     dialect: Dialect,

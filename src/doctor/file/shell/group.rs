@@ -7,9 +7,13 @@ use super::{Command, Script, Word, expand};
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     words: Vec<(usize, Vec<Piece>)>,
+    awaits: bool,
     input: Option<String>,
     tolerated: bool,
 }
+
+/// How many commands of a line are looked at for one that waits for a here-document.
+const RECENT: usize = 64;
 
 /// What a bracket or a keyword opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +55,12 @@ impl Grouper {
     fn take(&mut self, token: Token) {
         match token.kind {
             Kind::Word(pieces) => self.word(token.offset, pieces),
+            Kind::Awaits => self.current.awaits = true,
             Kind::Input(body) => {
-                let last = if self.current.words.is_empty() { self.list.last_mut() } else { Some(&mut self.current) };
-                if let Some(command) = last {
-                    command.input.get_or_insert(body);
+                let recent = self.list.len().saturating_sub(RECENT);
+                let mut commands = self.list[recent..].iter_mut().chain([&mut self.current]);
+                if let Some(command) = commands.find(|command| command.awaits && command.input.is_none()) {
+                    command.input = Some(body);
                 }
             }
             Kind::End => {

@@ -22,7 +22,9 @@ pub(super) enum Kind {
     Pipe,
     Open,
     Close,
-    /// The body of a here-document, for the command before it.
+    /// The command gets a here-document.
+    Awaits,
+    /// The body of the next here-document that is awaited.
     Input(String),
 }
 
@@ -132,6 +134,7 @@ impl Lexer<'_> {
             .collect();
         if is_document && self.waiting.len() < DOCUMENTS {
             self.waiting.push((name, drops_tabs));
+            self.tokens.push(Token { kind: Kind::Awaits, offset });
         }
     }
 

@@ -1,0 +1,4 @@
+//! Dockerfiles.
+
+pub mod model;
+pub mod parse;
