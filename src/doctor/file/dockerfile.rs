@@ -1,4 +1,6 @@
 //! Dockerfiles.
 
+pub mod check;
 pub mod model;
 pub mod parse;
+mod stage;

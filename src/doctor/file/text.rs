@@ -110,6 +110,12 @@ impl Script {
         next.checked_sub(1).map_or(0, |index| self.marks[index].1)
     }
 
+    /// The pieces of the script with the lines that they come from.
+    pub fn pieces(&self) -> impl Iterator<Item = (&str, usize)> {
+        let ends = self.marks.iter().skip(1).map(|(start, _)| *start).chain([self.text.len()]);
+        self.marks.iter().zip(ends).map(|((start, line), end)| (&self.text[*start..end], *line))
+    }
+
     /// A part of the script that still knows its lines.
     #[must_use]
     pub fn part(&self, start: usize, end: usize) -> Self {

@@ -28,6 +28,8 @@ pub enum Value {
         text: String,
         /// For a text over several lines: each line of it with its number in the file.
         script: Script,
+        /// Whether it stands in quotes or in a block, so that `0` in it is text and no number.
+        is_quoted: bool,
     },
     /// A list.
     List(Vec<Rc<Node>>),
@@ -116,7 +118,8 @@ impl Builder<'_> {
             }
             Event::Scalar(text, style, anchor, _) => {
                 let script = self.script(&text, style, line, end);
-                let node = Node { line, value: Value::Text { text: text.into_owned(), script }, size: 1 };
+                let is_quoted = style != ScalarStyle::Plain;
+                let node = Node { line, value: Value::Text { text: text.into_owned(), script, is_quoted }, size: 1 };
                 self.finish(anchor, node)
             }
             Event::SequenceStart(anchor, _) => self.start(anchor, line, false),
@@ -318,6 +321,12 @@ impl Node {
     #[must_use]
     pub fn is_true(&self, key: &str) -> bool {
         self.text_of(key).is_some_and(|text| matches!(text, "true" | "True" | "yes" | "on"))
+    }
+
+    /// Whether it is a number that is not written as a text.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        matches!(&self.value, Value::Text { text, is_quoted: false, .. } if text.parse::<f64>().is_ok())
     }
 
     /// Whether nothing was written.

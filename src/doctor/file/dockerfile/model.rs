@@ -40,10 +40,8 @@ pub struct Stage {
     pub start: Vec<Command>,
     /// Whether it has a `CMD` or an `ENTRYPOINT`.
     pub is_started: bool,
-    /// Variables of the build with a value.
-    arguments: BTreeMap<String, String>,
-    /// Names that are known to be variables of the build, also without a value.
-    declared: Vec<String>,
+    /// Variables of the build with their defaults; a `RUN` sees them in its environment.
+    pub arguments: Vec<Setting>,
 }
 
 /// A variable that is set.
@@ -70,20 +68,20 @@ pub struct Copied {
 
 impl Stage {
     fn value(&self, name: &str) -> Option<String> {
-        let set = self.env.iter().rev().find(|setting| setting.name == name).map(|setting| setting.value.clone());
-        set.or_else(|| self.arguments.get(name).cloned())
+        let last = |list: &[Setting]| list.iter().rfind(|setting| setting.name == name).map(|one| one.value.clone());
+        last(&self.env).or_else(|| last(&self.arguments))
     }
 
-    /// The last value of a variable that it sets itself.
+    /// The last setting of a variable in the environment of the image.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&Setting> {
-        self.env.iter().rev().find(|setting| setting.name == name)
+        self.env.iter().rfind(|setting| setting.name == name)
     }
 
-    /// The default of a variable of the build.
+    /// The setting that a `RUN` sees.
     #[must_use]
-    pub fn argument(&self, name: &str) -> Option<&str> {
-        self.arguments.get(name).map(String::as_str)
+    pub fn seen(&self, name: &str) -> Option<&Setting> {
+        self.setting(name).or_else(|| self.arguments.iter().rfind(|setting| setting.name == name))
     }
 }
 
@@ -137,7 +135,6 @@ impl Dockerfile {
         };
         if let Some(parent) = parent.map(|index| &self.stages[index]) {
             stage.arguments.clone_from(&parent.arguments);
-            stage.declared.clone_from(&parent.declared);
             stage.env.clone_from(&parent.env);
         }
         stage
@@ -177,9 +174,8 @@ impl Stage {
                     let value = value.map(|value| expand(&value, &|name| self.value(name)));
                     let value = value.filter(|value| value.is_whole).map(|value| value.text);
                     if let Some(value) = value.or_else(|| global.get(&name).cloned()) {
-                        self.arguments.insert(name.clone(), value);
+                        self.arguments.push(Setting { name, value, line: instruction.line });
                     }
-                    self.declared.push(name);
                 }
             }
             "ENV" => {
@@ -236,31 +232,17 @@ fn run(instruction: &Instruction, lookup: &dyn Fn(&str) -> Option<String>) -> Ve
         return shell::commands(document, Dialect::Posix, lookup);
     }
     let mut whole = Script::default();
-    for (text, line) in lines_of(&script) {
+    for (text, line) in script.pieces() {
         whole.push(line, text);
     }
     whole.push(instruction.line, "\n");
     for document in &instruction.documents {
-        for (text, line) in lines_of(&document.script) {
+        for (text, line) in document.script.pieces() {
             whole.push(line, text);
         }
         whole.push_line(instruction.line, &document.name);
     }
     shell::commands(&whole, Dialect::Posix, lookup)
-}
-
-/// The pieces of a script by the line that they come from.
-fn lines_of(script: &Script) -> Vec<(&str, usize)> {
-    let text = script.text();
-    let mut list: Vec<(usize, usize)> = Vec::new();
-    for (offset, _) in text.char_indices() {
-        let line = script.line_at(offset);
-        if list.last().is_none_or(|(_, last)| *last != line) {
-            list.push((offset, line));
-        }
-    }
-    let ends = list.iter().skip(1).map(|(offset, _)| *offset).chain([text.len()]);
-    list.iter().zip(ends).map(|((start, line), end)| (&text[*start..end], *line)).collect()
 }
 
 /// The script without `--mount=…` before it.

@@ -1,0 +1,38 @@
+//! Fixes as corrected lines.
+
+use super::text::{Sheet, shown};
+use crate::backend::Backend;
+
+/// The line with a text replaced.
+#[must_use]
+pub fn replace(sheet: &Sheet, line: usize, old: &str, new: &str) -> String {
+    let corrected = if old.is_empty() { None } else { sheet.corrected(line, old, new) };
+    corrected.map_or_else(
+        || format!("put `{}` in the place of `{}` in line {line}", shown(new), shown(old)),
+        |corrected| format!("write line {line} as `{corrected}`"),
+    )
+}
+
+/// The line with a text added after another one.
+#[must_use]
+pub fn append(sheet: &Sheet, line: usize, after: &str, new: &str) -> String {
+    let corrected = if after.is_empty() { None } else { sheet.corrected(line, after, &format!("{after} {new}")) };
+    corrected.map_or_else(
+        || format!("add `{}` to the command of line {line}", shown(new)),
+        |corrected| format!("write line {line} as `{corrected}`"),
+    )
+}
+
+/// The name of a backend for people.
+#[must_use]
+pub fn backend(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Cpu => "processors",
+        Backend::Cuda => "CUDA",
+        Backend::Rocm => "ROCm",
+        Backend::Metal => "Metal",
+        Backend::Vulkan => "Vulkan",
+        Backend::Sycl => "SYCL",
+        Backend::Opencl => "OpenCL",
+    }
+}

@@ -1,0 +1,289 @@
+//! Expressions of GitHub Actions: `${{ matrix.os }}`, `if: runner.os == 'Windows' && …`. What can't be known stays open.
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A text, a number.
+    Text(String),
+    /// `true`, `false`.
+    Bool(bool),
+    /// `null`, and what a known context does not have.
+    Null,
+    /// What only a run can tell.
+    Unknown,
+}
+
+impl Value {
+    fn truth(&self) -> Option<bool> {
+        match self {
+            Self::Text(text) => Some(!text.is_empty() && text != "0"),
+            Self::Bool(value) => Some(*value),
+            Self::Null => Some(false),
+            Self::Unknown => None,
+        }
+    }
+
+    fn text(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            Self::Bool(value) => Some(value.to_string()),
+            Self::Null => Some(String::new()),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Knows the values of names: `matrix.os`.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Value;
+
+/// How deep brackets may be nested.
+const DEEPEST: usize = 24;
+
+/// Whether a condition holds; `None` if only a run can tell.
+#[must_use]
+pub fn holds(condition: &str, lookup: Lookup<'_>) -> Option<bool> {
+    let text = condition.trim();
+    let text = text.strip_prefix("${{").and_then(|text| text.strip_suffix("}}")).unwrap_or(text);
+    if text.contains("${{") {
+        return None;
+    }
+    evaluate(text, lookup).truth()
+}
+
+/// The text with every expression replaced that can be known.
+#[must_use]
+pub fn substitute(text: &str, lookup: Lookup<'_>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find("${{") {
+        let Some(length) = rest[start..].find("}}") else { break };
+        out.push_str(&rest[..start]);
+        let whole = &rest[start..start + length + 2];
+        match evaluate(&whole[3..whole.len() - 2], lookup).text() {
+            Some(value) => out.push_str(&value),
+            None => out.push_str(whole),
+        }
+        rest = &rest[start + length + 2..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The name that a text consists of: `matrix.os` of `${{ matrix.os }}`.
+#[must_use]
+pub fn only_name(text: &str) -> Option<&str> {
+    let name = text.trim().strip_prefix("${{")?.strip_suffix("}}")?.trim();
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')).then_some(name)
+}
+
+fn evaluate(text: &str, lookup: Lookup<'_>) -> Value {
+    let mut parser = Parser { rest: text, lookup, depth: 0 };
+    let value = parser.either();
+    if parser.rest.trim().is_empty() { value } else { Value::Unknown }
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+    lookup: Lookup<'a>,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn eat(&mut self, token: &str) -> bool {
+        let rest = self.rest.trim_start();
+        let Some(after) = rest.strip_prefix(token) else { return false };
+        self.rest = after;
+        true
+    }
+
+    fn either(&mut self) -> Value {
+        let mut value = self.both();
+        while self.eat("||") {
+            let other = self.both();
+            value = match value.truth() {
+                Some(true) => value,
+                Some(false) => other,
+                None if other.truth() == Some(true) && other == Value::Bool(true) => other,
+                None => Value::Unknown,
+            };
+        }
+        value
+    }
+
+    fn both(&mut self) -> Value {
+        let mut value = self.comparison();
+        while self.eat("&&") {
+            let other = self.comparison();
+            value = match value.truth() {
+                Some(true) => other,
+                Some(false) => value,
+                None if other.truth() == Some(false) => other,
+                None => Value::Unknown,
+            };
+        }
+        value
+    }
+
+    fn comparison(&mut self) -> Value {
+        let left = self.single();
+        let is_equal = self.eat("==");
+        if !is_equal && !self.eat("!=") {
+            return left;
+        }
+        let right = self.single();
+        match (left.text(), right.text()) {
+            (Some(left), Some(right)) => Value::Bool(left.eq_ignore_ascii_case(&right) == is_equal),
+            _ => Value::Unknown,
+        }
+    }
+
+    fn single(&mut self) -> Value {
+        self.depth += 1;
+        let value = if self.depth > DEEPEST {
+            self.rest = "";
+            Value::Unknown
+        } else {
+            self.term()
+        };
+        self.depth -= 1;
+        value
+    }
+
+    fn term(&mut self) -> Value {
+        if self.rest.trim_start().starts_with("!=") {
+            return Value::Unknown;
+        }
+        if self.eat("!") {
+            return self.single().truth().map_or(Value::Unknown, |value| Value::Bool(!value));
+        }
+        if self.eat("(") {
+            let value = self.either();
+            return if self.eat(")") { value } else { Value::Unknown };
+        }
+        self.rest = self.rest.trim_start();
+        if self.rest.starts_with('\'') {
+            return self.quoted();
+        }
+        let end = self
+            .rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '*')))
+            .unwrap_or(self.rest.len());
+        let (word, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        if self.eat("(") {
+            return self.call(word);
+        }
+        if self.rest.starts_with('[') {
+            // `matrix['os']` is `matrix.os`; anything else is left open.
+            let inside = self.rest[1..].find(']').map(|length| &self.rest[1..=length]);
+            let name = inside.and_then(|name| name.trim().strip_prefix('\'')?.strip_suffix('\''));
+            self.rest = inside.map_or("", |inside| &self.rest[inside.len() + 2..]);
+            return name.map_or(Value::Unknown, |name| (self.lookup)(&format!("{word}.{name}")));
+        }
+        match word {
+            "" => Value::Unknown,
+            "true" => Value::Bool(true),
+            "false" => Value::Bool(false),
+            "null" => Value::Null,
+            _ if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') => Value::Text(word.to_owned()),
+            _ => (self.lookup)(word),
+        }
+    }
+
+    fn quoted(&mut self) -> Value {
+        let mut text = String::new();
+        let mut rest = &self.rest[1..];
+        loop {
+            let Some(at) = rest.find('\'') else {
+                self.rest = "";
+                return Value::Unknown;
+            };
+            text.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            // Two quotes are one.
+            match rest.strip_prefix('\'') {
+                Some(after) => {
+                    text.push('\'');
+                    rest = after;
+                }
+                None => break,
+            }
+        }
+        self.rest = rest;
+        Value::Text(text)
+    }
+
+    fn call(&mut self, name: &str) -> Value {
+        let mut values = Vec::new();
+        while !self.eat(")") {
+            if self.rest.trim().is_empty() {
+                return Value::Unknown;
+            }
+            let before = self.rest.len();
+            values.push(self.either());
+            let goes_on = self.eat(",");
+            if self.rest.len() == before || !(goes_on || self.rest.trim_start().starts_with(')')) {
+                self.rest = "";
+                return Value::Unknown;
+            }
+        }
+        let text = |index: usize| values.get(index).and_then(Value::text).map(|text| text.to_ascii_lowercase());
+        match (name.to_ascii_lowercase().as_str(), text(0), text(1)) {
+            ("contains", Some(text), Some(part)) => Value::Bool(text.contains(&part)),
+            ("startswith", Some(text), Some(part)) => Value::Bool(text.starts_with(&part)),
+            ("endswith", Some(text), Some(part)) => Value::Bool(text.ends_with(&part)),
+            ("success" | "always", _, _) => Value::Bool(true),
+            _ => Value::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lookup(name: &str) -> Value {
+        match name {
+            "matrix.os" => Value::Text("Windows-latest".into()),
+            "matrix.cuda" => Value::Text("12.4".into()),
+            "matrix.none" => Value::Null,
+            _ => Value::Unknown,
+        }
+    }
+
+    #[test]
+    fn conditions_are_judged() {
+        for (text, expected) in [
+            ("matrix.os == 'windows-latest'", Some(true)),
+            ("${{ matrix.os != 'windows-latest' }}", Some(false)),
+            ("startsWith(matrix.os, 'ubuntu') || github.ref == 'x'", None),
+            ("startsWith(matrix.os, 'ubuntu') && github.ref == 'x'", Some(false)),
+            ("github.ref == 'x' && false", Some(false)),
+            ("!(contains(matrix.os, 'windows'))", Some(false)),
+            ("matrix['cuda'] == 12.4", Some(true)),
+            ("matrix.none", Some(false)),
+            ("matrix.cuda != ''", Some(true)),
+            ("always()", Some(true)),
+            ("failure()", None),
+            ("fromJSON(x).y == 1", None),
+            ("'it''s' == 'it''s'", Some(true)),
+            ("", None),
+            ("((", None),
+            ("'a", None),
+            ("a(b", None),
+        ] {
+            assert_eq!(holds(text, &lookup), expected, "{text}");
+        }
+        assert_eq!(holds(&"(".repeat(100_000), &lookup), None);
+        assert_eq!(holds(&"!".repeat(100_000), &lookup), None);
+        assert_eq!(holds(&"f(".repeat(100_000), &lookup), None);
+    }
+
+    #[test]
+    fn texts_are_filled() {
+        assert_eq!(substitute("a-${{ matrix.cuda }}-${{ github.sha }}", &lookup), "a-12.4-${{ github.sha }}");
+        assert_eq!(substitute("${{ matrix.cuda == '12.4' && 'x' || 'y' }}${{", &lookup), "x${{");
+        assert_eq!(only_name("${{ matrix.os }}"), Some("matrix.os"));
+        assert_eq!(only_name("x ${{ matrix.os }}"), None);
+    }
+}
