@@ -10,6 +10,7 @@ mod container;
 mod cuda;
 #[cfg(target_os = "linux")]
 mod faults;
+mod files;
 mod machine;
 mod nvidia;
 

@@ -3,6 +3,7 @@
 
 mod binary;
 mod compare;
+mod file;
 mod fix;
 mod list;
 mod log;
@@ -48,6 +49,9 @@ pub struct Arguments {
     /// Compile, link and run a small program per backend with the chosen toolchain
     #[arg(long, conflicts_with = "offline")]
     validate: bool,
+    /// Look at a Dockerfile, compose file, workflow, Kubernetes manifest or devcontainer.json instead; may be repeated
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "backends"])]
+    file: Vec<String>,
     /// Keep a snapshot of this machine for `--diff` [default: in the user's cache]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     save: Option<String>,
@@ -104,6 +108,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     }
     if let Some(file) = &arguments.log {
         return log::run(arguments, file, context);
+    }
+    if !arguments.file.is_empty() {
+        return file::run(arguments, context);
     }
     machine::run(arguments, context)
 }

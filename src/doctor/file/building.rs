@@ -16,10 +16,21 @@ use crate::version::Version;
 pub enum Place {
     /// While an image is built: never with a GPU, and for machines elsewhere.
     Image,
-    /// In a job of a runner without a GPU. `true`: what it builds is given away.
-    Job(bool),
+    /// In a job of a runner without a GPU.
+    Job(Fate),
     /// On a machine that may have a GPU.
     Elsewhere,
+}
+
+/// What becomes of the things that a job builds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    /// They end with the job.
+    Nothing,
+    /// They are kept, for another job or for people.
+    Kept,
+    /// They are published.
+    Published,
 }
 
 /// What a command is looked at with.
@@ -33,6 +44,8 @@ pub struct Site<'a> {
     pub place: Place,
     /// The release of the toolkit there.
     pub release: Option<&'a Version>,
+    /// The line that a value comes from, where a variable carries it.
+    pub origin: &'a dyn Fn(&str) -> Option<usize>,
 }
 
 impl Site<'_> {
@@ -44,13 +57,20 @@ impl Site<'_> {
         lookup: &dyn Fn(&str) -> Option<Word>,
         drafts: &mut Vec<Draft>,
     ) {
-        let requests = archs::requests(command, configuration);
+        let mut requests = archs::requests(command, configuration);
+        for request in &mut requests {
+            if !self.sheet.line(request.word.line).contains(&request.value) {
+                request.word.line = (self.origin)(&request.value).unwrap_or(request.word.line);
+            }
+        }
         for request in &requests {
             self.request(request, drafts);
         }
-        let named = |name: &&str| lookup(name).is_some_and(|word| !word.text.is_empty());
-        let names_archs = !requests.is_empty() || archs::VARIABLES.iter().any(|name| named(&name));
         if let Some(configuration) = configuration {
+            let variable = if configuration.tool == Tool::Make { "CUDA_DOCKER_ARCH" } else { "CUDAARCHS" };
+            let reads = ["CMAKE_CUDA_ARCHITECTURES", "-arch", "-gencode", variable];
+            let names_archs = requests.iter().any(|request| reads.contains(&request.name.as_str()))
+                || lookup(variable).is_some_and(|word| !word.text.is_empty());
             self.left_to_chance(command, configuration, names_archs, drafts);
         }
         for word in &command.words {
@@ -113,7 +133,7 @@ impl Site<'_> {
 
     /// Projects that build for the machine at hand where nothing else is said.
     fn left_to_chance(&self, command: &Command, configuration: &Configuration, names_archs: bool, drafts: &mut Vec<Draft>) {
-        let is_given_away = matches!(self.place, Place::Image | Place::Job(true));
+        let is_given_away = matches!(self.place, Place::Image | Place::Job(Fate::Kept | Fate::Published));
         let knows_better = configuration.native() == Some(false);
         let has_variants = configuration.get("GGML_CPU_ALL_VARIANTS").is_some_and(super::tools::build::Definition::is_on);
         if !configuration.is_ggml() || knows_better || self.place == Place::Elsewhere || command.tolerated {
@@ -146,7 +166,8 @@ impl Site<'_> {
 
     /// Flags for the processor at hand.
     pub fn flags(&self, name: &str, text: &str, line: usize, drafts: &mut Vec<Draft>) {
-        let is_given_away = matches!(self.place, Place::Image | Place::Job(true));
+        // Tests and measurements with such flags are fine; artifacts are often logs.
+        let is_given_away = matches!(self.place, Place::Image | Place::Job(Fate::Published));
         if !is_given_away {
             return;
         }

@@ -96,7 +96,7 @@ pub fn image(sheet: &Sheet, written: &str, image: &Image, line: usize) -> Option
         sheet
             .draft(problem.id, problem.severity, line)
             .backend(Backend::Cuda)
-            .summary(format!("`{image}` can't be relied on: {}", problem.why))
+            .summary(format!("`{image}` {}: {}", problem.what, problem.why))
             .fix(say::replace(sheet, line, written, &problem.instead)),
     )
 }

@@ -134,7 +134,11 @@ fn lacks(
     if is_given {
         return;
     }
-    let id = if backend == Backend::Rocm { "ctr.amd-devices" } else { "ctr.no-gpus-flag" };
+    let (id, why) = match backend {
+        Backend::Rocm if contains("/dev/dri") => ("ctr.amd-devices", "it does not get /dev/kfd"),
+        Backend::Rocm => ("ctr.amd-devices", "it gets neither /dev/kfd nor /dev/dri"),
+        _ => ("ctr.no-gpus-flag", "nothing gives it a GPU"),
+    };
     let fix = match node.pair("runArgs") {
         Some(pair) => format!("add {arguments} to the list of line {}", pair.line),
         None => format!("add the line `\"runArgs\": [{arguments}],`"),
@@ -144,7 +148,7 @@ fn lacks(
             .draft(id, Severity::Error, line)
             .backend(backend)
             .affects(Affects::Run)
-            .summary(format!("the container is one for {}, and nothing gives it a GPU", say::backend(backend)))
+            .summary(format!("the container is one for {}, and {why}", say::backend(backend)))
             .fix(fix),
     );
 }

@@ -13,11 +13,14 @@ pub struct Expanded {
 const DEEPEST: usize = 8;
 /// How long a variable with its default may be.
 const LONGEST: usize = 250;
+/// From this length on variables are left as they are: values that are made of themselves grow without bound.
+const FULL: usize = 2048;
 
 /// Replaces the variables of a text that `lookup` knows.
 #[must_use]
 pub fn expand(text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Expanded {
-    inner(text, lookup, 0)
+    let short = |name: &str| lookup(name).filter(|value| value.len() <= FULL);
+    inner(text, &short, 0)
 }
 
 fn inner(text: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize) -> Expanded {
@@ -31,6 +34,10 @@ fn inner(text: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize) -> E
             let keeps = !after.starts_with('$');
             out.text.push_str(&rest[usize::from(!keeps)..=length]);
             1 + length
+        } else if out.text.len() > FULL {
+            out.text.push('$');
+            out.is_whole = false;
+            1
         } else {
             let taken = variable(rest, lookup, depth, &mut out);
             if taken == 0 {
@@ -164,6 +171,8 @@ mod tests {
     fn a_tower_of_defaults_ends() {
         let tower = format!("{}x{}", "${A:-".repeat(50_000), "}".repeat(50_000));
         assert!(expand(&tower, &|_| None).text.len() <= tower.len());
+        let grown = expand(&"$A".repeat(1000), &|_| Some("x".repeat(100)));
+        assert!(grown.text.len() < 5000 && !grown.is_whole);
         let short = format!("{}x{}", "${A:-".repeat(20), "}".repeat(20));
         assert!(!expand(&short, &|_| None).is_whole);
     }

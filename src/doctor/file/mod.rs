@@ -16,6 +16,7 @@ pub mod say;
 pub mod shell;
 pub mod tables;
 pub mod tags;
+pub mod tell;
 pub mod text;
 pub mod tools;
 pub mod workflow;
@@ -29,6 +30,7 @@ use crate::finding::{Draft, Severity};
 use crate::toolkit::Description;
 
 pub use kind::Kind;
+pub use tell::tell;
 use text::Sheet;
 
 /// A file that is looked at.
@@ -143,14 +145,16 @@ pub fn examine(patients: &[Patient], cuda: &Description) -> Result<Vec<Draft>, U
     Ok(all)
 }
 
-/// One draft per id and line, in order.
+/// Every draft once, in order. A matrix makes the same one many times.
 fn settle(drafts: &mut Vec<Draft>) {
     let line = |draft: &Draft| draft.values.get("line").and_then(|line| line.parse::<usize>().ok()).unwrap_or(0);
     drafts.sort_by(|left, right| {
         let key = |draft: &Draft| (draft.severity.unwrap_or(Severity::Error), line(draft));
-        key(left).cmp(&key(right)).then_with(|| left.id.cmp(&right.id))
+        key(left).cmp(&key(right)).then_with(|| (&left.id, &left.summary).cmp(&(&right.id, &right.summary)))
     });
-    drafts.dedup_by(|later, first| later.id == first.id && line(later) == line(first));
+    drafts.dedup_by(|later, first| {
+        later.id == first.id && line(later) == line(first) && later.summary == first.summary
+    });
 }
 
 /// The services that other compose files of the same folder give a GPU to.
@@ -203,6 +207,9 @@ fn documents(text: &str) -> Result<Vec<Rc<yaml::Node>>, String> {
 /// A name that promises a kind which the content is not.
 fn expect(kind: Kind, documents: &[Rc<yaml::Node>]) -> Result<(), String> {
     let Some(first) = documents.first() else { return Err("it is empty".to_owned()) };
+    if first.pairs().is_empty() {
+        return Err("it is no object".to_owned());
+    }
     let keys: &[&str] = match kind {
         Kind::Compose => &["services", "include", "networks", "volumes"],
         Kind::Workflow => &["jobs", "runs"],
@@ -210,11 +217,7 @@ fn expect(kind: Kind, documents: &[Rc<yaml::Node>]) -> Result<(), String> {
         Kind::Devcontainer | Kind::Dockerfile => &[],
     };
     let is_there = keys.is_empty() || documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()));
-    match (is_there, first.pairs().is_empty() && keys.is_empty()) {
-        (true, false) => Ok(()),
-        (_, true) => Err("it is no object".to_owned()),
-        (false, false) => Err(format!("it has no `{}`", keys[0])),
-    }
+    if is_there { Ok(()) } else { Err(format!("it has no `{}`", keys[0])) }
 }
 
 /// The folder of a path as it was given.

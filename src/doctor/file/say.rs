@@ -1,6 +1,6 @@
 //! Fixes as corrected lines.
 
-use super::text::{Sheet, shown};
+use super::text::{Sheet, find_word, shown};
 use crate::backend::Backend;
 
 /// The line with a text replaced.
@@ -11,6 +11,24 @@ pub fn replace(sheet: &Sheet, line: usize, old: &str, new: &str) -> String {
         || format!("put `{}` in the place of `{}` in line {line}", shown(new), shown(old)),
         |corrected| format!("write line {line} as `{corrected}`"),
     )
+}
+
+/// The line with several texts replaced.
+#[must_use]
+pub fn replace_all<'a>(sheet: &Sheet, line: usize, changes: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let mut text = sheet.line(line).to_owned();
+    let mut missed = Vec::new();
+    for (old, new) in changes {
+        match find_word(&text, old) {
+            Some(at) => text.replace_range(at..at + old.len(), new),
+            None => missed.push(format!("`{}` in the place of `{}`", shown(new), shown(old))),
+        }
+    }
+    if missed.is_empty() {
+        format!("write line {line} as `{}`", shown(&text))
+    } else {
+        format!("put {} in line {line}", missed.join(", "))
+    }
 }
 
 /// The line with a text added after another one.

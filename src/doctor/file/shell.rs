@@ -4,6 +4,8 @@
 mod group;
 mod lex;
 
+use std::cell::Cell;
+
 use super::expand::expand;
 use super::text::Script;
 
@@ -73,12 +75,18 @@ impl Command {
 
 /// Scripts within scripts that are still looked at.
 const DEEPEST: usize = 6;
+/// How many bytes the values of variables may add to a script.
+const GROWTH: usize = 1 << 20;
 
 /// The commands of a script in their order, also those of `$(…)` and `sh -c`.
 #[must_use]
 pub fn commands(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
     let mut list = Vec::new();
-    inner(script, dialect, lookup, 0, &mut list);
+    let grown = Cell::new(0);
+    let lookup = |name: &str| {
+        lookup(name).filter(|value| spend(&grown, value))
+    };
+    inner(script, dialect, &lookup, 0, &mut list);
     list
 }
 
@@ -103,13 +111,15 @@ fn inner(
     list: &mut Vec<Command>,
 ) {
     let mut known: Vec<(String, String)> = Vec::new();
+    let own_growth = Cell::new(0);
     for raw in group::group(lex::tokens(script.text(), dialect)) {
         let finished = {
             let look = |name: &str| {
                 let own = known.iter().rev().find(|(other, _)| other == name);
-                own.map(|(_, value)| value.clone()).or_else(|| lookup(name))
+                // A variable of the script costs as much as one from outside.
+                own.map(|(_, value)| value.clone()).filter(|value| spend(&own_growth, value)).or_else(|| lookup(name))
             };
-            raw.finish(script, &look)
+            raw.finish(script, dialect, &look)
         };
         let (command, inside) = finished;
         if depth < DEEPEST {
@@ -139,6 +149,12 @@ fn inner(
             }
         }
     }
+}
+
+/// Whether a value may still be written out.
+fn spend(grown: &Cell<usize>, value: &str) -> bool {
+    grown.set(grown.get() + value.len());
+    grown.get() < GROWTH
 }
 
 /// The script that `bash -c` is given.
@@ -212,7 +228,10 @@ mod tests {
         script.push_line(1, "$env:X = 'native'");
         script.push_line(2, "cmake `");
         script.push_line(3, " -G Ninja");
-        let list = commands(&script, Dialect::Power, &|_| None);
+        script.push_line(4, "cmake $env:X \"-DA=${env:Y}\"");
+        let mut list = commands(&script, Dialect::Power, &|_| None);
+        assert_eq!(list.pop().unwrap().arguments().collect::<Vec<_>>(), ["native", "-DA=${Y}"]);
+        assert_eq!(list[0].assigned[0].1.text, "native");
         assert_eq!(list.last().map(|command| command.arguments().collect()), Some(vec!["-G", "Ninja"]));
     }
 

@@ -14,6 +14,8 @@ pub struct TagProblem {
     pub severity: Severity,
     /// Why it can't be pulled.
     pub why: String,
+    /// What happens.
+    pub what: &'static str,
     /// The image to write instead.
     pub instead: String,
 }
@@ -40,7 +42,7 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
     let wanted = if builds { "devel" } else { "runtime" };
     let default = || format!("{}-{wanted}-{}", rules.version, rules.os);
     let missing = |why: String, tag: String| {
-        Some(TagProblem { id: "file.image-tag", severity: Severity::Error, why, instead: renamed(image, &tag) })
+        Some(TagProblem { id: "file.image-tag", severity: Severity::Error, why, what: "can't be pulled", instead: renamed(image, &tag) })
     };
     let tag = image.tag.as_deref().unwrap_or("latest");
     if tag == "latest" {
@@ -83,6 +85,7 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
     (version < rules.retiring_below).then(|| TagProblem {
         id: "file.image-retiring",
         severity: Severity::Warning,
+        what: "may be gone any day",
         why: format!("CUDA {} is out of support, and NVIDIA deletes such images", version.release()),
         instead: renamed(image, &proposal),
     })

@@ -48,7 +48,8 @@ impl Sheet {
 }
 
 /// Where a text stands as a whole word.
-fn find_word(line: &str, word: &str) -> Option<usize> {
+#[must_use]
+pub fn find_word(line: &str, word: &str) -> Option<usize> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     line.match_indices(word).map(|(at, _)| at).find(|at| {
         !line[..*at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)

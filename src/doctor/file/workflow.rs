@@ -10,6 +10,7 @@ use expression::Value;
 use matrix::Combination;
 use runner::{Os, Runner};
 
+use super::building::Fate;
 use super::container::{self, Variable};
 use super::image::Image;
 use super::text::Sheet;
@@ -18,10 +19,14 @@ use crate::backend::Backend;
 use crate::finding::{Affects, Draft, Severity};
 use crate::toolkit::Description;
 
+/// Values from here on are not written into texts: a file must not grow by being read.
+const LONGEST: usize = 400;
+
 /// Every finding in a workflow.
 #[must_use]
 pub fn check(sheet: &Sheet, document: &Node, cuda: &Description) -> Vec<Draft> {
     let mut drafts = Vec::new();
+    let mut retired = runner::Retired::new();
     for job in document.get("jobs").map(Node::pairs).unwrap_or_default() {
         let steps = job.node.get("steps");
         let combinations = matrix::combinations(job.node.at(&["strategy", "matrix"]));
@@ -29,9 +34,11 @@ pub fn check(sheet: &Sheet, document: &Node, cuda: &Description) -> Vec<Draft> {
         let size = steps.map_or(1, script_size).max(1);
         for combination in combinations.iter().take((4_000_000 / size).max(1)) {
             let run = Run::new(sheet, cuda, document, &job.node, combination);
+            run.runner.retired(&mut retired);
             run.check(&mut drafts);
         }
     }
+    drafts.extend(runner::told(sheet, &retired));
     if let Some(runs) = document.get("runs") {
         let combination = Combination::new();
         let run = Run::new(sheet, cuda, document, runs, &combination);
@@ -109,7 +116,7 @@ impl<'a> Run<'a> {
     fn lookup(&self, name: &str) -> Value {
         if let Some(path) = name.strip_prefix("matrix.") {
             return match matrix::value(self.combination, path) {
-                Some(node) => node.text().map_or(Value::Unknown, |text| match text {
+                Some(node) => node.text().filter(|text| text.len() < LONGEST).map_or(Value::Unknown, |text| match text {
                     "true" => Value::Bool(true),
                     "false" => Value::Bool(false),
                     "" | "null" => Value::Null,
@@ -121,7 +128,7 @@ impl<'a> Run<'a> {
         }
         if let Some(name) = name.strip_prefix("env.") {
             let value = container::find(&self.env, name).and_then(|variable| variable.value.clone());
-            return value.map_or(Value::Unknown, Value::Text);
+            return value.filter(|value| value.len() < LONGEST).map_or(Value::Unknown, Value::Text);
         }
         match (name, self.runner.os) {
             ("runner.os", Some(os)) => Value::Text(os.name().to_owned()),
@@ -141,12 +148,20 @@ impl<'a> Run<'a> {
         path.and_then(|path| matrix::value(self.combination, path)).map_or(node.line, |node| node.line)
     }
 
+    /// The line of the matrix that a value comes from.
+    fn origin(&self, value: &str) -> Option<usize> {
+        let of_node = |node: &std::rc::Rc<Node>| {
+            let own = (node.text() == Some(value)).then_some(node.line);
+            own.or_else(|| node.pairs().iter().find(|pair| pair.node.text() == Some(value)).map(|pair| pair.line))
+        };
+        self.combination.values().find_map(of_node)
+    }
+
     fn check(&self, drafts: &mut Vec<Draft>) {
         let condition = self.job.text_of("if").filter(|text| !text.is_empty());
         if condition.and_then(|text| expression::holds(text, &|name| self.lookup(name))) == Some(false) {
             return;
         }
-        self.runner.check(self.sheet, drafts);
         if let Some(container) = &self.container {
             self.check_container(container, drafts);
         }
@@ -174,16 +189,23 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether what the job builds leaves it.
-    fn gives_away(&self) -> bool {
+    /// What becomes of the things that the job builds.
+    fn fate(&self) -> Fate {
         let steps = self.job.get("steps").map(Node::items).unwrap_or_default();
-        steps.iter().any(|step| {
+        let of_step = |step: &std::rc::Rc<Node>| {
             let uses = step.text_of("uses").unwrap_or_default();
             let run = step.text_of("run").unwrap_or_default();
-            let publishes = ["upload-artifact", "gh-release", "release-action", "build-push-action", "gh-action-pypi-publish", "upload-release"];
-            publishes.iter().any(|name| uses.contains(name))
-                || ["gh release", "twine upload", "docker push", "uv publish", "cargo publish"].iter().any(|text| run.contains(text))
-        })
+            let publishers = ["gh-release", "release-action", "build-push-action", "gh-action-pypi-publish", "upload-release"];
+            let commands = ["gh release", "twine upload", "docker push", "uv publish"];
+            if publishers.iter().any(|name| uses.contains(name)) || commands.iter().any(|text| run.contains(text)) {
+                Fate::Published
+            } else if uses.contains("upload-artifact") {
+                Fate::Kept
+            } else {
+                Fate::Nothing
+            }
+        };
+        steps.iter().map(of_step).max().unwrap_or(Fate::Nothing)
     }
 
     fn is_windows(&self) -> bool {

@@ -184,11 +184,11 @@ pub(super) fn reservations(sheet: &Sheet, service: &Service<'_>, name: &str, dra
             }
             Some(_) => {}
         }
-        if let (Some(_), Some(ids)) = (device.get("count"), device.get("device_ids")) {
+        if let (Some(count), Some(ids)) = (device.get("count"), device.get("device_ids")) {
             drafts.push(broken(
                 ids.line,
                 "`count` and `device_ids` exclude each other".to_owned(),
-                "delete `count` to take exactly the devices that are named".to_owned(),
+                format!("delete `count` of line {} to take exactly the devices that are named", count.line),
             ));
         }
         if let Some(id) = device.get("device_ids").map(Node::items).unwrap_or_default().iter().find(|id| id.is_number()) {

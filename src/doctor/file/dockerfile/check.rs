@@ -44,7 +44,7 @@ fn images(sheet: &Sheet, stage: &Stage, builds: bool, drafts: &mut Vec<Draft>) {
             sheet
                 .draft(problem.id, problem.severity, line)
                 .backend(Backend::Cuda)
-                .summary(format!("`{image}` can't be relied on: {}", problem.why))
+                .summary(format!("`{image}` {}: {}", problem.what, problem.why))
                 .fix(say::replace(sheet, line, old, &problem.instead)),
         );
     }
@@ -111,7 +111,7 @@ pub fn library_path(sheet: &Sheet, value: &str, line: usize) -> Option<Draft> {
             .draft(id, severity, line)
             .backend(Backend::Cuda)
             .affects(Affects::Run)
-            .summary(format!("LD_LIBRARY_PATH of the image holds `{found}`: {why}"))
+            .summary(format!("LD_LIBRARY_PATH holds `{found}`: {why}"))
             .fix(fix),
     )
 }

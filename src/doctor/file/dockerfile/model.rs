@@ -9,11 +9,18 @@ use crate::doctor::file::shell::{self, Command, Dialect};
 use crate::doctor::file::text::Script;
 
 /// A Dockerfile.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Dockerfile {
     /// The stages, in their order.
     pub stages: Vec<Stage>,
+    /// Bytes of the variables of all stages.
+    kept: usize,
 }
+
+/// How many bytes of variables are kept. Every stage has those of the one that it begins with.
+const ROOM: usize = 4 << 20;
+/// How many variables one instruction sets.
+const MOST: usize = 1000;
 
 /// A stage.
 #[derive(Debug, Default)]
@@ -67,6 +74,12 @@ pub struct Copied {
 }
 
 impl Stage {
+    /// About how much its variables take, from these places of the two lists on.
+    fn size(&self, (env, arguments): (usize, usize)) -> usize {
+        let added = self.env[env..].iter().chain(&self.arguments[arguments..]);
+        added.map(|one| one.name.len() + one.value.len() + 32).sum()
+    }
+
     fn value(&self, name: &str) -> Option<String> {
         let last = |list: &[Setting]| list.iter().rfind(|setting| setting.name == name).map(|one| one.value.clone());
         last(&self.env).or_else(|| last(&self.arguments))
@@ -89,7 +102,7 @@ impl Dockerfile {
     /// The stages that instructions make.
     #[must_use]
     pub fn new(instructions: &[Instruction]) -> Self {
-        let mut file = Self { stages: Vec::new() };
+        let mut file = Self::default();
         let mut global: BTreeMap<String, String> = BTreeMap::new();
         for instruction in instructions {
             match (instruction.keyword.as_str(), file.stages.last_mut()) {
@@ -105,14 +118,19 @@ impl Dockerfile {
                         }
                     }
                 }
-                (_, Some(stage)) => stage.take(instruction, &global),
+                ("ARG" | "ENV", Some(_)) if file.kept > ROOM => {}
+                (_, Some(stage)) => {
+                    let before = (stage.env.len(), stage.arguments.len());
+                    stage.take(instruction, &global);
+                    file.kept += stage.size(before);
+                }
                 (_, None) => {}
             }
         }
         file
     }
 
-    fn stage(&self, instruction: &Instruction, global: &BTreeMap<String, String>) -> Stage {
+    fn stage(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) -> Stage {
         let mut words = instruction.words();
         let written = words.next().unwrap_or_default();
         let name = match (words.next(), words.next()) {
@@ -133,9 +151,10 @@ impl Dockerfile {
             parent,
             ..Stage::default()
         };
-        if let Some(parent) = parent.map(|index| &self.stages[index]) {
+        if let Some(parent) = parent.map(|index| &self.stages[index]).filter(|_| self.kept <= ROOM) {
             stage.arguments.clone_from(&parent.arguments);
             stage.env.clone_from(&parent.env);
+            self.kept += stage.size((0, 0));
         }
         stage
     }
@@ -179,7 +198,7 @@ impl Stage {
                 }
             }
             "ENV" => {
-                for (name, value, line) in pairs(instruction) {
+                for (name, value, line) in pairs(instruction).into_iter().take(MOST) {
                     let value = expand(&value, &|name| self.value(name)).text;
                     self.env.push(Setting { name, value, line });
                 }

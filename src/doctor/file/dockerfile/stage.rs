@@ -73,6 +73,7 @@ impl<'a> Walk<'a> {
     pub(super) fn commands(&mut self, drafts: &mut Vec<Draft>) {
         let stage = self.stage();
         let mut is_told = false;
+        let origin = |value: &str| stage.env.iter().chain(&stage.arguments).rfind(|one| one.value == value).map(|one| one.line);
         for command in &stage.commands {
             self.installs(command, drafts);
             let lookup = |name: &str| stage.seen(name).map(|one| Word { text: one.value.clone(), line: one.line });
@@ -84,11 +85,11 @@ impl<'a> Walk<'a> {
                     drafts.push(self.no_compiler(&word));
                 }
             }
-            let site = Site { sheet: self.sheet, cuda: self.cuda, place: Place::Image, release: self.toolkit.version.as_ref() };
+            let site = self.site(&origin);
             site.command(command, configuration.as_ref(), &lookup, drafts);
             self.needs_gpu(command, drafts);
         }
-        let site = Site { sheet: self.sheet, cuda: self.cuda, place: Place::Image, release: self.toolkit.version.as_ref() };
+        let site = self.site(&origin);
         let inherited = stage.parent.map_or(0, |parent| self.file.stages[parent].env.len());
         for setting in stage.env.iter().skip(inherited).chain(&stage.arguments).filter(|one| is_arch_variable(one)) {
             let word = Word { text: setting.value.clone(), line: setting.line };
@@ -97,6 +98,11 @@ impl<'a> Walk<'a> {
         for setting in stage.env.iter().skip(inherited) {
             site.flags(&setting.name, &setting.value, setting.line, drafts);
         }
+    }
+
+    fn site<'s>(&'s self, origin: &'s dyn Fn(&str) -> Option<usize>) -> Site<'s> {
+        let release = self.toolkit.version.as_ref();
+        Site { sheet: self.sheet, cuda: self.cuda, place: Place::Image, release, origin }
     }
 
     fn installs(&mut self, command: &Command, drafts: &mut Vec<Draft>) {
@@ -151,7 +157,10 @@ impl<'a> Walk<'a> {
                 .draft("file.gpu-at-build", severity, command.line)
                 .affects(Affects::Build)
                 .summary(format!("{} asks for a GPU while the image is built, where there is none", needed.what))
-                .fix(format!("move line {} into `CMD` or a test that runs in the container with `--gpus all`", command.line)),
+                .fix(format!(
+                    "take it out of line {} and ask when the container runs: in `CMD`, or in a test with `docker run --gpus all`",
+                    command.line
+                )),
         );
     }
 }

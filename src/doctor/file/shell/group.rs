@@ -1,7 +1,7 @@
 //! Commands out of tokens.
 
 use super::lex::{Kind, Piece, Token};
-use super::{Command, Script, Word, expand};
+use super::{Command, Dialect, Script, Word, expand};
 
 /// A command whose variables are not replaced yet.
 #[derive(Debug, Default)]
@@ -224,14 +224,22 @@ impl Raw {
         }
     }
 
+    /// The variable that `$env:NAME = …` sets.
+    fn power_target(&self) -> Option<String> {
+        let name = self.plain(0).strip_prefix("$env:")?;
+        (self.plain(1) == "=").then(|| name.to_owned())
+    }
+
     /// The command with its variables replaced, and the scripts of `$(…)` in it.
     pub(super) fn finish(
         self,
         script: &Script,
+        dialect: Dialect,
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> (Option<Command>, Vec<(usize, usize)>) {
         let mut inside = Vec::new();
         let first = self.words.first().map_or(0, |(offset, _)| *offset);
+        let target = if dialect == Dialect::Power { self.power_target() } else { None };
         let mut command = Command {
             line: script.line_at(first),
             tolerated: self.tolerated,
@@ -244,6 +252,10 @@ impl Raw {
             for piece in pieces {
                 match piece {
                     Piece::Literal(literal) => text.push_str(&literal),
+                    Piece::Open(open) if dialect == Dialect::Power => {
+                        let open = open.replace("$env:", "$").replace("${env:", "${");
+                        text.push_str(&expand(&open, lookup).text);
+                    }
                     Piece::Open(open) => text.push_str(&expand(&open, lookup).text),
                     Piece::Script(whole, start, end) => {
                         text.push_str(&whole);
@@ -253,6 +265,10 @@ impl Raw {
             }
             let word = Word { text, line: script.line_at(offset) };
             command.take(word, is_quoted);
+        }
+        if let Some(name) = target {
+            let value = command.words.drain(..).nth(2);
+            command.assigned.extend(value.map(|value| (name, value)));
         }
         let is_empty = command.words.is_empty() && command.assigned.is_empty();
         ((!is_empty).then_some(command), inside)

@@ -76,7 +76,7 @@ pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -
             }
             Tool::Make
         }
-        program if program.starts_with("python") || program.starts_with("pip") || matches!(program, "uv" | "poetry" | "cibuildwheel") => {
+        program if is_python_builder(program, view.words) => {
             let word = from_env("CMAKE_ARGS")?;
             let words: Vec<Word> = word
                 .text
@@ -94,6 +94,14 @@ pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -
         glued.map(str::to_owned).or_else(|| from_env("CMAKE_GENERATOR").map(|word| word.text))
     });
     Some(Configuration { definitions, tool, line: command.line, generator })
+}
+
+/// Whether a command builds Python packages.
+fn is_python_builder(program: &str, words: &[Word]) -> bool {
+    let is_tool = program.starts_with("python") || program.starts_with("pip") || matches!(program, "uv" | "poetry" | "pdm");
+    let verbs = ["install", "wheel", "build", "sync", "bdist_wheel", "add"];
+    let builds = words.iter().any(|word| verbs.contains(&word.text.as_str()) || word.text.ends_with("setup.py"));
+    program == "cibuildwheel" || (is_tool && builds)
 }
 
 /// `-DNAME=value`, `-D NAME:BOOL=value`.

@@ -127,7 +127,7 @@ fn driver_package(package: &Package<'_>) -> Option<Driver> {
         Some(version) if release.is_empty() => format!("cuda-toolkit-{}-{}", version.major(), version.minor()),
         _ => format!("cuda-toolkit{}", release.replace('.', "-")),
     };
-    Some(Driver { word, instead: Some(instead), what: "the package `cuda`, which brings the driver" })
+    Some(Driver { word, instead: Some(instead), what: "the driver along with the toolkit" })
 }
 
 /// `-12-4`, `-12.4`.
@@ -154,8 +154,8 @@ fn run_file(command: &Command) -> Option<Driver> {
     let installs_driver = has("--driver") || !(has("--toolkit") || has("-toolkit") || command.arguments().any(|flag| flag.starts_with("--extract")));
     (is_toolkit && installs_driver).then(|| Driver {
         word: word.clone(),
-        instead: Some(format!("{} --silent --toolkit", word.text)),
-        what: "CUDA's installer with the driver",
+        instead: Some(format!("{}{} --toolkit", word.text, if has("--silent") { "" } else { " --silent" })),
+        what: "the driver as well",
     })
 }
 
@@ -235,7 +235,7 @@ mod tests {
             ("apt install -y nvidia-driver-535 curl", Some("nvidia-driver-535")),
             ("apt install -y libnvidia-compute-535", Some("libnvidia-compute-535")),
             ("pacman -S --noconfirm nvidia", Some("nvidia")),
-            ("sh cuda_12.2.0_535.54.03_linux.run --silent", Some("cuda_12.2.0_535.54.03_linux.run -> cuda_12.2.0_535.54.03_linux.run --silent --toolkit")),
+            ("sh cuda_12.2.0_535.54.03_linux.run --silent", Some("cuda_12.2.0_535.54.03_linux.run -> cuda_12.2.0_535.54.03_linux.run --toolkit")),
             ("sh ./cuda_12.2.0_535.54.03_linux.run --silent --toolkit", None),
             ("./NVIDIA-Linux-x86_64-550.54.14.run --silent", Some("./NVIDIA-Linux-x86_64-550.54.14.run")),
             ("amdgpu-install -y --usecase=rocm", Some("amdgpu-install -> amdgpu-install --no-dkms")),

@@ -1,11 +1,13 @@
 //! What a job runs on.
 
+use std::collections::BTreeMap;
+
 use super::Run;
 use super::expression::only_name;
 use super::matrix;
 use crate::doctor::file::say;
-use crate::doctor::file::tables::tables;
-use crate::doctor::file::text::Sheet;
+use crate::doctor::file::tables::{RetiredRow, tables};
+use crate::doctor::file::text::{Sheet, shown};
 use crate::doctor::file::yaml::Node;
 use crate::finding::{Draft, Severity};
 
@@ -86,19 +88,36 @@ impl Runner {
         }
     }
 
-    /// Labels whose machines are gone.
-    pub(super) fn check(&self, sheet: &Sheet, drafts: &mut Vec<Draft>) {
+    /// Adds the labels whose machines are gone.
+    pub(super) fn retired(&self, list: &mut Retired) {
         let is_own = self.labels.iter().any(|(label, _)| label == "self-hosted");
         for (label, line) in self.labels.iter().filter(|_| !is_own) {
-            let Some(row) = tables().retired.iter().find(|row| row.labels.contains(label)) else { continue };
-            let mut draft = sheet
-                .draft("file.runner-retired", Severity::Error, *line)
-                .summary(format!("GitHub has no machines for `{label}` since {}: the job waits and never starts", row.until))
-                .fix(say::replace(sheet, *line, label, &row.instead));
-            draft.values.insert("source".to_owned(), row.source.clone());
-            drafts.push(draft);
+            if let Some(row) = tables().retired.iter().find(|row| row.labels.contains(label)) {
+                list.entry(*line).or_default().insert(label.clone(), row);
+            }
         }
     }
+}
+
+/// Labels whose machines are gone, by line: a matrix often has several in one.
+pub(super) type Retired = BTreeMap<usize, BTreeMap<String, &'static RetiredRow>>;
+
+/// One finding per line.
+pub(super) fn told(sheet: &Sheet, retired: &Retired) -> Vec<Draft> {
+    let tell = |(line, labels): (&usize, &BTreeMap<String, &'static RetiredRow>)| {
+        let names: Vec<String> = labels.keys().map(|label| format!("`{}`", shown(label))).collect();
+        let since: Vec<&str> = labels.values().map(|row| row.until.as_str()).collect();
+        let changes = labels.iter().map(|(label, row)| (label.as_str(), row.instead.as_str()));
+        sheet
+            .draft("file.runner-retired", Severity::Error, *line)
+            .summary(format!(
+                "GitHub has no machines for {} since {}: the job waits and never starts",
+                names.join(", "),
+                since.join(", ")
+            ))
+            .fix(say::replace_all(sheet, *line, changes))
+    };
+    retired.iter().map(tell).collect()
 }
 
 /// `ubuntu-latest`, `windows-2022`, `macos-15-intel`, `ubuntu-24.04-arm`: not `ubuntu-22.04-gpu-t4`.

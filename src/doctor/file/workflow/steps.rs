@@ -34,7 +34,7 @@ pub(super) struct Steps<'a> {
 impl<'a> Steps<'a> {
     pub(super) fn new(run: &'a Run<'a>) -> Self {
         let is_hosted = run.runner.is_hosted && run.runner.os != Some(Os::Macos);
-        let place = if is_hosted { Place::Job(run.gives_away()) } else { Place::Elsewhere };
+        let place = if is_hosted { Place::Job(run.fate()) } else { Place::Elsewhere };
         let gpu = run.container.as_ref().and_then(|container| container.image.gpu());
         Self {
             run,
@@ -121,23 +121,28 @@ impl<'a> Steps<'a> {
         if !command.tolerated && let Some(word) = build::needs_nvcc(command, configuration.as_ref()) {
             self.compiles(command, configuration.as_ref(), &word, &lookup, drafts);
         }
-        self.site().command(command, configuration.as_ref(), &lookup, drafts);
+        let origin = |value: &str| {
+            let variable = env.iter().rfind(|variable| variable.value.as_deref() == Some(value));
+            self.run.origin(value).or_else(|| variable.map(|variable| variable.line))
+        };
+        self.site(&origin).command(command, configuration.as_ref(), &lookup, drafts);
         self.needs_gpu(command, drafts);
     }
 
-    fn site(&self) -> Site<'_> {
-        Site { sheet: self.run.sheet, cuda: self.run.cuda, place: self.place, release: self.release.as_ref() }
+    fn site<'s>(&'s self, origin: &'s dyn Fn(&str) -> Option<usize>) -> Site<'s> {
+        Site { sheet: self.run.sheet, cuda: self.run.cuda, place: self.place, release: self.release.as_ref(), origin }
     }
 
     /// A variable of the environment that compilers read.
     fn variable(&self, variable: &Variable, drafts: &mut Vec<Draft>) {
         let Some(value) = &variable.value else { return };
-        self.site().flags(&variable.name, value, variable.line, drafts);
+        let origin = |_: &str| None;
+        self.site(&origin).flags(&variable.name, value, variable.line, drafts);
         if archs::VARIABLES.contains(&variable.name.as_str()) {
             let word = Word { text: value.clone(), line: variable.line };
             let request = Request { name: variable.name.clone(), value: value.clone(), word };
             // Which release will read it is only known where the toolkit is.
-            self.site().request(&request, drafts);
+            self.site(&origin).request(&request, drafts);
         }
     }
 

@@ -1,0 +1,191 @@
+//! Files as patients: `tests/files/ill/ID/…` each with that finding first, `tests/files/healthy/` without any.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use gpubuild::doctor::file::{self, Patient, Unreadable};
+use gpubuild::finding::{Finding, Findings, Severity};
+use gpubuild::toolkit::Catalogue;
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/files")
+}
+
+/// Every file below a folder, sorted, with its name from there.
+fn below(root: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<(String, Vec<u8>)> = walkdir::WalkDir::new(root)
+        .into_iter()
+        .map(Result::unwrap)
+        .filter(|entry| entry.file_type().is_file())
+        .map(|entry| {
+            let name = entry.path().strip_prefix(root).unwrap().to_str().unwrap().replace('\\', "/");
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn examine(patients: &[Patient]) -> Result<Vec<Finding>, Unreadable> {
+    let catalogue = Catalogue::embedded();
+    let findings = Findings::embedded();
+    let drafts = file::examine(patients, catalogue.get("cuda").unwrap())?;
+    Ok(drafts.iter().map(|draft| file::tell(draft, &findings)).collect())
+}
+
+fn one(name: &str, text: &str) -> Result<Vec<Finding>, Unreadable> {
+    examine(&[Patient { name: name.to_owned(), bytes: text.as_bytes().to_vec() }])
+}
+
+fn shown(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let places: Vec<&str> = finding.evidence.iter().map(|evidence| evidence.place.as_str()).collect();
+        let severity = format!("{:?}", finding.severity).to_lowercase();
+        let (id, summary, fix) = (&finding.id, &finding.summary, &finding.remedy.text);
+        writeln!(text, "  {severity} {id} at {}\n    {summary}\n    fix: {fix}", places.join(", ")).unwrap();
+    }
+    text
+}
+
+#[test]
+fn ill_files_are_told_their_illness_first() {
+    let files = below(&folder().join("ill"));
+    assert!(files.len() >= 40, "{} files", files.len());
+    let mut all = String::new();
+    let mut wrong = Vec::new();
+    for (path, bytes) in files {
+        let (id, name) = path.split_once('/').unwrap();
+        let findings = examine(&[Patient { name: name.to_owned(), bytes }]).unwrap();
+        if findings.first().map(|finding| finding.id.as_str()) != Some(id) {
+            wrong.push(format!("{path}:\n{}", shown(&findings)));
+        }
+        let known = Findings::embedded();
+        for finding in findings.iter().filter(|finding| finding.id.starts_with("file.")) {
+            assert!(known.get(&finding.id).is_some(), "{} has no entry", finding.id);
+        }
+        write!(all, "{path}\n{}", shown(&findings)).unwrap();
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn healthy_files_are_left_in_peace() {
+    let files = below(&folder().join("healthy"));
+    assert!(files.len() >= 6);
+    for (path, bytes) in files {
+        let findings = examine(&[Patient { name: path.clone(), bytes }]).unwrap();
+        assert!(findings.is_empty(), "{path}:\n{}", shown(&findings));
+    }
+}
+
+#[test]
+fn every_finding_of_files_has_a_file_that_shows_it() {
+    let shown: Vec<String> =
+        below(&folder().join("ill")).into_iter().map(|(path, _)| path.split('/').next().unwrap().to_owned()).collect();
+    for (family, id, _) in Findings::embedded().iter() {
+        assert!(family.family != "files" || shown.iter().any(|known| known == id), "{id}");
+    }
+}
+
+#[test]
+fn files_of_a_project_are_looked_at_together() {
+    let patient = |name: &str, text: &str| Patient { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+    let base = patient("app/compose.yaml", "services:\n  llm:\n    image: vllm/vllm-openai:v0.6.3\n");
+    let gpu = patient("app/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
+    let elsewhere = patient("other/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
+    assert_eq!(examine(std::slice::from_ref(&base)).unwrap().len(), 1);
+    assert_eq!(examine(&[base.clone(), gpu]).unwrap(), []);
+    assert_eq!(examine(&[base, elsewhere]).unwrap().len(), 1);
+
+    let dockerfile = patient("./app/docker/Dockerfile", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nCMD [\"x\"]\n");
+    let built = patient("app/compose.yaml", "services:\n  a:\n    build: {context: ., dockerfile: docker/Dockerfile}\n");
+    let found = examine(&[dockerfile, built]).unwrap();
+    assert_eq!(found.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["ctr.no-gpus-flag"]);
+}
+
+#[test]
+fn lines_may_end_as_on_windows_and_begin_with_a_mark() {
+    let text = "\u{feff}FROM nvidia/cuda:latest\r\nRUN apt-get update && \\\r\n  apt-get install -y nvidia-driver-535\r\n";
+    let found = one("Dockerfile", text).unwrap();
+    let places: Vec<(&str, &str)> =
+        found.iter().map(|one| (one.id.as_str(), one.evidence[0].place.as_str())).collect();
+    assert_eq!(places, [("file.image-tag", "Dockerfile:1"), ("file.driver-in-image", "Dockerfile:3")]);
+}
+
+#[test]
+fn what_is_no_file_of_these_is_refused_with_a_reason() {
+    for (name, bytes, expected) in [
+        ("Dockerfile", &b"\x7fELF\x02\x01\x01\0\0\0"[..], "is not a text file"),
+        ("Dockerfile", b"\xff\xfe\x00F\x00R", "is not a text file"),
+        ("Dockerfile", b"", "it has no `FROM`"),
+        ("Dockerfile", b"#!/bin/sh\necho hello\n", "line 2: `echo` is no instruction"),
+        ("compose.yaml", b"", "it is empty"),
+        ("compose.yaml", b"a: [1, 2\n", "line "),
+        ("compose.yaml", b"just: text\n", "it has no `services`"),
+        ("compose.yaml", b"services: *nothing\n", "unknown anchor"),
+        (".github/workflows/x.yml", b"on: push\n", "it has no `jobs`"),
+        ("deployment.yaml", b"apiVersion: v1\nkind: {{ .Values.kind }}\n  a: b\n", "`{{`"),
+        (".devcontainer.json", b"[1, 2]", "it is no object"),
+        ("notes.txt", b"hello\n", "no file that is known"),
+        ("deep.yaml", &[b"services: ".as_slice(), &b"[".repeat(5000)].concat(), "line 1"),
+    ] {
+        let error = examine(&[Patient { name: name.to_owned(), bytes: bytes.to_vec() }]).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+        assert!(!error.hint().is_empty() && error.id().starts_with("file."));
+    }
+}
+
+#[test]
+fn hostile_files_end_soon() {
+    let laughs = |open: &str, close: &str| {
+        let mut text = format!("services:\n  a0: &a0 {open}x: 1{close}\n");
+        for level in 1..30 {
+            let names: Vec<String> = (0..9).map(|index| format!("k{index}: *a{}", level - 1)).collect();
+            text += &format!("  a{level}: &a{level} {{{}}}\n", names.join(", "));
+        }
+        text
+    };
+    let large = "x".repeat(10 << 20);
+    let many_services: String = (0..60_000).map(|index| format!("  s{index}: *x\n")).collect();
+    let many_jobs: String = (0..20_000).map(|index| format!("  j{index}: {{}}\n")).collect();
+    let matrix: String = (0..40).map(|index| format!("        k{index}: [1, 2, 3, 4, 5, 6]\n")).collect();
+    let script = format!("          nvcc $({}\n", "a ".repeat(1000)).repeat(200);
+    for (name, text) in [
+        ("compose.yaml", large.clone()),
+        ("Dockerfile", large),
+        ("compose.yaml", laughs("{", "}")),
+        ("compose.yaml", format!("services:\n  x: &x {{image: vllm/vllm-openai, environment: [{}]}}\n{many_services}", "A=1, ".repeat(5000))),
+        ("compose.yaml", format!("services:\n  a: {{extends: b}}\n  b: {{extends: a, image: vllm/vllm-openai}}\n")),
+        ("compose.yaml", format!("services:\n  a:\n    image: {}\n", "${A:-".repeat(100_000))),
+        (".github/workflows/a.yml", format!("on: push\njobs:\n{many_jobs}")),
+        (".github/workflows/a.yml", format!("on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    strategy:\n      matrix:\n{matrix}    steps:\n      - run: |\n{script}")),
+        (".github/workflows/a.yml", format!("on: push\njobs:\n  a:\n    if: {}\n    runs-on: x\n", "(".repeat(100_000))),
+        ("Dockerfile", format!("FROM a\nRUN {}\n", "$(".repeat(300_000))),
+        ("Dockerfile", format!("FROM a\nRUN {}\n", "<<A ".repeat(100_000))),
+        ("Dockerfile", format!("FROM a\nENV {}\n", "A=$A$A ".repeat(60_000))),
+        ("Dockerfile", format!("FROM a\n{}", "ENV A=$A$A$A$A\n".repeat(60_000))),
+        ("Dockerfile", format!("FROM a\n{}", "ARG A=${A}${A}${A}\n".repeat(40))),
+        ("Dockerfile", "FROM a AS b\nFROM b AS a\n".repeat(30_000)),
+        ("Dockerfile", format!("FROM a\n{}", "RUN x \\\n".repeat(100_000))),
+        ("x.json", format!("{{\"runArgs\": [{}\"/*\"]}}", "\"a\", ".repeat(100_000))),
+    ] {
+        // Whether it is refused or looked at: it comes to an end.
+        let _ = one(name, &text);
+    }
+    assert!(matches!(one("compose.yaml", &laughs("{", "}")), Err(Unreadable::Broken { .. })));
+    assert!(matches!(one("compose.yaml", &"x".repeat((1 << 20) + 1)), Err(Unreadable::Large(_))));
+}
+
+#[test]
+fn severities_follow_what_is_at_stake() {
+    let found = one("Dockerfile", "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04\nRUN nvidia-smi\nRUN python3 -c 'import torch; print(torch.cuda.is_available())'\nCMD [\"x\"]\n").unwrap();
+    let seen: Vec<(Severity, &str)> = found.iter().map(|one| (one.severity, one.id.as_str())).collect();
+    let expected = [
+        (Severity::Error, "file.gpu-at-build"),
+        (Severity::Warning, "file.gpu-at-build"),
+        (Severity::Info, "file.devel-final"),
+    ];
+    assert_eq!(seen, expected);
+}
