@@ -5,6 +5,7 @@ mod bad_input;
 mod binary;
 mod building;
 mod doctor;
+mod doctor_file;
 mod doctor_log;
 mod doctor_output;
 mod end_to_end;

@@ -82,8 +82,10 @@ fn healthy_files_are_left_in_peace() {
 
 #[test]
 fn every_finding_of_files_has_a_file_that_shows_it() {
-    let shown: Vec<String> =
-        below(&folder().join("ill")).into_iter().map(|(path, _)| path.split('/').next().unwrap().to_owned()).collect();
+    let shown: Vec<String> = below(&folder().join("ill"))
+        .into_iter()
+        .map(|(path, _)| path.split('/').next().unwrap().to_owned())
+        .collect();
     for (family, id, _) in Findings::embedded().iter() {
         assert!(family.family != "files" || shown.iter().any(|known| known == id), "{id}");
     }
@@ -99,8 +101,12 @@ fn files_of_a_project_are_looked_at_together() {
     assert_eq!(examine(&[base.clone(), gpu]).unwrap(), []);
     assert_eq!(examine(&[base, elsewhere]).unwrap().len(), 1);
 
-    let dockerfile = patient("./app/docker/Dockerfile", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nCMD [\"x\"]\n");
-    let built = patient("app/compose.yaml", "services:\n  a:\n    build: {context: ., dockerfile: docker/Dockerfile}\n");
+    let dockerfile =
+        patient("./app/docker/Dockerfile", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nCMD [\"x\"]\n");
+    let built = patient(
+        "app/compose.yaml",
+        "services:\n  a:\n    build: {context: ., dockerfile: docker/Dockerfile}\n",
+    );
     let found = examine(&[dockerfile, built]).unwrap();
     assert_eq!(found.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["ctr.no-gpus-flag"]);
 }
@@ -143,25 +149,45 @@ fn hostile_files_end_soon() {
         let mut text = format!("services:\n  a0: &a0 {open}x: 1{close}\n");
         for level in 1..30 {
             let names: Vec<String> = (0..9).map(|index| format!("k{index}: *a{}", level - 1)).collect();
-            text += &format!("  a{level}: &a{level} {{{}}}\n", names.join(", "));
+            writeln!(text, "  a{level}: &a{level} {{{}}}", names.join(", ")).unwrap();
         }
         text
     };
     let large = "x".repeat(10 << 20);
-    let many_services: String = (0..60_000).map(|index| format!("  s{index}: *x\n")).collect();
-    let many_jobs: String = (0..20_000).map(|index| format!("  j{index}: {{}}\n")).collect();
-    let matrix: String = (0..40).map(|index| format!("        k{index}: [1, 2, 3, 4, 5, 6]\n")).collect();
+    let many_services: String =
+        (0..60_000).map(|index| format!("  s{index}: *x\n")).collect::<Vec<_>>().concat();
+    let many_jobs: String =
+        (0..20_000).map(|index| format!("  j{index}: {{}}\n")).collect::<Vec<_>>().concat();
+    let matrix: String =
+        (0..40).map(|index| format!("        k{index}: [1, 2, 3, 4, 5, 6]\n")).collect::<Vec<_>>().concat();
     let script = format!("          nvcc $({}\n", "a ".repeat(1000)).repeat(200);
     for (name, text) in [
         ("compose.yaml", large.clone()),
         ("Dockerfile", large),
         ("compose.yaml", laughs("{", "}")),
-        ("compose.yaml", format!("services:\n  x: &x {{image: vllm/vllm-openai, environment: [{}]}}\n{many_services}", "A=1, ".repeat(5000))),
-        ("compose.yaml", format!("services:\n  a: {{extends: b}}\n  b: {{extends: a, image: vllm/vllm-openai}}\n")),
+        (
+            "compose.yaml",
+            format!(
+                "services:\n  x: &x {{image: vllm/vllm-openai, environment: [{}]}}\n{many_services}",
+                "A=1, ".repeat(5000)
+            ),
+        ),
+        (
+            "compose.yaml",
+            "services:\n  a: {extends: b}\n  b: {extends: a, image: vllm/vllm-openai}\n".to_owned(),
+        ),
         ("compose.yaml", format!("services:\n  a:\n    image: {}\n", "${A:-".repeat(100_000))),
         (".github/workflows/a.yml", format!("on: push\njobs:\n{many_jobs}")),
-        (".github/workflows/a.yml", format!("on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    strategy:\n      matrix:\n{matrix}    steps:\n      - run: |\n{script}")),
-        (".github/workflows/a.yml", format!("on: push\njobs:\n  a:\n    if: {}\n    runs-on: x\n", "(".repeat(100_000))),
+        (
+            ".github/workflows/a.yml",
+            format!(
+                "on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    strategy:\n      matrix:\n{matrix}    steps:\n      - run: |\n{script}"
+            ),
+        ),
+        (
+            ".github/workflows/a.yml",
+            format!("on: push\njobs:\n  a:\n    if: {}\n    runs-on: x\n", "(".repeat(100_000)),
+        ),
         ("Dockerfile", format!("FROM a\nRUN {}\n", "$(".repeat(300_000))),
         ("Dockerfile", format!("FROM a\nRUN {}\n", "<<A ".repeat(100_000))),
         ("Dockerfile", format!("FROM a\nENV {}\n", "A=$A$A ".repeat(60_000))),

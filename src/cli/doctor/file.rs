@@ -24,7 +24,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     // Errors of all files first; within a severity the order of the command line stays.
     found.sort_by_key(|finding| finding.severity);
     let mut document = Document::of_findings(found);
-    let of_files = findings.iter().filter(|(family, _, _)| family.family == "files").map(|(_, id, _)| id.to_owned());
+    let of_files =
+        findings.iter().filter(|(family, _, _)| family.family == "files").map(|(_, id, _)| id.to_owned());
     document.checked = of_files.filter(|id| filter.takes(id)).collect();
     arguments.output.deliver(&document, context)?;
     Ok(machine::exit(arguments.fail_on, &document))

@@ -50,7 +50,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "offline")]
     validate: bool,
     /// Look at a Dockerfile, compose file, workflow, Kubernetes manifest or devcontainer.json instead; may be repeated
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "backends"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "backends", "binary", "log", "resolvers"])]
     file: Vec<String>,
     /// Keep a snapshot of this machine for `--diff` [default: in the user's cache]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]

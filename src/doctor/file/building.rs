@@ -96,25 +96,39 @@ impl Site<'_> {
             .filter_map(|arch| Some((archs::unfit(&arch, release, self.cuda)?, arch)))
             .collect();
         let Some((first, arch)) = bad.first() else { return };
-        let names: Vec<String> = bad.iter().filter(|(unfit, _)| std::mem::discriminant(unfit) == std::mem::discriminant(first)).map(|(_, arch)| arch.sm()).collect();
+        let names: Vec<String> = bad
+            .iter()
+            .filter(|(unfit, _)| std::mem::discriminant(unfit) == std::mem::discriminant(first))
+            .map(|(_, arch)| arch.sm())
+            .collect();
         let names = names.join(", ");
         let (id, why, fix) = match first {
             Unfit::TooNew(since) => (
                 "cuda.arch.too-new-for-toolkit",
-                format!("CUDA {} can't compile for {names}, which came with CUDA {}", release.release(), since.release()),
+                format!(
+                    "CUDA {} can't compile for {names}, which came with CUDA {}",
+                    release.release(),
+                    since.release()
+                ),
                 format!("take CUDA {} or newer, or leave {names} out of line {line}", since.release()),
             ),
             Unfit::Dropped(oldest) => (
                 "cuda.arch.dropped-by-toolkit",
-                format!("CUDA {} no longer compiles for {names}: its oldest is sm_{oldest}", release.release()),
+                format!(
+                    "CUDA {} no longer compiles for {names}: its oldest is sm_{oldest}",
+                    release.release()
+                ),
                 if arch.number < 75 && release.major() >= 13 {
-                    format!("take CUDA 12.9, the last release that knows {names}, or leave {names} out of line {line}")
+                    format!(
+                        "take CUDA 12.9, the last release that knows {names}, or leave {names} out of line {line}"
+                    )
                 } else {
                     format!("leave {names} out of line {line}, or take an older release of CUDA")
                 },
             ),
         };
-        let draft = self.sheet.draft(id, Severity::Error, line).backend(Backend::Cuda).affects(Affects::Build);
+        let draft =
+            self.sheet.draft(id, Severity::Error, line).backend(Backend::Cuda).affects(Affects::Build);
         drafts.push(draft.summary(why).fix(fix));
     }
 
@@ -127,22 +141,35 @@ impl Site<'_> {
             .draft("cuda.arch.native-no-gpu", Severity::Error, line)
             .backend(Backend::Cuda)
             .affects(Affects::Build)
-            .summary(format!("`{name}` asks for the architecture of the GPU at hand, and {place} there is none"))
+            .summary(format!(
+                "`{name}` asks for the architecture of the GPU at hand, and {place} there is none"
+            ))
             .fix(say::replace(self.sheet, line, "native", "all-major"))
     }
 
     /// Projects that build for the machine at hand where nothing else is said.
-    fn left_to_chance(&self, command: &Command, configuration: &Configuration, names_archs: bool, drafts: &mut Vec<Draft>) {
+    fn left_to_chance(
+        &self,
+        command: &Command,
+        configuration: &Configuration,
+        names_archs: bool,
+        drafts: &mut Vec<Draft>,
+    ) {
         let is_given_away = matches!(self.place, Place::Image | Place::Job(Fate::Kept | Fate::Published));
         let knows_better = configuration.native() == Some(false);
-        let has_variants = configuration.get("GGML_CPU_ALL_VARIANTS").is_some_and(super::tools::build::Definition::is_on);
+        let has_variants =
+            configuration.get("GGML_CPU_ALL_VARIANTS").is_some_and(super::tools::build::Definition::is_on);
         if !configuration.is_ggml() || knows_better || self.place == Place::Elsewhere || command.tolerated {
             return;
         }
         let line = configuration.definitions.first().map_or(configuration.line, |one| one.word.line);
         if let Some(cuda) = configuration.cuda().filter(|_| !names_archs) {
             let line = cuda.word.line;
-            let flag = if configuration.tool == Tool::Make { "CUDA_DOCKER_ARCH=all-major" } else { "-DGGML_NATIVE=OFF -DCMAKE_CUDA_ARCHITECTURES=all-major" };
+            let flag = if configuration.tool == Tool::Make {
+                "CUDA_DOCKER_ARCH=all-major"
+            } else {
+                "-DGGML_NATIVE=OFF -DCMAKE_CUDA_ARCHITECTURES=all-major"
+            };
             drafts.push(
                 self.sheet
                     .draft("cuda.arch.native-no-gpu", Severity::Warning, line)
@@ -184,7 +211,9 @@ impl Site<'_> {
                 .draft("file.native-cpu", Severity::Warning, line)
                 .backend(Backend::Cpu)
                 .affects(Affects::Run)
-                .summary(format!("{what} builds for the processor that builds it: others end with an illegal instruction"))
+                .summary(format!(
+                    "{what} builds for the processor that builds it: others end with an illegal instruction"
+                ))
                 .fix(say::replace(self.sheet, line, flag, portable)),
         );
     }
@@ -196,7 +225,10 @@ pub fn driver(sheet: &Sheet, driver: &Driver, place: Place) -> Draft {
     let line = driver.word.line;
     let name = &driver.word.text;
     let (severity, why) = match place {
-        Place::Image => (Severity::Error, "the container runtime brings in the driver of the host, and another one beside it does not fit the kernel"),
+        Place::Image => (
+            Severity::Error,
+            "the container runtime brings in the driver of the host, and another one beside it does not fit the kernel",
+        ),
         _ => (Severity::Info, "a runner without a GPU has no use for it, and it takes minutes"),
     };
     let fix = match &driver.instead {
@@ -212,7 +244,12 @@ pub fn driver(sheet: &Sheet, driver: &Driver, place: Place) -> Draft {
 
 /// The toolkit of the distribution: old, or a second one.
 #[must_use]
-pub fn distribution(sheet: &Sheet, word: &Word, release: Option<&Version>, other: Option<&Version>) -> Option<Draft> {
+pub fn distribution(
+    sheet: &Sheet,
+    word: &Word,
+    release: Option<&Version>,
+    other: Option<&Version>,
+) -> Option<Draft> {
     let line = word.line;
     let draft = |severity| {
         let draft = sheet.draft("file.distro-toolkit", severity, line);
@@ -221,13 +258,26 @@ pub fn distribution(sheet: &Sheet, word: &Word, release: Option<&Version>, other
     if let Some(other) = other {
         return Some(
             draft(Severity::Warning)
-                .summary(format!("`{}` puts a second toolkit beside CUDA {}, and its nvcc comes first in PATH", word.text, other.release()))
-                .fix(say::replace(sheet, line, &word.text, &format!("cuda-nvcc-{}-{}", other.major(), other.minor()))),
+                .summary(format!(
+                    "`{}` puts a second toolkit beside CUDA {}, and its nvcc comes first in PATH",
+                    word.text,
+                    other.release()
+                ))
+                .fix(say::replace(
+                    sheet,
+                    line,
+                    &word.text,
+                    &format!("cuda-nvcc-{}-{}", other.major(), other.minor()),
+                )),
         );
     }
     let release = release?;
     let severity = if release.major() < 12 { Severity::Warning } else { Severity::Info };
-    let newest = if release.major() < 12 { "cards newer than the RTX 30 or 40 series" } else { "cards of the RTX 50 series" };
+    let newest = if release.major() < 12 {
+        "cards newer than the RTX 30 or 40 series"
+    } else {
+        "cards of the RTX 50 series"
+    };
     Some(
         draft(severity)
             .summary(format!("`{}` is CUDA {} here: it knows no {newest}", word.text, release.release()))

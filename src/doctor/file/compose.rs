@@ -77,15 +77,24 @@ impl Subject<'_> {
             }
         }
         let vulkan = container::uses_vulkan(&variables).map(|variable| variable.line);
-        let vulkan = vulkan.or_else(|| need.as_ref().filter(|need| need.backend == Backend::Vulkan).map(|need| need.line));
-        container::environment(self.sheet, &variables, need.is_some() || access.nvidia.is_some(), vulkan, drafts);
-        if let (Some(line), Some(_), None) = (vulkan, access.nvidia, container::find(&variables, "NVIDIA_DRIVER_CAPABILITIES"))
+        let vulkan = vulkan
+            .or_else(|| need.as_ref().filter(|need| need.backend == Backend::Vulkan).map(|need| need.line));
+        container::environment(
+            self.sheet,
+            &variables,
+            need.is_some() || access.nvidia.is_some(),
+            vulkan,
+            drafts,
+        );
+        if let (Some(line), Some(_), None) =
+            (vulkan, access.nvidia, container::find(&variables, "NVIDIA_DRIVER_CAPABILITIES"))
             && !access.has_graphics
         {
             drafts.push(self.no_graphics(line));
         }
         if let Some(line) = access.legacy {
-            let is_jetson = need.as_ref().and_then(|need| need.image.as_ref()).is_some_and(|image| image.jetson);
+            let is_jetson =
+                need.as_ref().and_then(|need| need.image.as_ref()).is_some_and(|image| image.jetson);
             if !is_jetson {
                 drafts.push(self.legacy(line));
             }
@@ -93,17 +102,28 @@ impl Subject<'_> {
     }
 
     fn variables(&self) -> Vec<Variable> {
-        let mut list: Vec<Variable> = self.service.all("environment").into_iter().rev().flat_map(container::variables).collect();
+        let mut list: Vec<Variable> =
+            self.service.all("environment").into_iter().rev().flat_map(container::variables).collect();
         for variable in &mut list {
             variable.value = variable.value.take().map(|value| without_variables(&value));
         }
         list
     }
 
-    fn need(&self, image: Option<&Image>, variables: &[Variable], folder: &str, others: &Others) -> Option<Need> {
+    fn need(
+        &self,
+        image: Option<&Image>,
+        variables: &[Variable],
+        folder: &str,
+        others: &Others,
+    ) -> Option<Need> {
         let line = self.service.get("image").map_or(self.line, |node| node.line);
         if let Some(gpu) = image.and_then(Image::gpu) {
-            let why = format!("its image `{}` is one for {}", image.map(ToString::to_string).unwrap_or_default(), say::backend(gpu.backend));
+            let why = format!(
+                "its image `{}` is one for {}",
+                image.map(ToString::to_string).unwrap_or_default(),
+                say::backend(gpu.backend)
+            );
             return Some(Need { backend: gpu.backend, line, why, image: Some(gpu) });
         }
         if let Some(variable) = container::asks_for_nvidia(variables) {
@@ -112,10 +132,22 @@ impl Subject<'_> {
         }
         for key in ["command", "entrypoint"] {
             let Some(node) = self.service.get(key) else { continue };
-            let words: Vec<&str> = node.one_or_many().iter().filter_map(|word| word.text()).flat_map(str::split_whitespace).collect();
-            if let Some(program) = words.iter().find(|word| matches!(**word, "nvidia-smi" | "rocminfo" | "rocm-smi")) {
+            let words: Vec<&str> = node
+                .one_or_many()
+                .iter()
+                .filter_map(|word| word.text())
+                .flat_map(str::split_whitespace)
+                .collect();
+            if let Some(program) =
+                words.iter().find(|word| matches!(**word, "nvidia-smi" | "rocminfo" | "rocm-smi"))
+            {
                 let backend = if *program == "nvidia-smi" { Backend::Cuda } else { Backend::Rocm };
-                return Some(Need { backend, line: node.line, why: format!("it runs `{program}`"), image: None });
+                return Some(Need {
+                    backend,
+                    line: node.line,
+                    why: format!("it runs `{program}`"),
+                    image: None,
+                });
             }
         }
         let build = self.service.get("build")?;
@@ -131,22 +163,19 @@ impl Subject<'_> {
     fn is_for_processors(&self) -> bool {
         let Some(profiles) = self.service.get("profiles") else { return false };
         let profiles = profiles.one_or_many();
-        !profiles.is_empty() && profiles.iter().all(|profile| profile.text().is_some_and(|text| text.split(['-', '_']).any(|part| part == "cpu")))
+        !profiles.is_empty()
+            && profiles.iter().all(|profile| {
+                profile.text().is_some_and(|text| text.split(['-', '_']).any(|part| part == "cpu"))
+            })
     }
 
     fn lacks(&self, need: &Need, access: &Access, drafts: &mut Vec<Draft>) {
         let name = shown(self.name);
         match need.backend {
             Backend::Rocm => self.lacks_amd(need, access, drafts),
-            Backend::Sycl | Backend::Opencl => {
-                if !(access.has_dri || access.nvidia.is_some()) {
-                    drafts.push(self.no_dri(need));
-                }
-            }
-            Backend::Vulkan => {
-                if !(access.has_dri || access.nvidia.is_some()) {
-                    drafts.push(self.no_dri(need));
-                }
+            Backend::Sycl | Backend::Opencl | Backend::Vulkan => {
+                let is_served = access.nodes.dri || access.nvidia.is_some();
+                drafts.extend((!is_served).then(|| self.no_dri(need)));
             }
             _ if access.nvidia.is_none() && access.is_broken.is_none() => drafts.push(
                 self.sheet
@@ -168,7 +197,7 @@ impl Subject<'_> {
         if access.is_privileged || access.amd {
             return;
         }
-        let missing: Vec<&str> = [("/dev/kfd", access.has_kfd), ("/dev/dri", access.has_dri)]
+        let missing: Vec<&str> = [("/dev/kfd", access.nodes.kfd), ("/dev/dri", access.nodes.dri)]
             .into_iter()
             .filter(|(_, is_there)| !is_there)
             .map(|(path, _)| path)
@@ -182,9 +211,14 @@ impl Subject<'_> {
             drafts.push(
                 draft(Severity::Error)
                     .summary(format!("service `{name}` does not get {}: {}", missing.join(" and "), need.why))
-                    .fix(format!("add `devices: [/dev/kfd, /dev/dri]`{groups} to service `{name}` of line {}", self.line)),
+                    .fix(format!(
+                        "add `devices: [/dev/kfd, /dev/dri]`{groups} to service `{name}` of line {}",
+                        self.line
+                    )),
             );
-        } else if access.groups.is_none() && !matches!(access.user.as_deref(), Some("root" | "0" | "0:0" | "root:root")) {
+        } else if access.groups.is_none()
+            && !matches!(access.user.as_deref(), Some("root" | "0" | "0:0" | "root:root"))
+        {
             let severity = if access.user.is_some() { Severity::Warning } else { Severity::Info };
             drafts.push(
                 draft(severity)
@@ -221,7 +255,9 @@ impl Subject<'_> {
             .draft("file.runtime-legacy", Severity::Info, line)
             .backend(Backend::Cuda)
             .affects(Affects::Run)
-            .summary(format!("service `{name}` gets its GPU by `runtime: nvidia`, which every host has to be set up for"))
+            .summary(format!(
+                "service `{name}` gets its GPU by `runtime: nvidia`, which every host has to be set up for"
+            ))
             .fix(format!("write line {line} as `gpus: all`"))
     }
 }

@@ -26,7 +26,11 @@ pub fn variables(node: &Node) -> Vec<Variable> {
         Value::Map(pairs) => {
             let of_pair = |pair: &super::yaml::Pair| Variable {
                 name: pair.key.clone(),
-                value: pair.node.text().filter(|_| !pair.node.is_null() || !pair.node.is_number()).map(str::to_owned),
+                value: pair
+                    .node
+                    .text()
+                    .filter(|_| !pair.node.is_null() || !pair.node.is_number())
+                    .map(str::to_owned),
                 line: pair.line,
             };
             pairs.iter().map(of_pair).collect()
@@ -35,8 +39,13 @@ pub fn variables(node: &Node) -> Vec<Variable> {
             .iter()
             .filter_map(|item| {
                 if let Some(text) = item.text() {
-                    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-                    return Some(Variable { name: name.to_owned(), value: value.map(str::to_owned), line: item.line });
+                    let (name, value) =
+                        text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+                    return Some(Variable {
+                        name: name.to_owned(),
+                        value: value.map(str::to_owned),
+                        line: item.line,
+                    });
                 }
                 let name = item.text_of("name")?.to_owned();
                 let line = item.pair("value").map_or(item.line, |pair| pair.line);
@@ -70,7 +79,13 @@ pub fn uses_vulkan(variables: &[Variable]) -> Option<&Variable> {
 
 /// What is wrong with an environment. `gpu`: whether the container is one for a GPU; `vulkan`: the line that shows that it
 /// uses Vulkan.
-pub fn environment(sheet: &Sheet, variables: &[Variable], gpu: bool, vulkan: Option<usize>, drafts: &mut Vec<Draft>) {
+pub fn environment(
+    sheet: &Sheet,
+    variables: &[Variable],
+    gpu: bool,
+    vulkan: Option<usize>,
+    drafts: &mut Vec<Draft>,
+) {
     for variable in variables {
         let Some(value) = &variable.value else { continue };
         match variable.name.as_str() {

@@ -55,7 +55,12 @@ pub fn without_comments(text: &str) -> String {
 
 /// Every finding in a configuration.
 #[must_use]
-pub fn check(sheet: &Sheet, node: &Node, folder: &str, dockerfiles: &BTreeMap<String, Backend>) -> Vec<Draft> {
+pub fn check(
+    sheet: &Sheet,
+    node: &Node,
+    folder: &str,
+    dockerfiles: &BTreeMap<String, Backend>,
+) -> Vec<Draft> {
     let mut drafts = Vec::new();
     let arguments: Vec<(&str, usize)> = node
         .get("runArgs")
@@ -76,7 +81,10 @@ pub fn check(sheet: &Sheet, node: &Node, folder: &str, dockerfiles: &BTreeMap<St
             container::environment(sheet, &variables, is_gpu, None, &mut drafts);
         }
     }
-    let need = parsed.as_ref().and_then(Image::gpu).map(|gpu| (gpu.backend, image.map_or(node.line, |(_, line)| line)));
+    let need = parsed
+        .as_ref()
+        .and_then(Image::gpu)
+        .map(|gpu| (gpu.backend, image.map_or(node.line, |(_, line)| line)));
     let need = need.or_else(|| feature(node)).or_else(|| built(node, folder, dockerfiles));
     // The service of a compose file has its own way to a GPU.
     if let Some((backend, line)) = need.filter(|_| node.get("dockerComposeFile").is_none()) {
@@ -89,13 +97,19 @@ pub fn check(sheet: &Sheet, node: &Node, folder: &str, dockerfiles: &BTreeMap<St
 fn glued(sheet: &Sheet, arguments: &[(&str, usize)], drafts: &mut Vec<Draft>) {
     let options = ["--gpus", "--device", "--runtime", "--group-add"];
     for (text, line) in arguments {
-        let Some((option, value)) = text.split_once(' ').filter(|(option, _)| options.contains(option)) else { continue };
+        let Some((option, value)) = text.split_once(' ').filter(|(option, _)| options.contains(option))
+        else {
+            continue;
+        };
         let new = format!("{option}={}", value.trim());
         drafts.push(
             sheet
                 .draft("file.run-args", Severity::Error, *line)
                 .affects(Affects::Run)
-                .summary(format!("Docker takes `{}` for the name of an option: every word is an entry of its own", shown(text)))
+                .summary(format!(
+                    "Docker takes `{}` for the name of an option: every word is an entry of its own",
+                    shown(text)
+                ))
                 .fix(say::replace(sheet, *line, text, &new)),
         );
     }
@@ -127,8 +141,13 @@ fn lacks(
     let asks = node.at(&["hostRequirements", "gpu"]).is_some_and(|gpu| gpu.text() != Some("false"));
     let is_privileged = node.is_true("privileged") || has("--privileged");
     let (is_given, arguments) = match backend {
-        Backend::Rocm => (contains("/dev/kfd") && contains("/dev/dri") || is_privileged, "\"--device=/dev/kfd\", \"--device=/dev/dri\", \"--group-add=video\""),
-        Backend::Sycl | Backend::Opencl | Backend::Vulkan => (contains("/dev/dri") || has("--gpus") || asks || is_privileged, "\"--device=/dev/dri\""),
+        Backend::Rocm => (
+            contains("/dev/kfd") && contains("/dev/dri") || is_privileged,
+            "\"--device=/dev/kfd\", \"--device=/dev/dri\", \"--group-add=video\"",
+        ),
+        Backend::Sycl | Backend::Opencl | Backend::Vulkan => {
+            (contains("/dev/dri") || has("--gpus") || asks || is_privileged, "\"--device=/dev/dri\"")
+        }
         _ => (has("--gpus") || contains("nvidia") || asks, "\"--gpus=all\""),
     };
     if is_given {

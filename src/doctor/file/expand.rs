@@ -59,15 +59,12 @@ fn variable(rest: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize, o
         let body = &braced[..end];
         let name_end = body.find(|c: char| !is_name(c)).unwrap_or(body.len());
         let (name, operator) = body.split_at(name_end);
-        match braced_value(name, operator, lookup, depth) {
-            Some(value) => {
-                out.text.push_str(&value.text);
-                out.is_whole &= value.is_whole;
-            }
-            None => {
-                out.text.push_str(whole);
-                out.is_whole = false;
-            }
+        if let Some(value) = braced_value(name, operator, lookup, depth) {
+            out.text.push_str(&value.text);
+            out.is_whole &= value.is_whole;
+        } else {
+            out.text.push_str(whole);
+            out.is_whole = false;
         }
         return whole.len();
     }
@@ -76,12 +73,11 @@ fn variable(rest: &str, lookup: &dyn Fn(&str) -> Option<String>, depth: usize, o
     if end == 0 || body.starts_with(|c: char| c.is_ascii_digit()) {
         return 0;
     }
-    match lookup(&body[..end]) {
-        Some(value) => out.text.push_str(&value),
-        None => {
-            out.text.push_str(&rest[..=end]);
-            out.is_whole = false;
-        }
+    if let Some(value) = lookup(&body[..end]) {
+        out.text.push_str(&value);
+    } else {
+        out.text.push_str(&rest[..=end]);
+        out.is_whole = false;
     }
     end + 1
 }

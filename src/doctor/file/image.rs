@@ -35,7 +35,8 @@ impl Image {
             Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (Some(host), rest),
             _ => (None, path),
         };
-        let registry = registry.filter(|host| !matches!(*host, "docker.io" | "index.docker.io" | "registry-1.docker.io"));
+        let registry = registry
+            .filter(|host| !matches!(*host, "docker.io" | "index.docker.io" | "registry-1.docker.io"));
         let repository = repository.strip_prefix("library/").unwrap_or(repository);
         (!repository.is_empty()).then(|| Self {
             registry: registry.map(str::to_owned),
@@ -215,7 +216,9 @@ mod tests {
             ("", None),
         ] {
             let image = Image::parse(text);
-            let seen = image.as_ref().map(|image| (image.registry.as_deref(), image.repository.as_str(), image.tag.as_deref()));
+            let seen = image
+                .as_ref()
+                .map(|image| (image.registry.as_deref(), image.repository.as_str(), image.tag.as_deref()));
             assert_eq!(seen, expected, "{text}");
         }
     }
@@ -226,7 +229,10 @@ mod tests {
         for (text, expected) in [
             ("nvidia/cuda:12.2.0-devel-ubuntu22.04", Some((Cuda, Some("12.2.0"), Some(true)))),
             ("nvcr.io/nvidia/cuda:11.8.0-cudnn8-runtime-ubi8", Some((Cuda, Some("11.8.0"), Some(false)))),
-            ("mirror.example.org/docker/nvidia/cuda:12.2.0-base-ubuntu22.04", Some((Cuda, Some("12.2.0"), Some(false)))),
+            (
+                "mirror.example.org/docker/nvidia/cuda:12.2.0-base-ubuntu22.04",
+                Some((Cuda, Some("12.2.0"), Some(false))),
+            ),
             ("pytorch/pytorch:2.3.0-cuda12.1-cudnn8-devel", Some((Cuda, Some("12.1"), Some(true)))),
             ("ghcr.io/ggml-org/llama.cpp:server-cuda", Some((Cuda, None, None))),
             ("example/x:1.0-cu124", Some((Cuda, Some("12.4"), None))),
@@ -242,7 +248,9 @@ mod tests {
             ("cuda", None),
         ] {
             let gpu = Image::parse(text).unwrap().gpu();
-            let seen = gpu.as_ref().map(|gpu| (gpu.backend, gpu.version.as_ref().map(Version::as_str), gpu.has_toolkit));
+            let seen = gpu
+                .as_ref()
+                .map(|gpu| (gpu.backend, gpu.version.as_ref().map(Version::as_str), gpu.has_toolkit));
             assert_eq!(seen, expected, "{text}");
         }
     }
@@ -260,7 +268,13 @@ mod tests {
     #[test]
     fn patterns_fit() {
         for (pattern, text, expected) in [
-            ("a*", "abc", true), ("a*c", "abc", true), ("a*d", "abc", false), ("*b*", "abc", true), ("abc", "abc", true), ("ab", "abc", false), ("a*b*c", "aXbYc", true),
+            ("a*", "abc", true),
+            ("a*c", "abc", true),
+            ("a*d", "abc", false),
+            ("*b*", "abc", true),
+            ("abc", "abc", true),
+            ("ab", "abc", false),
+            ("a*b*c", "aXbYc", true),
         ] {
             assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
         }

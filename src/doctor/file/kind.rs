@@ -47,12 +47,16 @@ pub fn by_name(path: &str) -> Option<Kind> {
         return is_compose.then_some(Kind::Compose);
     }
     if has_end(name, &["json", "jsonc"]) {
-        let is_devcontainer = name.trim_start_matches('.').starts_with("devcontainer.") || path.contains(".devcontainer/");
+        let is_devcontainer =
+            name.trim_start_matches('.').starts_with("devcontainer.") || path.contains(".devcontainer/");
         return is_devcontainer.then_some(Kind::Devcontainer);
     }
     let is_docker = |part: &str| matches!(part, "dockerfile" | "containerfile");
-    let names_it = is_docker(stem) || name.rsplit('.').next().is_some_and(is_docker) || stem.split(['-', '_']).any(is_docker);
-    (names_it && !has_end(name, &["md", "txt", "rs", "py", "sh", "toml", "dockerignore"])).then_some(Kind::Dockerfile)
+    let names_it = is_docker(stem)
+        || name.rsplit('.').next().is_some_and(is_docker)
+        || stem.split(['-', '_']).any(is_docker);
+    (names_it && !has_end(name, &["md", "txt", "rs", "py", "sh", "toml", "dockerignore"]))
+        .then_some(Kind::Dockerfile)
 }
 
 fn has_end(name: &str, ends: &[&str]) -> bool {
@@ -62,11 +66,22 @@ fn has_end(name: &str, ends: &[&str]) -> bool {
 /// The kind that a content shows.
 #[must_use]
 pub fn by_content(text: &str) -> Option<Kind> {
-    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("//"));
+    let first = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#') && !line.starts_with("//"));
     let first = first.unwrap_or_default();
     if first.starts_with('{') {
         let clean = without_comments(text);
-        let keys = ["\"runArgs\"", "\"hostRequirements\"", "\"dockerFile\"", "\"dockerComposeFile\"", "\"remoteUser\"", "\"containerEnv\"", "\"customizations\""];
+        let keys = [
+            "\"runArgs\"",
+            "\"hostRequirements\"",
+            "\"dockerFile\"",
+            "\"dockerComposeFile\"",
+            "\"remoteUser\"",
+            "\"containerEnv\"",
+            "\"customizations\"",
+        ];
         if keys.iter().any(|key| clean.contains(key)) {
             return Some(Kind::Devcontainer);
         }
@@ -75,10 +90,13 @@ pub fn by_content(text: &str) -> Option<Kind> {
     }
     let word = first.split_whitespace().next().unwrap_or_default();
     if is_keyword(word) && !first.contains(": ") {
-        let has_stage = text.lines().any(|line| line.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("from ")));
+        let has_stage = text
+            .lines()
+            .any(|line| line.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("from ")));
         return has_stage.then_some(Kind::Dockerfile);
     }
-    let has = |key: &str| text.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
+    let has =
+        |key: &str| text.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
     if has("apiVersion") && has("kind") {
         Some(Kind::Kubernetes)
     } else if has("jobs") && (has("on") || has("\"on\"") || has("'on'") || has("true")) {

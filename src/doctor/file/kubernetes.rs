@@ -62,9 +62,12 @@ fn container(sheet: &Sheet, pod: &Node, node: &Node, drafts: &mut Vec<Draft>) {
     let Some(gpu) = gpu else { return };
     let requests = gpus(node.at(&["resources", "requests"]));
     let has_claims = node.at(&["resources", "claims"]).is_some() || pod.get("resourceClaims").is_some();
-    let has_runtime = pod.text_of("runtimeClassName").is_some_and(|class| class.contains("nvidia") || class.contains("amd"));
+    let has_runtime = pod
+        .text_of("runtimeClassName")
+        .is_some_and(|class| class.contains("nvidia") || class.contains("amd"));
     let is_privileged = node.at(&["securityContext", "privileged"]).and_then(Node::text) == Some("true");
-    let may_be_given = has_claims || has_runtime || is_privileged || !limits.is_empty() || !requests.is_empty();
+    let may_be_given =
+        has_claims || has_runtime || is_privileged || !limits.is_empty() || !requests.is_empty();
     if may_be_given {
         return;
     }
@@ -76,7 +79,10 @@ fn container(sheet: &Sheet, pod: &Node, node: &Node, drafts: &mut Vec<Draft>) {
     let shown_image = image.map(|image| image.to_string()).unwrap_or_default();
     let fix = match node.at(&["resources", "limits"]) {
         Some(limits) => format!("add `{resource}: 1` to the limits of line {}", limits.line),
-        None => format!("add `resources: {{limits: {{{resource}: 1}}}}` to container `{name}` of line {}", node.line),
+        None => format!(
+            "add `resources: {{limits: {{{resource}: 1}}}}` to container `{name}` of line {}",
+            node.line
+        ),
     };
     drafts.push(
         sheet

@@ -115,7 +115,8 @@ pub fn examine(patients: &[Patient], cuda: &Description) -> Result<Vec<Draft>, U
     let mut dockerfiles: BTreeMap<String, Backend> = BTreeMap::new();
     for chart in &charts {
         if let Content::Dockerfile(file) = &chart.content
-            && let Some(gpu) = file.stages.len().checked_sub(1).and_then(|last| file.image(last)).and_then(image::Image::gpu)
+            && let Some(gpu) =
+                file.stages.len().checked_sub(1).and_then(|last| file.image(last)).and_then(image::Image::gpu)
         {
             dockerfiles.insert(normal(&chart.name), gpu.backend);
         }
@@ -147,7 +148,8 @@ pub fn examine(patients: &[Patient], cuda: &Description) -> Result<Vec<Draft>, U
 
 /// Every draft once, in order. A matrix makes the same one many times.
 fn settle(drafts: &mut Vec<Draft>) {
-    let line = |draft: &Draft| draft.values.get("line").and_then(|line| line.parse::<usize>().ok()).unwrap_or(0);
+    let line =
+        |draft: &Draft| draft.values.get("line").and_then(|line| line.parse::<usize>().ok()).unwrap_or(0);
     drafts.sort_by(|left, right| {
         let key = |draft: &Draft| (draft.severity.unwrap_or(Severity::Error), line(draft));
         key(left).cmp(&key(right)).then_with(|| (&left.id, &left.summary).cmp(&(&right.id, &right.summary)))
@@ -180,14 +182,18 @@ fn read(patient: &Patient) -> Result<Chart, Unreadable> {
     if text.contains('\0') {
         return Err(Unreadable::Binary(name.clone()));
     }
-    let kind = kind::by_name(name).or_else(|| kind::by_content(text)).ok_or_else(|| Unreadable::Unknown(name.clone()))?;
+    let kind = kind::by_name(name)
+        .or_else(|| kind::by_content(text))
+        .ok_or_else(|| Unreadable::Unknown(name.clone()))?;
     let broken = |why: String| Unreadable::Broken { name: name.clone(), kind, why };
     let content = match kind {
         Kind::Dockerfile => {
             let instructions = dockerfile::parse::parse(text).map_err(|error| broken(error.to_string()))?;
             Content::Dockerfile(dockerfile::model::Dockerfile::new(&instructions))
         }
-        Kind::Devcontainer => Content::Yaml(documents(&devcontainer::without_comments(text)).map_err(broken)?),
+        Kind::Devcontainer => {
+            Content::Yaml(documents(&devcontainer::without_comments(text)).map_err(broken)?)
+        }
         _ => Content::Yaml(documents(text).map_err(broken)?),
     };
     if let Content::Yaml(documents) = &content {
@@ -216,7 +222,8 @@ fn expect(kind: Kind, documents: &[Rc<yaml::Node>]) -> Result<(), String> {
         Kind::Kubernetes => &["kind"],
         Kind::Devcontainer | Kind::Dockerfile => &[],
     };
-    let is_there = keys.is_empty() || documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()));
+    let is_there = keys.is_empty()
+        || documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()));
     if is_there { Ok(()) } else { Err(format!("it has no `{}`", keys[0])) }
 }
 
@@ -228,7 +235,11 @@ fn folder(path: &str) -> String {
 /// A path below a folder.
 fn join(folder: &str, path: &str) -> String {
     let path = path.replace('\\', "/");
-    if path.starts_with('/') || folder.is_empty() { normal(&path) } else { normal(&format!("{folder}/{path}")) }
+    if path.starts_with('/') || folder.is_empty() {
+        normal(&path)
+    } else {
+        normal(&format!("{folder}/{path}"))
+    }
 }
 
 /// A path without `.` and `..`.

@@ -15,7 +15,11 @@ pub fn replace(sheet: &Sheet, line: usize, old: &str, new: &str) -> String {
 
 /// The line with several texts replaced.
 #[must_use]
-pub fn replace_all<'a>(sheet: &Sheet, line: usize, changes: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+pub fn replace_all<'a>(
+    sheet: &Sheet,
+    line: usize,
+    changes: impl Iterator<Item = (&'a str, &'a str)>,
+) -> String {
     let mut text = sheet.line(line).to_owned();
     let mut missed = Vec::new();
     for (old, new) in changes {
@@ -34,7 +38,8 @@ pub fn replace_all<'a>(sheet: &Sheet, line: usize, changes: impl Iterator<Item =
 /// The line with a text added after another one.
 #[must_use]
 pub fn append(sheet: &Sheet, line: usize, after: &str, new: &str) -> String {
-    let corrected = if after.is_empty() { None } else { sheet.corrected(line, after, &format!("{after} {new}")) };
+    let corrected =
+        if after.is_empty() { None } else { sheet.corrected(line, after, &format!("{after} {new}")) };
     corrected.map_or_else(
         || format!("add `{}` to the command of line {line}", shown(new)),
         |corrected| format!("write line {line} as `{corrected}`"),

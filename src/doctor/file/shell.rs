@@ -83,9 +83,7 @@ const GROWTH: usize = 1 << 20;
 pub fn commands(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
     let mut list = Vec::new();
     let grown = Cell::new(0);
-    let lookup = |name: &str| {
-        lookup(name).filter(|value| spend(&grown, value))
-    };
+    let lookup = |name: &str| lookup(name).filter(|value| spend(&grown, value));
     inner(script, dialect, &lookup, 0, &mut list);
     list
 }
@@ -117,7 +115,9 @@ fn inner(
             let look = |name: &str| {
                 let own = known.iter().rev().find(|(other, _)| other == name);
                 // A variable of the script costs as much as one from outside.
-                own.map(|(_, value)| value.clone()).filter(|value| spend(&own_growth, value)).or_else(|| lookup(name))
+                own.map(|(_, value)| value.clone())
+                    .filter(|value| spend(&own_growth, value))
+                    .or_else(|| lookup(name))
             };
             raw.finish(script, dialect, &look)
         };
@@ -180,7 +180,12 @@ mod tests {
         let lookup = |name: &str| (name == "ARCH").then(|| "90".to_owned());
         let describe = |command: Command| {
             let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
-            let set: String = command.assigned.iter().map(|(name, word)| format!("[{name}={}]", word.text)).collect();
+            let set: String = command
+                .assigned
+                .iter()
+                .map(|(name, word)| format!("[{name}={}]", word.text))
+                .collect::<Vec<_>>()
+                .concat();
             let tolerated = if command.tolerated { "?" } else { "" };
             let inside = if command.is_substituted { "$" } else { "" };
             let input = command.input.map(|input| format!(" <{}>", input.trim_end())).unwrap_or_default();
@@ -192,14 +197,29 @@ mod tests {
     #[test]
     fn scripts_are_taken_apart() {
         for (text, expected) in [
-            ("apt-get update && apt-get install -y \\\n  nvcc # comment\n", vec!["1 apt-get|update", "1 apt-get|install|-y|nvcc"]),
+            (
+                "apt-get update && apt-get install -y \\\n  nvcc # comment\n",
+                vec!["1 apt-get|update", "1 apt-get|install|-y|nvcc"],
+            ),
             ("cmake -DX=\"a b\" 'c d' > log 2>&1; make", vec!["1 cmake|-DX=a b|c d", "1 make"]),
-            ("nvidia-smi || true\nnvidia-smi || exit 1\n", vec!["1? nvidia-smi", "1 true", "2 nvidia-smi", "2 exit|1"]),
-            ("if nvidia-smi; then\n  rocminfo\nelse\n x\nfi\ny", vec!["1? nvidia-smi", "2? rocminfo", "4? x", "6 y"]),
+            (
+                "nvidia-smi || true\nnvidia-smi || exit 1\n",
+                vec!["1? nvidia-smi", "1 true", "2 nvidia-smi", "2 exit|1"],
+            ),
+            (
+                "if nvidia-smi; then\n  rocminfo\nelse\n x\nfi\ny",
+                vec!["1? nvidia-smi", "2? rocminfo", "4? x", "6 y"],
+            ),
             ("command -v nvcc && nvcc --version\nz", vec!["1? command|-v|nvcc", "1? nvcc|--version", "2 z"]),
             ("[ -f x ] && y; z", vec!["1? [|-f|x|]", "1? y", "1 z"]),
-            ("A=1 B=\"$ARCH\" make -j$(nproc) ${ARCH}a", vec!["1$ nproc", "1 [A=1][B=90]make|-j$(nproc)|90a"]),
-            ("export X=7 && nvcc -arch=sm_$X\nY='$ARCH'", vec!["1 [X=7]export|X=7", "1 nvcc|-arch=sm_7", "2 [Y=$ARCH]"]),
+            (
+                "A=1 B=\"$ARCH\" make -j$(nproc) ${ARCH}a",
+                vec!["1$ nproc", "1 [A=1][B=90]make|-j$(nproc)|90a"],
+            ),
+            (
+                "export X=7 && nvcc -arch=sm_$X\nY='$ARCH'",
+                vec!["1 [X=7]export|X=7", "1 nvcc|-arch=sm_7", "2 [Y=$ARCH]"],
+            ),
             ("sudo -E env A=1 nvcc x", vec!["1 [A=1]nvcc|x"]),
             ("python - <<'EOF'\nimport torch\nEOF\nls", vec!["1 python|- <import torch>", "4 ls"]),
             ("bash -lc 'nvidia-smi && ls'", vec!["1 bash|-lc|nvidia-smi && ls", "1 nvidia-smi", "1 ls"]),
@@ -237,7 +257,17 @@ mod tests {
 
     #[test]
     fn nonsense_ends_soon() {
-        for text in ["$(".repeat(200_000), "`".repeat(100_001), "\"".repeat(100_001), "(".repeat(200_000), "<<A ".repeat(50_000), "if ".repeat(100_000), "a=1;".repeat(100_000), "sh -c '".repeat(50_000), "${A:-".repeat(100_000)] {
+        for text in [
+            "$(".repeat(200_000),
+            "`".repeat(100_001),
+            "\"".repeat(100_001),
+            "(".repeat(200_000),
+            "<<A ".repeat(50_000),
+            "if ".repeat(100_000),
+            "a=1;".repeat(100_000),
+            "sh -c '".repeat(50_000),
+            "${A:-".repeat(100_000),
+        ] {
             let script = Script::of_line(1, &text);
             assert!(commands(&script, Dialect::Posix, &|_| None).len() <= 100_001);
         }

@@ -194,14 +194,25 @@ mod tests {
     #[test]
     fn every_row_names_its_source() {
         let tables = tables();
-        assert!(tables.image.iter().all(|row| !row.source.is_empty() && (row.pattern.is_some() != row.word.is_some())));
+        assert!(
+            tables
+                .image
+                .iter()
+                .all(|row| !row.source.is_empty() && (row.pattern.is_some() != row.word.is_some()))
+        );
         assert!(tables.distribution.iter().all(|row| !row.source.is_empty() && !row.names.is_empty()));
         assert!(tables.retired.iter().all(|row| row.source.contains("issues/") && row.until.len() == 10));
         assert!(tables.action.iter().all(|row| !row.source.is_empty() && row.name.contains('/')));
-        assert!(!tables.cuda_tags.source.is_empty() && tables.cuda_tags.system.iter().all(|row| !row.source.is_empty()));
+        assert!(
+            !tables.cuda_tags.source.is_empty()
+                && tables.cuda_tags.system.iter().all(|row| !row.source.is_empty())
+        );
         // What is proposed exists.
         let proposed = &tables.cuda_tags.version;
-        assert_eq!(tables.cuda_tags.last.get(&proposed.release()).map(String::as_str), Some(proposed.as_str()));
+        assert_eq!(
+            tables.cuda_tags.last.get(&proposed.release()).map(String::as_str),
+            Some(proposed.as_str())
+        );
         let retired: Vec<&String> = tables.retired.iter().flat_map(|row| &row.labels).collect();
         assert!(tables.retired.iter().all(|row| !retired.contains(&&row.instead)));
     }

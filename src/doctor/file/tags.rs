@@ -42,7 +42,13 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
     let wanted = if builds { "devel" } else { "runtime" };
     let default = || format!("{}-{wanted}-{}", rules.version, rules.os);
     let missing = |why: String, tag: String| {
-        Some(TagProblem { id: "file.image-tag", severity: Severity::Error, why, what: "can't be pulled", instead: renamed(image, &tag) })
+        Some(TagProblem {
+            id: "file.image-tag",
+            severity: Severity::Error,
+            why,
+            what: "can't be pulled",
+            instead: renamed(image, &tag),
+        })
     };
     let tag = image.tag.as_deref().unwrap_or("latest");
     if tag == "latest" {
@@ -79,7 +85,10 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
             _ => String::new(),
         };
         if !why.is_empty() {
-            return missing(why, complete(rules, &version, &Parts { os: Some(&row.instead), ..parts }, wanted));
+            return missing(
+                why,
+                complete(rules, &version, &Parts { os: Some(&row.instead), ..parts }, wanted),
+            );
         }
     }
     (version < rules.retiring_below).then(|| TagProblem {
@@ -115,7 +124,9 @@ fn split(tag: &str) -> Option<Parts<'_>> {
                 parts.is_turned = parts.flavour.is_some();
                 parts.cudnn = Some(piece);
             }
-            _ if piece.starts_with(|c: char| c.is_ascii_alphabetic()) && parts.os.is_none() => parts.os = Some(piece),
+            _ if piece.starts_with(|c: char| c.is_ascii_alphabetic()) && parts.os.is_none() => {
+                parts.os = Some(piece);
+            }
             _ => return None,
         }
     }
@@ -149,16 +160,31 @@ mod tests {
         for (text, expected) in [
             ("nvidia/cuda", "file.image-tag nvidia/cuda:12.9.1-runtime-ubuntu24.04"),
             ("nvcr.io/nvidia/cuda:latest", "file.image-tag nvcr.io/nvidia/cuda:12.9.1-runtime-ubuntu24.04"),
-            ("nvidia/cuda:10.2-cudnn7-devel-ubuntu18.04", "file.image-tag nvidia/cuda:12.9.1-cudnn-devel-ubuntu24.04"),
+            (
+                "nvidia/cuda:10.2-cudnn7-devel-ubuntu18.04",
+                "file.image-tag nvidia/cuda:12.9.1-cudnn-devel-ubuntu24.04",
+            ),
             ("nvidia/cuda:11.0-base", "file.image-tag nvidia/cuda:12.9.1-base-ubuntu24.04"),
             ("nvidia/cuda:12.2-devel-ubuntu22.04", "file.image-tag nvidia/cuda:12.2.2-devel-ubuntu22.04"),
             ("nvidia/cuda:12.2.0", "file.image-tag nvidia/cuda:12.2.0-runtime-ubuntu22.04"),
-            ("nvidia/cuda:12.1.0-devel-cudnn8-ubuntu22.04", "file.image-tag nvidia/cuda:12.1.0-cudnn8-devel-ubuntu22.04"),
-            ("nvidia/cuda:12.4.1-cudnn8-devel-ubuntu22.04", "file.image-tag nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04"),
-            ("nvidia/cuda:12.2.2-cudnn-devel-ubuntu22.04", "file.image-tag nvidia/cuda:12.2.2-cudnn8-devel-ubuntu22.04"),
+            (
+                "nvidia/cuda:12.1.0-devel-cudnn8-ubuntu22.04",
+                "file.image-tag nvidia/cuda:12.1.0-cudnn8-devel-ubuntu22.04",
+            ),
+            (
+                "nvidia/cuda:12.4.1-cudnn8-devel-ubuntu22.04",
+                "file.image-tag nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04",
+            ),
+            (
+                "nvidia/cuda:12.2.2-cudnn-devel-ubuntu22.04",
+                "file.image-tag nvidia/cuda:12.2.2-cudnn8-devel-ubuntu22.04",
+            ),
             ("nvidia/cuda:12.4.1-devel-ubuntu24.04", "file.image-tag nvidia/cuda:12.4.1-devel-ubuntu22.04"),
             ("nvidia/cuda:12.6.3-devel-centos7", "file.image-tag nvidia/cuda:12.6.3-devel-rockylinux8"),
-            ("nvidia/cuda:11.3.1-devel-ubuntu20.04", "file.image-retiring nvidia/cuda:12.9.1-devel-ubuntu24.04"),
+            (
+                "nvidia/cuda:11.3.1-devel-ubuntu20.04",
+                "file.image-retiring nvidia/cuda:12.9.1-devel-ubuntu24.04",
+            ),
             ("nvidia/cuda:12.2.0-devel-ubuntu22.04", "-"),
             ("nvidia/cuda:13.3.0-cudnn-runtime-ubuntu24.04", "-"),
             ("nvidia/cuda:11.8.0-cudnn8-runtime-rockylinux8", "-"),

@@ -51,9 +51,15 @@ impl Sheet {
 #[must_use]
 pub fn find_word(line: &str, word: &str) -> Option<usize> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    line.match_indices(word).map(|(at, _)| at).find(|at| {
-        !line[..*at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part)
-    })
+    line.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|at| !line[..*at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+}
+
+/// Whether the name of a file has this ending.
+#[must_use]
+pub fn has_ending(name: &str, ending: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(start, end)| !start.is_empty() && end.eq_ignore_ascii_case(ending))
 }
 
 /// A text that fits into a line and can't do anything to a terminal.

@@ -32,12 +32,16 @@ impl<'a> View<'a> {
     fn behind(&self) -> Option<Self> {
         let first = self.words.first()?.text.as_str();
         let rest = match self.program {
-            "uv" | "poetry" | "pipenv" | "pdm" | "hatch" if first == "run" => after_flags(&self.words[1..], &["--with", "-p", "--python", "--extra", "--group"]),
+            "uv" | "poetry" | "pipenv" | "pdm" | "hatch" if first == "run" => {
+                after_flags(&self.words[1..], &["--with", "-p", "--python", "--extra", "--group"])
+            }
             "conda" | "mamba" | "micromamba" if first == "run" => {
                 after_flags(&self.words[1..], &["-n", "--name", "-p", "--prefix"])
             }
             "timeout" => after_flags(self.words, &["-s", "-k"]).get(1..)?,
-            "xvfb-run" | "srun" | "time" | "nice" | "retry" | "catchsegv" => after_flags(self.words, &["-n", "-w"]),
+            "xvfb-run" | "srun" | "time" | "nice" | "retry" | "catchsegv" => {
+                after_flags(self.words, &["-n", "-w"])
+            }
             "mpirun" | "mpiexec" => after_flags(self.words, &["-n", "-np", "--np", "-H"]),
             _ => return None,
         };

@@ -107,7 +107,8 @@ impl<'a> Run<'a> {
     fn variables(&self, node: &Node) -> Vec<Variable> {
         let mut list = container::variables(node);
         for variable in &mut list {
-            variable.value = variable.value.take().map(|value| self.fill(&value)).filter(|value| !value.contains("${{"));
+            variable.value =
+                variable.value.take().map(|value| self.fill(&value)).filter(|value| !value.contains("${{"));
         }
         list
     }
@@ -116,12 +117,15 @@ impl<'a> Run<'a> {
     fn lookup(&self, name: &str) -> Value {
         if let Some(path) = name.strip_prefix("matrix.") {
             return match matrix::value(self.combination, path) {
-                Some(node) => node.text().filter(|text| text.len() < LONGEST).map_or(Value::Unknown, |text| match text {
-                    "true" => Value::Bool(true),
-                    "false" => Value::Bool(false),
-                    "" | "null" => Value::Null,
-                    text => Value::Text(text.to_owned()),
-                }),
+                Some(node) => node.text().filter(|text| text.len() < LONGEST).map_or(
+                    Value::Unknown,
+                    |text| match text {
+                        "true" => Value::Bool(true),
+                        "false" => Value::Bool(false),
+                        "" | "null" => Value::Null,
+                        text => Value::Text(text.to_owned()),
+                    },
+                ),
                 None if self.combination.is_empty() => Value::Unknown,
                 None => Value::Null,
             };
@@ -152,7 +156,9 @@ impl<'a> Run<'a> {
     fn origin(&self, value: &str) -> Option<usize> {
         let of_node = |node: &std::rc::Rc<Node>| {
             let own = (node.text() == Some(value)).then_some(node.line);
-            own.or_else(|| node.pairs().iter().find(|pair| pair.node.text() == Some(value)).map(|pair| pair.line))
+            own.or_else(|| {
+                node.pairs().iter().find(|pair| pair.node.text() == Some(value)).map(|pair| pair.line)
+            })
         };
         self.combination.values().find_map(of_node)
     }
@@ -183,8 +189,14 @@ impl<'a> Run<'a> {
                     .evidence(self.sheet.evidence(self.runner.line))
                     .backend(Backend::Cuda)
                     .affects(Affects::Run)
-                    .summary(format!("`{}` has no GPU, and the container is started with one", self.runner.label()))
-                    .fix(format!("run the job on a machine with a GPU: write line {} as `runs-on: [self-hosted, gpu]`", self.runner.line)),
+                    .summary(format!(
+                        "`{}` has no GPU, and the container is started with one",
+                        self.runner.label()
+                    ))
+                    .fix(format!(
+                        "run the job on a machine with a GPU: write line {} as `runs-on: [self-hosted, gpu]`",
+                        self.runner.line
+                    )),
             );
         }
     }
@@ -195,9 +207,17 @@ impl<'a> Run<'a> {
         let of_step = |step: &std::rc::Rc<Node>| {
             let uses = step.text_of("uses").unwrap_or_default();
             let run = step.text_of("run").unwrap_or_default();
-            let publishers = ["gh-release", "release-action", "build-push-action", "gh-action-pypi-publish", "upload-release"];
+            let publishers = [
+                "gh-release",
+                "release-action",
+                "build-push-action",
+                "gh-action-pypi-publish",
+                "upload-release",
+            ];
             let commands = ["gh release", "twine upload", "docker push", "uv publish"];
-            if publishers.iter().any(|name| uses.contains(name)) || commands.iter().any(|text| run.contains(text)) {
+            if publishers.iter().any(|name| uses.contains(name))
+                || commands.iter().any(|text| run.contains(text))
+            {
                 Fate::Published
             } else if uses.contains("upload-artifact") {
                 Fate::Kept

@@ -81,7 +81,8 @@ const LARGEST: usize = 500_000;
 /// It is no YAML, or has too many values.
 pub fn parse(text: &str) -> Result<Vec<Rc<Node>>, YamlError> {
     let lines: Vec<&str> = text.lines().collect();
-    let mut builder = Builder { lines, open: Vec::new(), anchors: HashMap::new(), done: Vec::new(), total: 0 };
+    let mut builder =
+        Builder { lines, open: Vec::new(), anchors: HashMap::new(), done: Vec::new(), total: 0 };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| YamlError::Syntax {
             line: error.marker().line(),
@@ -119,7 +120,8 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, _) => {
                 let script = self.script(&text, style, line, end);
                 let is_quoted = style != ScalarStyle::Plain;
-                let node = Node { line, value: Value::Text { text: text.into_owned(), script, is_quoted }, size: 1 };
+                let node =
+                    Node { line, value: Value::Text { text: text.into_owned(), script, is_quoted }, size: 1 };
                 self.finish(anchor, node)
             }
             Event::SequenceStart(anchor, _) => self.start(anchor, line, false),
@@ -179,7 +181,10 @@ impl Builder<'_> {
                     script.push_line(first + index, part);
                 }
             }
-            ScalarStyle::Folded | ScalarStyle::Plain | ScalarStyle::DoubleQuoted | ScalarStyle::SingleQuoted
+            ScalarStyle::Folded
+            | ScalarStyle::Plain
+            | ScalarStyle::DoubleQuoted
+            | ScalarStyle::SingleQuoted
                 if end > line && text.contains(' ') =>
             {
                 // Folding takes away line breaks only: the words stand in the file in their order.
@@ -206,7 +211,9 @@ impl Builder<'_> {
 
 /// Where a word stands at the beginning of a text: words that escapes have changed are not looked for to the end of it.
 fn near(rest: &str, word: &str) -> Option<usize> {
-    rest[..rest.floor_char_boundary(rest.len().min(word.len() + 200))].find(word)
+    let limit = rest.len().min(word.len() + 200);
+    let end = (limit..=rest.len()).find(|end| rest.is_char_boundary(*end))?;
+    rest[..end].find(word)
 }
 
 /// The finished list or map. Merge keys give what the map does not have itself.
@@ -230,7 +237,8 @@ fn close(open: Open, size: usize) -> Result<Node, YamlError> {
         }
     }
     if !merged.is_empty() {
-        let mut known: std::collections::HashSet<String> = pairs.iter().map(|pair| pair.key.clone()).collect();
+        let mut known: std::collections::HashSet<String> =
+            pairs.iter().map(|pair| pair.key.clone()).collect();
         let mut looked = 0usize;
         for pair in merged.iter().flat_map(|node| node.pairs()) {
             looked += 1;
@@ -243,7 +251,11 @@ fn close(open: Open, size: usize) -> Result<Node, YamlError> {
         }
     }
     // A map that begins in a line of its own begins with its first key.
-    let line = pairs.iter().map(|pair| pair.line).min().map_or(line, |first| if first < line { line } else { first });
+    let line = pairs
+        .iter()
+        .map(|pair| pair.line)
+        .min()
+        .map_or(line, |first| if first < line { line } else { first });
     Ok(Node { line, value: Value::Map(pairs), size })
 }
 
@@ -338,6 +350,8 @@ impl Node {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn one(text: &str) -> Rc<Node> {
@@ -346,24 +360,33 @@ mod tests {
 
     #[test]
     fn values_know_their_lines() {
-        let node = one("a:\n  b: 1\n  c:\n    - x\n    - y: 2\nrun: |\n\n  one\n  two\nfold: >-\n  aa bb\n  cc\n");
+        let node =
+            one("a:\n  b: 1\n  c:\n    - x\n    - y: 2\nrun: |\n\n  one\n  two\nfold: >-\n  aa bb\n  cc\n");
         assert_eq!(node.at(&["a", "b"]).map(|node| (node.line, node.text())), Some((2, Some("1"))));
         assert_eq!(node.at(&["a", "c"]).unwrap().items()[1].line, 5);
         let script = node.get("run").unwrap().script().unwrap();
         assert_eq!((script.text(), script.line_at(1), script.line_at(5)), ("\none\ntwo\n", 8, 9));
         let folded = node.get("fold").unwrap().script().unwrap();
-        assert_eq!((folded.text(), folded.line_at(0), folded.line_at(3), folded.line_at(6)), ("aa bb cc", 11, 11, 12));
+        assert_eq!(
+            (folded.text(), folded.line_at(0), folded.line_at(3), folded.line_at(6)),
+            ("aa bb cc", 11, 11, 12)
+        );
         assert_eq!(node.pair("fold").map(|pair| pair.line), Some(10));
     }
 
     #[test]
     fn anchors_and_merge_keys_are_resolved() {
-        let node = one("x: &a {k: 1, l: 2}\ny: &b\n  l: 3\n  m: 4\nz:\n  <<: [*a, *b]\n  k: 9\nw: *a\nv:\n  <<: *b\n");
+        let node = one(
+            "x: &a {k: 1, l: 2}\ny: &b\n  l: 3\n  m: 4\nz:\n  <<: [*a, *b]\n  k: 9\nw: *a\nv:\n  <<: *b\n",
+        );
         let pairs = |key: &str| -> Vec<(String, String, usize)> {
             let pairs = node.get(key).unwrap().pairs().iter();
             pairs.map(|pair| (pair.key.clone(), pair.node.text().unwrap().to_owned(), pair.line)).collect()
         };
-        assert_eq!(pairs("z"), [("k".into(), "9".into(), 7), ("l".into(), "2".into(), 1), ("m".into(), "4".into(), 4)]);
+        assert_eq!(
+            pairs("z"),
+            [("k".into(), "9".into(), 7), ("l".into(), "2".into(), 1), ("m".into(), "4".into(), 4)]
+        );
         assert_eq!(pairs("w").len(), 2);
         assert_eq!(pairs("v")[0], ("l".into(), "3".into(), 3));
     }
@@ -374,23 +397,30 @@ mod tests {
         let mut merges = "a0: &a0 {k: 1}\n".to_owned();
         for level in 1..40 {
             let names = vec![format!("*a{}", level - 1); 9].join(", ");
-            laughs += &format!("a{level}: &a{level} [{names}]\n");
-            merges += &format!("a{level}: &a{level} {{<<: [{names}], k{level}: 1}}\n");
+            let _ = writeln!(laughs, "a{level}: &a{level} [{names}]");
+            let _ = writeln!(merges, "a{level}: &a{level} {{<<: [{names}], k{level}: 1}}");
         }
         assert!(matches!(parse(&laughs), Err(YamlError::Large(_))));
         assert!(matches!(parse(&merges), Err(YamlError::Large(_))));
         assert!(matches!(parse("a: &a [*a]\n"), Err(YamlError::Circle(1))));
         assert!(matches!(parse(&"- ".repeat(100_000)), Err(YamlError::Deep(1))));
         assert!(matches!(parse(&"[".repeat(100_000)), Err(YamlError::Deep(_) | YamlError::Syntax { .. })));
-        let many: String = (0..60).map(|index| format!("k{index}: &k{index} {{<<: *big, z{index}: 1}}\n")).collect();
-        let big: String = (0..10_000).map(|index| format!("  b{index}: 1\n")).collect();
+        let many: String = (0..60)
+            .map(|index| format!("k{index}: &k{index} {{<<: *big, z{index}: 1}}\n"))
+            .collect::<Vec<_>>()
+            .concat();
+        let big: String = (0..10_000).map(|index| format!("  b{index}: 1\n")).collect::<Vec<_>>().concat();
         assert!(matches!(parse(&format!("big: &big\n{big}{many}")), Err(YamlError::Large(_))));
     }
 
     #[test]
     fn mistakes_name_their_line() {
         for text in ["a: b: c\n", "a:\n\t- b\n", "a: [1, 2\nb: 3\n", "a: *nope\n", "\"abc\n", "a: 'x\n"] {
-            assert!(matches!(parse(text), Err(YamlError::Syntax { line: 1..=3, .. })), "{text}: {:?}", parse(text));
+            assert!(
+                matches!(parse(text), Err(YamlError::Syntax { line: 1..=3, .. })),
+                "{text}: {:?}",
+                parse(text)
+            );
         }
         assert!(parse("").unwrap().is_empty());
         assert_eq!(parse("a: 1\n---\nb: 2\n").unwrap().len(), 2);

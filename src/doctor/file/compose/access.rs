@@ -19,7 +19,10 @@ impl<'a> Service<'a> {
         let mut service = Self { chain: Vec::new(), is_foreign: false };
         let mut next = Some(name.to_owned());
         while let Some(name) = next.take() {
-            let Some(node) = document.at(&["services", &name]).filter(|_| service.chain.len() < LONGEST) else { break };
+            let Some(node) = document.at(&["services", &name]).filter(|_| service.chain.len() < LONGEST)
+            else {
+                break;
+            };
             service.chain.push(node);
             if let Some(extends) = node.get("extends") {
                 service.is_foreign |= extends.get("file").is_some();
@@ -58,13 +61,22 @@ pub(super) struct Access {
     pub(super) has_graphics: bool,
     /// Whether it gets AMD's cards by a request.
     pub(super) amd: bool,
-    pub(super) has_kfd: bool,
-    pub(super) has_dri: bool,
+    /// The device nodes that it gets.
+    pub(super) nodes: Nodes,
     pub(super) is_privileged: bool,
     /// The line of `group_add`.
     pub(super) groups: Option<usize>,
     /// The user that the container runs as.
     pub(super) user: Option<String>,
+}
+
+/// Device nodes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Nodes {
+    /// `/dev/kfd`.
+    pub(super) kfd: bool,
+    /// `/dev/dri`.
+    pub(super) dri: bool,
 }
 
 impl Access {
@@ -75,8 +87,8 @@ impl Access {
             user: service.get("user").and_then(Node::text).map(str::to_owned),
             ..Self::default()
         };
-        access.has_kfd = access.is_privileged;
-        access.has_dri = access.is_privileged;
+        access.nodes.kfd = access.is_privileged;
+        access.nodes.dri = access.is_privileged;
         if let Some(gpus) = service.get("gpus") {
             access.nvidia = Some(gpus.line);
             access.requests(gpus.items().iter().map(AsRef::as_ref));
@@ -108,10 +120,13 @@ impl Access {
         }
         for node in service.all("devices").into_iter().flat_map(Node::items) {
             let text = node.text().or_else(|| node.text_of("source")).unwrap_or_default();
-            access.has_kfd |= text.starts_with("/dev/kfd");
-            access.has_dri |= text.starts_with("/dev/dri");
+            access.nodes.kfd |= text.starts_with("/dev/kfd");
+            access.nodes.dri |= text.starts_with("/dev/dri");
             access.amd |= text.starts_with("amd.com/gpu");
-            if text.starts_with("nvidia.com/gpu") || text.starts_with("/dev/nvidia") || text.starts_with("/dev/dxg") {
+            if text.starts_with("nvidia.com/gpu")
+                || text.starts_with("/dev/nvidia")
+                || text.starts_with("/dev/dxg")
+            {
                 access.nvidia = access.nvidia.or(Some(node.line));
             }
         }
@@ -129,7 +144,7 @@ impl Access {
 
     /// Whether it gets any GPU at all.
     pub(super) fn is_any(&self) -> bool {
-        self.nvidia.is_some() || self.amd || (self.has_dri && !self.is_privileged) || self.has_kfd
+        self.nvidia.is_some() || self.amd || (self.nodes.dri && !self.is_privileged) || self.nodes.kfd
     }
 }
 
@@ -179,7 +194,11 @@ pub(super) fn reservations(sheet: &Sheet, service: &Service<'_>, name: &str, dra
                 drafts.push(broken(
                     node.line,
                     "`capabilities` is a list".to_owned(),
-                    format!("write line {} as `capabilities: [{}]`", node.line, shown(if text.is_empty() { "gpu" } else { text })),
+                    format!(
+                        "write line {} as `capabilities: [{}]`",
+                        node.line,
+                        shown(if text.is_empty() { "gpu" } else { text })
+                    ),
                 ));
             }
             Some(_) => {}
@@ -191,7 +210,9 @@ pub(super) fn reservations(sheet: &Sheet, service: &Service<'_>, name: &str, dra
                 format!("delete `count` of line {} to take exactly the devices that are named", count.line),
             ));
         }
-        if let Some(id) = device.get("device_ids").map(Node::items).unwrap_or_default().iter().find(|id| id.is_number()) {
+        if let Some(id) =
+            device.get("device_ids").map(Node::items).unwrap_or_default().iter().find(|id| id.is_number())
+        {
             let text = id.text().unwrap_or_default();
             drafts.push(broken(
                 id.line,

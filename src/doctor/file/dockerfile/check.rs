@@ -39,7 +39,10 @@ fn images(sheet: &Sheet, stage: &Stage, builds: bool, drafts: &mut Vec<Draft>) {
     for (image, line, builds) in first.into_iter().chain(copied) {
         let Some(problem) = tags::problem(&image, builds) else { continue };
         let written = sheet.line(line);
-        let old = written.split_whitespace().find(|word| word.contains("cuda") || word.contains('$')).unwrap_or_default();
+        let old = written
+            .split_whitespace()
+            .find(|word| word.contains("cuda") || word.contains('$'))
+            .unwrap_or_default();
         drafts.push(
             sheet
                 .draft(problem.id, problem.severity, line)
@@ -61,8 +64,11 @@ fn environment(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<D
         let Some(setting) = stage.setting(name).filter(|_| gpu.is_some()) else { continue };
         drafts.extend(hidden(sheet, name, &setting.value, setting.line));
     }
-    if let Some(setting) = stage.setting("HSA_OVERRIDE_GFX_VERSION").filter(|setting| !setting.value.is_empty()) {
-        let draft = sheet.draft("rocm.override-dangerous", Severity::Warning, setting.line).backend(Backend::Rocm);
+    if let Some(setting) =
+        stage.setting("HSA_OVERRIDE_GFX_VERSION").filter(|setting| !setting.value.is_empty())
+    {
+        let draft =
+            sheet.draft("rocm.override-dangerous", Severity::Warning, setting.line).backend(Backend::Rocm);
         drafts.push(
             draft
                 .affects(Affects::Run)
@@ -82,7 +88,8 @@ fn environment(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<D
 #[must_use]
 pub fn library_path(sheet: &Sheet, value: &str, line: usize) -> Option<Draft> {
     let entries = || value.split(':').filter(|entry| !entry.is_empty());
-    let without = |bad: &dyn Fn(&str) -> bool| entries().filter(|entry| !bad(entry)).collect::<Vec<_>>().join(":");
+    let without =
+        |bad: &dyn Fn(&str) -> bool| entries().filter(|entry| !bad(entry)).collect::<Vec<_>>().join(":");
     let is_stub = |entry: &str| entry.split('/').any(|part| part == "stubs");
     let is_compat = |entry: &str| entry.split('/').any(|part| part == "compat") && entry.contains("cuda");
     let (id, severity, bad, why): (_, _, &dyn Fn(&str) -> bool, _) = if entries().any(is_stub) {
@@ -193,15 +200,22 @@ fn stub_left(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Dra
         for (index, command) in stage.commands.iter().enumerate() {
             let words: Vec<&str> = command.arguments().collect();
             let has_stub = words.iter().any(|word| word.contains("/stubs"));
-            let links = command.program() == "ln" && words.iter().any(|word| word.contains("stubs/libcuda.so")) && words.iter().any(|word| word.ends_with("libcuda.so.1"));
+            let links = command.program() == "ln"
+                && words.iter().any(|word| word.contains("stubs/libcuda.so"))
+                && words.iter().any(|word| word.ends_with("libcuda.so.1"));
             let run = stage.runs.iter().rfind(|(line, _)| *line <= command.line);
-            let configures = command.program() == "echo" && has_stub && run.is_some_and(|(_, text)| text.contains("ld.so.conf"));
+            let configures = command.program() == "echo"
+                && has_stub
+                && run.is_some_and(|(_, text)| text.contains("ld.so.conf"));
             if !(links || configures) {
                 continue;
             }
             let is_removed = stage.commands[index + 1..].iter().any(|later| {
                 let removes = matches!(later.program(), "rm" | "unlink");
-                removes && later.arguments().any(|word| word.contains("libcuda.so") || word.contains("ld.so.conf"))
+                removes
+                    && later
+                        .arguments()
+                        .any(|word| word.contains("libcuda.so") || word.contains("ld.so.conf"))
             });
             if is_removed {
                 continue;
@@ -235,7 +249,11 @@ fn devel(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draft>)
         let runtime = sheet.corrected(line, "devel", "runtime");
         runtime.map_or_else(
             || format!("begin the last stage with the `runtime` image in line {line}"),
-            |corrected| format!("write line {line} as `{corrected}`, unless the program compiles kernels while it runs"),
+            |corrected| {
+                format!(
+                    "write line {line} as `{corrected}`, unless the program compiles kernels while it runs"
+                )
+            },
         )
     } else {
         format!(

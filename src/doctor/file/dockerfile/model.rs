@@ -81,7 +81,8 @@ impl Stage {
     }
 
     fn value(&self, name: &str) -> Option<String> {
-        let last = |list: &[Setting]| list.iter().rfind(|setting| setting.name == name).map(|one| one.value.clone());
+        let last =
+            |list: &[Setting]| list.iter().rfind(|setting| setting.name == name).map(|one| one.value.clone());
         last(&self.env).or_else(|| last(&self.arguments))
     }
 
@@ -138,10 +139,9 @@ impl Dockerfile {
             _ => None,
         };
         let base = expand(written, &|name| global.get(name).cloned());
-        let parent = self
-            .stages
-            .iter()
-            .rposition(|stage| stage.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&base.text)));
+        let parent = self.stages.iter().rposition(|stage| {
+            stage.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&base.text))
+        });
         let is_image = parent.is_none() && base.is_whole && base.text != "scratch";
         let mut stage = Stage {
             name,
@@ -179,7 +179,8 @@ impl Dockerfile {
     /// A stage by the name or number that `COPY --from` gives.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<usize> {
-        let by_name = |stage: &Stage| stage.name.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(name));
+        let by_name =
+            |stage: &Stage| stage.name.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(name));
         let number = name.parse().ok().filter(|index| *index < self.stages.len());
         self.stages.iter().rposition(by_name).or(number)
     }
@@ -240,7 +241,9 @@ fn run(instruction: &Instruction, lookup: &dyn Fn(&str) -> Option<String>) -> Ve
         let document = &instruction.documents[0].script;
         let first = document.text().lines().next().unwrap_or_default();
         if let Some(interpreter) = first.strip_prefix("#!")
-            && !interpreter.split(['/', ' ']).any(|part| matches!(part, "sh" | "bash" | "dash" | "ash" | "zsh"))
+            && !interpreter
+                .split(['/', ' '])
+                .any(|part| matches!(part, "sh" | "bash" | "dash" | "ash" | "zsh"))
         {
             let program = interpreter.split(['/', ' ']).next_back().unwrap_or_default();
             let line = document.line_at(0);
@@ -357,8 +360,12 @@ mod tests {
             "ARG CUDA=12.2.0\nARG TAG=${CUDA}-devel-ubuntu22.04\nFROM nvidia/cuda:${TAG} AS build\nARG CUDA\nENV A=1 B=\"x y\" \\\n  C=$CUDA\nENV OLD some value\nFROM Build as next\nRUN echo $C ${CUDA}\nFROM $UNKNOWN\nFROM ubuntu:${V:-22.04}\nCOPY --from=build --chown=a /usr/local/cuda /x\n",
         );
         let build = &file.stages[0];
-        assert_eq!(build.image.as_ref().map(ToString::to_string).as_deref(), Some("nvidia/cuda:12.2.0-devel-ubuntu22.04"));
-        let env: Vec<(&str, &str, usize)> = build.env.iter().map(|one| (one.name.as_str(), one.value.as_str(), one.line)).collect();
+        assert_eq!(
+            build.image.as_ref().map(ToString::to_string).as_deref(),
+            Some("nvidia/cuda:12.2.0-devel-ubuntu22.04")
+        );
+        let env: Vec<(&str, &str, usize)> =
+            build.env.iter().map(|one| (one.name.as_str(), one.value.as_str(), one.line)).collect();
         assert_eq!(env, [("A", "1", 5), ("B", "x y", 5), ("C", "12.2.0", 6), ("OLD", "some value", 7)]);
         assert_eq!((file.stages[1].parent, file.image(1).is_some()), (Some(0), true));
         assert_eq!(file.stages[1].commands[0].arguments().collect::<Vec<_>>(), ["12.2.0", "12.2.0"]);
@@ -373,10 +380,20 @@ mod tests {
         let file = file(
             "FROM a\nRUN --mount=type=cache,target=/x apt update && \\\n    nvcc a.cu\nRUN <<EOF\nset -e\nnvidia-smi\nEOF\nRUN python3 <<PY && ls\nimport torch\nPY\nRUN [\"nvcc\", \"-V\"]\nRUN <<EOF\n#!/usr/bin/env python3\nimport x\nEOF\nCMD [\"bash\", \"-c\", \"nvidia-smi\"]\n",
         );
-        let seen: Vec<(usize, &str)> = file.stages[0].commands.iter().map(|one| (one.line, one.program())).collect();
+        let seen: Vec<(usize, &str)> =
+            file.stages[0].commands.iter().map(|one| (one.line, one.program())).collect();
         assert_eq!(
             seen,
-            [(2, "apt"), (3, "nvcc"), (5, "set"), (6, "nvidia-smi"), (8, "python3"), (8, "ls"), (11, "nvcc"), (13, "python3")]
+            [
+                (2, "apt"),
+                (3, "nvcc"),
+                (5, "set"),
+                (6, "nvidia-smi"),
+                (8, "python3"),
+                (8, "ls"),
+                (11, "nvcc"),
+                (13, "python3")
+            ]
         );
         assert_eq!(file.stages[0].commands[4].input.as_deref(), Some("import torch\n"));
         assert_eq!(file.stages[0].start.last().map(Command::program), Some("nvidia-smi"));

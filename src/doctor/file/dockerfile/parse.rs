@@ -40,7 +40,10 @@ impl Instruction {
     #[must_use]
     pub fn flag(&self, name: &str) -> Option<&str> {
         let flags = self.text().split_whitespace().take_while(|word| word.starts_with("--"));
-        flags.filter_map(|flag| flag.strip_prefix("--")?.split_once('=')).find(|(key, _)| *key == name).map(|(_, value)| value)
+        flags
+            .filter_map(|flag| flag.strip_prefix("--")?.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
     }
 }
 
@@ -61,8 +64,24 @@ pub enum NoDockerfile {
 }
 
 const KEYWORDS: &[&str] = &[
-    "ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "MAINTAINER", "ONBUILD",
-    "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
+    "ADD",
+    "ARG",
+    "CMD",
+    "COPY",
+    "ENTRYPOINT",
+    "ENV",
+    "EXPOSE",
+    "FROM",
+    "HEALTHCHECK",
+    "LABEL",
+    "MAINTAINER",
+    "ONBUILD",
+    "RUN",
+    "SHELL",
+    "STOPSIGNAL",
+    "USER",
+    "VOLUME",
+    "WORKDIR",
 ];
 
 /// Whether a word is an instruction.
@@ -119,13 +138,19 @@ pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
         }
         list.push(instruction);
     }
-    if list.iter().any(|instruction| instruction.keyword == "FROM") { Ok(list) } else { Err(NoDockerfile::NoStage) }
+    if list.iter().any(|instruction| instruction.keyword == "FROM") {
+        Ok(list)
+    } else {
+        Err(NoDockerfile::NoStage)
+    }
 }
 
 /// The mark of a line that goes on: a backslash unless the first lines say otherwise.
 fn escape(text: &str) -> char {
     for line in text.lines() {
-        let Some((name, value)) = line.trim().strip_prefix('#').and_then(|line| line.split_once('=')) else { break };
+        let Some((name, value)) = line.trim().strip_prefix('#').and_then(|line| line.split_once('=')) else {
+            break;
+        };
         if name.trim().eq_ignore_ascii_case("escape") && value.trim() == "`" {
             return '`';
         }
@@ -179,8 +204,11 @@ mod tests {
 
     fn shown(text: &str) -> Vec<String> {
         let describe = |one: Instruction| {
-            let documents: Vec<String> =
-                one.documents.iter().map(|document| format!(" <{}:{}>", document.name, document.script.text().trim_end())).collect();
+            let documents: Vec<String> = one
+                .documents
+                .iter()
+                .map(|document| format!(" <{}:{}>", document.name, document.script.text().trim_end()))
+                .collect();
             format!("{} {} {}{}", one.line, one.keyword, one.text(), documents.concat())
         };
         parse(text).unwrap().into_iter().map(describe).collect()
@@ -213,12 +241,18 @@ mod tests {
     #[test]
     fn shifts_and_here_strings_are_no_documents() {
         assert_eq!(document_names("cat <<< word && echo $((1<<2)) '<<EOF'"), []);
-        assert_eq!(document_names("python3 <<EOF && cat <<\"B\""), [("EOF".to_owned(), false), ("B".to_owned(), false)]);
+        assert_eq!(
+            document_names("python3 <<EOF && cat <<\"B\""),
+            [("EOF".to_owned(), false), ("B".to_owned(), false)]
+        );
     }
 
     #[test]
     fn other_texts_are_refused() {
-        assert_eq!(parse("hello world").unwrap_err(), NoDockerfile::Unknown { line: 1, word: "hello".into() });
+        assert_eq!(
+            parse("hello world").unwrap_err(),
+            NoDockerfile::Unknown { line: 1, word: "hello".into() }
+        );
         assert_eq!(parse("# nothing\nARG A\n").unwrap_err(), NoDockerfile::NoStage);
         assert!(parse("FROM a\nRUN b \\").is_ok());
     }

@@ -4,6 +4,7 @@ use super::check::is_arch_variable;
 use super::model::{Dockerfile, Stage};
 use crate::backend::Backend;
 use crate::doctor::file::building::{self, Place, Site};
+use crate::doctor::file::image::Image;
 use crate::doctor::file::say;
 use crate::doctor::file::shell::{Command, Word};
 use crate::doctor::file::text::Sheet;
@@ -55,10 +56,21 @@ impl<'a> Walk<'a> {
             (None, None) => Toolkit::default(),
         };
         for copy in &stage.copies {
-            if copy.paths.iter().any(|path| path.contains("cuda") || path == "/" || path.starts_with("/usr/local ") || path == "/usr/local") {
-                let from = file.named(&copy.from).filter(|from| *from < index).map(|from| before[from].toolkit.clone());
+            if copy.paths.iter().any(|path| {
+                path.contains("cuda")
+                    || path == "/"
+                    || path.starts_with("/usr/local ")
+                    || path == "/usr/local"
+            }) {
+                let from = file
+                    .named(&copy.from)
+                    .filter(|from| *from < index)
+                    .map(|from| before[from].toolkit.clone());
                 let copied = from.unwrap_or_default();
-                toolkit.is_there = copied.is_there.filter(|is_there| *is_there).or(toolkit.is_there.filter(|is_there| *is_there));
+                toolkit.is_there = copied
+                    .is_there
+                    .filter(|is_there| *is_there)
+                    .or(toolkit.is_there.filter(|is_there| *is_there));
                 toolkit.version = toolkit.version.or(copied.version);
             }
         }
@@ -73,12 +85,17 @@ impl<'a> Walk<'a> {
     pub(super) fn commands(&mut self, drafts: &mut Vec<Draft>) {
         let stage = self.stage();
         let mut is_told = false;
-        let origin = |value: &str| stage.env.iter().chain(&stage.arguments).rfind(|one| one.value == value).map(|one| one.line);
+        let origin = |value: &str| {
+            stage.env.iter().chain(&stage.arguments).rfind(|one| one.value == value).map(|one| one.line)
+        };
         for command in &stage.commands {
             self.installs(command, drafts);
-            let lookup = |name: &str| stage.seen(name).map(|one| Word { text: one.value.clone(), line: one.line });
+            let lookup =
+                |name: &str| stage.seen(name).map(|one| Word { text: one.value.clone(), line: one.line });
             let configuration = build::configuration(command, &lookup);
-            if let Some(word) = build::needs_nvcc(command, configuration.as_ref()).filter(|_| !command.tolerated) {
+            if let Some(word) =
+                build::needs_nvcc(command, configuration.as_ref()).filter(|_| !command.tolerated)
+            {
                 self.builds = true;
                 if self.toolkit.is_there == Some(false) && !is_told {
                     is_told = true;
@@ -91,7 +108,9 @@ impl<'a> Walk<'a> {
         }
         let site = self.site(&origin);
         let inherited = stage.parent.map_or(0, |parent| self.file.stages[parent].env.len());
-        for setting in stage.env.iter().skip(inherited).chain(&stage.arguments).filter(|one| is_arch_variable(one)) {
+        for setting in
+            stage.env.iter().skip(inherited).chain(&stage.arguments).filter(|one| is_arch_variable(one))
+        {
             let word = Word { text: setting.value.clone(), line: setting.line };
             site.request(&Request { name: setting.name.clone(), value: setting.value.clone(), word }, drafts);
         }
@@ -111,8 +130,13 @@ impl<'a> Walk<'a> {
         }
         if let Some(toolkit) = packages::toolkit(command) {
             if toolkit.is_distribution {
-                let release = self.file.image(self.index).and_then(|image| image.distribution_toolkit()).cloned();
-                drafts.extend(building::distribution(self.sheet, &toolkit.word, release.as_ref(), self.toolkit.version.as_ref()));
+                let release = self.file.image(self.index).and_then(Image::distribution_toolkit).cloned();
+                drafts.extend(building::distribution(
+                    self.sheet,
+                    &toolkit.word,
+                    release.as_ref(),
+                    self.toolkit.version.as_ref(),
+                ));
                 self.toolkit.version = self.toolkit.version.take().or(release);
             } else {
                 self.toolkit.version = toolkit.version.or(self.toolkit.version.take());
@@ -128,23 +152,31 @@ impl<'a> Walk<'a> {
         let line = from.map_or(self.stage().line, |stage| stage.line);
         let image = from.and_then(|stage| stage.image.as_ref());
         let shown = image.map(ToString::to_string).unwrap_or_default();
-        let gpu = image.and_then(|image| image.gpu());
+        let gpu = image.and_then(Image::gpu);
         let draft = |id: &str| {
             let draft = self.sheet.draft(id, Severity::Error, word.line).evidence(self.sheet.evidence(line));
             draft.backend(Backend::Cuda).affects(Affects::Build)
         };
         if gpu.is_none() {
             return draft("cuda.toolkit.missing")
-                .summary(format!("line {} needs the CUDA compiler, and `{shown}` has no CUDA in it", word.line))
+                .summary(format!(
+                    "line {} needs the CUDA compiler, and `{shown}` has no CUDA in it",
+                    word.line
+                ))
                 .fix(say::replace(self.sheet, line, &shown, "nvidia/cuda:12.9.1-devel-ubuntu24.04"));
         }
-        let flavour = ["runtime", "base"].into_iter().find(|flavour| self.sheet.line(line).contains(&format!("-{flavour}")));
+        let flavour = ["runtime", "base"]
+            .into_iter()
+            .find(|flavour| self.sheet.line(line).contains(&format!("-{flavour}")));
         let fix = flavour.map_or_else(
             || format!("begin the stage of line {line} with the `devel` image"),
             |flavour| say::replace(self.sheet, line, flavour, "devel"),
         );
         draft("cuda.toolkit.runtime-only")
-            .summary(format!("line {} needs the CUDA compiler, and `{shown}` has only the libraries", word.line))
+            .summary(format!(
+                "line {} needs the CUDA compiler, and `{shown}` has only the libraries",
+                word.line
+            ))
             .fix(fix)
     }
 
@@ -168,9 +200,27 @@ impl<'a> Walk<'a> {
 /// Whether a command may install anything: a script that isn't in the file, a package manager that is not known.
 fn may_install(command: &Command) -> bool {
     let program = command.words.first().map_or("", |word| word.text.as_str());
-    let is_script = program.contains('/') && !program.starts_with("/usr/bin/") && !program.starts_with("/bin/");
-    let runs_script = matches!(command.program(), "sh" | "bash" | "source" | "." | "python" | "python3" | "eval");
-    let manages = matches!(command.program(), "spack" | "nix" | "nix-env" | "ansible-playbook" | "pixi" | "conda" | "mamba" | "micromamba" | "brew" | "tar" | "dpkg" | "rpm" | "yay");
-    let is_curl = matches!(command.program(), "curl" | "wget") && command.arguments().any(|word| word.contains("cuda"));
+    let is_script =
+        program.contains('/') && !program.starts_with("/usr/bin/") && !program.starts_with("/bin/");
+    let runs_script =
+        matches!(command.program(), "sh" | "bash" | "source" | "." | "python" | "python3" | "eval");
+    let manages = matches!(
+        command.program(),
+        "spack"
+            | "nix"
+            | "nix-env"
+            | "ansible-playbook"
+            | "pixi"
+            | "conda"
+            | "mamba"
+            | "micromamba"
+            | "brew"
+            | "tar"
+            | "dpkg"
+            | "rpm"
+            | "yay"
+    );
+    let is_curl =
+        matches!(command.program(), "curl" | "wget") && command.arguments().any(|word| word.contains("cuda"));
     is_script || runs_script || manages || is_curl || program.contains('$')
 }

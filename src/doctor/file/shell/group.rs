@@ -291,7 +291,8 @@ impl Command {
             }
         }
         // `sudo -E env A=1 program`: what counts is the program.
-        let is_wrapper = |text: &str| matches!(text, "sudo" | "env" | "exec" | "nohup" | "stdbuf" | "xvfb-run");
+        let is_wrapper =
+            |text: &str| matches!(text, "sudo" | "env" | "exec" | "nohup" | "stdbuf" | "xvfb-run");
         let is_flag = word.text.starts_with('-') && !self.words.is_empty();
         if self.words.len() == 1 && is_wrapper(self.program()) && !is_flag {
             self.words.clear();

@@ -85,10 +85,9 @@ impl Lexer<'_> {
             c if c.is_whitespace() => self.at += c.len_utf8(),
             '#' => self.at += rest.find('\n').unwrap_or(rest.len()),
             ';' if rest.starts_with(";;") => self.push(Kind::CaseEnd, 2),
-            ';' => self.push(Kind::End, 1),
             '&' if rest.starts_with("&&") => self.push(Kind::And, 2),
             '&' if rest.starts_with("&>") => self.redirection(1),
-            '&' => self.push(Kind::End, 1),
+            ';' | '&' => self.push(Kind::End, 1),
             '|' if rest.starts_with("||") => self.push(Kind::Or, 2),
             '|' => self.push(Kind::Pipe, 1),
             '(' => self.push(Kind::Open, 1),
@@ -119,7 +118,8 @@ impl Lexer<'_> {
         self.at += skip + operator + usize::from(drops_tabs);
         self.at += self.rest().len() - self.rest().trim_start_matches([' ', '\t']).len();
         let offset = self.at;
-        let is_word = self.rest().chars().next().is_some_and(|c| !c.is_whitespace() && !";&|()<>#".contains(c));
+        let is_word =
+            self.rest().chars().next().is_some_and(|c| !c.is_whitespace() && !";&|()<>#".contains(c));
         if !is_word {
             return;
         }
@@ -214,7 +214,9 @@ impl Lexer<'_> {
                     self.at += 1;
                     return;
                 }
-                '\\' if self.dialect == Dialect::Posix && rest[1..].starts_with(['"', '\\', '`', '$', '\n']) => {
+                '\\' if self.dialect == Dialect::Posix
+                    && rest[1..].starts_with(['"', '\\', '`', '$', '\n']) =>
+                {
                     let kept = if rest[1..].starts_with('\n') { "" } else { &rest[1..2] };
                     add(pieces, Piece::Literal(kept.to_owned()));
                     self.at += 2;

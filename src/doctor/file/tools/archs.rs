@@ -19,8 +19,14 @@ pub struct Request {
 }
 
 /// Variables of the environment that name architectures.
-pub const VARIABLES: &[&str] =
-    &["CUDAARCHS", "CMAKE_CUDA_ARCHITECTURES", "TORCH_CUDA_ARCH_LIST", "CUDA_DOCKER_ARCH", "CUDA_COMPUTE_CAP", "TCNN_CUDA_ARCHITECTURES"];
+pub const VARIABLES: &[&str] = &[
+    "CUDAARCHS",
+    "CMAKE_CUDA_ARCHITECTURES",
+    "TORCH_CUDA_ARCH_LIST",
+    "CUDA_DOCKER_ARCH",
+    "CUDA_COMPUTE_CAP",
+    "TCNN_CUDA_ARCHITECTURES",
+];
 
 /// Every list that a command asks for.
 #[must_use]
@@ -46,7 +52,9 @@ pub fn requests(command: &Command, configuration: Option<&Configuration>) -> Vec
         let before = index.checked_sub(1).map_or("", |index| words[index].text.as_str());
         if matches!(before, "-arch" | "--gpu-architecture") {
             add("-arch", text, word);
-        } else if let Some(value) = text.strip_prefix("-arch=").or_else(|| text.strip_prefix("--gpu-architecture=")) {
+        } else if let Some(value) =
+            text.strip_prefix("-arch=").or_else(|| text.strip_prefix("--gpu-architecture="))
+        {
             add("-arch", value, word);
         } else if text.contains("arch=compute_") || text.contains("code=sm_") {
             for part in text.split([',', ' ', '"', '\'', '[', ']', ';', '=']) {
@@ -130,7 +138,10 @@ mod tests {
         ] {
             let command = &of(text)[0];
             let configuration = configuration(command, &|_| None);
-            let seen: Vec<String> = requests(command, configuration.as_ref()).iter().map(|one| format!("{}:{}", one.name, one.value)).collect();
+            let seen: Vec<String> = requests(command, configuration.as_ref())
+                .iter()
+                .map(|one| format!("{}:{}", one.name, one.value))
+                .collect();
             assert_eq!(seen.join(" "), expected, "{text}");
         }
     }
@@ -139,13 +150,16 @@ mod tests {
     fn releases_know_their_architectures() {
         let catalogue = Catalogue::embedded();
         let cuda = catalogue.get("cuda").unwrap();
-        let check = |arch: &str, release: &str| unfit(&arch.parse().unwrap(), &release.parse().unwrap(), cuda);
+        let check =
+            |arch: &str, release: &str| unfit(&arch.parse().unwrap(), &release.parse().unwrap(), cuda);
         assert_eq!(check("90", "11.7.1"), Some(Unfit::TooNew("11.8".parse().unwrap())));
         assert_eq!(check("120", "12.6.3"), Some(Unfit::TooNew("12.8".parse().unwrap())));
         assert_eq!(check("61", "13.0.1"), Some(Unfit::Dropped(75)));
         assert_eq!(check("35", "12.1"), Some(Unfit::Dropped(50)));
         assert_eq!(check("101", "13.0"), Some(Unfit::Dropped(75)));
-        for (arch, release) in [("90a", "12.2"), ("75", "13.3"), ("130", "13.9"), ("80", "10.2"), ("121", "12.9")] {
+        for (arch, release) in
+            [("90a", "12.2"), ("75", "13.3"), ("130", "13.9"), ("80", "10.2"), ("121", "12.9")]
+        {
             assert_eq!(check(arch, release), None, "{arch} {release}");
         }
     }

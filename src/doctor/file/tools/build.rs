@@ -59,20 +59,32 @@ pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -
     let own = |name: &str| command.assigned.iter().find(|(key, _)| key == name).map(|(_, word)| word.clone());
     let from_env = |name: &str| own(name).or_else(|| lookup(name));
     let mut definitions = Vec::new();
-    let is_mode = |flag: &str| matches!(flag, "--build" | "--install" | "-E" | "-P" | "--version" | "--open" | "--workflow");
+    let is_mode = |flag: &str| {
+        matches!(flag, "--build" | "--install" | "-E" | "-P" | "--version" | "--open" | "--workflow")
+    };
     let tool = match view.program {
-        "cmake" | "cmake3" | "ccmake" | "qt-cmake" | "emcmake" if !view.words.iter().any(|word| is_mode(&word.text)) => {
+        "cmake" | "cmake3" | "ccmake" | "qt-cmake" | "emcmake"
+            if !view.words.iter().any(|word| is_mode(&word.text)) =>
+        {
             cmake_words(view.words, &mut definitions);
             Tool::Cmake
         }
         "make" | "gmake" | "ninja" => {
             for word in view.words {
                 if let Some((name, value)) = word.text.split_once('=').filter(|(name, _)| is_name(name)) {
-                    definitions.push(Definition { name: name.to_owned(), value: value.to_owned(), word: word.clone() });
+                    definitions.push(Definition {
+                        name: name.to_owned(),
+                        value: value.to_owned(),
+                        word: word.clone(),
+                    });
                 }
             }
             for (name, word) in &command.assigned {
-                definitions.push(Definition { name: name.clone(), value: word.text.clone(), word: word.clone() });
+                definitions.push(Definition {
+                    name: name.clone(),
+                    value: word.text.clone(),
+                    word: word.clone(),
+                });
             }
             Tool::Make
         }
@@ -90,7 +102,8 @@ pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -
         _ => return None,
     };
     let generator = view.option("-G").map(str::to_owned).or_else(|| {
-        let glued = view.words.iter().find_map(|word| word.text.strip_prefix("-G").filter(|rest| !rest.is_empty()));
+        let glued =
+            view.words.iter().find_map(|word| word.text.strip_prefix("-G").filter(|rest| !rest.is_empty()));
         glued.map(str::to_owned).or_else(|| from_env("CMAKE_GENERATOR").map(|word| word.text))
     });
     Some(Configuration { definitions, tool, line: command.line, generator })
@@ -98,9 +111,12 @@ pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -
 
 /// Whether a command builds Python packages.
 fn is_python_builder(program: &str, words: &[Word]) -> bool {
-    let is_tool = program.starts_with("python") || program.starts_with("pip") || matches!(program, "uv" | "poetry" | "pdm");
+    let is_tool = program.starts_with("python")
+        || program.starts_with("pip")
+        || matches!(program, "uv" | "poetry" | "pdm");
     let verbs = ["install", "wheel", "build", "sync", "bdist_wheel", "add"];
-    let builds = words.iter().any(|word| verbs.contains(&word.text.as_str()) || word.text.ends_with("setup.py"));
+    let builds =
+        words.iter().any(|word| verbs.contains(&word.text.as_str()) || word.text.ends_with("setup.py"));
     program == "cibuildwheel" || (is_tool && builds)
 }
 
@@ -147,7 +163,9 @@ impl Configuration {
     /// The definition that makes it a build for Vulkan.
     #[must_use]
     pub fn vulkan(&self) -> Option<&Definition> {
-        let is_vulkan = |definition: &&Definition| definition.name.split('_').any(|part| part == "VULKAN") && definition.is_on();
+        let is_vulkan = |definition: &&Definition| {
+            definition.name.split('_').any(|part| part == "VULKAN") && definition.is_on()
+        };
         self.definitions.iter().find(is_vulkan)
     }
 
@@ -155,7 +173,9 @@ impl Configuration {
     #[must_use]
     pub fn is_ggml(&self) -> bool {
         let starts = ["GGML_", "LLAMA_", "WHISPER_", "SD_"];
-        self.definitions.iter().any(|definition| starts.iter().any(|start| definition.name.starts_with(start)))
+        self.definitions
+            .iter()
+            .any(|definition| starts.iter().any(|start| definition.name.starts_with(start)))
     }
 
     /// What is said about the machine at hand: `GGML_NATIVE=OFF` is `Some(false)`.
@@ -196,11 +216,20 @@ mod tests {
             let list = read(text).map(|one| one.definitions).unwrap_or_default();
             list.iter().map(|one| format!("{}={}", one.name, one.value)).collect()
         };
-        assert_eq!(shown("cmake -B b -DGGML_CUDA=ON -D CMAKE_CUDA_ARCHITECTURES:STRING='80;90' ."), ["GGML_CUDA=ON", "CMAKE_CUDA_ARCHITECTURES=80;90"]);
-        assert_eq!(shown("CMAKE_ARGS=\"-DGGML_CUDA=on -DX=1\" pip install llama-cpp-python"), ["GGML_CUDA=on", "X=1"]);
+        assert_eq!(
+            shown("cmake -B b -DGGML_CUDA=ON -D CMAKE_CUDA_ARCHITECTURES:STRING='80;90' ."),
+            ["GGML_CUDA=ON", "CMAKE_CUDA_ARCHITECTURES=80;90"]
+        );
+        assert_eq!(
+            shown("CMAKE_ARGS=\"-DGGML_CUDA=on -DX=1\" pip install llama-cpp-python"),
+            ["GGML_CUDA=on", "X=1"]
+        );
         assert_eq!(shown("GGML_CUDA=1 make -j LLAMA_X=2"), ["LLAMA_X=2", "GGML_CUDA=1"]);
         assert!(read("cmake --build b").is_none() && read("pip install x").is_none());
-        assert_eq!(read("cmake -G 'Ninja Multi-Config' .").unwrap().generator.as_deref(), Some("Ninja Multi-Config"));
+        assert_eq!(
+            read("cmake -G 'Ninja Multi-Config' .").unwrap().generator.as_deref(),
+            Some("Ninja Multi-Config")
+        );
         assert_eq!(read("cmake -GNinja .").unwrap().generator.as_deref(), Some("Ninja"));
     }
 

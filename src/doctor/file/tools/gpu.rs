@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::doctor::file::shell::Command;
+use crate::doctor::file::text::has_ending;
 
 /// A command that needs a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +14,8 @@ pub struct GpuUse {
 }
 
 /// Programs that only answer where a driver runs.
-const PROGRAMS: &[&str] = &["nvidia-smi", "rocm-smi", "amd-smi", "rocminfo", "nvidia-debugdump", "deviceQuery", "bandwidthTest"];
+const PROGRAMS: &[&str] =
+    &["nvidia-smi", "rocm-smi", "amd-smi", "rocminfo", "nvidia-debugdump", "deviceQuery", "bandwidthTest"];
 
 /// Why a command needs a GPU, if it does.
 #[must_use]
@@ -27,17 +29,24 @@ pub fn gpu_use(command: &Command) -> Option<GpuUse> {
         return if asks { None } else { certain(format!("`{program}`")) };
     }
     if matches!(program, "docker" | "podman") && view.has("run") {
-        let wants = view.words.iter().any(|word| word.text == "--gpus" || word.text.starts_with("--gpus=") || word.text.starts_with("nvidia.com/gpu="));
+        let wants = view.words.iter().any(|word| {
+            word.text == "--gpus"
+                || word.text.starts_with("--gpus=")
+                || word.text.starts_with("nvidia.com/gpu=")
+        });
         return if wants { certain(format!("`{program} run --gpus`")) } else { None };
     }
     if let Some(code) = python_code(command, view) {
         return of_python(&code);
     }
-    let is_pytest = matches!(program, "pytest" | "py.test") || (program.starts_with("python") && view.has("pytest"));
+    let is_pytest =
+        matches!(program, "pytest" | "py.test") || (program.starts_with("python") && view.has("pytest"));
     if is_pytest {
         let marker = view.option("-m").filter(|marker| *marker != "pytest" && wants_gpu(marker));
-        let last = view.words.iter().rposition(|word| word.text == "-m").and_then(|at| view.words.get(at + 1));
-        let marker = marker.or_else(|| last.map(|word| word.text.as_str()).filter(|marker| wants_gpu(marker)));
+        let last =
+            view.words.iter().rposition(|word| word.text == "-m").and_then(|at| view.words.get(at + 1));
+        let marker =
+            marker.or_else(|| last.map(|word| word.text.as_str()).filter(|marker| wants_gpu(marker)));
         let path = view.words.iter().find(|word| is_gpu_path(&word.text));
         return match (marker, path) {
             (Some(marker), _) => certain(format!("`pytest -m {marker}`")),
@@ -47,14 +56,22 @@ pub fn gpu_use(command: &Command) -> Option<GpuUse> {
     }
     if program == "ctest" {
         let chosen = ["-L", "--label-regex", "-R", "--tests-regex"].iter().find_map(|flag| view.option(flag));
-        return chosen.filter(|chosen| wants_gpu(chosen)).and_then(|chosen| certain(format!("`ctest` of `{chosen}`")));
+        return chosen
+            .filter(|chosen| wants_gpu(chosen))
+            .and_then(|chosen| certain(format!("`ctest` of `{chosen}`")));
     }
     if program == "cargo" {
-        let runs = ["test", "run", "bench", "nextest"].iter().any(|verb| view.words.first().is_some_and(|word| word.text == *verb));
+        let runs = ["test", "run", "bench", "nextest"]
+            .iter()
+            .any(|verb| view.words.first().is_some_and(|word| word.text == *verb));
         let features = view.option("--features").or_else(|| view.option("-F")).unwrap_or_default();
-        let feature = features.split([',', ' ']).find(|feature| matches!(*feature, "cuda" | "cublas" | "hip" | "hipblas" | "rocm" | "cudnn"));
+        let feature = features
+            .split([',', ' '])
+            .find(|feature| matches!(*feature, "cuda" | "cublas" | "hip" | "hipblas" | "rocm" | "cudnn"));
         return match feature {
-            Some(feature) if runs && !view.has("--no-run") => likely(format!("`cargo` with the feature `{feature}`")),
+            Some(feature) if runs && !view.has("--no-run") => {
+                likely(format!("`cargo` with the feature `{feature}`"))
+            }
             _ => None,
         };
     }
@@ -73,16 +90,36 @@ fn python_code(command: &Command, view: View<'_>) -> Option<String> {
 
 fn of_python(code: &str) -> Option<GpuUse> {
     let lines = || code.split(['\n', ';']).map(str::trim).filter(|line| !line.starts_with('#'));
-    let asks = |line: &str| line.contains("cuda.is_available()") || line.contains("cuda.device_count()") || line.contains("list_physical_devices('GPU')") || line.contains("list_physical_devices(\"GPU\")");
+    let asks = |line: &str| {
+        line.contains("cuda.is_available()")
+            || line.contains("cuda.device_count()")
+            || line.contains("list_physical_devices('GPU')")
+            || line.contains("list_physical_devices(\"GPU\")")
+    };
     if let Some(line) = lines().find(|line| line.starts_with("assert") && asks(line)) {
         return Some(GpuUse { what: format!("`{}`", short(line)), is_certain: true });
     }
-    let moves = [".cuda()", ".to('cuda", ".to(\"cuda", "device='cuda", "device=\"cuda", "torch.cuda.get_device_name(", "torch.cuda.current_device(", "torch.cuda.get_device_capability(", "cuda.get_current_device(", "torch.cuda.init("];
-    if let Some(line) = lines().find(|line| moves.iter().any(|text| line.contains(text)) && !line.contains("is_available()")) {
+    let moves = [
+        ".cuda()",
+        ".to('cuda",
+        ".to(\"cuda",
+        "device='cuda",
+        "device=\"cuda",
+        "torch.cuda.get_device_name(",
+        "torch.cuda.current_device(",
+        "torch.cuda.get_device_capability(",
+        "cuda.get_current_device(",
+        "torch.cuda.init(",
+    ];
+    if let Some(line) =
+        lines().find(|line| moves.iter().any(|text| line.contains(text)) && !line.contains("is_available()"))
+    {
         let is_guarded = code.contains("if torch.cuda.is_available()") || code.contains("try:");
         return (!is_guarded).then(|| GpuUse { what: format!("`{}`", short(line)), is_certain: true });
     }
-    lines().find(|line| asks(line)).map(|line| GpuUse { what: format!("`{}`", short(line)), is_certain: false })
+    lines()
+        .find(|line| asks(line))
+        .map(|line| GpuUse { what: format!("`{}`", short(line)), is_certain: false })
 }
 
 fn short(line: &str) -> String {
@@ -91,17 +128,23 @@ fn short(line: &str) -> String {
 
 /// Whether a choice of tests takes those for GPUs: `gpu and not slow`, but not `not gpu`.
 fn wants_gpu(text: &str) -> bool {
-    let words: Vec<String> = text.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase).filter(|word| !word.is_empty()).collect();
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .map(str::to_ascii_lowercase)
+        .filter(|word| !word.is_empty())
+        .collect();
     words.iter().enumerate().any(|(index, word)| {
         let is_gpu = matches!(word.as_str(), "gpu" | "cuda" | "rocm" | "gpus" | "hip");
-        let is_denied = index.checked_sub(1).is_some_and(|before| words[before] == "not") || text.starts_with('^') || text.contains("?!");
+        let is_denied = index.checked_sub(1).is_some_and(|before| words[before] == "not")
+            || text.starts_with('^')
+            || text.contains("?!");
         is_gpu && !is_denied
     })
 }
 
 /// `tests/gpu`, `test_cuda.py`.
 fn is_gpu_path(text: &str) -> bool {
-    let is_path = !text.starts_with('-') && (text.contains('/') || text.ends_with(".py"));
+    let is_path = !text.starts_with('-') && (text.contains('/') || has_ending(text, "py"));
     is_path && text.split(['/', '_', '.', '-']).any(|part| matches!(part, "gpu" | "cuda" | "rocm"))
 }
 

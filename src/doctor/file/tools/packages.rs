@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::doctor::file::shell::{Command, Word};
+use crate::doctor::file::text::has_ending;
 use crate::version::Version;
 
 /// A package that a command installs.
@@ -41,11 +42,33 @@ pub fn packages(command: &Command) -> Vec<Package<'_>> {
             continue;
         }
         if text.starts_with('-') {
-            is_value = matches!(text, "-o" | "-t" | "-c" | "-n" | "-p" | "-f" | "-i" | "-r" | "--index-url" | "--extra-index-url" | "--find-links" | "--channel" | "--name" | "--prefix" | "--target-release" | "--file" | "--virtual");
+            is_value = matches!(
+                text,
+                "-o" | "-t"
+                    | "-c"
+                    | "-n"
+                    | "-p"
+                    | "-f"
+                    | "-i"
+                    | "-r"
+                    | "--index-url"
+                    | "--extra-index-url"
+                    | "--find-links"
+                    | "--channel"
+                    | "--name"
+                    | "--prefix"
+                    | "--target-release"
+                    | "--file"
+                    | "--virtual"
+            );
             continue;
         }
         let name = text.split(['=', '<', '>', '[', '~', '!']).next().unwrap_or(text);
-        let name = if matches!(manager, Manager::System | Manager::Arch) { name.split(['/', ':']).next().unwrap_or(name) } else { name.rsplit("::").next().unwrap_or(name) };
+        let name = if matches!(manager, Manager::System | Manager::Arch) {
+            name.split(['/', ':']).next().unwrap_or(name)
+        } else {
+            name.rsplit("::").next().unwrap_or(name)
+        };
         list.push(Package { manager, name, word });
     }
     list
@@ -75,7 +98,10 @@ fn installs(view: View<'_>) -> Option<(Manager, &[Word])> {
             let at = view.words.iter().position(|word| word.text == "install")?;
             Some((Manager::Pip, &view.words[at + 1..]))
         }
-        program if program.starts_with("python") && view.words.iter().take(2).map(|word| word.text.as_str()).eq(["-m", "pip"]) => {
+        program
+            if program.starts_with("python")
+                && view.words.iter().take(2).map(|word| word.text.as_str()).eq(["-m", "pip"]) =>
+        {
             let at = view.words.iter().position(|word| word.text == "install")?;
             Some((Manager::Pip, &view.words[at + 1..]))
         }
@@ -101,14 +127,40 @@ pub fn driver(command: &Command) -> Option<Driver> {
         let is_system = matches!(package.manager, Manager::System | Manager::Arch);
         is_system.then(|| driver_package(package)).flatten()
     };
-    packages(command).iter().find_map(of_package).or_else(|| run_file(command)).or_else(|| amdgpu_install(command))
+    packages(command)
+        .iter()
+        .find_map(of_package)
+        .or_else(|| run_file(command))
+        .or_else(|| amdgpu_install(command))
 }
 
 fn driver_package(package: &Package<'_>) -> Option<Driver> {
     let name = package.name;
     let word = package.word.clone();
-    let kernel = ["nvidia-driver", "nvidia-dkms", "nvidia-kernel", "nvidia-open", "akmod-nvidia", "kmod-nvidia", "dkms-nvidia", "xorg-x11-drv-nvidia", "cuda-drivers", "nvidia-headless", "nvidia-legacy", "linux-modules-nvidia", "amdgpu-dkms"];
-    let user = ["libnvidia-compute", "libnvidia-gl", "libnvidia-cfg", "nvidia-utils", "nvidia-compute-utils", "nvidia-compute-G", "nvidia-gl-G"];
+    let kernel = [
+        "nvidia-driver",
+        "nvidia-dkms",
+        "nvidia-kernel",
+        "nvidia-open",
+        "akmod-nvidia",
+        "kmod-nvidia",
+        "dkms-nvidia",
+        "xorg-x11-drv-nvidia",
+        "cuda-drivers",
+        "nvidia-headless",
+        "nvidia-legacy",
+        "linux-modules-nvidia",
+        "amdgpu-dkms",
+    ];
+    let user = [
+        "libnvidia-compute",
+        "libnvidia-gl",
+        "libnvidia-cfg",
+        "nvidia-utils",
+        "nvidia-compute-utils",
+        "nvidia-compute-G",
+        "nvidia-gl-G",
+    ];
     let begins = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     if begins(&kernel) || matches!(name, "nvidia" | "nvidia-lts") {
         return Some(Driver { word, instead: None, what: "a GPU driver" });
@@ -124,7 +176,9 @@ fn driver_package(package: &Package<'_>) -> Option<Driver> {
     }
     let asked = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
     let instead = match asked {
-        Some(version) if release.is_empty() => format!("cuda-toolkit-{}-{}", version.major(), version.minor()),
+        Some(version) if release.is_empty() => {
+            format!("cuda-toolkit-{}-{}", version.major(), version.minor())
+        }
         _ => format!("cuda-toolkit{}", release.replace('.', "-")),
     };
     Some(Driver { word, instead: Some(instead), what: "the driver along with the toolkit" })
@@ -134,12 +188,13 @@ fn driver_package(package: &Package<'_>) -> Option<Driver> {
 fn is_release(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('-') else { return false };
     let mut parts = rest.split(['-', '.']);
-    parts.clone().count() == 2 && parts.all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+    parts.clone().count() == 2
+        && parts.all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// `sh cuda_12.2.0_535.54.03_linux.run --silent` without `--toolkit`, `NVIDIA-Linux-x86_64-550.54.14.run`.
 fn run_file(command: &Command) -> Option<Driver> {
-    let word = command.words.iter().take(3).find(|word| word.text.ends_with(".run"))?;
+    let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
     let starts_it = word == &command.words[0] || matches!(command.program(), "sh" | "bash");
     if !starts_it {
         return None;
@@ -148,10 +203,17 @@ fn run_file(command: &Command) -> Option<Driver> {
     let has = |flag: &str| command.has(flag);
     if name.starts_with("NVIDIA-Linux-") {
         let only_unpacks = has("-x") || has("--extract-only");
-        return (!only_unpacks).then(|| Driver { word: word.clone(), instead: None, what: "NVIDIA's driver installer" });
+        return (!only_unpacks).then(|| Driver {
+            word: word.clone(),
+            instead: None,
+            what: "NVIDIA's driver installer",
+        });
     }
     let is_toolkit = name.starts_with("cuda_") || name.starts_with("cuda-linux");
-    let installs_driver = has("--driver") || !(has("--toolkit") || has("-toolkit") || command.arguments().any(|flag| flag.starts_with("--extract")));
+    let installs_driver = has("--driver")
+        || !(has("--toolkit")
+            || has("-toolkit")
+            || command.arguments().any(|flag| flag.starts_with("--extract")));
     (is_toolkit && installs_driver).then(|| Driver {
         word: word.clone(),
         instead: Some(format!("{}{} --toolkit", word.text, if has("--silent") { "" } else { " --silent" })),
@@ -185,7 +247,7 @@ pub struct Toolkit {
 #[must_use]
 pub fn toolkit(command: &Command) -> Option<Toolkit> {
     packages(command).iter().find_map(toolkit_package).or_else(|| {
-        let word = command.words.iter().take(3).find(|word| word.text.ends_with(".run"))?;
+        let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
         let name = word.text.rsplit('/').next().unwrap_or_default();
         let version = name.strip_prefix("cuda_").and_then(|rest| rest.split('_').next()?.parse().ok())?;
         Some(Toolkit { version: Some(version), is_distribution: false, word: word.clone() })
@@ -193,19 +255,25 @@ pub fn toolkit(command: &Command) -> Option<Toolkit> {
 }
 
 fn toolkit_package(package: &Package<'_>) -> Option<Toolkit> {
-    let make = |version: Option<Version>| Toolkit { version, is_distribution: false, word: package.word.clone() };
+    let make =
+        |version: Option<Version>| Toolkit { version, is_distribution: false, word: package.word.clone() };
     let name = package.name;
     if package.manager == Manager::System && name == "nvidia-cuda-toolkit" {
         return Some(Toolkit { is_distribution: true, ..make(None) });
     }
     let starts = match package.manager {
-        Manager::System | Manager::Arch => &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda-minimal-build", "cuda"][..],
+        Manager::System | Manager::Arch => {
+            &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda-minimal-build", "cuda"][..]
+        }
         Manager::Conda => &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda", "cudatoolkit-dev"][..],
-        Manager::Pip => &["nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu13"][..],
+        Manager::Pip => {
+            &["nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu13"][..]
+        }
     };
     let rest = starts.iter().find_map(|start| {
         let rest = name.strip_prefix(start)?;
-        let is_whole = rest.is_empty() || is_release(rest) || rest.bytes().skip(1).all(|byte| byte.is_ascii_digit());
+        let is_whole =
+            rest.is_empty() || is_release(rest) || rest.bytes().skip(1).all(|byte| byte.is_ascii_digit());
         is_whole.then_some(rest)
     })?;
     let asked = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
@@ -216,7 +284,8 @@ fn toolkit_package(package: &Package<'_>) -> Option<Toolkit> {
 /// Whether a command installs what a program needs to draw or compute with Vulkan.
 #[must_use]
 pub fn vulkan(command: &Command) -> Option<&Word> {
-    let names = ["libvulkan1", "vulkan-loader", "vulkan-tools", "libvulkan-dev", "vulkan-icd-loader", "vulkan-utils"];
+    let names =
+        ["libvulkan1", "vulkan-loader", "vulkan-tools", "libvulkan-dev", "vulkan-icd-loader", "vulkan-utils"];
     packages(command).into_iter().find(|package| names.contains(&package.name)).map(|package| package.word)
 }
 
@@ -235,12 +304,18 @@ mod tests {
             ("apt install -y nvidia-driver-535 curl", Some("nvidia-driver-535")),
             ("apt install -y libnvidia-compute-535", Some("libnvidia-compute-535")),
             ("pacman -S --noconfirm nvidia", Some("nvidia")),
-            ("sh cuda_12.2.0_535.54.03_linux.run --silent", Some("cuda_12.2.0_535.54.03_linux.run -> cuda_12.2.0_535.54.03_linux.run --toolkit")),
+            (
+                "sh cuda_12.2.0_535.54.03_linux.run --silent",
+                Some("cuda_12.2.0_535.54.03_linux.run -> cuda_12.2.0_535.54.03_linux.run --toolkit"),
+            ),
             ("sh ./cuda_12.2.0_535.54.03_linux.run --silent --toolkit", None),
             ("./NVIDIA-Linux-x86_64-550.54.14.run --silent", Some("./NVIDIA-Linux-x86_64-550.54.14.run")),
             ("amdgpu-install -y --usecase=rocm", Some("amdgpu-install -> amdgpu-install --no-dkms")),
             ("amdgpu-install -y --usecase=rocm --no-dkms", None),
-            ("apt-get install -y cuda-toolkit-12-4 cuda-keyring cuda-nvcc-12-4 cuda-cudart-dev-12-4 cuda-compat-12-4", None),
+            (
+                "apt-get install -y cuda-toolkit-12-4 cuda-keyring cuda-nvcc-12-4 cuda-cudart-dev-12-4 cuda-compat-12-4",
+                None,
+            ),
             ("apt-get install nvidia-cuda-toolkit nvidia-container-toolkit", None),
             ("apt-get remove cuda", None),
             ("conda install -c nvidia cuda", None),
@@ -248,7 +323,9 @@ mod tests {
             ("echo apt install cuda", None),
         ] {
             let seen = driver(&of(text)[0]).map(|driver| {
-                driver.instead.map_or(driver.word.text.clone(), |instead| format!("{} -> {instead}", driver.word.text))
+                driver
+                    .instead
+                    .map_or(driver.word.text.clone(), |instead| format!("{} -> {instead}", driver.word.text))
             });
             assert_eq!(seen.as_deref(), expected, "{text}");
         }

@@ -23,12 +23,16 @@ pub(super) struct Installed {
 /// Looks at a step that uses an action.
 pub(super) fn check(run: &Run<'_>, step: &Node, drafts: &mut Vec<Draft>) -> Installed {
     let Some(node) = step.get("uses") else { return Installed::default() };
-    let Some((name, reference)) = node.text().and_then(|text| text.split_once('@')) else { return Installed::default() };
+    let Some((name, reference)) = node.text().and_then(|text| text.split_once('@')) else {
+        return Installed::default();
+    };
     let Some(row) = tables().action.iter().find(|row| row.name.eq_ignore_ascii_case(name)) else {
         return Installed::default();
     };
     drafts.extend(pinned(run, row, reference, node.line));
-    let input = |name: &str| step.at(&["with", name]).map(|node| (run.fill(node.text().unwrap_or_default()), run.line_of(node)));
+    let input = |name: &str| {
+        step.at(&["with", name]).map(|node| (run.fill(node.text().unwrap_or_default()), run.line_of(node)))
+    };
     let version = input(&row.input);
     drafts.extend(versioned(run, row, version.as_ref(), node.line));
     let release = version.and_then(|(text, _)| text.trim().trim_start_matches('v').parse().ok());
@@ -77,7 +81,12 @@ fn pinned(run: &Run<'_>, row: &ActionRow, reference: &str, line: usize) -> Optio
 }
 
 /// A toolkit whose release is not said.
-fn versioned(run: &Run<'_>, row: &ActionRow, version: Option<&(String, usize)>, line: usize) -> Option<Draft> {
+fn versioned(
+    run: &Run<'_>,
+    row: &ActionRow,
+    version: Option<&(String, usize)>,
+    line: usize,
+) -> Option<Draft> {
     let moves = version.is_none_or(|(text, _)| text.trim().is_empty() || text.trim() == "latest");
     if !moves {
         return None;

@@ -73,7 +73,9 @@ pub fn substitute(text: &str, lookup: Lookup<'_>) -> String {
 #[must_use]
 pub fn only_name(text: &str) -> Option<&str> {
     let name = text.trim().strip_prefix("${{")?.strip_suffix("}}")?.trim();
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')).then_some(name)
+    name.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
+        .then_some(name)
 }
 
 fn evaluate(text: &str, lookup: Lookup<'_>) -> Value {
@@ -227,7 +229,8 @@ impl Parser<'_> {
                 return Value::Unknown;
             }
         }
-        let text = |index: usize| values.get(index).and_then(Value::text).map(|text| text.to_ascii_lowercase());
+        let text =
+            |index: usize| values.get(index).and_then(Value::text).map(|text| text.to_ascii_lowercase());
         match (name.to_ascii_lowercase().as_str(), text(0), text(1)) {
             ("contains", Some(text), Some(part)) => Value::Bool(text.contains(&part)),
             ("startswith", Some(text), Some(part)) => Value::Bool(text.starts_with(&part)),

@@ -38,7 +38,10 @@ pub fn combinations(matrix: Option<&Node>) -> Vec<Combination> {
     let entries = |key: &str| matrix.get(key).map(Node::items).unwrap_or_default();
     for entry in entries("exclude") {
         let fits = |combination: &Combination| {
-            entry.pairs().iter().all(|pair| combination.get(&pair.key).is_some_and(|value| same(value, &pair.node)))
+            entry
+                .pairs()
+                .iter()
+                .all(|pair| combination.get(&pair.key).is_some_and(|value| same(value, &pair.node)))
         };
         list.retain(|combination| !fits(combination));
     }
@@ -49,9 +52,11 @@ pub fn combinations(matrix: Option<&Node>) -> Vec<Combination> {
     for entry in entries("include") {
         let mut was_taken = false;
         for combination in &mut list[..original.min(MOST)] {
-            let agrees = entry.pairs().iter().filter(|pair| names.contains(&pair.key.as_str())).all(|pair| {
-                combination.get(&pair.key).is_some_and(|value| same(value, &pair.node))
-            });
+            let agrees = entry
+                .pairs()
+                .iter()
+                .filter(|pair| names.contains(&pair.key.as_str()))
+                .all(|pair| combination.get(&pair.key).is_some_and(|value| same(value, &pair.node)));
             if agrees {
                 was_taken = true;
                 for pair in entry.pairs() {
@@ -86,8 +91,10 @@ mod tests {
     fn shown(text: &str) -> Vec<String> {
         let node = parse(text).unwrap().remove(0);
         let describe = |combination: &Combination| {
-            let values: Vec<String> =
-                combination.iter().map(|(name, node)| format!("{name}={}", node.text().unwrap_or("{}"))).collect();
+            let values: Vec<String> = combination
+                .iter()
+                .map(|(name, node)| format!("{name}={}", node.text().unwrap_or("{}")))
+                .collect();
             values.join(" ")
         };
         combinations(Some(&node)).iter().map(describe).collect()
@@ -95,12 +102,19 @@ mod tests {
 
     #[test]
     fn combinations_are_as_github_makes_them() {
-        assert_eq!(shown("os: [a, b]\ncuda: [1, 2]\nexclude:\n  - os: b\n    cuda: 2\n"), ["cuda=1 os=a", "cuda=2 os=a", "cuda=1 os=b"]);
-        assert_eq!(shown("os: [a, b]\ninclude:\n  - os: a\n    x: 1\n  - os: c\n    y: 2\n"), ["os=a x=1", "os=b", "os=c y=2"]);
+        assert_eq!(
+            shown("os: [a, b]\ncuda: [1, 2]\nexclude:\n  - os: b\n    cuda: 2\n"),
+            ["cuda=1 os=a", "cuda=2 os=a", "cuda=1 os=b"]
+        );
+        assert_eq!(
+            shown("os: [a, b]\ninclude:\n  - os: a\n    x: 1\n  - os: c\n    y: 2\n"),
+            ["os=a x=1", "os=b", "os=c y=2"]
+        );
         assert_eq!(shown("include:\n  - os: a\n  - os: b\n"), ["os=a", "os=b"]);
         assert_eq!(shown("os: ${{ fromJSON(x) }}\n"), [""]);
         assert_eq!(shown("config:\n  - {os: a, cuda: 1}\n"), ["config={}"]);
-        let large: String = (0..8).map(|index| format!("k{index}: [1, 2, 3, 4]\n")).collect();
+        let large: String =
+            (0..8).map(|index| format!("k{index}: [1, 2, 3, 4]\n")).collect::<Vec<_>>().concat();
         assert_eq!(shown(&large).len(), MOST);
     }
 }

@@ -54,12 +54,16 @@ impl Runner {
             match from_matrix {
                 Some(node) => {
                     let labels = node.one_or_many();
-                    runner.labels.extend(labels.iter().filter_map(|one| Some((one.text()?.to_owned(), one.line))));
+                    runner
+                        .labels
+                        .extend(labels.iter().filter_map(|one| Some((one.text()?.to_owned(), one.line))));
                 }
                 None => runner.labels.push((run.fill(text), value.line)),
             }
         }
-        let has = |start: &str| runner.labels.iter().any(|(label, _)| label.to_ascii_lowercase().starts_with(start));
+        let has = |start: &str| {
+            runner.labels.iter().any(|(label, _)| label.to_ascii_lowercase().starts_with(start))
+        };
         runner.os = match (has("windows"), has("macos"), has("ubuntu") || has("linux")) {
             (true, false, false) => Some(Os::Windows),
             (false, true, false) => Some(Os::Macos),
@@ -125,7 +129,8 @@ fn is_hosted(label: &str) -> bool {
     let mut parts = label.split('-');
     let system = parts.next().unwrap_or_default();
     let version = parts.next().unwrap_or_default();
-    let is_version = matches!(version, "latest" | "slim") || version.starts_with(|c: char| c.is_ascii_digit());
+    let is_version =
+        matches!(version, "latest" | "slim") || version.starts_with(|c: char| c.is_ascii_digit());
     let known_rest = ["arm", "arm64", "intel", "large", "xlarge", "vs2026"];
     matches!(system, "ubuntu" | "windows" | "macos")
         && is_version
@@ -139,10 +144,27 @@ mod tests {
 
     #[test]
     fn standard_machines_are_known() {
-        for label in ["ubuntu-latest", "ubuntu-24.04", "ubuntu-24.04-arm", "windows-2022", "windows-11-arm", "macos-15-intel", "macos-13"] {
+        for label in [
+            "ubuntu-latest",
+            "ubuntu-24.04",
+            "ubuntu-24.04-arm",
+            "windows-2022",
+            "windows-11-arm",
+            "macos-15-intel",
+            "macos-13",
+        ] {
             assert!(is_hosted(label), "{label}");
         }
-        for label in ["self-hosted", "ubuntu-22.04-gpu-t4", "gpu", "windows-gpu", "ubuntu", "linux-x64", "ubuntu-latest-16-cores", ""] {
+        for label in [
+            "self-hosted",
+            "ubuntu-22.04-gpu-t4",
+            "gpu",
+            "windows-gpu",
+            "ubuntu",
+            "linux-x64",
+            "ubuntu-latest-16-cores",
+            "",
+        ] {
             assert!(!is_hosted(label), "{label}");
         }
     }

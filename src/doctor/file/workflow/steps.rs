@@ -9,7 +9,7 @@ use crate::doctor::file::container::{self, Variable};
 use crate::doctor::file::say;
 use crate::doctor::file::shell::{self, Command, Dialect, Word};
 use crate::doctor::file::tables::tables;
-use crate::doctor::file::text::Script;
+use crate::doctor::file::text::{Script, has_ending};
 use crate::doctor::file::tools::archs::{self, Request};
 use crate::doctor::file::tools::build::{self, Configuration};
 use crate::doctor::file::tools::{gpu, packages};
@@ -99,7 +99,12 @@ impl<'a> Steps<'a> {
         if shell.starts_with("python") {
             let line = script.line_at(0);
             let word = Word { text: "python".to_owned(), line };
-            return vec![Command { words: vec![word], line, input: Some(script.text().to_owned()), ..Command::default() }];
+            return vec![Command {
+                words: vec![word],
+                line,
+                input: Some(script.text().to_owned()),
+                ..Command::default()
+            }];
         }
         let dialect = match shell.split_whitespace().next().unwrap_or_default() {
             "cmd" => Dialect::Cmd,
@@ -118,7 +123,9 @@ impl<'a> Steps<'a> {
             Some(Word { text: variable.value.clone()?, line: variable.line })
         };
         let configuration = build::configuration(command, &lookup);
-        if !command.tolerated && let Some(word) = build::needs_nvcc(command, configuration.as_ref()) {
+        if !command.tolerated
+            && let Some(word) = build::needs_nvcc(command, configuration.as_ref())
+        {
             self.compiles(command, configuration.as_ref(), &word, &lookup, drafts);
         }
         let origin = |value: &str| {
@@ -130,7 +137,13 @@ impl<'a> Steps<'a> {
     }
 
     fn site<'s>(&'s self, origin: &'s dyn Fn(&str) -> Option<usize>) -> Site<'s> {
-        Site { sheet: self.run.sheet, cuda: self.run.cuda, place: self.place, release: self.release.as_ref(), origin }
+        Site {
+            sheet: self.run.sheet,
+            cuda: self.run.cuda,
+            place: self.place,
+            release: self.release.as_ref(),
+            origin,
+        }
     }
 
     /// A variable of the environment that compilers read.
@@ -158,14 +171,18 @@ impl<'a> Steps<'a> {
             return;
         };
         if toolkit.is_distribution {
-            let release = match &self.run.container {
-                Some(container) => container.image.distribution_toolkit().cloned(),
-                None => {
-                    let label = self.run.runner.only_label().unwrap_or_default();
-                    tables().distribution_toolkit(label).map(|row| row.toolkit.clone())
-                }
+            let release = if let Some(container) = &self.run.container {
+                container.image.distribution_toolkit().cloned()
+            } else {
+                let label = self.run.runner.only_label().unwrap_or_default();
+                tables().distribution_toolkit(label).map(|row| row.toolkit.clone())
             };
-            drafts.extend(building::distribution(sheet, &toolkit.word, release.as_ref(), self.release.as_ref()));
+            drafts.extend(building::distribution(
+                sheet,
+                &toolkit.word,
+                release.as_ref(),
+                self.release.as_ref(),
+            ));
             self.release = self.release.take().or(release);
         } else if toolkit.version.is_some() {
             self.release = toolkit.version;
@@ -190,7 +207,10 @@ impl<'a> Steps<'a> {
                     .evidence(sheet.evidence(container.line))
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
-                    .summary(format!("line {} needs the CUDA compiler, and `{}` has only the libraries", word.line, container.image))
+                    .summary(format!(
+                        "line {} needs the CUDA compiler, and `{}` has only the libraries",
+                        word.line, container.image
+                    ))
                     .fix(say::replace(
                         sheet,
                         container.line,
@@ -204,12 +224,16 @@ impl<'a> Steps<'a> {
         }
         let generator = configuration.and_then(|one| one.generator.clone()).unwrap_or_default();
         let is_ninja = generator.starts_with("Ninja");
-        let is_direct = command.program() == "nvcc" && command.arguments().any(|word| word.ends_with(".cu"));
+        let is_direct = command.program() == "nvcc" && command.arguments().any(|word| has_ending(word, "cu"));
         let names_compiler = ["CUDAHOSTCXX", "NVCC_CCBIN", "CC"].iter().any(|name| lookup(name).is_some())
             || configuration.is_some_and(|one| one.get("CMAKE_CUDA_HOST_COMPILER").is_some())
             || command.arguments().any(|word| word.starts_with("-ccbin"));
         if (is_ninja || is_direct) && !self.has_msvc && !names_compiler {
-            let what = if is_ninja { "with Ninja CMake takes the compiler that is in PATH" } else { "nvcc wants cl.exe in PATH" };
+            let what = if is_ninja {
+                "with Ninja CMake takes the compiler that is in PATH"
+            } else {
+                "nvcc wants cl.exe in PATH"
+            };
             drafts.push(
                 sheet
                     .draft("cuda.host.cl-missing", Severity::Error, word.line)
@@ -217,10 +241,15 @@ impl<'a> Steps<'a> {
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
                     .summary(format!("{what}, and nothing puts Visual Studio's there"))
-                    .fix(format!("add the step `- uses: ilammy/msvc-dev-cmd@v1` before the one of line {}", word.line)),
+                    .fix(format!(
+                        "add the step `- uses: ilammy/msvc-dev-cmd@v1` before the one of line {}",
+                        word.line
+                    )),
             );
         }
-        let is_studio = !is_ninja && configuration.is_some_and(|one| one.tool == build::Tool::Cmake) && (generator.is_empty() || generator.starts_with("Visual Studio"));
+        let is_studio = !is_ninja
+            && configuration.is_some_and(|one| one.tool == build::Tool::Cmake)
+            && (generator.is_empty() || generator.starts_with("Visual Studio"));
         if let Some(line) = self.without_studio.filter(|_| is_studio) {
             drafts.push(
                 sheet
@@ -259,8 +288,11 @@ impl<'a> Steps<'a> {
     /// A container of a machine with a GPU that is started without it.
     fn needs_option(&self, command: &Command, needed: &gpu::GpuUse, drafts: &mut Vec<Draft>) {
         let Some(container) = &self.run.container else { return };
-        let gives = |options: &str| ["--gpus", "nvidia", "/dev/kfd", "--device"].iter().any(|text| options.contains(text));
-        let is_given = container.options.as_ref().is_some_and(|(options, _)| gives(options) || options.contains("${{"));
+        let gives = |options: &str| {
+            ["--gpus", "nvidia", "/dev/kfd", "--device"].iter().any(|text| options.contains(text))
+        };
+        let is_given =
+            container.options.as_ref().is_some_and(|(options, _)| gives(options) || options.contains("${{"));
         let backend = container.image.gpu().map(|gpu| gpu.backend);
         if is_given || !needed.is_certain || backend != Some(Backend::Cuda) {
             return;
@@ -272,7 +304,10 @@ impl<'a> Steps<'a> {
                 .evidence(sheet.evidence(command.line))
                 .backend(Backend::Cuda)
                 .affects(Affects::Run)
-                .summary(format!("{} runs in a container that is started without the GPU of its machine", needed.what))
+                .summary(format!(
+                    "{} runs in a container that is started without the GPU of its machine",
+                    needed.what
+                ))
                 .fix(format!("add `options: --gpus all` to the container of line {}", container.line)),
         );
     }
@@ -281,5 +316,9 @@ impl<'a> Steps<'a> {
 /// Whether a command runs a script that isn't in the file.
 fn runs_script(command: &Command) -> bool {
     let program = command.words.first().map_or("", |word| word.text.as_str());
-    program.starts_with("./") || matches!(command.program(), "sh" | "bash" | "source" | "." | "dpkg" | "rpm" | "spack" | "conda" | "mamba" | "micromamba")
+    program.starts_with("./")
+        || matches!(
+            command.program(),
+            "sh" | "bash" | "source" | "." | "dpkg" | "rpm" | "spack" | "conda" | "mamba" | "micromamba"
+        )
 }

@@ -1,0 +1,93 @@
+//! `gpubuild doctor --file`: what it prints where, and how it ends.
+
+use crate::support::Sandbox;
+
+const ILL: &str = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nRUN nvcc -O2 a.cu -o a\nCMD [\"./a\"]\n";
+const HEALTHY: &str = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nCOPY a /a\nCMD [\"/a\"]\n";
+
+#[test]
+fn errors_in_a_file_end_with_one() {
+    let sandbox = Sandbox::new();
+    sandbox.write("docker/Dockerfile", ILL);
+    let ran = sandbox.run(&["doctor", "--file", "docker/Dockerfile", "--json"]);
+    assert_eq!(ran.exit, Some(1), "{ran:#?}");
+    let document = ran.json();
+    assert_eq!(document["schema"]["name"], "doctor");
+    assert!(document.get("host").is_none());
+    let finding = &document["findings"][0];
+    assert_eq!(
+        (&finding["id"], &finding["severity"]),
+        (&"cuda.toolkit.runtime-only".into(), &"error".into())
+    );
+    assert_eq!(finding["evidence"][0]["where"], "docker/Dockerfile:2");
+    assert_eq!(finding["remedy"]["text"], "write line 1 as `FROM nvidia/cuda:12.4.1-devel-ubuntu22.04`");
+    // A command for the machine that looks at the file would be out of place.
+    assert!(finding["remedy"].get("commands").is_none());
+    let ran = sandbox.run(&["doctor", "--file", "docker/Dockerfile", "--fail-on", "never"]);
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    assert!(ran.stdout.contains("error: line 2 needs the CUDA compiler"), "{ran:#?}");
+}
+
+#[test]
+fn healthy_files_end_with_zero() {
+    let sandbox = Sandbox::new();
+    sandbox.write("Dockerfile", HEALTHY);
+    sandbox.write("compose.yaml", "services:\n  a:\n    build: .\n    gpus: all\n");
+    let ran = sandbox.run(&["doctor", "--file", "Dockerfile", "--file", "compose.yaml", "--json"]);
+    assert_eq!((ran.succeeds().json()["findings"].clone(), ran.stderr.as_str()), (serde_json::json!([]), ""));
+}
+
+#[test]
+fn warnings_count_where_they_are_asked_to() {
+    let sandbox = Sandbox::new();
+    sandbox.write("Dockerfile", "FROM nvidia/cuda:11.3.1-base-ubuntu20.04\nCMD [\"/a\"]\n");
+    sandbox.run(&["doctor", "--file", "Dockerfile"]).succeeds();
+    assert_eq!(sandbox.run(&["doctor", "--file", "Dockerfile", "--fail-on", "warning"]).exit, Some(1));
+    sandbox
+        .run(&["doctor", "--file", "Dockerfile", "--fail-on", "warning", "--skip", "file.image-*"])
+        .succeeds();
+}
+
+#[test]
+fn several_files_are_told_errors_first_and_annotated_where_they_are() {
+    let sandbox = Sandbox::new();
+    sandbox.write("a/Dockerfile", "FROM nvidia/cuda:11.3.1-base-ubuntu20.04\nCMD [\"/a\"]\n");
+    sandbox.write(
+        ".github/workflows/ci.yml",
+        "on: push\njobs:\n  a:\n    runs-on: macos-13\n    steps: [{run: make}]\n",
+    );
+    let ran = sandbox.run(&[
+        "doctor",
+        "--file",
+        "a/Dockerfile",
+        "--file",
+        ".github/workflows/ci.yml",
+        "--format",
+        "github",
+    ]);
+    assert_eq!(ran.exit, Some(1), "{ran:#?}");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines[0].starts_with("::error file=.github/workflows/ci.yml,line=4,"), "{ran:#?}");
+    assert!(lines[1].starts_with("::warning file=a/Dockerfile,line=1,"), "{ran:#?}");
+}
+
+#[test]
+fn what_cannot_be_read_ends_with_two() {
+    let sandbox = Sandbox::new();
+    sandbox.write("notes.txt", "hello\n");
+    sandbox.write("compose.yaml", "services: [\n");
+    sandbox.write("large/Dockerfile", &"FROM a\n".repeat(2 << 20));
+    for (name, id) in [
+        ("missing/Dockerfile", "file.unreadable"),
+        (".", "file.unreadable"),
+        ("notes.txt", "file.kind-unknown"),
+        ("compose.yaml", "file.unreadable"),
+        ("large/Dockerfile", "file.too-large"),
+    ] {
+        let ran = sandbox.run(&["doctor", "--file", name, "--json"]);
+        assert_eq!((ran.exit, &ran.json()["error"]["id"]), (Some(2), &id.into()), "{ran:#?}");
+        assert!(ran.stderr.contains("hint:"), "{ran:#?}");
+    }
+    let ran = sandbox.run(&["doctor", "--file", "a", "--fix"]);
+    assert_eq!(ran.exit, Some(2), "{ran:#?}");
+}
