@@ -362,7 +362,7 @@ const WRONG: &[(&str, (&str, &str), &str)] = &[
     (
         "ubuntu-24.04-arc",
         ("path = '/usr/lib/x86_64-linux-gnu/libvulkan_intel.so'", "path = '/opt/libvulkan_intel.so'"),
-        "vulkan present ready blocked vk.icd-broken",
+        "vulkan present ready blocked vk.icd-missing",
     ),
     (
         "ubuntu-24.04-arc",
@@ -372,7 +372,7 @@ const WRONG: &[(&str, (&str, &str), &str)] = &[
     (
         "ubuntu-24.04-nouveau",
         ("libvulkan_nouveau.so'", "libvulkan_gone.so'"),
-        "vulkan present blocked blocked vk.sdk-missing vk.glslc-missing vk.icd-broken",
+        "vulkan present blocked blocked vk.sdk-missing vk.glslc-missing vk.icd-missing",
     ),
     (
         "windows-11-rtx4070",

@@ -188,6 +188,8 @@ fn merge(drafts: &mut Vec<Draft>, mut draft: Draft) {
     }
     draft.summary = draft.summary.or_else(|| known.summary.take());
     draft.fix = draft.fix.or_else(|| known.fix.take());
+    draft.kind = draft.kind.or(known.kind);
+    draft.severity = draft.severity.or(known.severity);
     draft.about = draft.about.or_else(|| known.about.take());
     draft.case = draft.case.or_else(|| known.case.take());
     draft.severity = draft.severity.or(known.severity);

@@ -2,7 +2,7 @@
 
 use crate::facts::{Gpu, Vendor};
 use crate::host::{HostPath, Os};
-use crate::toolkit::description::{Description, RuntimeDescription};
+use crate::toolkit::description::{Description, NodeDescription, RuntimeDescription};
 use crate::toolkit::{DeviceNode, NodeState, Runtime, RuntimeDriver};
 use crate::version::Version;
 
@@ -201,7 +201,7 @@ impl Rule<'_> {
         let names = loader_names(words, self.case.os());
         if runtime.loader.is_none() && !names.is_empty() {
             let library = names.first().cloned().unwrap_or_default();
-            let id = match &words.container {
+            let id = match &words.container_loader {
                 Some(id) if self.case.in_container() => id.clone(),
                 _ => words
                     .loader_missing
@@ -233,8 +233,13 @@ impl Rule<'_> {
                 return None;
             }
             let driver = broken.first()?;
-            let values = [("manifest", driver.manifest.to_string()), ("library", driver.library.clone())];
-            return Some(self.say(&format!("{}.icd-broken", self.description.family), &values));
+            let why = format!(": `{}` names `{}`, which was not found", driver.manifest, driver.library);
+            let values = [
+                ("why", why),
+                ("manifest", driver.manifest.to_string()),
+                ("library", driver.library.clone()),
+            ];
+            return Some(self.say(rules.missing.as_ref()?, &values));
         }
         let in_container = self.hardware.real().find_map(|gpu| rules.missing_in_container.get(&gpu.vendor));
         if let (true, Some(id)) = (self.case.in_container(), in_container) {
@@ -248,15 +253,26 @@ impl Rule<'_> {
         };
         let names = quoted(self.hardware.software().map(|gpu| gpu.name.as_str()));
         let library = rules.libraries.get(&self.case.os()).and_then(|names| names.first()).cloned();
-        Some(self.say(id?, &[("drivers", names), ("library", library.unwrap_or_default())]))
+        let values =
+            [("why", String::new()), ("drivers", names), ("library", library.unwrap_or_default())];
+        Some(self.say(id?, &values))
     }
 
     fn nodes(&self, words: &RuntimeDescription, runtime: &Runtime) -> Vec<Reason> {
         let mut reasons: Vec<Reason> = Vec::new();
         let groups = runtime.nodes.iter().map(|node| node.group).max().map_or(0, |last| last + 1);
+        let of_group = |group: usize| runtime.nodes.iter().filter(move |node| node.group == group);
+        let opens = |group: usize| of_group(group).any(|node| node.state == NodeState::Opens);
+        let serves = |group: usize| {
+            let node = words.nodes.get(group);
+            node.is_none_or(|node| self.hardware.real().any(|gpu| node.serves(gpu.kernel_driver.as_deref())))
+        };
+        let is_for_some = |group: usize| words.nodes.get(group).is_some_and(NodeDescription::is_for_some);
+        // One card that can be reached is enough.
+        let reached = (0..groups).any(|group| is_for_some(group) && serves(group) && opens(group));
         for group in 0..groups {
-            let nodes: Vec<&DeviceNode> = runtime.nodes.iter().filter(|node| node.group == group).collect();
-            if nodes.is_empty() || nodes.iter().any(|node| node.state == NodeState::Opens) {
+            let nodes: Vec<&DeviceNode> = of_group(group).collect();
+            if nodes.is_empty() || opens(group) || !serves(group) || (reached && is_for_some(group)) {
                 continue;
             }
             let closed = nodes.iter().find(|node| node.state != NodeState::Missing);
@@ -349,7 +365,10 @@ impl Rule<'_> {
         }
         let id = words.device_unsupported.as_ref()?;
         let copy = self.case.inventory.chosen(&self.description.id)?;
-        let supported = |arch: &&str| copy.device_archs.iter().any(|known| known == arch);
+        // Programs are told another architecture, which is the one that the libraries look for.
+        let told = self.case.facts.overrides.iter().find(|set| set.key == "rocm.hsa-override");
+        let told = told.filter(|_| self.case.os() == Os::Linux).map(|set| set.value.as_str());
+        let supported = |arch: &&str| copy.device_archs.iter().any(|known| known == told.unwrap_or(arch));
         (!copy.device_archs.is_empty() && !archs.iter().any(supported)).then(|| {
             let version = copy.version().map(ToString::to_string).unwrap_or_default();
             self.say(id, &[("arch", archs.join(", ")), ("version", version)])

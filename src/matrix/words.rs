@@ -57,12 +57,16 @@ impl Case<'_> {
     }
 }
 
-/// The entry of a table for a distribution: its own name, its package manager, those it is like.
+/// The entry of a table for a distribution: its release (`ubuntu-22.04`), its own name, its package manager, those it is
+/// like.
 pub(crate) fn for_distribution<'t, T>(
     facts: &Facts,
     table: &'t std::collections::BTreeMap<String, T>,
 ) -> Option<&'t T> {
     let distro = facts.distro.as_ref().map(|fact| &fact.value);
+    if let Some(found) = distro.and_then(|distro| table.get(&distro.label())) {
+        return Some(found);
+    }
     let names = distro.into_iter().flat_map(|distro| std::iter::once(&distro.id).chain(&distro.like));
     let fallback = match facts.platform.os {
         Os::Windows => Some("winget"),

@@ -304,6 +304,8 @@ mod tests {
             assert!(tables.driver.is_sorted_by_key(|row| &row.since), "{}", description.id);
             assert!(tables.branch.is_sorted_by_key(|row| &row.driver), "{}", description.id);
             assert!(tables.ptx.is_sorted_by_key(|row| &row.version), "{}", description.id);
+            assert!(tables.kernel.is_sorted_by_key(|row| &row.driver), "{}", description.id);
+            assert!(tables.support.is_sorted_by_key(|row| (row.on, &row.since)), "{}", description.id);
             let sources = (tables.arch.iter().map(|row| &row.source))
                 .chain(tables.host_compiler.iter().map(|row| &row.source))
                 .chain(tables.driver.iter().map(|row| &row.source))
@@ -311,7 +313,11 @@ mod tests {
                 .chain(tables.ptx.iter().map(|row| &row.source))
                 .chain(tables.libc.iter().map(|row| &row.source))
                 .chain(tables.device.iter().map(|row| &row.source))
-                .chain(tables.names.iter().map(|row| &row.source));
+                .chain(tables.names.iter().map(|row| &row.source))
+                .chain(tables.stand_in.iter().map(|row| &row.source))
+                .chain(tables.kernel.iter().map(|row| &row.source))
+                .chain(tables.support.iter().map(|row| &row.source))
+                .chain(tables.last.iter().map(|row| &row.source));
             assert!(sources.into_iter().all(|source| !source.is_empty()), "{}", description.id);
         }
     }

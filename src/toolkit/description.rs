@@ -12,8 +12,8 @@ use crate::host::{Arch, Os, Platform};
 use crate::version::Version;
 
 pub use super::tables::{
-    ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, LibcRow, NameRow,
-    Tables, Wheel, WheelFile,
+    ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, KernelRow, LastRow,
+    LibcRow, NameRow, Risk, StandInRow, SupportRow, Tables, Wheel, WheelFile,
 };
 
 /// A toolkit or tool, as its file describes it.
@@ -406,8 +406,10 @@ pub struct RuntimeDescription {
     pub folders: BTreeMap<Os, Vec<String>>,
     /// Id of the finding when the library is not found.
     pub loader_missing: Option<String>,
-    /// Id of the finding when the library or a node is missing in a container.
+    /// Id of the finding when a node is missing in a container.
     pub container: Option<String>,
+    /// Id of the finding when the library is missing in a container, where the container's runtime brings it.
+    pub container_loader: Option<String>,
     /// Id of the finding when a node may not be opened in a container.
     pub container_denied: Option<String>,
     /// Id of the finding when the library's version is not the kernel driver's.
@@ -437,6 +439,28 @@ pub struct NodeDescription {
     pub denied: String,
     /// A program with which the driver makes the node on first use: where it is there, a missing node is no fault.
     pub made_by: Option<String>,
+    /// Kernel drivers whose cards are reached through it; those of any card if empty.
+    #[serde(default)]
+    pub only_drivers: Vec<String>,
+    /// Kernel drivers whose cards are not reached through it.
+    #[serde(default)]
+    pub except_drivers: Vec<String>,
+}
+
+impl NodeDescription {
+    /// Whether cards with this kernel driver are reached through the node. One whose driver is not known may be.
+    #[must_use]
+    pub fn serves(&self, kernel_driver: Option<&str>) -> bool {
+        let Some(driver) = kernel_driver else { return true };
+        let named = |list: &[String]| list.iter().any(|name| name == driver);
+        (self.only_drivers.is_empty() || named(&self.only_drivers)) && !named(&self.except_drivers)
+    }
+
+    /// Whether it is the way to some cards only.
+    #[must_use]
+    pub fn is_for_some(&self) -> bool {
+        !self.only_drivers.is_empty() || !self.except_drivers.is_empty()
+    }
 }
 
 /// Drivers behind a loader: manifests in folders, variables and the registry.

@@ -6,7 +6,9 @@ use crate::host::{Os, Platform};
 use crate::version::Version;
 
 use super::Installation;
-use super::description::{ArchRow, CmakeEntry, CompilerRow, Description, DeviceRow, LibcRow};
+use super::description::{
+    ArchRow, CmakeEntry, CompilerRow, Description, DeviceRow, KernelRow, LastRow, LibcRow, StandInRow, SupportRow,
+};
 
 /// The versions of a host compiler that a toolkit takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,6 +175,30 @@ impl Description {
                 && row.driver.as_ref().is_none_or(|since| driver.is_some_and(|driver| driver >= since))
                 && row.flavour.as_deref().is_none_or(|wanted| flavour == Some(wanted))
         })
+    }
+
+    /// What a card may be told to pass for, where the table knows it.
+    #[must_use]
+    pub fn stand_in(&self, arch: &str) -> Option<&StandInRow> {
+        self.compatibility.stand_in.iter().find(|row| row.arch == arch)
+    }
+
+    /// What a kernel driver works with. Unknown for drivers before the table.
+    #[must_use]
+    pub fn kernel(&self, driver: &Version) -> Option<&KernelRow> {
+        self.compatibility.kernel.iter().rfind(|row| row.driver <= *driver)
+    }
+
+    /// What the maker supports in a release, on an operating system.
+    #[must_use]
+    pub fn support(&self, release: &Version, os: Os) -> Option<&SupportRow> {
+        self.compatibility.support.iter().rfind(|row| row.on == os && row.since <= *release)
+    }
+
+    /// The last release in which the maker supported an architecture, where the table knows that it has ended.
+    #[must_use]
+    pub fn last(&self, arch: &str) -> Option<&LastRow> {
+        self.compatibility.last.iter().find(|row| row.arch == arch)
     }
 
     /// The architecture of a card by its name, where the table knows it.

@@ -43,6 +43,18 @@ pub struct Compatibility {
     /// Names of cards by architecture, where only the name is known.
     #[serde(default)]
     pub names: Vec<NameRow>,
+    /// What a card may be told to pass for.
+    #[serde(default)]
+    pub stand_in: Vec<StandInRow>,
+    /// The toolkit releases that a kernel driver works with.
+    #[serde(default)]
+    pub kernel: Vec<KernelRow>,
+    /// Architectures that the maker supports, by toolkit release.
+    #[serde(default)]
+    pub support: Vec<SupportRow>,
+    /// The last release that the maker supported an architecture in.
+    #[serde(default)]
+    pub last: Vec<LastRow>,
 }
 
 /// The tables of a description. Those of an embedded one are read when somebody first asks: they are a large part of its
@@ -210,6 +222,78 @@ pub struct NameRow {
     pub arch: String,
     /// Texts that stand in a card's name.
     pub has: Vec<String>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// What a card may be told to pass for, so that kernels of another architecture are loaded for it.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StandInRow {
+    /// The card's own architecture: `gfx1031`.
+    pub arch: String,
+    /// The architecture that it may pass for; none if there is no good one.
+    pub to: Option<String>,
+    /// How likely it goes wrong.
+    pub risk: Risk,
+    /// The cards, for messages.
+    pub cards: String,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// How likely something goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Risk {
+    /// The instructions are the same.
+    Low,
+    /// It works for many and not for all.
+    Medium,
+    /// It is known to hang, to fault or to compute nonsense.
+    High,
+}
+
+/// The toolkit releases that drivers from `driver` on work with, up to the next row.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelRow {
+    /// First version of the kernel module.
+    pub driver: Version,
+    /// How the maker calls the release that it came with: `6.4`, `30.10`.
+    pub name: String,
+    /// The toolkit release that it came with.
+    pub with: Version,
+    /// Oldest toolkit release that works on it.
+    pub oldest: Version,
+    /// Newest one that works on it, as far as it was known; all newer ones if left out.
+    pub newest: Option<Version>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// Architectures that the maker supports in toolkit releases from `since` on, up to the next row of the same system.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SupportRow {
+    /// First release.
+    pub since: Version,
+    /// Operating system.
+    pub on: Os,
+    /// The architectures.
+    pub archs: Vec<String>,
+    /// Where this comes from.
+    pub source: String,
+}
+
+/// The last release that the maker supported an architecture in.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LastRow {
+    /// Architecture.
+    pub arch: String,
+    /// Release.
+    pub release: Version,
     /// Where this comes from.
     pub source: String,
 }

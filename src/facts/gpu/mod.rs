@@ -23,6 +23,10 @@ pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
             let by_number = gpu.ids.and_then(|ids| names::arch_of_ids(gpu.vendor, ids));
             gpu.arch = names::arch(gpu.vendor, &gpu.name).or(by_number).map(str::to_owned);
         }
+        // The kernel shows the GPU of a newer processor as a node of its own, like a card.
+        if gpu.vendor == Vendor::Amd && gpu.arch.as_deref().is_some_and(names::is_integrated) {
+            gpu.integrated = Some(true);
+        }
     }
     // Those without an address come last, in the order in which they were found.
     gpus.sort_by(|left, right| (left.pci.is_none(), &left.pci).cmp(&(right.pci.is_none(), &right.pci)));

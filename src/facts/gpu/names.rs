@@ -19,6 +19,8 @@ struct Table {
     device: BTreeMap<Vendor, BTreeMap<String, String>>,
     arch: Vec<Architecture>,
     range: Vec<Range>,
+    /// Architectures of GPUs that are part of a processor.
+    integrated: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -85,6 +87,11 @@ pub(in crate::facts) fn arch_of_ids(vendor: Vendor, ids: (u16, u16)) -> Option<&
     let number = format!("{:04x}", ids.1);
     let holds = |row: &&Range| row.vendor == vendor && row.from <= number && number <= row.to;
     table().range.iter().find(holds).map(|row| row.arch.as_str())
+}
+
+/// Whether GPUs of an architecture are part of a processor and share its memory.
+pub(in crate::facts) fn is_integrated(arch: &str) -> bool {
+    table().integrated.iter().any(|known| known == arch)
 }
 
 fn words(name: &str) -> Vec<String> {
@@ -179,6 +186,12 @@ mod tests {
             ("AMD Instinct MI300X OAM", Some("gfx942")),
             ("AMD Radeon(TM) 780M", Some("gfx1103")),
             ("AMD Radeon Graphics", None),
+            ("AMD Radeon RX 470/480/570/580 series", Some("gfx803")),
+            ("AMD Radeon RX 580 2048SP", Some("gfx803")),
+            ("AMD Radeon Graphics (Raphael)", Some("gfx1036")),
+            ("AMD Ryzen AI Max+ (Strix Halo) 8060S", Some("gfx1151")),
+            ("AMD Radeon RX Vega 56/64", Some("gfx900")),
+            ("Radeon RX 7900 XTX", Some("gfx1100")),
         ] {
             assert_eq!(arch(Vendor::Amd, name), expected, "{name}");
         }
