@@ -2,39 +2,62 @@
 
 use crate::backend::Backend;
 use crate::facts::{Gpu, Vendor};
-use crate::finding::{Affects, Draft, Entry, Findings, Kind, Severity};
+use crate::finding::{Affects, Draft, Findings, Kind, Severity};
 use crate::matrix::{Presence, Readiness, Verdict};
 
 use super::Case;
 
-/// The severity of a draft.
-pub(super) fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> Severity {
+/// The severities of drafts. What is missing is judged by what is broken beside it.
+pub(super) fn severities(case: &Case<'_>, findings: &Findings, drafts: &[Draft]) -> Vec<Severity> {
+    let alone: Vec<Severity> = drafts.iter().map(|draft| severity(case, findings, draft)).collect();
+    let is_error = |(_, severity): &(&Draft, &Severity)| **severity == Severity::Error;
+    let errors: Vec<&Draft> = drafts.iter().zip(&alone).filter(is_error).map(|(draft, _)| draft).collect();
+    let leaves_idle = |draft: &Draft| {
+        let backends = backends(findings, draft);
+        draft.severity.is_none()
+            && kind(findings, draft) == Kind::Absence
+            && matters(case, &backends)
+            && backends.iter().any(|backend| leaves_a_gpu_idle(case, findings, &errors, *backend))
+    };
+    let both = drafts.iter().zip(&alone);
+    both.map(|(draft, alone)| if leaves_idle(draft) { Severity::Error } else { *alone }).collect()
+}
+
+fn kind(findings: &Findings, draft: &Draft) -> Kind {
+    draft.kind.unwrap_or_else(|| findings.get(&draft.id).map_or(Kind::Absence, |entry| entry.kind))
+}
+
+fn backends(findings: &Findings, draft: &Draft) -> Vec<Backend> {
+    if draft.backends.is_empty() {
+        findings.get(&draft.id).and_then(|entry| entry.backend).into_iter().collect()
+    } else {
+        draft.backends.clone()
+    }
+}
+
+/// Whether somebody asked for one of the backends, or its hardware is here. What belongs to no backend always matters.
+fn matters(case: &Case<'_>, backends: &[Backend]) -> bool {
+    let present = |backend: &Backend| case.matrix.verdict(*backend).hardware == Presence::Present;
+    backends.is_empty()
+        || match case.asked {
+            Some(asked) => backends.iter().any(|backend| asked.contains(backend)),
+            None => backends.iter().any(present),
+        }
+}
+
+/// The severity of a draft by itself.
+fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> Severity {
     if let Some(severity) = draft.severity {
         return severity;
     }
-    let entry = findings.get(&draft.id);
-    let kind = draft.kind.unwrap_or_else(|| entry.map_or(Kind::Absence, |entry| entry.kind));
-    let own: Vec<Backend> = entry.and_then(|entry| entry.backend).into_iter().collect();
-    let backends = if draft.backends.is_empty() { &own } else { &draft.backends };
-    let matters = match case.asked {
-        Some(asked) => backends.is_empty() || backends.iter().any(|backend| asked.contains(backend)),
-        None => {
-            backends.is_empty()
-                || backends.iter().any(|backend| case.matrix.verdict(*backend).hardware == Presence::Present)
-        }
-    };
-    match (kind, matters) {
+    let backends = backends(findings, draft);
+    match (kind(findings, draft), matters(case, &backends)) {
         (Kind::Fault, true) => Severity::Error,
         (Kind::Absence, true) if case.asked.is_some() => Severity::Error,
-        (Kind::Absence, true)
-            if backends.iter().any(|backend| leaves_a_gpu_idle(case, findings, *backend)) =>
-        {
-            Severity::Error
-        }
         (Kind::Caution, true) => Severity::Warning,
         (Kind::Fault, false)
             if case.asked.is_none()
-                && affects_build(draft, entry)
+                && affects_build(findings, draft)
                 && backends.iter().any(|backend| is_builder(case, *backend)) =>
         {
             Severity::Warning
@@ -43,8 +66,8 @@ pub(super) fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> S
     }
 }
 
-fn affects_build(draft: &Draft, entry: Option<&Entry>) -> bool {
-    let own = entry.map(|entry| entry.affects.as_slice()).unwrap_or_default();
+fn affects_build(findings: &Findings, draft: &Draft) -> bool {
+    let own = findings.get(&draft.id).map(|entry| entry.affects.as_slice()).unwrap_or_default();
     let affects = if draft.affects.is_empty() { own } else { &draft.affects };
     affects.contains(&Affects::Build)
 }
@@ -60,23 +83,30 @@ fn is_builder(case: &Case<'_>, backend: Backend) -> bool {
 
 /// Whether this backend is the first choice for a card of its own that works and for which nothing else can be built: then
 /// its missing toolkit is what the user came for.
-fn leaves_a_gpu_idle(case: &Case<'_>, findings: &Findings, backend: Backend) -> bool {
+fn leaves_a_gpu_idle(case: &Case<'_>, findings: &Findings, errors: &[&Draft], backend: Backend) -> bool {
     let verdict = case.matrix.verdict(backend);
     let is_own = |gpu: &&Gpu| {
         gpu.integrated != Some(true) && gpu.vendor != Vendor::Software && native(gpu.vendor) == Some(backend)
     };
     let Some(gpu) = verdict.devices.iter().find(is_own) else { return false };
-    // Mesa's Vulkan is what most cards of AMD and Intel are used with. NVIDIA's comes along with any driver and tells nothing.
-    let runs_is_enough = matches!(gpu.vendor, Vendor::Amd | Vendor::Intel);
+    let drives = |other: &Verdict| other.devices.iter().any(|device| device.vendor == gpu.vendor);
+    // Mesa's Vulkan is what most cards of AMD and Intel are used with. NVIDIA's comes along with any driver and tells
+    // nothing.
+    let by_mesa = matches!(gpu.vendor, Vendor::Amd | Vendor::Intel);
+    if by_mesa && case.facts.container.is_some() {
+        return false;
+    }
     let serves = |other: &&Verdict| {
-        (other.build == Readiness::Ready || runs_is_enough)
-            && other.run == Readiness::Ready
-            && other.devices.iter().any(|device| device.vendor == gpu.vendor)
+        (other.build == Readiness::Ready || by_mesa) && other.run == Readiness::Ready && drives(other)
     };
     // What is broken is told first; what is missing beside it can wait.
     let is_absence = |id: &str| findings.get(id).is_some_and(|entry| entry.kind == Kind::Absence);
-    let works = verdict.run_reasons.iter().all(|reason| is_absence(&reason.id));
-    works && !case.matrix.verdicts.iter().any(|other| serves(&other))
+    let is_error = |id: &str| errors.iter().any(|draft| draft.id == id);
+    let can_wait = |id: &str| if by_mesa { !is_error(id) } else { is_absence(id) };
+    let works = verdict.run_reasons.iter().all(|reason| can_wait(&reason.id));
+    let is_for_card = |backend: &Backend| *backend != Backend::Cpu && drives(case.matrix.verdict(*backend));
+    let is_broken = by_mesa && errors.iter().any(|draft| draft.backends.iter().any(is_for_card));
+    works && !is_broken && !case.matrix.verdicts.iter().any(|other| serves(&other))
 }
 
 /// The backend that a maker's cards are made for.

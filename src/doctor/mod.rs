@@ -96,10 +96,11 @@ fn drafts(case: &Case<'_>) -> Vec<Draft> {
 /// Gives drafts their words and severities, and folds what follows from something else under its cause.
 fn settle(case: &Case<'_>, findings: &Findings, drafts: &[Draft]) -> Vec<Finding> {
     let teller = Teller::new(case.facts, case.catalogue, findings, case.signs.is_root);
+    let severities = interest::severities(case, findings, drafts);
     let told: Vec<fold::Told> = drafts
         .iter()
-        .map(|draft| {
-            let severity = interest::severity(case, findings, draft);
+        .zip(severities)
+        .map(|(draft, severity)| {
             let known = findings.find(&draft.id);
             let rank = known.map_or(LAST, |(family, entry)| entry.rank.unwrap_or(family.rank));
             let entry = known.map(|(_, entry)| entry.clone()).unwrap_or_default();
@@ -188,8 +189,6 @@ fn merge(drafts: &mut Vec<Draft>, mut draft: Draft) {
     }
     draft.summary = draft.summary.or_else(|| known.summary.take());
     draft.fix = draft.fix.or_else(|| known.fix.take());
-    draft.kind = draft.kind.or(known.kind);
-    draft.severity = draft.severity.or(known.severity);
     draft.about = draft.about.or_else(|| known.about.take());
     draft.case = draft.case.or_else(|| known.case.take());
     draft.severity = draft.severity.or(known.severity);

@@ -22,8 +22,6 @@ pub struct Draft {
     pub summary: Option<String>,
     /// What to do, where the catalogue does not know it.
     pub fix: Option<String>,
-    /// A kind that replaces the catalogue's: what is a fault beside a toolkit may be a plain absence without one.
-    pub kind: Option<Kind>,
     /// A severity that does not depend on what was asked for.
     pub severity: Option<Severity>,
     /// The toolkit whose install help fills `{install}`, if it is not the backend's own.
@@ -48,7 +46,6 @@ impl Draft {
             evidence: Vec::new(),
             summary: None,
             fix: None,
-            kind: None,
             severity: None,
             about: None,
             case: None,
@@ -88,13 +85,6 @@ impl Draft {
         if !self.affects.contains(&affects) {
             self.affects.push(affects);
         }
-        self
-    }
-
-    /// A kind of its own.
-    #[must_use]
-    pub fn kind(mut self, kind: Kind) -> Self {
-        self.kind = Some(kind);
         self
     }
 

@@ -253,8 +253,7 @@ impl Rule<'_> {
         };
         let names = quoted(self.hardware.software().map(|gpu| gpu.name.as_str()));
         let library = rules.libraries.get(&self.case.os()).and_then(|names| names.first()).cloned();
-        let values =
-            [("why", String::new()), ("drivers", names), ("library", library.unwrap_or_default())];
+        let values = [("why", String::new()), ("drivers", names), ("library", library.unwrap_or_default())];
         Some(self.say(id?, &values))
     }
 

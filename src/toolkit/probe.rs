@@ -264,7 +264,8 @@ fn device_archs(host: &dyn Host, description: &Description, root: &HostPath) -> 
             let arch = path.file_name().and_then(|name| name.strip_prefix(head)?.strip_suffix(tail));
             // Features follow (`gfx90a-xnack+`); words in between belong to files of another kind.
             let arch = arch.and_then(|arch| arch.split(['-', ':']).next());
-            let plain = |arch: &&str| !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let plain =
+                |arch: &&str| !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric());
             archs.extend(arch.filter(plain).map(str::to_owned));
         }
         if !archs.is_empty() {

@@ -7,7 +7,8 @@ use crate::version::Version;
 
 use super::Installation;
 use super::description::{
-    ArchRow, CmakeEntry, CompilerRow, Description, DeviceRow, KernelRow, LastRow, LibcRow, StandInRow, SupportRow,
+    ArchRow, CmakeEntry, CompilerRow, Description, DeviceRow, KernelRow, LastRow, LibcRow, StandInRow,
+    SupportRow,
 };
 
 /// The versions of a host compiler that a toolkit takes.

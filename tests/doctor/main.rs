@@ -11,8 +11,10 @@ mod cuda;
 #[cfg(target_os = "linux")]
 mod faults;
 mod files;
+mod graphics;
 mod machine;
 mod nvidia;
+mod rocm;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;

@@ -66,7 +66,7 @@ fn windows_without_a_driver() {
         .registry(card, "CompatibleIDs", r"PCI\VEN_10DE&DEV_2504&REV_A1 PCI\CC_030000 PCI\CC_0300");
     let found = check("nv.driver.missing-windows", &machine, &["nv.driver.missing"]);
     assert_eq!(commands(&found), "start https://www.nvidia.com/drivers");
-    assert_eq!(consequences(&found), ["nv.driver.library-missing"]);
+    assert_eq!(consequences(&found), ["nv.driver.library-missing", "ocl.no-icd", "vk.icd-missing"]);
 }
 
 #[test]

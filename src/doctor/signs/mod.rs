@@ -1,6 +1,7 @@
 //! What only the doctor looks for, gathered before any check runs: thin `gather` functions and plain values, one file per
 //! family. Files, registry and environment only; no process is started here.
 
+pub mod access;
 pub mod container;
 pub mod cuda_build;
 pub mod cuda_toolkit;
@@ -31,6 +32,8 @@ pub struct Scene<'a> {
 pub struct Signs {
     /// Who asks needs no `sudo`.
     pub is_root: bool,
+    /// Who may open what.
+    pub access: access::Signs,
     /// About containers and WSL.
     pub container: container::Signs,
     /// About compiling for CUDA.
@@ -54,6 +57,7 @@ impl Signs {
         let scene = Scene { host, facts, inventory, catalogue };
         Self {
             is_root: host.identity().uid == Some(0),
+            access: access::gather(&scene),
             container: container::gather(&scene),
             cuda_build: cuda_build::gather(&scene),
             cuda_toolkit: cuda_toolkit::gather(&scene),

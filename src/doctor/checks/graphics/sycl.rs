@@ -1,0 +1,91 @@
+//! SYCL: Level Zero, oneAPI's environment, Intel's kernel drivers.
+
+use super::{cards, has_loader, invalid_root, is_asked, reason, with_runtime};
+use crate::backend::Backend;
+use crate::doctor::Case;
+use crate::facts::Gpu;
+use crate::finding::{Affects, Draft, Evidence, Kind};
+
+/// Whether somebody works with SYCL or Level Zero here.
+pub(in crate::doctor::checks) fn wants(case: &Case<'_>) -> bool {
+    is_asked(case, Backend::Sycl)
+        || !case.inventory.of("oneapi").is_empty()
+        || case.signs.graphics.sycl.folder.is_some()
+        || case.signs.graphics.sycl.sourced_by.is_some()
+        || has_loader(case, Backend::Sycl)
+}
+
+fn kind(case: &Case<'_>) -> Kind {
+    if wants(case) { Kind::Fault } else { Kind::Absence }
+}
+
+/// The loader, the driver behind it, or both are missing.
+pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
+    let id = "sycl.level-zero-missing";
+    let Some(known) = reason(case, Backend::Sycl, id) else { return Vec::new() };
+    let library = known.values.get("library").cloned().unwrap_or_default();
+    let mut draft = Draft::new(id)
+        .backend(Backend::Sycl)
+        .affects(Affects::Run)
+        .kind(kind(case))
+        .value("library", &library)
+        .evidence(Evidence::file(&library, "absent"));
+    draft = with_runtime(case, Backend::Sycl, draft);
+    let cards = cards(case, Backend::Sycl);
+    if !cards.is_empty() && cards.iter().all(|gpu| is_legacy(gpu)) {
+        draft = draft.value("card", &cards[0].name).case("legacy");
+    }
+    vec![draft]
+}
+
+/// Graphics of the generations 8 to 11, which Intel's driver gave up after release 24.35: by the first digits of the PCI
+/// device id (Broadwell, Skylake, Apollo and Gemini Lake, Kaby to Comet Lake, Ice, Elkhart and Jasper Lake).
+/// Source: intel/compute-runtime, `LEGACY_PLATFORMS.md`.
+fn is_legacy(gpu: &Gpu) -> bool {
+    const FIRST: [u16; 13] = [0x16, 0x19, 0x0a, 0x1a, 0x5a, 0x31, 0x59, 0x3e, 0x9b, 0x87, 0x8a, 0x45, 0x4e];
+    gpu.ids.is_some_and(|(_, device)| FIRST.contains(&(device >> 8)))
+}
+
+/// oneAPI is there and its environment was not taken in.
+pub(super) fn not_sourced(case: &Case<'_>) -> Vec<Draft> {
+    let signs = &case.signs.graphics.sycl;
+    let (Some(folder), None) = (&signs.folder, &signs.sourced_by) else { return Vec::new() };
+    let Some(copy) = case.inventory.of("oneapi").first() else { return Vec::new() };
+    let mut draft = Draft::new("sycl.env-not-sourced")
+        .backend(Backend::Sycl)
+        .affects(Affects::Build)
+        .value("folder", folder.to_string())
+        .evidence(Evidence::file(copy.root.as_str(), "icpx"))
+        .evidence(Evidence::env("ONEAPI_ROOT", "not set"))
+        .evidence(Evidence::env("PATH", "no icpx"));
+    if let Some(script) = &signs.script {
+        draft =
+            draft.value("script", script.to_string()).evidence(Evidence::file(script.as_str(), "present"));
+    }
+    if is_asked(case, Backend::Sycl) {
+        draft = draft.kind(Kind::Fault);
+    }
+    vec![draft]
+}
+
+/// No kernel driver: a fault where somebody wants to compute on the card.
+pub(super) fn driver_missing(case: &Case<'_>) -> Vec<Draft> {
+    named(case, "sycl.driver.missing")
+}
+
+/// Images that only run programs set the variable too.
+pub(super) fn root_invalid(case: &Case<'_>) -> Vec<Draft> {
+    invalid_root(case, Backend::Sycl, "sycl.toolkit.root-invalid")
+}
+
+/// No render node.
+pub(super) fn render_missing(case: &Case<'_>) -> Vec<Draft> {
+    named(case, "sycl.render-missing")
+}
+
+fn named(case: &Case<'_>, id: &str) -> Vec<Draft> {
+    if reason(case, Backend::Sycl, id).is_none() {
+        return Vec::new();
+    }
+    vec![Draft::new(id).backend(Backend::Sycl).affects(Affects::Run).kind(kind(case))]
+}

@@ -1,6 +1,0 @@
-//! ROCm and HIP.
-
-use super::Check;
-
-/// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[];
