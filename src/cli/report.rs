@@ -1,7 +1,7 @@
 //! `gpubuild report`: what a maintainer asks for first, redacted, ready to paste into an issue: the doctor's findings and
 //! the recording that they rest on. The file is a recorded host itself: `gpubuild doctor --host REPORT` sees the same.
 
-use super::doctor::machine::{Depth, look_at};
+use super::doctor::machine::{Depth, Wanted, look_at};
 use super::look::HostArguments;
 use super::{Context, Exit, Failure};
 use crate::doctor::Filter;
@@ -36,14 +36,14 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
     let mut looked = Ok(());
     let recording = recorder::record(host, &arguments.keep_env, |host| {
-        looked = look_at(host, catalogue.clone(), None, &Filter::default(), depth).map(drop);
+        looked = look_at(host, catalogue.clone(), &Wanted::default(), &Filter::default(), depth).map(drop);
     });
     looked?;
     let toml = recording.to_toml();
     // The findings are those of the recording, so that nothing stands in them which was taken out of it.
     let replayed = RecordedHost::new(recording)
         .map_err(|problem| Failure::negative("report.contradiction", problem.to_string()))?;
-    let examined = look_at(&replayed, catalogue, None, &Filter::default(), depth)?;
+    let examined = look_at(&replayed, catalogue, &Wanted::default(), &Filter::default(), depth)?;
     let text = doctor_text::text(&examined.document, Detail::Everything, &|_, text| text.to_owned());
     let report = markdown(&text, &toml);
     if let Some(file) = &arguments.file {

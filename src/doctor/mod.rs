@@ -4,6 +4,7 @@
 //! this machine, [`diagnose`] settles severities and folds what follows from something else under its cause.
 
 mod advice;
+pub mod arch_plan;
 pub mod binary;
 pub mod checks;
 pub mod file;
@@ -11,6 +12,7 @@ mod fold;
 mod interest;
 pub mod log;
 pub mod resolvers;
+pub mod self_check;
 pub mod signs;
 pub mod snapshot;
 mod tell;
@@ -21,6 +23,7 @@ use crate::facts::Facts;
 use crate::finding::{Consequence, Draft, Finding, Findings, Kind, Severity, catalogue};
 use crate::host::{Environment, Host};
 use crate::matrix::{Matrix, Probes};
+use crate::project::ProjectFile;
 use crate::toolkit::{Catalogue, Inventory};
 
 pub use signs::Signs;
@@ -45,6 +48,8 @@ pub struct Case<'a> {
     pub env: &'a Environment,
     /// The backends that somebody asked for; `None` if nobody asked for any.
     pub asked: Option<&'a [Backend]>,
+    /// What the project in the current folder says, if there is one.
+    pub project: Option<&'a ProjectFile>,
 }
 
 /// The rank of ids of a `--toolkits` folder, which have no entry.

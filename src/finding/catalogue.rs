@@ -20,6 +20,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("binary", include_str!("../../findings/binary.toml")),
     ("build", include_str!("../../findings/build.toml")),
     ("files", include_str!("../../findings/files.toml")),
+    ("plan", include_str!("../../findings/plan.toml")),
 ];
 
 /// All findings that are known.
@@ -62,6 +63,8 @@ pub enum Subject {
     Log,
     /// A Dockerfile, a compose file, a workflow: `doctor --file`.
     File,
+    /// A project and what is planned for it: `gpubuild plan`, `build`.
+    Plan,
 }
 
 /// How much a finding matters where its backend does.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::Schema;
 use super::detect::{BackendEntry, Host, Recommended, backend_entries};
 use crate::backend::Backend;
+use crate::doctor::arch_plan::ArchPlan;
 use crate::doctor::snapshot::Change;
 use crate::doctor::validate::Outcome;
 use crate::facts::Facts;
@@ -37,6 +38,9 @@ pub struct Document {
     /// What is best used, where a machine was looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommended: Option<Recommended>,
+    /// Which architectures a build contains and which not, for backends that are built for some.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arch_plan: Vec<ArchPlan>,
     /// Numbers.
     pub summary: Summary,
     /// The ids that were looked for, sorted; for renderings that list what is in order as well.
@@ -88,6 +92,7 @@ impl Document {
             changes: None,
             validation: None,
             recommended: None,
+            arch_plan: Vec::new(),
             summary,
             checked: Vec::new(),
         }

@@ -48,6 +48,7 @@ pub fn text(document: &Document, detail: Detail, paint: &dyn Fn(Tone, &str) -> S
         }
     }
     page.matrix(document);
+    page.architectures(document);
     page.gap();
     let mut count = words::count(document.summary);
     if hidden > 0 {
@@ -147,6 +148,26 @@ impl Page<'_> {
             let head = if index == 0 { label.to_owned() } else { " ".repeat(indent) };
             let piece = tone.map_or_else(|| piece.clone(), |tone| (self.paint)(tone, &piece));
             self.line(&format!("{head}{piece}"));
+        }
+    }
+
+    /// Which architectures are built and which not, for who asks for everything.
+    fn architectures(&mut self, document: &Document) {
+        if self.detail != Detail::Everything {
+            return;
+        }
+        for plan in &document.arch_plan {
+            self.gap();
+            let head = format!("architectures of {} with {} ({})", plan.backend, plan.toolkit, plan.origin);
+            self.entry("", Some(Tone::Dim), &clean::short(&head, SENTENCE));
+            for built in &plan.built {
+                let label = format!("  ✓ {:<15} ", clean::short(&built.arch, VALUE));
+                self.entry(&label, None, &clean::short(&built.why, SENTENCE));
+            }
+            for removed in &plan.removed {
+                let label = format!("  ✗ {:<15} ", clean::short(&removed.arch, VALUE));
+                self.entry(&label, Some(Tone::Dim), &clean::short(&removed.why, SENTENCE));
+            }
         }
     }
 

@@ -494,6 +494,7 @@ fn a_card_that_the_toolkit_left_behind() {
     assert_eq!(commands(&findings).last(), Some(&"sudo dnf install cuda-toolkit-12-9"));
     let two = Machine::ubuntu("24.04")
         .nvidia(machine::RTX_3090, "580.95.05")
+        .nvidia_module("580.95.05", false)
         .nvidia_card_at("0000:02:00.0", machine::GTX_1080, Some("nvidia"))
         .nvidia_information("0000:02:00.0", machine::GTX_1080)
         .without_probe("cuda")

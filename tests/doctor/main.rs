@@ -51,6 +51,7 @@ fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
         signs: &signs,
         env: host.env(),
         asked,
+        project: None,
     };
     doctor::diagnose(&case, &FINDINGS, &Filter::default())
 }

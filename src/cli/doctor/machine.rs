@@ -11,6 +11,7 @@ use crate::finding::{Findings, Severity, catalogue::Subject};
 use crate::host::Host;
 use crate::matrix::{self, Probes};
 use crate::plan::request::Selection;
+use crate::project::Project;
 use crate::report::doctor::Document;
 use crate::toolkit::{self, Catalogue};
 
@@ -34,10 +35,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         return Err(Failure::usage("doctor.validate-recorded", "nothing can be run on a recorded machine")
             .hint("run `gpubuild doctor --validate` on the machine itself"));
     }
-    let asked = asked(arguments, context, host)?;
-    let mut examined = examine(arguments, context, host, asked.as_deref())?;
+    let wanted = wanted(arguments, context, host)?;
+    let mut examined = examine(arguments, context, host, &wanted)?;
     if arguments.validate {
-        let outcomes = validate::outcomes(context, &examined, asked.as_deref())?;
+        let outcomes = validate::outcomes(context, &examined, wanted.backends.as_deref())?;
         examined.add_validation(outcomes);
     }
     let snapshot = snapshot(&examined, host);
@@ -89,12 +90,12 @@ fn examine(
     arguments: &Arguments,
     context: &Context<'_>,
     host: &dyn Host,
-    asked: Option<&[Backend]>,
+    wanted: &Wanted,
 ) -> Result<Examined, Failure> {
     let findings = Findings::embedded();
     let filter = filter(arguments, &findings)?;
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
-    let mut examined = look_at(host, arguments.host.catalogue(context)?, asked, &filter, depth)?;
+    let mut examined = look_at(host, arguments.host.catalogue(context)?, wanted, &filter, depth)?;
     let checked = findings.iter().map(|(_, id, _)| id.to_owned()).filter(|id| filter.takes(id));
     examined.document.checked = checked.collect();
     examined.document.checked.sort();
@@ -144,6 +145,7 @@ impl Seen {
             signs: &self.signs,
             env: host.env(),
             asked,
+            project: None,
         }
     }
 }
@@ -152,15 +154,20 @@ impl Seen {
 pub(in crate::cli) fn look_at(
     host: &dyn Host,
     catalogue: Catalogue,
-    asked: Option<&[Backend]>,
+    wanted: &Wanted,
     filter: &Filter,
     depth: Depth,
 ) -> Result<Examined, Failure> {
     let seen = see(host, catalogue, depth)?;
     let findings = Findings::embedded();
-    let found = doctor::diagnose(&seen.case(host, asked), &findings, filter);
+    let asked = wanted.backends.as_deref();
+    let case =
+        Case { project: wanted.project.as_ref().map(|project| &project.file), ..seen.case(host, asked) };
+    let found = doctor::diagnose(&case, &findings, filter);
+    let arch_plan = doctor::arch_plan::of_case(&case);
     let shown = asked.unwrap_or(&Backend::ALL);
     let mut document = Document::of_machine(&seen.sight.facts, &seen.sight.matrix, shown, found);
+    document.arch_plan = arch_plan;
     document.checked = findings
         .iter()
         .filter(|(family, id, _)| family.subject == Subject::Machine && filter.takes(id))
@@ -170,12 +177,25 @@ pub(in crate::cli) fn look_at(
     Ok(Examined { sight: seen.sight, document })
 }
 
-/// The backends that somebody asked for, by flag, environment or project.
+/// What the user came for.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Wanted {
+    /// The backends that somebody asked for, by flag, environment or project.
+    pub(in crate::cli) backends: Option<Vec<Backend>>,
+    /// The project in the current folder.
+    project: Option<Project>,
+}
+
+/// The backends that somebody asked for.
 pub(super) fn asked(
     arguments: &Arguments,
     context: &Context<'_>,
     host: &dyn Host,
 ) -> Result<Option<Vec<Backend>>, Failure> {
+    Ok(wanted(arguments, context, host)?.backends)
+}
+
+fn wanted(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Result<Wanted, Failure> {
     let project = match (&arguments.project, &arguments.host.host) {
         (Some(folder), _) => Some(look::project(context, Some(folder))?),
         // A recording is looked at for itself, wherever that happens.
@@ -188,10 +208,11 @@ pub(super) fn asked(
         },
     };
     let request = look::request(arguments.backends.as_deref(), host, project.as_ref())?;
-    Ok(match request.selection {
+    let backends = match request.selection {
         Selection::Auto => None,
         Selection::Named(list) => Some(list),
-    })
+    };
+    Ok(Wanted { backends, project })
 }
 
 pub(super) fn filter(arguments: &Arguments, findings: &Findings) -> Result<Filter, Failure> {

@@ -10,6 +10,7 @@ mod log;
 pub(super) mod machine;
 mod output;
 mod resolvers;
+mod self_check;
 mod validate;
 
 use super::look::HostArguments;
@@ -64,6 +65,9 @@ pub struct Arguments {
     /// Say which known failure the output of a build shows; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "binary"])]
     log: Option<String>,
+    /// Compare the tables in gpubuild with what the installed toolkits say of themselves; asks their compilers
+    #[arg(long)]
+    self_check: bool,
     /// Show every check by name and end
     #[arg(long)]
     list_checks: bool,
@@ -102,6 +106,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     }
     if arguments.resolvers {
         return resolvers::run(arguments, context);
+    }
+    if arguments.self_check {
+        return self_check::run(arguments, context);
     }
     if let Some(file) = &arguments.binary {
         return binary::run(arguments, file, context);

@@ -39,6 +39,7 @@ fn look(host: RecordedHostBuilder, path: &str) -> Patient {
         signs: &signs,
         env: crate::host::Host::env(&host),
         asked: None,
+        project: None,
     };
     let examined = examine(&host, &case, &crate::host::Host::path(&host, path)).unwrap();
     let findings = doctor::diagnose_binary(&case, &Findings::embedded(), &examined, &Filter::default());

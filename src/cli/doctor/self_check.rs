@@ -1,0 +1,80 @@
+//! `doctor --self-check`.
+
+use serde::Serialize;
+
+use super::Arguments;
+use crate::backend::Backend;
+use crate::cli::look;
+use crate::cli::{Context, Exit, Failure, Role};
+use crate::doctor::self_check::{Comparison, State, compare};
+use crate::host::Host;
+use crate::report::{Schema, clean};
+use crate::toolkit::{self, Ask};
+
+#[derive(Serialize)]
+struct Document {
+    schema: Schema,
+    /// Everything that could be compared here.
+    comparisons: Vec<Comparison>,
+    /// How many rows differ.
+    stale: usize,
+}
+
+/// Compares and tells. Ends with status 1 if a row is stale.
+pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    let mut sight = look::look(host, arguments.host.catalogue(context)?);
+    toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
+    toolkit::ask_archs(host, &sight.catalogue, &mut sight.inventory, Ask::Program);
+    let probes = toolkit::ask_drivers(host, &[Backend::Cuda]);
+    let comparisons = compare(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+    let stale = comparisons.iter().filter(|one| one.state == State::Stale).count();
+    let exit = if stale == 0 { Exit::Done } else { Exit::Negative };
+    if arguments.is_json() {
+        context.printer.json(&Document {
+            schema: Schema { name: "self-check", version: 1 },
+            comparisons,
+            stale,
+        })?;
+        return Ok(exit);
+    }
+    context.printer.answer(&text(&comparisons, stale, context))?;
+    Ok(exit)
+}
+
+fn text(comparisons: &[Comparison], stale: usize, context: &Context<'_>) -> String {
+    let mut text = String::new();
+    let mut last = "";
+    for one in comparisons {
+        if one.subject != last {
+            last = &one.subject;
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text +=
+                &format!("{gap}{}\n", context.printer.paint(Role::Strong, &clean::short(&one.subject, 90)));
+        }
+        let (symbol, role) = match one.state {
+            State::Same => ("✓", Role::Good),
+            State::Fewer => ("-", Role::Dim),
+            State::Stale => ("✗", Role::Bad),
+        };
+        let mark = context.printer.paint(role, symbol);
+        text += &match one.state {
+            State::Same => format!("  {mark} {}: {}\n", one.table, clean::short(&one.installed, 120)),
+            State::Fewer | State::Stale => format!(
+                "  {mark} {}: the copy says {}, the table {}\n      {}\n      table from {}\n",
+                one.table,
+                clean::short(&one.installed, 120),
+                clean::short(&one.embedded, 120),
+                clean::short(&one.evidence.place, 120),
+                one.source.as_deref().unwrap_or("nowhere")
+            ),
+        };
+    }
+    if comparisons.is_empty() {
+        return "nothing to compare: no toolkit here says anything of itself\n".to_owned();
+    }
+    let rows = if stale == 1 { "row" } else { "rows" };
+    text += &format!("\n{} compared, {stale} {rows} stale\n", comparisons.len());
+    text
+}
