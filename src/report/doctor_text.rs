@@ -161,12 +161,17 @@ impl Page<'_> {
             let head = format!("architectures of {} with {} ({})", plan.backend, plan.toolkit, plan.origin);
             self.entry("", Some(Tone::Dim), &clean::short(&head, SENTENCE));
             for built in &plan.built {
-                let label = format!("  ✓ {:<15} ", clean::short(&built.arch, VALUE));
-                self.entry(&label, None, &clean::short(&built.why, SENTENCE));
+                let words =
+                    format!("{}: {}", clean::short(&built.arch, VALUE), clean::short(&built.why, SENTENCE));
+                self.entry("  ✓ ", None, &words);
             }
             for removed in &plan.removed {
-                let label = format!("  ✗ {:<15} ", clean::short(&removed.arch, VALUE));
-                self.entry(&label, Some(Tone::Dim), &clean::short(&removed.why, SENTENCE));
+                let words = format!(
+                    "{}: {}",
+                    clean::short(&removed.arch, VALUE),
+                    clean::short(&removed.why, SENTENCE)
+                );
+                self.entry("  ✗ ", Some(Tone::Dim), &words);
             }
         }
     }

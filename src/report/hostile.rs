@@ -5,6 +5,7 @@ use super::Schema;
 use super::detect::{BackendEntry, Build, Cpu, Device, Hardware, Host, Recommended, Run, Toolkit, Why};
 use super::doctor::{Document, Summary};
 use crate::backend::Backend;
+use crate::doctor::arch_plan::{ArchPlan, Built, By, Removed};
 use crate::doctor::snapshot::Change;
 use crate::doctor::validate::Outcome;
 use crate::facts::Vendor;
@@ -218,6 +219,14 @@ pub(super) fn patient(values: &Values) -> Document {
         changes: None,
         validation: None,
         recommended: None,
+        arch_plan: vec![ArchPlan {
+            backend: Backend::Cuda,
+            toolkit: values.text.clone(),
+            origin: values.text.clone(),
+            built: vec![Built { arch: values.text.clone(), why: values.text.clone() }],
+            removed: vec![Removed { arch: values.text.clone(), by: By::Driver, why: values.text.clone() }],
+            blocked: None,
+        }],
         summary: Summary { errors: 1, warnings: 1, infos: 1 },
         checked: Vec::new(),
     }

@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "binary"])]
     log: Option<String>,
     /// Compare the tables in gpubuild with what the installed toolkits say of themselves; asks their compilers
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["list_checks", "resolvers", "fix", "validate", "save", "diff", "only", "skip", "format", "output"])]
     self_check: bool,
     /// Show every check by name and end
     #[arg(long)]

@@ -44,37 +44,42 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
 }
 
 fn text(comparisons: &[Comparison], stale: usize, context: &Context<'_>) -> String {
-    let mut text = String::new();
-    let mut last = "";
-    for one in comparisons {
-        if one.subject != last {
-            last = &one.subject;
-            let gap = if text.is_empty() { "" } else { "\n" };
-            text +=
-                &format!("{gap}{}\n", context.printer.paint(Role::Strong, &clean::short(&one.subject, 90)));
-        }
-        let (symbol, role) = match one.state {
-            State::Same => ("✓", Role::Good),
-            State::Fewer => ("-", Role::Dim),
-            State::Stale => ("✗", Role::Bad),
-        };
-        let mark = context.printer.paint(role, symbol);
-        text += &match one.state {
-            State::Same => format!("  {mark} {}: {}\n", one.table, clean::short(&one.installed, 120)),
-            State::Fewer | State::Stale => format!(
-                "  {mark} {}: the copy says {}, the table {}\n      {}\n      table from {}\n",
-                one.table,
-                clean::short(&one.installed, 120),
-                clean::short(&one.embedded, 120),
-                clean::short(&one.evidence.place, 120),
-                one.source.as_deref().unwrap_or("nowhere")
-            ),
-        };
-    }
     if comparisons.is_empty() {
         return "nothing to compare: no toolkit here says anything of itself\n".to_owned();
     }
+    let mut lines = Vec::new();
+    let mut last = "";
+    for one in comparisons {
+        if one.subject != last {
+            if !last.is_empty() {
+                lines.push(String::new());
+            }
+            last = &one.subject;
+            lines.push(context.printer.paint(Role::Strong, &clean::short(last, 90)));
+        }
+        lines.extend(told(one, context));
+    }
     let rows = if stale == 1 { "row" } else { "rows" };
-    text += &format!("\n{} compared, {stale} {rows} stale\n", comparisons.len());
-    text
+    lines.push(String::new());
+    lines.push(format!("{} compared, {stale} {rows} stale", comparisons.len()));
+    lines.join("\n") + "\n"
+}
+
+fn told(one: &Comparison, context: &Context<'_>) -> Vec<String> {
+    let (symbol, role) = match one.state {
+        State::Same => ("✓", Role::Good),
+        State::Fewer => ("-", Role::Dim),
+        State::Stale => ("✗", Role::Bad),
+    };
+    let mark = context.printer.paint(role, symbol);
+    let installed = clean::short(&one.installed, 120);
+    if one.state == State::Same {
+        return vec![format!("  {mark} {}: {installed}", one.table)];
+    }
+    let embedded = clean::short(&one.embedded, 120);
+    vec![
+        format!("  {mark} {}: the copy says {installed}, the table {embedded}", one.table),
+        format!("      {}", clean::short(&one.evidence.place, 120)),
+        format!("      table from {}", one.source.as_deref().unwrap_or("nowhere")),
+    ]
 }
