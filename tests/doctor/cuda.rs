@@ -43,7 +43,7 @@ fn arm_server() -> Machine {
         .program("/usr/bin/cmake")
         .folder("/usr/share/cmake-3.22/Modules")
         .program("/usr/bin/ninja");
-    machine.lib = "/usr/lib/aarch64-linux-gnu".to_owned();
+    "/usr/lib/aarch64-linux-gnu".clone_into(&mut machine.lib);
     machine.nvidia(machine::H100, "550.144.03")
 }
 
