@@ -4,7 +4,7 @@ use super::{Arguments, machine};
 use crate::cli::{Context, Exit, Failure, absolute};
 use crate::doctor::file::{self, LARGEST, Patient};
 use crate::finding::Findings;
-use crate::host::FileKind;
+use crate::host::{FileKind, standard_input};
 use crate::report::doctor::Document;
 
 /// Looks at the files and tells.
@@ -32,6 +32,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
 }
 
 fn read(name: &str, context: &Context<'_>) -> Result<Patient, Failure> {
+    if name == "-" {
+        let bytes = standard_input().map_err(|error| {
+            Failure::usage("file.unreadable", format!("failed to read standard input: {error}"))
+        })?;
+        return Ok(Patient { name: "standard input".to_owned(), bytes });
+    }
     let path = absolute(context, name)?;
     let unreadable = |why: String| {
         Failure::usage("file.unreadable", format!("failed to read `{}`: {why}", file::text::shown(name)))

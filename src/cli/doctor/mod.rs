@@ -50,7 +50,8 @@ pub struct Arguments {
     /// Compile, link and run a small program per backend with the chosen toolchain
     #[arg(long, conflicts_with = "offline")]
     validate: bool,
-    /// Look at a Dockerfile, compose file, workflow, Kubernetes manifest or devcontainer.json instead; may be repeated
+    /// Look at a Dockerfile, compose file, workflow, Kubernetes manifest or devcontainer.json instead (`-` reads standard
+    /// input); may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "backends", "binary", "log", "resolvers"])]
     file: Vec<String>,
     /// Keep a snapshot of this machine for `--diff` [default: in the user's cache]

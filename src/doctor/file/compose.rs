@@ -72,7 +72,8 @@ impl Subject<'_> {
         let need = self.need(image.as_ref(), &variables, folder, others);
         if let Some(need) = &need {
             let is_served = others.served.iter().any(|name| name == self.name);
-            if !self.service.is_foreign && !self.is_for_processors() && !is_served {
+            let wants_none = self.service.is_foreign || self.is_for_processors() || self.only_builds();
+            if !wants_none && !is_served {
                 self.lacks(need, &access, drafts);
             }
         }
@@ -157,6 +158,15 @@ impl Subject<'_> {
         let backend = *others.dockerfiles.get(&path)?;
         let why = format!("`{path}` ends in an image for {}", say::backend(backend));
         Some(Need { backend, line: build.line, why, image: None })
+    }
+
+    /// A service that compiles and ends.
+    fn only_builds(&self) -> bool {
+        let command = self.service.get("command").map(Node::one_or_many).unwrap_or_default();
+        let first =
+            command.first().and_then(|word| word.text()).and_then(|text| text.split_whitespace().next());
+        first
+            .is_some_and(|program| matches!(program, "make" | "cmake" | "ninja" | "nvcc" | "bazel" | "meson"))
     }
 
     /// A service of a profile for machines without a GPU.

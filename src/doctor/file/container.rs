@@ -107,6 +107,9 @@ pub fn environment(
 #[must_use]
 pub fn image(sheet: &Sheet, written: &str, image: &Image, line: usize) -> Option<Draft> {
     let problem = tags::problem(image, false)?;
+    // The image may be the default of a variable.
+    let name = image.to_string();
+    let written = if sheet.line(line).contains(&name) { &name } else { written };
     Some(
         sheet
             .draft(problem.id, problem.severity, line)

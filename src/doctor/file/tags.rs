@@ -103,7 +103,8 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
 fn cudnn_problem(rules: &CudaTags, version: &Version, cudnn: Option<&str>) -> Option<String> {
     let has_digit = cudnn? != "cudnn";
     let since = &rules.cudnn_without_digit_since;
-    if has_digit && *version >= *since {
+    // The release before had neither.
+    if has_digit && (version.major(), version.minor()) >= (since.major(), since.minor()) {
         Some(format!("from CUDA {since} on tags say `cudnn` without a number"))
     } else if !has_digit && *version < *since {
         Some(format!("before CUDA {since} tags say `cudnn8`"))
@@ -140,6 +141,9 @@ fn complete(rules: &CudaTags, version: &Version, parts: &Parts<'_>, wanted: &str
         _ if version.as_str().split('.').count() < 3 => format!("{}.0", version.release()),
         _ => version.to_string(),
     };
+    let since = &rules.cudnn_without_digit_since;
+    let is_between = parts.cudnn.is_some() && version.release() == since.release() && *version < *since;
+    let release = if is_between { since.to_string() } else { release };
     let is_new = release.parse::<Version>().is_ok_and(|release| release >= rules.cudnn_without_digit_since);
     let cudnn = parts.cudnn.map_or("", |_| if is_new { "cudnn-" } else { "cudnn8-" });
     let system = rules.system.iter().find(|row| row.os == rules.os).and_then(|row| row.since.as_ref());
@@ -175,6 +179,15 @@ mod tests {
                 "nvidia/cuda:12.4.1-cudnn8-devel-ubuntu22.04",
                 "file.image-tag nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04",
             ),
+            (
+                "nvidia/cuda:12.4.0-cudnn8-devel-ubuntu22.04",
+                "file.image-tag nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04",
+            ),
+            (
+                "nvidia/cuda:12.4.0-cudnn-devel-ubuntu22.04",
+                "file.image-tag nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04",
+            ),
+            ("nvidia/cuda:12.4.0-devel-ubuntu22.04", "-"),
             (
                 "nvidia/cuda:12.2.2-cudnn-devel-ubuntu22.04",
                 "file.image-tag nvidia/cuda:12.2.2-cudnn8-devel-ubuntu22.04",

@@ -107,6 +107,8 @@ impl Access {
         if let Some(devices) = reservations.and_then(|node| node.get("devices")) {
             if devices.items().iter().any(|device| device.get("capabilities").is_some()) {
                 access.nvidia = access.nvidia.or(Some(devices.line));
+                // Both ways together are the newer one.
+                access.legacy = None;
             } else {
                 access.is_broken = Some(devices.line);
             }
@@ -150,11 +152,13 @@ impl Access {
 
 /// Where a reservation stands that Compose does not look at: the line, and the path that it should have.
 fn misplaced(service: &Service<'_>) -> Option<(usize, &'static str)> {
-    let wrong: [(&[&str], &str); 4] = [
+    let wrong: [(&[&str], &str); 6] = [
         (&["deploy", "resources", "limits", "devices"], "deploy.resources.limits.devices"),
         (&["deploy", "reservations", "devices"], "deploy.reservations.devices"),
         (&["resources", "reservations", "devices"], "resources.reservations.devices"),
         (&["deploy", "resources", "devices"], "deploy.resources.devices"),
+        (&["deploy", "resources", "device_requests"], "deploy.resources.device_requests"),
+        (&["device_requests"], "device_requests"),
     ];
     wrong.into_iter().find_map(|(path, name)| Some((service.at(path)?.line, name)))
 }

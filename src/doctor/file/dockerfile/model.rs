@@ -47,6 +47,8 @@ pub struct Stage {
     pub start: Vec<Command>,
     /// Whether it has a `CMD` or an `ENTRYPOINT`.
     pub is_started: bool,
+    /// The shell of its `RUN`s, where it is not sh.
+    pub dialect: Option<Dialect>,
     /// Variables of the build with their defaults; a `RUN` sees them in its environment.
     pub arguments: Vec<Setting>,
 }
@@ -151,6 +153,7 @@ impl Dockerfile {
             parent,
             ..Stage::default()
         };
+        stage.dialect = parent.and_then(|index| self.stages[index].dialect);
         if let Some(parent) = parent.map(|index| &self.stages[index]).filter(|_| self.kept <= ROOM) {
             stage.arguments.clone_from(&parent.arguments);
             stage.env.clone_from(&parent.env);
@@ -206,7 +209,8 @@ impl Stage {
             }
             "RUN" => {
                 self.runs.push((instruction.line, run_text(instruction)));
-                let commands = run(instruction, &|name| self.value(name));
+                let dialect = self.dialect.unwrap_or(Dialect::Posix);
+                let commands = run(instruction, dialect, &|name| self.value(name));
                 self.commands.extend(commands);
             }
             "COPY" | "ADD" => {
@@ -215,9 +219,19 @@ impl Stage {
                     self.copies.push(Copied { from: from.to_owned(), paths, line: instruction.line });
                 }
             }
+            "SHELL" => {
+                let text = instruction.text().to_ascii_lowercase();
+                self.dialect = if text.contains("powershell") || text.contains("pwsh") {
+                    Some(Dialect::Power)
+                } else {
+                    text.contains("cmd").then_some(Dialect::Cmd)
+                };
+            }
             "CMD" | "ENTRYPOINT" => {
                 self.is_started = true;
-                self.start.extend(exec_or_shell(&instruction.script, &|name| self.value(name)));
+                let dialect = self.dialect.unwrap_or(Dialect::Posix);
+                let commands = exec_or_shell(&instruction.script, dialect, &|name| self.value(name));
+                self.start.extend(commands);
             }
             _ => {}
         }
@@ -230,11 +244,11 @@ fn run_text(instruction: &Instruction) -> String {
 }
 
 /// The commands of a `RUN`.
-fn run(instruction: &Instruction, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+fn run(instruction: &Instruction, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
     let script = without_flags(&instruction.script);
     let text = script.text().trim();
     if instruction.documents.is_empty() {
-        return exec_or_shell(&script, lookup);
+        return exec_or_shell(&script, dialect, lookup);
     }
     if text.starts_with("<<") {
         // The document is the script itself, unless its first line names another language.
@@ -279,14 +293,14 @@ fn without_flags(script: &Script) -> Script {
 }
 
 /// The commands of a text that is a script or a JSON list of words.
-fn exec_or_shell(script: &Script, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+fn exec_or_shell(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
     let text = script.text().trim();
     if text.starts_with('[')
         && let Ok(words) = serde_json::from_str::<Vec<String>>(text)
     {
         return shell::of_words(&words, script.line_at(0), lookup);
     }
-    shell::commands(script, Dialect::Posix, lookup)
+    shell::commands(script, dialect, lookup)
 }
 
 /// The names and defaults of an `ARG`.
