@@ -221,7 +221,9 @@ fn a_linux_driver_in_wsl() {
         .probe_fails("cuda", "cuInit answered 100: no CUDA device is visible (driver version 12020)");
     let found = check("wsl.linux-driver-inside", &machine, &["wsl.linux-driver-inside"]);
     assert!(commands(&found).contains("apt purge 'nvidia-*' 'libnvidia-*'"), "{found:?}");
-    let second = machine.file("/etc/ld.so.conf.d/ld.wsl.conf", "/usr/lib/wsl/lib\n").without_probe("cuda");
+    let second = machine
+        .file("/etc/ld.so.conf.d/ld.wsl.conf", "/usr/lib/wsl/lib\n")
+        .nvidia_answers(RTX_4070, "572.83");
     let found = diagnose(&second, None);
     assert_eq!((found[0].id.as_str(), found[0].severity), ("wsl.linux-driver-inside", Severity::Warning));
 }

@@ -126,7 +126,12 @@ fn engines(host: &dyn Host) -> Engines {
     };
     let there = |path: &str| host.exists(&host.path(path)).then(|| Evidence::file(path, "present"));
     let found = |name: &str| program(name).map(|path| Evidence::file(path.as_str(), "present"));
-    let native = found("dockerd").or_else(|| there(&format!("{home}/bin/dockerd")));
+    // The program alone may be Podman's that is called so; with the daemon's socket it is Docker.
+    let by_socket = || {
+        let sockets = ["/run/docker.sock", "/var/run/docker.sock"];
+        found("docker").and_then(|_| sockets.iter().find_map(|socket| there(socket)))
+    };
+    let native = found("dockerd").or_else(|| there(&format!("{home}/bin/dockerd"))).or_else(by_socket);
     let snap = there("/snap/bin/docker").or_else(|| there("/var/snap/docker"));
     let files = [
         "/etc/docker/daemon.json".to_owned(),

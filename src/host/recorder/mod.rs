@@ -209,7 +209,10 @@ impl<'a> Recorder<'a> {
                 let entry = short(&path, entry, &|path| looked_at.contains(&name_of(path)));
                 (path, entry)
             })
-            .map(|(path, entry)| RecordedFile { path: clean(&path), entry: clean_entry(&redaction, entry) })
+            .map(|(path, entry)| {
+                let entry = clean_entry(&redaction, &path, entry);
+                RecordedFile { path: clean(&path), entry }
+            })
             .collect();
         recording.commands = log
             .commands
@@ -259,11 +262,14 @@ fn short(path: &str, entry: Entry, looked_at: &dyn Fn(&str) -> bool) -> Entry {
     }
 }
 
-fn clean_entry(redaction: &Redaction, entry: Entry) -> Entry {
+fn clean_entry(redaction: &Redaction, path: &str, entry: Entry) -> Entry {
     match entry {
         Entry::Link(target) => Entry::Link(redaction.text(&target)),
         Entry::File { content: Some(content), executable, open_error, owner } => {
-            let content = clean_content(redaction, &content);
+            let mut content = clean_content(redaction, &content);
+            if path == "/etc/group" {
+                content = content.map(|content| redact::groups(&content));
+            }
             Entry::File { content, executable, open_error, owner }
         }
         other => other,

@@ -1,5 +1,7 @@
 //! Takes out of a recording what tells who recorded it: home folder, user name, host name.
 
+use std::sync::Arc;
+
 use crate::host::{Host, Os};
 
 /// Names that many machines share. They tell nothing, and replacing them would spoil other words.
@@ -107,10 +109,32 @@ impl Redaction {
     }
 }
 
+/// A file of groups without other people: the system's groups, and of their members only who recorded (by now called
+/// `user`) and names that many machines share.
+pub(super) fn groups(content: &[u8]) -> Arc<[u8]> {
+    const FIRST_OF_PEOPLE: u32 = 1000;
+    let text = String::from_utf8_lossy(content);
+    let line = |line: &str| -> Option<String> {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [name, password, gid, members] = fields[..] else { return None };
+        let of_system = gid.parse::<u32>().is_ok_and(|gid| gid < FIRST_OF_PEOPLE);
+        let known: Vec<&str> = members.split(',').filter(|member| COMMON.contains(member)).collect();
+        (of_system || COMMON.contains(&name))
+            .then(|| format!("{name}:{password}:{gid}:{}\n", known.join(",")))
+    };
+    Arc::from(text.lines().filter_map(line).collect::<String>().into_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::host::{Arch, RecordedHost};
+
+    #[test]
+    fn groups_without_other_people() {
+        let text = "root:x:0:\nvideo:x:44:user,jane,ubuntu\njane:x:1001:\nuser:x:1000:\nbroken\n";
+        assert_eq!(&*groups(text.as_bytes()), b"root:x:0:\nvideo:x:44:user,ubuntu\nuser:x:1000:\n");
+    }
 
     #[test]
     fn names_go_as_whole_words_and_common_ones_stay() {

@@ -2,6 +2,7 @@
 
 use crate::backend::Backend;
 use crate::doctor::Case;
+use crate::doctor::checks::nvidia::View;
 use crate::doctor::signs::nvidia::{Copy, Origin};
 use crate::finding::{Affects, Draft, Evidence, Severity};
 use crate::toolkit::NodeState;
@@ -23,7 +24,13 @@ pub(super) fn linux_driver(case: &Case<'_>) -> Vec<Draft> {
             .value("version", copy.version.as_ref().map(ToString::to_string).unwrap_or_default())
             .evidence(Evidence::file(copy.real.as_str(), "present"))
             .evidence(windows);
-        Some(if first { draft } else { draft.case("second").severity(Severity::Warning) })
+        if first {
+            return Some(draft);
+        }
+        // Its other libraries and programs disturb all the same, unless CUDA was seen to work.
+        let works = View::new(case).is_some_and(|view| view.works());
+        let draft = draft.case("second");
+        Some(if works { draft.severity(Severity::Warning) } else { draft })
     };
     draft().into_iter().collect()
 }
