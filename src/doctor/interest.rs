@@ -24,7 +24,7 @@ pub(super) fn severities(case: &Case<'_>, findings: &Findings, drafts: &[Draft])
 }
 
 fn kind(findings: &Findings, draft: &Draft) -> Kind {
-    draft.kind.unwrap_or_else(|| findings.get(&draft.id).map_or(Kind::Absence, |entry| entry.kind))
+    draft.kind.unwrap_or_else(|| findings.get(&draft.id).map_or(Kind::Fault, |entry| entry.kind))
 }
 
 fn backends(findings: &Findings, draft: &Draft) -> Vec<Backend> {

@@ -1,5 +1,7 @@
 //! `doctor --binary`: real files of this machine's compilers, and what its own loader says about them.
 
+#![expect(clippy::disallowed_methods, reason = "tests compare with what the system resolves")]
+
 use serde_json::Value;
 
 use crate::support::{Ran, Sandbox, is_on_path, recorded, skip};

@@ -5,6 +5,7 @@ use crate::backend::Backend;
 use crate::doctor::Case;
 use crate::facts::Gpu;
 use crate::finding::{Affects, Draft, Evidence, Kind};
+use crate::host::ProbeStatus;
 
 /// Whether somebody works with SYCL or Level Zero here.
 pub(in crate::doctor::checks) fn wants(case: &Case<'_>) -> bool {
@@ -22,7 +23,7 @@ fn kind(case: &Case<'_>) -> Kind {
 /// The loader, the driver behind it, or both are missing.
 pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
     let id = "sycl.level-zero-missing";
-    let Some(known) = reason(case, Backend::Sycl, id) else { return Vec::new() };
+    let Some(known) = reason(case, Backend::Sycl, id) else { return without_driver(case, id) };
     let library = known.values.get("library").cloned().unwrap_or_default();
     let mut draft = Draft::new(id)
         .backend(Backend::Sycl)
@@ -36,6 +37,42 @@ pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
         draft = draft.value("card", &cards[0].name).case("legacy");
     }
     vec![draft]
+}
+
+/// The card answers through OpenCL only, because the driver behind Level Zero's loader is missing: slower, and some
+/// libraries refuse it.
+fn without_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
+    let driver = case
+        .inventory
+        .runtimes
+        .get(&Backend::Sycl)
+        .is_some_and(|runtime| runtime.drivers.iter().any(|driver| driver.found));
+    if driver || !has_loader(case, Backend::Sycl) || !answers_through_opencl_only(case) {
+        return Vec::new();
+    }
+    let library = "libze_intel_gpu.so.1";
+    let draft = Draft::new(id)
+        .backend(Backend::Sycl)
+        .affects(Affects::Run)
+        .kind(Kind::Caution)
+        .value("library", library)
+        .summary(format!(
+            "the GPU answers through OpenCL only: Level Zero's driver `{library}` was not found"
+        ))
+        .evidence(Evidence::file(library, "absent"));
+    vec![with_runtime(case, Backend::Sycl, draft)]
+}
+
+/// What the runtime that was asked lists: GPUs, and none of them through Level Zero.
+fn answers_through_opencl_only(case: &Case<'_>) -> bool {
+    let Some(answer) = case.probes.get(&Backend::Sycl) else { return false };
+    let Ok(document) = serde_json::from_str::<serde_json::Value>(&answer.answer) else { return false };
+    let devices = document["devices"].as_array().cloned().unwrap_or_default();
+    let word = |device: &serde_json::Value, key: &str| {
+        device[key].as_str().unwrap_or_default().to_lowercase().replace('-', "_")
+    };
+    let gpus: Vec<_> = devices.iter().filter(|device| word(device, "type").contains("gpu")).collect();
+    !gpus.is_empty() && gpus.iter().all(|device| word(device, "backend").contains("opencl"))
 }
 
 /// Graphics of the generations 8 to 11, which Intel's driver gave up after release 24.35: by the first digits of the PCI
@@ -62,7 +99,12 @@ pub(super) fn not_sourced(case: &Case<'_>) -> Vec<Draft> {
         draft =
             draft.value("script", script.to_string()).evidence(Evidence::file(script.as_str(), "present"));
     }
-    if is_asked(case, Backend::Sycl) {
+    // The runtime's libraries lie in a folder that only the script adds to the loader's.
+    let silent = case.probes.get(&Backend::Sycl).is_some_and(|answer| answer.status != ProbeStatus::Ok);
+    if silent {
+        draft = draft.affects(Affects::Run);
+    }
+    if silent || is_asked(case, Backend::Sycl) {
         draft = draft.kind(Kind::Fault);
     }
     vec![draft]
