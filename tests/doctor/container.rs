@@ -309,3 +309,14 @@ fn two_faults_a_linux_driver_in_wsl_and_no_compiler() {
         .without_compiler();
     check("two-wsl-compiler", &machine, &["cpu.compiler-missing", "wsl.linux-driver-inside"]);
 }
+
+#[test]
+fn two_faults_a_half_done_update_and_docker_without_the_toolkit() {
+    let machine = Machine::debian("12")
+        .nvidia(A100, "535.183.01")
+        .without_probe("cuda")
+        .cuda("12.2.2")
+        .nvidia_libraries("535.216.01")
+        .program("/usr/bin/dockerd");
+    check("two-mismatch-docker", &machine, &["nv.driver.lib-mismatch", "ctr.runtime-missing"]);
+}

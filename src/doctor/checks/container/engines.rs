@@ -5,7 +5,6 @@ use crate::doctor::checks::nvidia::View;
 use crate::doctor::signs::container::Engines;
 use crate::finding::{Affects, Draft, Evidence, Severity};
 use crate::host::Os;
-use crate::matrix::Readiness;
 
 /// Docker without NVIDIA's container toolkit.
 pub(super) fn runtime(case: &Case<'_>) -> Vec<Draft> {
@@ -13,7 +12,7 @@ pub(super) fn runtime(case: &Case<'_>) -> Vec<Draft> {
         let view = View::new(case)?;
         let machine = case.facts.platform.os == Os::Linux && case.facts.container.is_none();
         // Docker Desktop under WSL brings its own.
-        if !machine || case.facts.wsl.is_some() || view.verdict().run != Readiness::Ready {
+        if !machine || case.facts.wsl.is_some() || !view.is_loaded() {
             return None;
         }
         let engines = &case.signs.container.engines;

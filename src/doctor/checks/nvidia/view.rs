@@ -57,7 +57,7 @@ impl<'a> View<'a> {
         self.case.facts.drivers.iter().find(|driver| MODULES.contains(&driver.module.as_str()))
     }
 
-    pub(super) fn is_loaded(&self) -> bool {
+    pub(in crate::doctor::checks) fn is_loaded(&self) -> bool {
         self.kernel_driver().is_some()
     }
 
