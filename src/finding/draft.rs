@@ -31,7 +31,7 @@ pub struct Draft {
     /// How much it matters, where that is not what the catalogue says: some faults are harmless in some cases.
     pub kind: Option<Kind>,
     /// Commands that stand for a placeholder: `{install_toolkit}` alone in a line of the catalogue becomes all of them.
-    /// They are made from tables only, never from values of the machine.
+    /// They are shown as they are: who puts a value of the machine into one quotes it.
     pub steps: BTreeMap<String, Vec<String>>,
 }
 

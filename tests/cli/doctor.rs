@@ -122,3 +122,47 @@ fn explain_knows_backends_and_ids_and_says_what_is_near() {
     assert_eq!(unknown.exit, Some(2));
     assert!(unknown.stderr.contains("probe.crashed"), "{}", unknown.stderr);
 }
+
+#[test]
+fn a_project_that_asks_for_native_is_told_where_no_gpu_is() {
+    let sandbox = Sandbox::new();
+    sandbox.write("src/CMakeLists.txt", "project(x)\n");
+    let project = |archs: &str| {
+        format!(
+            "schema = 1\n[project]\nname = \"x\"\nsource = \"src\"\nprofile = \"ggml\"\n[backends.cuda]\narchs = {archs}\n"
+        )
+    };
+    let host = recorded("doctor/healthy-builder-cuda-12.4");
+    let folder = sandbox.path("").display().to_string();
+    let mut look = |archs: &str| {
+        sandbox.write("gpubuild.toml", &project(archs));
+        sandbox.run(&["doctor", "--json", "--host", &host, "--project", &folder])
+    };
+    let native = look("\"native\"");
+    assert_eq!(native.exit, Some(1), "{native:#?}");
+    let document = native.json();
+    assert_eq!(ids(&document)[0], "cuda.arch.native-no-gpu");
+    assert_eq!(document["arch_plan"][0]["blocked"], "cuda.arch.native-no-gpu");
+    let newer = look("[\"80\", \"120\"]").json();
+    assert_eq!(ids(&newer)[0], "cuda.arch.too-new-for-toolkit");
+    let fine = look("[\"80\", \"90\"]").json();
+    assert_eq!(fine["summary"]["errors"], 0, "{fine:#}");
+    assert_eq!(fine["arch_plan"][0]["origin"], "gpubuild.toml");
+    assert_eq!(fine["arch_plan"][0]["built"][1]["arch"], "90");
+}
+
+#[test]
+fn the_self_check_names_rows_that_are_stale() {
+    let sandbox = Sandbox::new();
+    let host = recorded("arch-cuda");
+    let same = sandbox.run(&["doctor", "--self-check", "--host", &host]);
+    assert_eq!(same.exit, Some(0), "{same:#?}");
+    let text = std::fs::read_to_string(&host).unwrap().replace("__GNUC__ > 14", "__GNUC__ > 13");
+    sandbox.write("other.toml", &text);
+    let other = sandbox.path("other.toml").display().to_string();
+    let stale = sandbox.run(&["doctor", "--self-check", "--json", "--host", &other]);
+    assert_eq!(stale.exit, Some(1), "{stale:#?}");
+    let document = stale.json();
+    assert_eq!(document["stale"], 1);
+    assert_eq!(document["comparisons"][0]["installed"], "up to 13");
+}

@@ -231,7 +231,7 @@ fn two_toolkits_and_no_agreement() {
     let findings = check("cuda.toolkit.multiple", &machine, &["cuda.toolkit.multiple"]);
     let summary = &findings[0].summary;
     assert!(summary.contains("PATH leads to CUDA 11.8") && summary.contains("CUDA 12.4"), "{summary}");
-    assert!(commands(&findings)[0].starts_with("export CUDA_HOME=/usr/local/cuda "), "{findings:?}");
+    assert_eq!(commands(&findings), ["export PATH=/usr/local/cuda-12.4/bin:\"$PATH\""]);
 }
 
 #[test]
@@ -592,6 +592,22 @@ fn two_toolkits_that_all_ways_agree_on() {
         .env("CUDA_HOME", "/usr/local/cuda-11.8")
         .env("CUDA_PATH", "/usr/local/cuda-11.8");
     healthy("healthy-rhel-8-two-cudas", &pinned);
+    // `module load cuda/12.4` on a cluster whose nodes have another default.
+    let module = Machine::rhel_like("rocky", "9")
+        .nvidia(machine::H100, "570.133.07")
+        .cuda("12.8.1")
+        .cuda_at("/apps/cuda/12.4", "12.4.1")
+        .path_first("/apps/cuda/12.4/bin")
+        .env("CUDA_HOME", "/apps/cuda/12.4");
+    healthy("healthy-rocky-9-module", &module);
+    // The HPC SDK: a wrapper around nvcc on PATH, the toolkit beside it.
+    let sdk = "/opt/nvidia/hpc_sdk/Linux_x86_64/24.5";
+    let hpc = Machine::rhel_like("almalinux", "9")
+        .nvidia(machine::A100, "550.144.03")
+        .cuda_at(&format!("{sdk}/cuda/12.4"), "12.4.1")
+        .program(&format!("{sdk}/compilers/bin/nvcc"))
+        .path_first(&format!("{sdk}/compilers/bin"));
+    healthy("healthy-almalinux-9-hpc-sdk", &hpc);
 }
 
 #[test]
@@ -613,6 +629,8 @@ fn windows_with_two_toolkits_is_healthy() {
         .cuda_windows("12.8.1")
         .visual_studio_cuda("12.8");
     healthy("healthy-windows-11-two-cudas", &machine);
+    let tools = r"C:\Program Files (x86)\Microsoft Visual Studio\2022\BuildTools";
+    healthy("healthy-windows-11-build-tools", &machine.visual_studio_at(tools, "14.43.34808"));
 }
 
 // Two faults at once: both are named.

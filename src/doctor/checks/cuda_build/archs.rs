@@ -7,6 +7,7 @@ use crate::doctor::advice::Wish;
 use crate::doctor::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
 use crate::finding::{Affects, Draft, Evidence, EvidenceKind, Kind, Severity};
 use crate::matrix::Presence;
+use crate::project::Archs;
 use crate::toolkit::Installation;
 use crate::version::Version;
 
@@ -14,6 +15,9 @@ use crate::version::Version;
 const VARIABLES: [&str; 3] = ["CUDAARCHS", "CUDA_COMPUTE_CAP", "TORCH_CUDA_ARCH_LIST"];
 /// Variables with options for CMake.
 const CMAKE_OPTIONS: [&str; 3] = ["CMAKE_ARGS", "CMAKE_FLAGS", "SKBUILD_CMAKE_ARGS"];
+
+/// The file of a project.
+const PROJECT: &str = "gpubuild.toml";
 
 /// The chosen copy with what it builds for, ascending.
 struct Range<'a> {
@@ -74,7 +78,24 @@ fn wanted(case: &Case<'_>) -> Vec<Wanted> {
             })
             .collect::<Vec<_>>()
     });
-    cards.chain(named).collect()
+    let own = project_archs(case).into_iter().flat_map(|text| {
+        let archs: Vec<CudaArch> = text.split(';').filter_map(|word| word.parse().ok()).collect();
+        archs.into_iter().map(|arch| Wanted {
+            number: arch.number,
+            by: format!("archs = {arch}"),
+            evidence: vec![Evidence::file("gpubuild.toml", arch.to_string())],
+            is_card: false,
+        })
+    });
+    cards.chain(named).chain(own).collect()
+}
+
+/// What the project asks for, as one list.
+fn project_archs(case: &Case<'_>) -> Option<String> {
+    Some(match case.project?.backends.get(&Backend::Cuda)?.archs.as_ref()? {
+        Archs::Word(word) => word.clone(),
+        Archs::List(list) => list.join(";"),
+    })
 }
 
 /// The value of `CMAKE_CUDA_ARCHITECTURES` among options for CMake.
@@ -178,7 +199,9 @@ pub(super) fn native_no_gpu(case: &Case<'_>) -> Vec<Draft> {
         .iter()
         .filter_map(|name| Some((*name, case.env.get(name)?.to_owned())));
     let options = CMAKE_OPTIONS.iter().filter_map(|name| Some((*name, option(case.env.get(name)?)?)));
-    let native = named.chain(options).find(|(_, value)| value.trim().eq_ignore_ascii_case("native"));
+    let own = project_archs(case).map(|value| (PROJECT, value));
+    let native =
+        named.chain(options).chain(own).find(|(_, value)| value.trim().eq_ignore_ascii_case("native"));
     let Some((name, value)) = native else { return Vec::new() };
     if verdict.hardware == Presence::Present && verdict.run == crate::matrix::Readiness::Ready {
         return Vec::new();
@@ -189,12 +212,12 @@ pub(super) fn native_no_gpu(case: &Case<'_>) -> Vec<Draft> {
         .affects(Affects::Build)
         .severity(Severity::Error)
         .value("variable", name)
-        .evidence(Evidence::env(name, value))
+        .evidence(if name == PROJECT { Evidence::file(name, value) } else { Evidence::env(name, value) })
         .evidence(Evidence::file("/dev/nvidia0", "absent"));
     if let Some(list) = list {
         draft = draft.value("list", list);
     }
-    vec![draft]
+    vec![if name == PROJECT { draft.case("project") } else { draft }]
 }
 
 /// The list for distribution of a release.

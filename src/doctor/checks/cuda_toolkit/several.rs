@@ -1,9 +1,12 @@
 //! Several toolkits, and who takes which.
 
-use super::{chosen, release, spelling, variables};
+use super::{chosen, release, variables};
 use crate::backend::Backend;
 use crate::doctor::Case;
+use crate::doctor::resolvers::Line;
+use crate::doctor::resolvers::agree::Change;
 use crate::finding::{Affects, Draft, Evidence};
+use crate::report::resolvers::line_text;
 use crate::toolkit::Installation;
 
 /// A way by which build systems come to a copy.
@@ -17,9 +20,11 @@ struct Choice<'a> {
 fn choices<'a>(case: &Case<'a>) -> Vec<Choice<'a>> {
     let copies = case.inventory.of("cuda");
     let signs = &case.signs.cuda_toolkit;
-    let at = |root: &crate::host::HostPath| copies.iter().find(|copy| copy.root.key() == root.key());
-    let mut choices = Vec::new();
-    for copy in copies {
+    // Half a toolkit, such as the folder of a wrapper around nvcc, is nobody's choice.
+    let complete = || copies.iter().filter(|copy| copy.is_complete());
+    let at = |root: &crate::host::HostPath| complete().find(|copy| copy.root.key() == root.key());
+    let mut choices: Vec<Choice<'_>> = Vec::new();
+    for copy in complete() {
         for name in variables(copy) {
             let value = case.env.get(name).unwrap_or_default();
             choices.push(Choice { by: format!("`{name}`"), evidence: Evidence::env(name, value), copy });
@@ -30,7 +35,9 @@ fn choices<'a>(case: &Case<'a>) -> Vec<Choice<'a>> {
         choices.push(Choice { by: "PATH".to_owned(), evidence, copy });
     }
     let link = signs.link.as_ref().and_then(|link| Some((link, at(link.root.as_ref()?)?)));
-    if let Some((link, copy)) = link {
+    // Who has set PATH and a variable alike, as `module load` does, has decided against the link.
+    let is_decided = choices.len() > 1 && choices.iter().all(|choice| !differ(choice.copy, choices[0].copy));
+    if let Some((link, copy)) = link.filter(|_| !is_decided) {
         let evidence = Evidence::file(link.place.as_str(), format!("link to {}", copy.root));
         choices.push(Choice { by: format!("`{}`", link.place), evidence, copy });
     }
@@ -80,9 +87,7 @@ fn told(case: &Case<'_>, id: &str, choices: &[Choice<'_>]) -> Vec<Draft> {
     let mut draft = Draft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
-        .value("root", spelling(case, chosen).as_str())
         .value("version", release(chosen))
-        .value("compiler", chosen.part("compiler").unwrap_or(&chosen.root).as_str())
         .value("reason", chosen.reason.clone());
     let mut parts: Vec<String> = Vec::new();
     let mut told: Vec<&str> = Vec::new();
@@ -98,5 +103,30 @@ fn told(case: &Case<'_>, id: &str, choices: &[Choice<'_>]) -> Vec<Draft> {
         let leads = if by.len() == 1 { "leads" } else { "lead" };
         parts.push(format!("{} {leads} to CUDA {}", by.join(" and "), release(choice.copy)));
     }
-    vec![draft.value("choices", parts.join(", "))]
+    for (root, names) in case.signs.resolutions.copies("cuda") {
+        draft = draft.evidence(Evidence::file(root.as_str(), format!("taken by {}", names.join(", "))));
+    }
+    vec![draft.value("choices", parts.join(", ")).steps("agree", agreeing(case, chosen))]
+}
+
+/// The lines that make all build systems take a copy: those that were tried, else the obvious ones.
+fn agreeing(case: &Case<'_>, copy: &Installation) -> Vec<String> {
+    let os = case.facts.platform.os;
+    let agreement = case.signs.resolutions.agreements.get("cuda");
+    let tried = agreement.filter(|agreement| agreement.chosen.key() == copy.root.key());
+    let lines: Vec<String> =
+        tried.iter().flat_map(|agreement| &agreement.lines).filter_map(|line| line_text(line, os)).collect();
+    if !lines.is_empty() {
+        return lines;
+    }
+    let set = |name: &str| Line {
+        source: None,
+        changes: vec![Change::Set { name: name.to_owned(), value: copy.root.to_string() }],
+    };
+    let path = Line {
+        source: None,
+        changes: vec![Change::Prepend { name: "PATH".to_owned(), value: copy.root.join("bin").to_string() }],
+    };
+    let names = ["CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"];
+    names.iter().map(|name| set(name)).chain([path]).filter_map(|line| line_text(&line, os)).collect()
 }

@@ -3,6 +3,7 @@
 use super::{chosen, evidence, is_of_environment, is_windows, release, variables};
 use crate::backend::Backend;
 use crate::doctor::Case;
+use crate::doctor::signs::cuda_toolkit::Integration;
 use crate::finding::{Affects, Draft, Evidence, Kind};
 use crate::toolkit::Installation;
 use crate::version::Version;
@@ -58,9 +59,7 @@ pub(super) fn cuda_path(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The newest release that the newest Visual Studio knows.
-fn newest_integration<'a>(
-    case: &Case<'a>,
-) -> Option<(Version, &'a crate::doctor::signs::cuda_toolkit::Integration)> {
+fn newest_integration<'a>(case: &Case<'a>) -> Option<(Version, &'a Integration)> {
     let newest = case.signs.cuda_toolkit.integrations.last()?;
     let release = newest.releases.iter().filter_map(|text| text.parse::<Version>().ok()).max()?;
     Some((release, newest))
@@ -69,9 +68,13 @@ fn newest_integration<'a>(
 /// The newest Visual Studio does not know the toolkit: its generator has no CUDA.
 pub(super) fn integration(case: &Case<'_>) -> Vec<Draft> {
     let Some(copy) = installed(case) else { return Vec::new() };
-    let Some(newest) = case.signs.cuda_toolkit.integrations.last() else { return Vec::new() };
+    let integrations = &case.signs.cuda_toolkit.integrations;
+    let Some(newest) = integrations.last() else { return Vec::new() };
     let own = copy.version().map(Version::release);
-    let is_known = own.as_ref().map_or(!newest.releases.is_empty(), |own| newest.releases.contains(own));
+    let knows =
+        |one: &Integration| own.as_ref().map_or(!one.releases.is_empty(), |own| one.releases.contains(own));
+    // Of several copies of the newest Visual Studio one that knows it is enough.
+    let is_known = integrations.iter().any(|one| one.number == newest.number && knows(one));
     // Other generators need no integration.
     let other = case.env.get("CMAKE_GENERATOR").is_some_and(|name| !name.starts_with("Visual Studio"));
     if is_known || other {
