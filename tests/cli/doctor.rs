@@ -134,7 +134,7 @@ fn a_project_that_asks_for_native_is_told_where_no_gpu_is() {
     };
     let host = recorded("doctor/healthy-builder-cuda-12.4");
     let folder = sandbox.path("").display().to_string();
-    let mut look = |archs: &str| {
+    let look = |archs: &str| {
         sandbox.write("gpubuild.toml", &project(archs));
         sandbox.run(&["doctor", "--json", "--host", &host, "--project", &folder])
     };
@@ -151,13 +151,18 @@ fn a_project_that_asks_for_native_is_told_where_no_gpu_is() {
     assert_eq!(fine["arch_plan"][0]["built"][1]["arch"], "90");
 }
 
+#[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
+fn recording(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
 #[test]
 fn the_self_check_names_rows_that_are_stale() {
     let sandbox = Sandbox::new();
     let host = recorded("arch-cuda");
     let same = sandbox.run(&["doctor", "--self-check", "--host", &host]);
     assert_eq!(same.exit, Some(0), "{same:#?}");
-    let text = std::fs::read_to_string(&host).unwrap().replace("__GNUC__ > 14", "__GNUC__ > 13");
+    let text = recording(&host).replace("__GNUC__ > 14", "__GNUC__ > 13");
     sandbox.write("other.toml", &text);
     let other = sandbox.path("other.toml").display().to_string();
     let stale = sandbox.run(&["doctor", "--self-check", "--json", "--host", &other]);
