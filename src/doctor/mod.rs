@@ -11,6 +11,7 @@ pub mod file;
 mod fold;
 mod interest;
 pub mod log;
+pub mod packages;
 pub mod resolvers;
 pub mod self_check;
 pub mod signs;

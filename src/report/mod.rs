@@ -24,6 +24,7 @@ pub mod explain_text;
 mod hostile;
 pub mod link;
 pub mod markdown;
+pub mod packages;
 pub mod plan;
 pub mod reference;
 pub mod resolvers;

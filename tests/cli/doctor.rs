@@ -171,3 +171,24 @@ fn the_self_check_names_rows_that_are_stale() {
     assert_eq!(document["stale"], 1);
     assert_eq!(document["comparisons"][0]["installed"], "up to 13");
 }
+
+#[test]
+fn packages_are_told_for_every_gpu() {
+    let sandbox = Sandbox::new();
+    let run = |name: &str| {
+        let ran = sandbox.run(&["doctor", "--packages", "--json", "--host", &recorded(name)]);
+        assert_eq!(ran.exit, Some(0), "{ran:#?}");
+        let document = ran.json();
+        assert_eq!(document["schema"], json!({"name": "packages", "version": 1}));
+        document
+    };
+    let amd = run("ubuntu-22.04-rx7900xtx");
+    assert_eq!(amd["gpus"][0]["torch"]["index"], "https://download.pytorch.org/whl/rocm7.2");
+    assert_eq!(amd["gpus"][0]["cupy"]["package"], "cupy-rocm-7-0");
+    let old = run("doctor/rocm.gfx803");
+    assert_eq!(old["gpus"][0]["torch"]["package"], Value::Null);
+    assert!(old["gpus"][0]["cupy"]["beside"].as_str().unwrap().contains("only Vulkan is left"));
+    let text = sandbox.run(&["doctor", "--packages", "--host", &recorded("ubuntu-22.04-h200")]);
+    assert!(text.stdout.contains("PyTorch  pip install torch --index-url"), "{}", text.stdout);
+    assert_eq!(sandbox.run(&["doctor", "--packages", "--resolvers"]).exit, Some(2));
+}

@@ -9,6 +9,7 @@ mod list;
 mod log;
 pub(super) mod machine;
 mod output;
+mod packages;
 mod resolvers;
 mod self_check;
 mod validate;
@@ -75,6 +76,9 @@ pub struct Arguments {
     /// Show which copy of a toolkit each build system will take, and the lines that make them agree
     #[arg(long, conflicts_with_all = ["list_checks", "fix", "validate", "save", "diff", "only", "skip", "format", "output"])]
     resolvers: bool,
+    /// Show which builds of PyTorch and CuPy fit the GPUs of this machine
+    #[arg(long, conflicts_with_all = ["list_checks", "resolvers", "fix", "validate", "save", "diff", "binary", "log", "file", "only", "skip", "backends"])]
+    packages: bool,
     #[command(flatten)]
     output: output::OutputArguments,
 }
@@ -107,6 +111,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     }
     if arguments.resolvers {
         return resolvers::run(arguments, context);
+    }
+    if arguments.packages {
+        return packages::run(arguments, context);
     }
     if arguments.self_check {
         return self_check::run(arguments, context);

@@ -1,0 +1,32 @@
+//! `doctor --packages`: which Python packages fit the GPUs of this machine.
+
+use super::Arguments;
+use crate::backend::Backend;
+use crate::cli::detect::role;
+use crate::cli::{Context, Exit, Failure, look};
+use crate::doctor::packages::choose;
+use crate::host::Host;
+use crate::matrix::{self, Probes};
+use crate::report::packages::{Document, text};
+use crate::toolkit;
+
+/// Looks and tells.
+pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    look::check_overrides(host)?;
+    let mut sight = look::look(host, arguments.host.catalogue(context)?);
+    let mut probes = Probes::new();
+    if !arguments.offline {
+        probes = toolkit::ask_drivers(host, &Backend::ALL);
+        sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+    }
+    let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &probes);
+    let document = Document::new(choices);
+    if arguments.is_json() {
+        context.printer.json(&document)?;
+    } else {
+        context.printer.answer(&text(&document, &|tone, text| context.printer.paint(role(tone), text)))?;
+    }
+    Ok(Exit::Done)
+}

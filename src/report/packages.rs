@@ -1,0 +1,68 @@
+//! `gpubuild doctor --packages`: which Python packages fit the GPUs of a machine.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::detect_text::Tone;
+use super::words::wrap;
+use super::{Schema, clean};
+use crate::doctor::packages::{Advice, Choice};
+
+/// Widest line.
+const WIDTH: usize = 100;
+
+/// The document of `doctor --packages --json`.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Document {
+    schema: Schema,
+    /// One per GPU; one for the processor where there is none.
+    pub gpus: Vec<Choice>,
+}
+
+impl Document {
+    /// The document of these choices.
+    #[must_use]
+    pub fn new(gpus: Vec<Choice>) -> Self {
+        Self { schema: Schema { name: "packages", version: 1 }, gpus }
+    }
+}
+
+/// The document for people.
+#[must_use]
+pub fn text(document: &Document, paint: &dyn Fn(Tone, &str) -> String) -> String {
+    let mut out = String::new();
+    for choice in &document.gpus {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let count = if choice.count > 1 { format!("{} x ", choice.count) } else { String::new() };
+        let name = clean::line(&choice.gpu);
+        let arch = choice.arch.as_ref().map(|arch| format!(" ({})", clean::line(arch))).unwrap_or_default();
+        let _ = writeln!(out, "{}", paint(Tone::Strong, &format!("{count}{name}{arch}")));
+        advice(&mut out, "PyTorch", &choice.torch, paint);
+        advice(&mut out, "CuPy", &choice.cupy, paint);
+    }
+    out
+}
+
+fn advice(out: &mut String, product: &str, advice: &Advice, paint: &dyn Fn(Tone, &str) -> String) {
+    let command = match &advice.command {
+        Some(command) => paint(Tone::Good, command),
+        None => paint(Tone::Bad, "none"),
+    };
+    let _ = writeln!(out, "  {product:<9}{command}");
+    let variables = advice.variables.iter().map(|(name, value)| format!("set {name}={value}"));
+    let needs = advice.needs.iter().map(|need| format!("needs {need}"));
+    let beside = advice
+        .beside
+        .iter()
+        .map(|text| if advice.command.is_some() { format!("or {text}") } else { text.clone() });
+    let lines = std::iter::once(advice.why.clone()).chain(variables).chain(needs).chain(beside);
+    for line in lines {
+        for part in wrap(&clean::line(&line), WIDTH - 11) {
+            let _ = writeln!(out, "{:11}{part}", "");
+        }
+    }
+}
