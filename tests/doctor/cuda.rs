@@ -24,6 +24,30 @@ fn folded(findings: &[Finding]) -> Vec<&str> {
     findings[0].consequences.iter().map(|one| one.id.as_str()).collect()
 }
 
+/// The machine after the lines of the first finding were typed into its shell.
+fn after_fix(machine: Machine, findings: &[Finding]) -> Machine {
+    commands(findings).iter().fold(machine, |machine, line| {
+        let words = line.split(' ').filter_map(|word| word.split_once('='));
+        match line.split_once(' ') {
+            Some(("export", _)) => words.fold(machine, |machine, (name, value)| {
+                let value = value.replace(['"', '\''], "");
+                match (name, value.strip_suffix(":$PATH")) {
+                    ("PATH", Some(folder)) => machine.path_first(folder),
+                    _ => machine.env(name, &value.replace(":$LIBRARY_PATH", "")),
+                }
+            }),
+            Some(("unset", name)) => machine.without_env(name),
+            _ => panic!("not a line for the shell: {line}"),
+        }
+    })
+}
+
+/// What the fix promises: the finding is gone, and nothing new is wrong.
+fn mends(machine: Machine, findings: &[Finding]) {
+    let after = diagnose(&after_fix(machine, findings), None);
+    assert!(ids(&after, Severity::Warning).is_empty(), "{:?}\n{}", commands(findings), lines(&after));
+}
+
 /// An ARM server with one of NVIDIA's cards: Ubuntu, driver, GCC.
 fn arm_server() -> Machine {
     let mut machine = Machine::new(Os::Linux, Arch::Aarch64)
@@ -113,6 +137,7 @@ fn a_toolkit_that_is_not_on_path() {
             "export PATH=/usr/local/cuda/bin:$PATH"
         ]
     );
+    mends(machine, &findings);
 }
 
 #[test]
@@ -135,6 +160,7 @@ fn cmake_finds_the_package_and_not_the_language() {
         .env("CUDAToolkit_ROOT", root);
     let findings = check("cuda.language-vs-package", &machine, &["cuda.language-vs-package"]);
     assert_eq!(commands(&findings), [format!("export CUDACXX={root}/bin/nvcc")]);
+    mends(machine, &findings);
 }
 
 #[test]
@@ -218,6 +244,7 @@ fn debian_s_folder_without_headers() {
         .env("CUDA_HOME", "/usr/lib/cuda");
     let findings = check("cuda.toolkit.debian-split-variable", &machine, &["cuda.toolkit.debian-split"]);
     assert_eq!(findings[0].severity, Severity::Error);
+    mends(machine, &findings);
 }
 
 #[test]
@@ -232,6 +259,7 @@ fn two_toolkits_and_no_agreement() {
     let summary = &findings[0].summary;
     assert!(summary.contains("PATH leads to CUDA 11.8") && summary.contains("CUDA 12.4"), "{summary}");
     assert_eq!(commands(&findings), ["export PATH=/usr/local/cuda-12.4/bin:\"$PATH\""]);
+    mends(machine, &findings);
 }
 
 #[test]
@@ -278,7 +306,8 @@ fn conda_without_headers() {
         .nvidia(machine::RTX_4070, "570.133.07")
         .cuda_conda(prefix, "12.8.1")
         .env("CUDA_HOME", prefix);
-    check("cuda.toolkit.conda-layout-variable", &named, &["cuda.toolkit.conda-layout"]);
+    let findings = check("cuda.toolkit.conda-layout-variable", &named, &["cuda.toolkit.conda-layout"]);
+    mends(named, &findings);
     let plain =
         Machine::opensuse("tumbleweed").nvidia(machine::RTX_4070, "570.133.07").cuda_conda(prefix, "12.8.1");
     check_note("cuda.toolkit.conda-layout-note", &plain, "cuda.toolkit.conda-layout");
@@ -296,6 +325,7 @@ fn a_conda_environment_beside_the_system_s_toolkit() {
         "{}",
         findings[0].summary
     );
+    mends(machine, &findings);
 }
 
 #[test]
@@ -306,6 +336,7 @@ fn variables_that_name_no_toolkit() {
         .env("CUDA_HOME", "/usr/local/cuda-12.4");
     let findings = check("cuda.toolkit.root-invalid", &machine, &["cuda.toolkit.root-invalid"]);
     assert_eq!(commands(&findings), ["export CUDA_HOME=/usr/local/cuda"]);
+    mends(machine, &findings);
     let bin = Machine::arch_linux()
         .nvidia(machine::RTX_4090, "575.57.08")
         .cuda_at("/opt/cuda", "12.9.1")
@@ -313,6 +344,7 @@ fn variables_that_name_no_toolkit() {
         .env("CUDA_PATH", "/opt/cuda/bin");
     let findings = check("cuda.toolkit.root-invalid-bin", &bin, &["cuda.toolkit.root-invalid"]);
     assert_eq!(commands(&findings), ["export CUDA_PATH=/opt/cuda"]);
+    mends(bin, &findings);
     let none =
         Machine::debian("12").nvidia(machine::RTX_3060, "535.216.01").env("CUDA_PATH", "/opt/cuda-11.2");
     let findings = check("cuda.toolkit.root-invalid-none", &none, &["cuda.toolkit.root-invalid"]);
@@ -331,7 +363,8 @@ fn an_arm_server_s_libraries() {
         .opaque(&format!("{root}/targets/sbsa-linux/lib/stubs/libcuda.so"))
         .link("/usr/local/cuda", "cuda-12.4")
         .path_first("/usr/local/cuda/bin");
-    check("cuda.toolkit.sbsa", &machine, &["cuda.toolkit.sbsa"]);
+    let findings = check("cuda.toolkit.sbsa", &machine, &["cuda.toolkit.sbsa"]);
+    mends(machine.clone(), &findings);
     healthy("healthy-ubuntu-22.04-gh200", &machine.link(&format!("{root}/lib64"), "targets/sbsa-linux/lib"));
 }
 
@@ -355,6 +388,7 @@ fn a_stub_in_place_of_the_driver() {
         .env("LD_LIBRARY_PATH", &format!("/usr/local/cuda/lib64:{stubs}"));
     let findings = check("cuda.stub-at-runtime", &machine, &["cuda.stub-at-runtime"]);
     assert_eq!(commands(&findings), ["export LD_LIBRARY_PATH=/usr/local/cuda/lib64"]);
+    mends(machine, &findings);
 }
 
 // Compilers.
@@ -380,10 +414,12 @@ fn a_gcc_that_fits_is_named() {
     let findings = check("cuda.host.gcc-too-new-beside", &machine, &["cuda.host.gcc-too-new"]);
     assert_eq!(findings[0].severity, Severity::Warning);
     assert_eq!(commands(&findings), ["export NVCC_CCBIN=/usr/bin/g++-11 CUDAHOSTCXX=/usr/bin/g++-11"]);
+    mends(machine.clone(), &findings);
     healthy("healthy-debian-12-ccbin", &machine.clone().env("NVCC_CCBIN", "/usr/bin/g++-11"));
     let named = machine.gcc(11).gcc_beside(12).env("CUDAHOSTCXX", "/usr/bin/g++-12");
     let findings = check("cuda.host.gcc-too-new-named", &named, &["cuda.host.gcc-too-new"]);
     assert!(findings[0].summary.contains("`CUDAHOSTCXX` names GCC 12"), "{}", findings[0].summary);
+    mends(named, &findings);
 }
 
 #[test]
@@ -519,6 +555,7 @@ fn native_without_a_gpu() {
     let machine = builder("12.4.1").env("CUDAARCHS", "native");
     let findings = check("cuda.arch.native-no-gpu", &machine, &["cuda.arch.native-no-gpu"]);
     assert!(commands(&findings)[0].contains("90-real"), "{findings:?}");
+    mends(machine, &findings);
     let options = builder("12.8.1").env("CMAKE_ARGS", "-DGGML_CUDA=on -DCMAKE_CUDA_ARCHITECTURES=native");
     check("cuda.arch.native-no-gpu-options", &options, &["cuda.arch.native-no-gpu"]);
 }
@@ -563,6 +600,7 @@ fn conda_in_an_image() {
         .opaque("/opt/conda/targets/x86_64-linux/lib/stubs/libcuda.so");
     let findings = check("conda.build-no-gpu", &machine, &["conda.build-no-gpu"]);
     assert_eq!(commands(&findings), ["export CONDA_OVERRIDE_CUDA=12.6"]);
+    mends(machine.clone(), &findings);
     healthy("healthy-debian-12-conda-image", &machine.env("CONDA_OVERRIDE_CUDA", "12.6"));
 }
 
@@ -571,7 +609,8 @@ fn uv_under_wsl() {
     let machine =
         wsl().cuda("12.8.1").program("/home/user/.local/bin/uv").path_first("/home/user/.local/bin");
     let findings = check("uv.auto-wrong", &machine, &["uv.auto-wrong"]);
-    assert!(commands(&findings).contains(&"export PATH=$PATH:/usr/lib/wsl/lib"), "{findings:?}");
+    let expected = ["export UV_TORCH_BACKEND=cu128", "export PATH=$PATH:/usr/lib/wsl/lib"];
+    assert_eq!(commands(&findings), expected);
     healthy("healthy-wsl-uv", &machine.path_first("/usr/lib/wsl/lib"));
 }
 

@@ -192,3 +192,47 @@ fn fill(templates: &[String], values: &[(&str, &str)]) -> Vec<String> {
     };
     templates.iter().map(fill).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts;
+    use crate::host::RecordedHost;
+
+    fn facts(os_release: &str) -> Facts {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/etc/os-release", os_release).build();
+        facts::gather(&host)
+    }
+
+    #[test]
+    fn a_distribution_is_found_by_its_own_name_its_parents_and_what_it_is_like() {
+        for (os_release, repository) in [
+            ("ID=ubuntu\nVERSION_ID=\"24.04\"\nID_LIKE=debian\n", Some("ubuntu2404")),
+            ("ID=ubuntu\nVERSION_ID=\"25.10\"\nID_LIKE=debian\n", Some("ubuntu2404")),
+            ("ID=linuxmint\nVERSION_ID=\"21.3\"\nID_LIKE=\"ubuntu debian\"\n", Some("ubuntu2204")),
+            ("ID=pop\nVERSION_ID=\"22.04\"\nID_LIKE=\"ubuntu debian\"\n", Some("ubuntu2204")),
+            ("ID=rocky\nVERSION_ID=\"9.4\"\nID_LIKE=\"rhel centos fedora\"\n", Some("rhel9")),
+            (
+                "ID=opensuse-tumbleweed\nVERSION_ID=\"20251101\"\nID_LIKE=\"opensuse suse\"\n",
+                Some("opensuse15"),
+            ),
+            ("ID=kali\nVERSION_ID=\"2025.3\"\nID_LIKE=debian\n", None),
+            ("ID=arch\n", None),
+        ] {
+            let found = table::of_machine(&facts(os_release), &table().repository);
+            assert_eq!(found.map(|one| one.name.as_str()), repository, "{os_release}");
+        }
+    }
+
+    #[test]
+    fn a_gcc_is_offered_where_the_distribution_has_one() {
+        let commands = |os_release: &str, max| gcc(&facts(os_release), max, 6).map(|one| one.command);
+        let ubuntu = "ID=ubuntu\nVERSION_ID=\"24.04\"\nID_LIKE=debian\n";
+        assert_eq!(commands(ubuntu, 11).as_deref(), Some("sudo apt install gcc-11 g++-11"));
+        assert_eq!(commands(ubuntu, 8), None);
+        let rocky = "ID=rocky\nVERSION_ID=\"8.10\"\nID_LIKE=\"rhel centos fedora\"\n";
+        assert_eq!(commands(rocky, 12).as_deref(), Some("sudo dnf install gcc-toolset-12-gcc-c++"));
+        assert_eq!(commands("ID=arch\n", 14).as_deref(), Some("sudo pacman -S gcc14"));
+        assert_eq!(commands("ID=void\n", 14), None);
+    }
+}

@@ -96,7 +96,12 @@ pub(super) fn uv_auto_wrong(case: &Case<'_>) -> Vec<Draft> {
     if let Some(driver) = &verdict.driver {
         draft = draft.value("driver", driver.to_string());
     }
-    if let Some(index) = verdict.driver.as_ref().and_then(|driver| index(case, driver)) {
+    let description = case.catalogue.get("cuda");
+    let newest = match (&verdict.driver, description) {
+        (Some(driver), Some(description)) => description.newest_for_driver(driver).cloned(),
+        _ => said_by_driver(case),
+    };
+    if let Some(index) = newest.and_then(|newest| index(&newest)) {
         draft = draft.value("index", index);
     }
     if several {
@@ -116,12 +121,18 @@ fn reads_several_lines(uv: &Installation) -> bool {
     uv.version().zip(mended).is_none_or(|(version, mended)| *version >= mended)
 }
 
-/// The index of PyTorch for a driver: that of the newest release that it knows.
-fn index(case: &Case<'_>, driver: &Version) -> Option<String> {
-    let newest = case.catalogue.get("cuda")?.newest_for_driver(driver)?;
+/// The newest release that the driver says it knows: `12080` is 12.8.
+fn said_by_driver(case: &Case<'_>) -> Option<Version> {
+    let answer: serde_json::Value = serde_json::from_str(&case.probes.get(&Backend::Cuda)?.answer).ok()?;
+    let number = answer.get("driver_version")?.as_u64()?;
+    format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+}
+
+/// The index of PyTorch for a driver that knows releases up to `newest`.
+fn index(newest: &Version) -> Option<String> {
     let known = ["13.2", "13.0", "12.9", "12.8", "12.6", "12.4", "12.1", "11.8"];
-    let best =
-        known.iter().filter_map(|text| text.parse::<Version>().ok()).find(|version| version <= newest)?;
+    let mut known = known.iter().filter_map(|text| text.parse::<Version>().ok());
+    let best = known.find(|version| version <= newest)?;
     Some(format!("cu{}{}", best.major(), best.minor()))
 }
 

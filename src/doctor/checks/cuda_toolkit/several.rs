@@ -68,7 +68,18 @@ pub(super) fn conda_shadow(case: &Case<'_>) -> Vec<Draft> {
     if !is_shadowed(case, &choices) {
         return Vec::new();
     }
-    told(case, "cuda.toolkit.conda-shadow", &choices)
+    let drafts = told(case, "cuda.toolkit.conda-shadow", &choices);
+    // The compiler decides between the two for whoever looks at PATH or at a link.
+    let nvcc = chosen(case).and_then(|copy| copy.part("compiler"));
+    let line = nvcc.and_then(|nvcc| {
+        let changes = vec![Change::Set { name: "CUDACXX".to_owned(), value: nvcc.to_string() }];
+        line_text(&Line { source: None, changes }, case.facts.platform.os)
+    });
+    let with_compiler = |mut draft: Draft| {
+        draft.steps.entry("agree".to_owned()).or_default().extend(line.clone());
+        draft
+    };
+    drafts.into_iter().map(with_compiler).collect()
 }
 
 /// Whether one choice is inside of the environment and another outside.
