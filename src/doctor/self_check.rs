@@ -237,12 +237,12 @@ mod tests {
     fn a_release_that_moved_on() {
         let found = states(cuda(
             "13.6",
-            16,
-            "compute_75 compute_80 compute_86 compute_87 compute_88 compute_89 compute_90 compute_100 compute_103 compute_110 compute_120 compute_121 compute_130",
+            17,
+            "compute_75 compute_80 compute_86 compute_87 compute_88 compute_89 compute_90 compute_100 compute_103 compute_107 compute_110 compute_120 compute_121 compute_130",
         ));
         assert_eq!(
             found,
-            ["host compiler gcc Stale: 6 to 15 / up to 16", "architectures Stale: the rest / also 130",]
+            ["host compiler gcc Stale: 6 to 16 / up to 17", "architectures Stale: the rest / also 130",]
         );
         assert_eq!(states(cuda("10.2", 8, "")), ["host compiler gcc Stale: no row / up to 8"]);
     }

@@ -50,7 +50,10 @@ pub(crate) fn probe_one(host: &dyn Host, description: &Description) -> Vec<Insta
 pub fn ask_programs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inventory) {
     for (id, installations) in &mut inventory.installations {
         let Some(description) = catalogue.get(id) else { continue };
-        for installation in installations.iter_mut().filter(|one| one.version.is_none()) {
+        // Among compilers the version decides which copy is taken; of other tools only the chosen one matters.
+        let asked =
+            if description.kind == Kind::Tool && description.provides.is_none() { 1 } else { usize::MAX };
+        for installation in installations.iter_mut().take(asked).filter(|one| one.version.is_none()) {
             let program = installation.part("program").or_else(|| installation.part("compiler")).cloned();
             installation.version = program.and_then(|program| from_program(host, description, &program));
         }
