@@ -166,7 +166,7 @@ fn no_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
     // There is no card for which a driver could be installed: the verdict's own words say what runs.
     if cards(case, Backend::Vulkan).is_empty() {
-        return vec![Draft::new(id).backend(Backend::Vulkan).case("no-card")];
+        return vec![Draft::new(id).backend(Backend::Vulkan).case("no-card").kind(Kind::Caution)];
     }
     let mut draft = Draft::new(id).backend(Backend::Vulkan).affects(Affects::Run);
     if !is_asked(case, Backend::Vulkan) && (case.facts.wsl.is_some() || compute_only(case, Backend::Vulkan)) {
