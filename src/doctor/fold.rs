@@ -51,6 +51,8 @@ fn cause_of(told: &[Told], index: usize) -> Option<usize> {
     let named = told.iter().enumerate().position(|(other, cause)| {
         other != index
             && one.entry.follows.iter().any(|pattern| catalogue::matches(pattern, &cause.finding.id))
+            // What does not matter here explains nothing that does.
+            && cause.finding.severity <= one.finding.severity
             // A cause never follows from its own consequence.
             && !cause.entry.follows.iter().any(|pattern| catalogue::matches(pattern, &one.finding.id))
     });

@@ -157,7 +157,6 @@ fn recording(path: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test reads a recording")]
 fn the_self_check_names_rows_that_are_stale() {
     let sandbox = Sandbox::new();
     let host = recorded("arch-cuda");

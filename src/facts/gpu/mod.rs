@@ -21,7 +21,10 @@ pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
     for gpu in &mut gpus {
         if gpu.arch.is_none() {
             let by_number = gpu.ids.and_then(|ids| names::arch_of_ids(gpu.vendor, ids));
-            gpu.arch = names::arch(gpu.vendor, &gpu.name).or(by_number).map(str::to_owned);
+            // Windows' drivers call every processor's graphics `AMD Radeon(TM) Graphics`.
+            let by_table = || names::arch(gpu.vendor, &names::device_name(gpu.vendor, gpu.ids?));
+            let found = names::arch(gpu.vendor, &gpu.name).or(by_number).or_else(by_table);
+            gpu.arch = found.map(str::to_owned);
         }
         // The kernel shows the GPU of a newer processor as a node of its own, like a card.
         if gpu.vendor == Vendor::Amd && gpu.arch.as_deref().is_some_and(names::is_integrated) {

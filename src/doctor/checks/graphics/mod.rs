@@ -36,6 +36,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 pub(super) use opencl::wants as wants_opencl;
 pub(super) use sycl::wants as wants_sycl;
+pub(super) use vulkan::is_last_resort;
 pub(super) use vulkan::wants as wants_vulkan;
 
 /// What is not installed, with the places that were looked at.

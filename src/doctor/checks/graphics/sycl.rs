@@ -6,6 +6,7 @@ use crate::doctor::Case;
 use crate::facts::Gpu;
 use crate::finding::{Affects, Draft, Evidence, Kind};
 use crate::host::ProbeStatus;
+use crate::matrix::Presence;
 
 /// Whether somebody works with SYCL or Level Zero here.
 pub(in crate::doctor::checks) fn wants(case: &Case<'_>) -> bool {
@@ -28,7 +29,7 @@ pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
     let mut draft = Draft::new(id)
         .backend(Backend::Sycl)
         .affects(Affects::Run)
-        .kind(kind(case))
+        .kind(level_zero_kind(case))
         .value("library", &library)
         .evidence(Evidence::file(&library, "absent"));
     draft = with_runtime(case, Backend::Sycl, draft);
@@ -37,6 +38,17 @@ pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
         draft = draft.value("card", &cards[0].name).case("legacy");
     }
     vec![draft]
+}
+
+/// Without the loader Level Zero was never installed: that can wait for an environment that is not set.
+fn level_zero_kind(case: &Case<'_>) -> Kind {
+    let is_set = case.signs.graphics.sycl.sourced_by.is_some();
+    match kind(case) {
+        Kind::Fault if !has_loader(case, Backend::Sycl) && !is_set && !is_asked(case, Backend::Sycl) => {
+            Kind::Caution
+        }
+        kind => kind,
+    }
 }
 
 /// The card answers through OpenCL only, because the driver behind Level Zero's loader is missing: slower, and some
@@ -104,7 +116,9 @@ pub(super) fn not_sourced(case: &Case<'_>) -> Vec<Draft> {
     if silent {
         draft = draft.affects(Affects::Run);
     }
-    if silent || is_asked(case, Backend::Sycl) {
+    // What a machine without a card is there for is to build.
+    let no_card = case.matrix.verdict(Backend::Sycl).hardware != Presence::Present;
+    if silent || no_card || is_asked(case, Backend::Sycl) {
         draft = draft.kind(Kind::Fault);
     }
     vec![draft]

@@ -5,8 +5,10 @@ use crate::backend::Backend;
 use crate::doctor::Case;
 use crate::doctor::signs::graphics::vulkan::Headers;
 use crate::facts::Vendor;
-use crate::finding::{Affects, Draft, Evidence, Kind};
-use crate::matrix::Readiness;
+use crate::finding::{Affects, Draft, Evidence, Kind, Severity};
+use crate::host::{HostPath, Os};
+use crate::matrix::{Presence, Readiness};
+use crate::toolkit::RuntimeDriver;
 use crate::version::Version;
 
 /// Whether somebody works with Vulkan here: its headers, its tools, its variable. Loaders and drivers come along with other
@@ -38,11 +40,16 @@ pub(super) fn sdk_path_wrong(case: &Case<'_>) -> Vec<Draft> {
         .evidence(Evidence::file(&sdk.value, state))
         .case(if sdk.exists { "no-headers" } else { "absent" });
     if let Some(better) = &sdk.better {
-        let case = if sdk.exists { "no-headers-and-better" } else { "absent-and-better" };
+        let words = if sdk.exists { "no-headers-and-better" } else { "absent-and-better" };
         draft = draft
             .value("better", better.to_string())
             .evidence(Evidence::file(better.as_str(), "has include/vulkan/vulkan.h"))
-            .case(case);
+            .case(words);
+    }
+    // A machine without a card that has the variable is there to build.
+    let hardware = case.matrix.verdict(Backend::Vulkan).hardware;
+    if hardware != Presence::Present && case.asked.is_none() {
+        draft = draft.severity(Severity::Warning);
     }
     vec![draft]
 }
@@ -70,7 +77,8 @@ pub(super) fn header_mismatch(case: &Case<'_>) -> Vec<Draft> {
         ];
     }
     let chosen = signs.headers.iter().find_map(|one| Some((one, one.core.as_ref()?)));
-    let (Some((headers, version)), Some((library, loader))) = (chosen, &signs.loader) else {
+    let told = signs.loader.clone().or_else(|| told_version(case));
+    let (Some((headers, version)), Some((library, loader))) = (chosen, &told) else {
         return Vec::new();
     };
     let Some(kind) = distance(version, loader) else { return Vec::new() };
@@ -83,6 +91,15 @@ pub(super) fn header_mismatch(case: &Case<'_>) -> Vec<Draft> {
             .evidence(Evidence::file(headers.folder.join("vulkan/vulkan_core.h").as_str(), version.as_str()))
             .evidence(Evidence::file(library.as_str(), loader.as_str())),
     ]
+}
+
+/// What the loader itself answered, where its file's name tells no version.
+fn told_version(case: &Case<'_>) -> Option<(HostPath, Version)> {
+    let answer = case.probes.get(&Backend::Vulkan)?;
+    let document: serde_json::Value = serde_json::from_str(&answer.answer).ok()?;
+    let version = document.get("api_version")?.as_str()?.parse().ok()?;
+    let runtime = case.inventory.runtimes.get(&Backend::Vulkan)?;
+    Some((runtime.loader.as_ref()?.value.clone(), version))
 }
 
 /// How bad it is that headers of a version are compiled for a loader of another. Distributions make both from one source;
@@ -131,7 +148,7 @@ pub(super) fn glslc_missing(case: &Case<'_>) -> Vec<Draft> {
 pub(super) fn loader_missing(case: &Case<'_>) -> Vec<Draft> {
     let id = "vk.loader-missing";
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
-    let is_fault = wants(case) || is_last_resort(case);
+    let is_fault = wants(case) || has_driver(case) || is_last_resort(case);
     let library = known.values.get("library").cloned().unwrap_or_default();
     vec![
         Draft::new(id)
@@ -142,8 +159,20 @@ pub(super) fn loader_missing(case: &Case<'_>) -> Vec<Draft> {
     ]
 }
 
+/// A driver that somebody installed for the card. NVIDIA's and its manifest are a part of every driver on Linux; on Windows
+/// the loader comes with the driver, so that one without the other is broken.
+fn has_driver(case: &Case<'_>) -> bool {
+    let drivers = case.inventory.runtimes.get(&Backend::Vulkan).map_or(&[][..], |runtime| &runtime.drivers);
+    let counts = |driver: &RuntimeDriver| {
+        let own = |vendor: &Vendor| cards(case, Backend::Vulkan).iter().any(|gpu| gpu.vendor == *vendor);
+        let comes_along = driver.vendors == [Vendor::Nvidia] && case.facts.platform.os == Os::Linux;
+        driver.found && driver.software.is_none() && !comes_along && driver.vendors.iter().any(own)
+    };
+    case.facts.container.is_none() && case.facts.wsl.is_none() && drivers.iter().any(counts)
+}
+
 /// A card that ROCm gave up, and for which nothing else runs.
-fn is_last_resort(case: &Case<'_>) -> bool {
+pub(in crate::doctor::checks) fn is_last_resort(case: &Case<'_>) -> bool {
     let runs = case.matrix.verdicts.iter().any(|verdict| {
         verdict.backend != Backend::Cpu
             && verdict.run == Readiness::Ready
@@ -169,7 +198,8 @@ fn no_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
         return vec![Draft::new(id).backend(Backend::Vulkan).case("no-card").kind(Kind::Caution)];
     }
     let mut draft = Draft::new(id).backend(Backend::Vulkan).affects(Affects::Run);
-    if !is_asked(case, Backend::Vulkan) && (case.facts.wsl.is_some() || compute_only(case, Backend::Vulkan)) {
+    let came_along = case.facts.wsl.is_some() || (compute_only(case, Backend::Vulkan) && !wants(case));
+    if came_along && !is_asked(case, Backend::Vulkan) {
         draft = draft.kind(Kind::Note);
     }
     draft = with_runtime(case, Backend::Vulkan, draft);

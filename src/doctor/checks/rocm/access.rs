@@ -29,7 +29,9 @@ pub(super) fn permission(case: &Case<'_>) -> Vec<Draft> {
                 _ => graphics::wants_opencl(case),
             }
     };
-    let kind = if denied.iter().any(|(_, backend)| is_wanted(*backend)) { Kind::Fault } else { Kind::Note };
+    // What nobody uses is told where the card is left without any use, and is else only worth knowing.
+    let kind =
+        if denied.iter().any(|(_, backend)| is_wanted(*backend)) { Kind::Fault } else { Kind::Absence };
     denied
         .iter()
         .map(|(id, backend)| {

@@ -11,11 +11,13 @@ use crate::host::{HostPath, Os};
 pub(super) fn two_installs(case: &Case<'_>) -> Vec<Draft> {
     let copies = &case.signs.rocm.copies;
     let found = disagree(&copies.ways).or_else(|| stale(case)).or_else(|| both_packages(case));
-    let Some((one, other)) = found else { return Vec::new() };
+    let found = found.map(|ways| (ways, wanted_kind(case)));
+    let found = found.or_else(|| Some((beside_the_link(&copies.ways)?, Kind::Caution)));
+    let Some(((one, other), kind)) = found else { return Vec::new() };
     let mut draft = Draft::new("rocm.two-installs")
         .backend(Backend::Rocm)
         .affects(Affects::Build)
-        .kind(wanted_kind(case))
+        .kind(kind)
         .value("one", told(&one))
         .value("other", told(&other));
     for way in &copies.ways {
@@ -87,6 +89,15 @@ fn disagree(ways: &[Way]) -> Option<(Way, Way)> {
     (!pinned).then(|| (other.clone(), system.clone()))
 }
 
+/// A variable alone that names another copy than the link: scripts with `/opt/rocm` written in them take the other one.
+fn beside_the_link(ways: &[Way]) -> Option<(Way, Way)> {
+    let system = ways.iter().find(|way| way.name == "/opt/rocm")?;
+    let has_program = ways.iter().any(|way| !way.is_variable && way.name != "/opt/rocm");
+    let differs = |way: &&Way| way.is_variable && way.root.is_some() && way.root != system.root;
+    let pin = ways.iter().find(differs).filter(|_| !has_program)?;
+    Some((pin.clone(), system.clone()))
+}
+
 /// A variable that leads nowhere beside a copy that only its usual folder leads to.
 fn stale(case: &Case<'_>) -> Option<(Way, Way)> {
     let ways = &case.signs.rocm.copies.ways;
@@ -122,9 +133,6 @@ pub(super) fn distro_layout(case: &Case<'_>) -> Vec<Draft> {
     else {
         return Vec::new();
     };
-    if !case.inventory.of("rocm").iter().any(|copy| copy.root.as_str() == "/usr") {
-        return Vec::new();
-    }
     let kind = match (copies.finds_device_libraries, copies.is_multiarch) {
         (false, _) => Kind::Fault,
         (true, true) => Kind::Caution,
@@ -178,6 +186,10 @@ pub(super) fn cmake_config(case: &Case<'_>) -> Vec<Draft> {
     }
     if copy.root.as_str() == "/usr" {
         draft = draft.case("distribution");
+    }
+    // The compiler alone is no development: nothing of it was ever installed.
+    if copy.part("headers").is_none() && !case.signs.rocm.copies.has_cmake {
+        draft = draft.kind(Kind::Absence);
     }
     vec![draft]
 }

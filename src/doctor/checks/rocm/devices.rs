@@ -1,8 +1,9 @@
 //! Cards that ROCm's libraries leave out, and cards in the wrong order.
 
-use super::{cards, is_visible, is_wanted, reason, visible, wanted_kind};
+use super::{cards, is_wanted, reason, visible, wanted_kind};
 use crate::backend::Backend;
 use crate::doctor::Case;
+use crate::doctor::checks::graphics::is_last_resort;
 use crate::facts::Gpu;
 use crate::finding::{Affects, Draft, Evidence, Kind};
 use crate::host::Os;
@@ -12,7 +13,9 @@ use crate::toolkit::description::{Description, Risk};
 pub(super) fn gfx803(case: &Case<'_>) -> Vec<Draft> {
     let id = "rocm.gfx803";
     let Some(known) = reason(case, Backend::Rocm, id) else { return Vec::new() };
-    let mut draft = Draft::new(id).backend(Backend::Rocm).affects(Affects::Run).kind(wanted_kind(case));
+    // Where nothing else runs either, this is why.
+    let kind = if is_wanted(case) || is_last_resort(case) { Kind::Fault } else { Kind::Note };
+    let mut draft = Draft::new(id).backend(Backend::Rocm).affects(Affects::Run).kind(kind);
     let last = known.values.get("arch").and_then(|arch| description(case)?.last(arch));
     if let Some(row) = last {
         draft = draft.value("last", row.release.to_string());
@@ -112,10 +115,10 @@ fn by_libraries(case: &Case<'_>, archs: &[&str], cards: usize) -> bool {
 
 /// The processor's own graphics is what programs take first, and the card is second.
 pub(super) fn igpu_first(case: &Case<'_>) -> Vec<Draft> {
-    let cards = seen_order(case);
+    let (cards, is_told) = seen_order(case);
     let Some((first, others)) = cards.split_first() else { return Vec::new() };
-    let Some(card) = others.iter().position(|gpu| gpu.integrated == Some(false)) else { return Vec::new() };
-    if first.integrated != Some(true) || !is_wanted(case) || visible(case).is_some() || !is_visible(case, 0) {
+    let Some(card) = others.iter().position(|gpu| gpu.integrated != Some(true)) else { return Vec::new() };
+    if first.integrated != Some(true) || !is_wanted(case) || visible(case).is_some() {
         return Vec::new();
     }
     // Where the libraries have kernels for it, it is slow and nothing worse.
@@ -125,11 +128,10 @@ pub(super) fn igpu_first(case: &Case<'_>) -> Vec<Draft> {
     let mut draft = Draft::new("rocm.igpu-first")
         .backend(Backend::Rocm)
         .affects(Affects::Run)
-        .kind(if works { Kind::Caution } else { Kind::Fault })
+        .kind(if works || !is_told { Kind::Caution } else { Kind::Fault })
         .value("first", describe(first))
         .value("card", describe(others[card]))
-        .value("number", &number)
-        .value("hide", format!("HIP_VISIBLE_DEVICES={number}"));
+        .value("number", &number);
     for (index, gpu) in cards.iter().enumerate() {
         let place = gpu.evidence.last().map_or_else(|| gpu.name.clone(), |one| one.place.clone());
         draft = draft.evidence(Evidence::file(place, format!("device {index}: {}", describe(gpu))));
@@ -137,9 +139,34 @@ pub(super) fn igpu_first(case: &Case<'_>) -> Vec<Draft> {
     vec![draft]
 }
 
-/// The cards as programs number them: the driver's own order where it was asked, else that of the kernel.
-fn seen_order<'a>(case: &Case<'a>) -> Vec<&'a Gpu> {
-    cards(case)
+/// The cards as programs number them, and whether that was told: by the driver that was asked, else by the kernel. The order
+/// of Windows' registry is only likely.
+fn seen_order<'a>(case: &Case<'a>) -> (Vec<&'a Gpu>, bool) {
+    let devices = &case.matrix.verdict(Backend::Rocm).devices;
+    let answer = case.probes.get(&Backend::Rocm).map(|answer| answer.answer.as_str()).unwrap_or_default();
+    let told = asked_order(answer);
+    let find = |(name, pci): &(String, Option<String>)| {
+        let by_place = |gpu: &&Gpu| pci.is_some() && gpu.pci == *pci;
+        devices.iter().find(by_place).or_else(|| devices.iter().find(|gpu| gpu.name == *name))
+    };
+    let ordered: Option<Vec<&Gpu>> = told.iter().map(find).collect();
+    match ordered.filter(|list| list.len() > 1) {
+        Some(list) => (list, true),
+        None => (cards(case), !case.signs.rocm.kernel.nodes.is_empty()),
+    }
+}
+
+/// Name and PCI address of the devices in an answer of HIP, in its order.
+fn asked_order(answer: &str) -> Vec<(String, Option<String>)> {
+    let document: serde_json::Value = serde_json::from_str(answer).unwrap_or_default();
+    let devices = document["devices"].as_array().cloned().unwrap_or_default();
+    let text = |device: &serde_json::Value, key: &str| device[key].as_str().map(str::to_owned);
+    devices
+        .iter()
+        .map(|device| {
+            (text(device, "name").unwrap_or_default(), text(device, "pci").map(|pci| pci.to_lowercase()))
+        })
+        .collect()
 }
 
 fn describe(gpu: &Gpu) -> String {

@@ -59,8 +59,8 @@ fn compare(case: &Case<'_>) -> Option<Draft> {
     let driver: &Driver = case.facts.drivers.iter().find(|driver| driver.module == "amdgpu")?;
     let module = driver.version.as_ref().filter(|fact| fact.found_via == "sysfs")?;
     let description = case.catalogue.for_backend(Backend::Rocm)?;
-    let copy = case.inventory.chosen("rocm").or_else(|| case.inventory.of("rocm").first())?;
-    let release = copy.version.as_ref()?;
+    let copy = case.inventory.chosen("rocm").or_else(|| case.inventory.of("rocm").first());
+    let release = copy.and_then(|copy| copy.version.as_ref()).or(case.signs.rocm.release.as_ref())?;
     let row = description.kernel(&module.value)?;
     let too_new = row.newest.as_ref().is_some_and(|newest| is_newer(&release.value, newest));
     // AMD supports some of these, and programs were seen to hang with them all the same.
@@ -74,8 +74,7 @@ fn compare(case: &Case<'_>) -> Option<Draft> {
         .kind(if too_new { Kind::Fault } else { Kind::Caution })
         .value("version", release.value.release())
         .value("driver", module.value.to_string())
-        .value("driver_release", &row.name)
-        .value("root", copy.root.to_string());
+        .value("driver_release", &row.name);
     for evidence in module.evidence.iter().chain(&release.evidence) {
         draft = draft.evidence(evidence.clone());
     }

@@ -31,6 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "rocm.toolkit.missing", run: toolkit_missing },
     Check { id: "rocm.runtime-missing", run: runtime_missing },
     Check { id: "rocm.toolkit.root-invalid", run: root_invalid },
+    Check { id: "rocm.toolkit.headers-missing", run: headers_missing },
 ];
 
 /// Whether somebody asked for ROCm, or there is something of it.
@@ -49,9 +50,9 @@ pub(super) fn reason<'a>(case: &Case<'a>, backend: Backend, id: &str) -> Option<
     verdict.build_reasons.iter().chain(&verdict.run_reasons).find(|reason| reason.id == id)
 }
 
-/// A fault where ROCm is wanted, and else nothing but worth knowing.
+/// A fault where ROCm is wanted, and else a part of its absence.
 fn wanted_kind(case: &Case<'_>) -> Kind {
-    if is_wanted(case) { Kind::Fault } else { Kind::Note }
+    if is_wanted(case) { Kind::Fault } else { Kind::Absence }
 }
 
 /// AMD's cards as files tell of them, in the order in which programs see them.
@@ -128,9 +129,20 @@ pub(super) fn invalid_root(case: &Case<'_>, backend: Backend, id: &str) -> Vec<D
     vec![Draft::new(id).backend(backend).kind(kind)]
 }
 
+/// The compiler alone is what some programs bring along.
+fn headers_missing(case: &Case<'_>) -> Vec<Draft> {
+    let id = "rocm.toolkit.headers-missing";
+    if reason(case, Backend::Rocm, id).is_none() {
+        return Vec::new();
+    }
+    let kind = if case.signs.rocm.copies.has_cmake { Kind::Fault } else { Kind::Absence };
+    vec![Draft::new(id).backend(Backend::Rocm).kind(kind)]
+}
+
 /// The library is a fault where the compiler is there, and a part of the absence where nothing is.
 fn runtime_missing(case: &Case<'_>) -> Vec<Draft> {
     let Some(_) = reason(case, Backend::Rocm, "rocm.runtime-missing") else { return Vec::new() };
-    let kind = if is_wanted(case) { Kind::Fault } else { Kind::Absence };
+    let has_toolkit = !case.inventory.of("rocm").is_empty();
+    let kind = if has_toolkit { Kind::Fault } else { Kind::Absence };
     vec![Draft::new("rocm.runtime-missing").backend(Backend::Rocm).kind(kind)]
 }

@@ -1,7 +1,9 @@
 //! Metal: which developer tools are selected, and whether they have the compiler.
 
+use std::time::Duration;
+
 use super::Scene;
-use crate::host::{Host, HostPath, Os, glob};
+use crate::host::{Command, Host, HostPath, Os, Output, glob};
 use crate::version::Version;
 
 /// What was seen. Empty elsewhere than on a Mac.
@@ -85,6 +87,13 @@ fn selected(host: &dyn Host, xcodes: &[(HostPath, Option<Version>)]) -> (Option<
     let link = host.path("/var/db/xcode_select_link");
     if let Ok(target) = host.read_link(&link) {
         return (Some(host.path(target.trim_end_matches('/'))), link.to_string());
+    }
+    // A recording may have the tool's word instead of its link. No process is started for it.
+    let command =
+        |argument: &str| Command::new("xcode-select", Duration::from_secs(3)).args([argument.to_owned()]);
+    let told = ["-p", "--print-path"].iter().find_map(|argument| host.recorded_output(&command(argument)));
+    if let Some(output) = told.filter(Output::success) {
+        return (Some(host.path(output.stdout.trim().trim_end_matches('/'))), "xcode-select -p".to_owned());
     }
     let xcode = xcodes.first().map(|(path, _)| path.join("Contents/Developer"));
     let tools = host.path("/Library/Developer/CommandLineTools");

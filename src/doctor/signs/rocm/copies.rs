@@ -21,6 +21,8 @@ pub struct Copies {
     pub finds_device_libraries: bool,
     /// A variable that tells compilers where ROCm or its device libraries are.
     pub pinned_by: Option<String>,
+    /// Other packages of ROCm have files for CMake.
+    pub has_cmake: bool,
     /// The packages are laid out as Debian's: by architecture.
     pub is_multiarch: bool,
 }
@@ -60,8 +62,19 @@ pub(super) fn gather(scene: &Scene<'_>) -> Copies {
         ways.push(Way { name: "hipcc on PATH".to_owned(), place, root, is_variable: false });
     }
     ways.extend(hipconfig(host));
+    let mut roots = scene.inventory.of("rocm").iter().map(|copy| &copy.root);
+    let has_cmake = roots.any(|root| {
+        ["lib/cmake/*", "lib64/cmake/*"].iter().any(|pattern| {
+            let names = glob(host, root.join(pattern).as_str());
+            let is_rocm = |path: &HostPath| {
+                let name = path.file_name().unwrap_or_default().to_lowercase();
+                name.starts_with("hip") || name.starts_with("roc") || name.starts_with("amd")
+            };
+            names.iter().any(is_rocm)
+        })
+    });
     if host.platform().os != Os::Linux {
-        return Copies { ways, ..Copies::default() };
+        return Copies { ways, has_cmake, ..Copies::default() };
     }
     let link = host.path("/opt/rocm");
     if let Some(root) = root_at(host, &link) {
@@ -74,7 +87,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Copies {
         ways.push(way);
     }
     let in_opt = glob(host, "/opt/rocm*").into_iter().find(|path| is_copy(host, path));
-    distribution(host, Copies { ways, in_opt, ..Copies::default() })
+    distribution(host, Copies { ways, in_opt, has_cmake, ..Copies::default() })
 }
 
 /// What a recording has of `hipconfig`. No process is started for it.

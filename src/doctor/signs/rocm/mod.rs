@@ -3,8 +3,11 @@
 mod copies;
 mod kernel;
 
+use crate::facts::Fact;
+use crate::finding::Evidence;
 use crate::host::library::Loader;
 use crate::host::{Host, HostPath, Os, find_program, glob};
+use crate::version::Version;
 
 use super::Scene;
 
@@ -22,6 +25,8 @@ pub struct Signs {
     pub kernel: Kernel,
     /// rocBLAS of ROCm and the architectures that it was built for, by folder.
     pub rocblas: Vec<(HostPath, Vec<String>)>,
+    /// The release of ROCm in `/opt`, which libraries without a compiler have as well.
+    pub release: Option<Fact<Version>>,
     /// The program `rocminfo`.
     pub rocminfo: Option<HostPath>,
 }
@@ -41,6 +46,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
         traces: traces(scene, rocminfo.as_ref()),
         kernel: kernel::gather(host),
         rocblas: rocblas(host),
+        release: release(host),
         copies,
         rocminfo,
     }
@@ -58,6 +64,11 @@ fn traces(scene: &Scene<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
     traces.extend(rocminfo.map(ToString::to_string));
     if host.platform().os == Os::Linux {
         traces.extend(glob(host, "/opt/rocm*").iter().map(ToString::to_string));
+        for pattern in
+            ["/usr/lib/ollama*/rocm*", "/usr/local/lib/ollama*/rocm*", "/usr/share/ollama/lib/rocm*"]
+        {
+            traces.extend(glob(host, pattern).iter().map(ToString::to_string));
+        }
         let loader = Loader::new(host);
         for name in ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libhsa-runtime64.so.1"] {
             traces.extend(loader.find(name).map(|path| path.to_string()));
@@ -83,6 +94,17 @@ fn is_torch_of_hip(text: &str) -> bool {
         let value = sides.next().unwrap_or_default().trim();
         name == "hip" && !value.is_empty() && value != "None"
     })
+}
+
+/// `6.2.0-66` is 6.2.0.
+fn release(host: &dyn Host) -> Option<Fact<Version>> {
+    let files = ["/opt/rocm/.info/version", "/opt/rocm-*/.info/version"];
+    let file =
+        files.iter().filter(|_| host.platform().os == Os::Linux).find_map(|one| glob(host, one).pop())?;
+    let text = host.read_text(&file).ok()?;
+    let value: Version = text.trim().split('-').next()?.parse().ok()?;
+    let evidence = vec![Evidence::file(file.as_str(), text.trim())];
+    Some(Fact { value, found_via: "file".to_owned(), evidence })
 }
 
 /// Folders of rocBLAS kernels that no SDK has to be installed for.
