@@ -24,6 +24,21 @@ fn folded(findings: &[Finding]) -> Vec<&str> {
     findings[0].consequences.iter().map(|one| one.id.as_str()).collect()
 }
 
+#[test]
+fn cudacxx_may_be_a_name_or_another_compiler() {
+    let machine = Machine::ubuntu("24.04")
+        .nvidia(machine::RTX_4070, "570.133.07")
+        .cuda("12.8.1")
+        .program("/usr/lib/llvm-18/bin/clang++")
+        .link("/usr/bin/clang++-18", "/usr/lib/llvm-18/bin/clang++");
+    for value in ["nvcc", "/usr/bin/clang++-18", "clang++-18", "/usr/local/cuda/bin/nvcc -ccbin g++-13"] {
+        let findings = diagnose(&machine.clone().env("CUDACXX", value), None);
+        assert!(ids(&findings, Severity::Warning).is_empty(), "{value}:\n{}", lines(&findings));
+    }
+    let gone = diagnose(&machine.env("CUDACXX", "/usr/local/cuda-12.4/bin/nvcc"), None);
+    assert_eq!(ids(&gone, Severity::Warning), ["cuda.toolkit.root-invalid"]);
+}
+
 /// The machine after the lines of the first finding were typed into its shell.
 fn after_fix(machine: Machine, findings: &[Finding]) -> Machine {
     commands(findings).iter().fold(machine, |machine, line| {
@@ -345,6 +360,15 @@ fn variables_that_name_no_toolkit() {
     let findings = check("cuda.toolkit.root-invalid-bin", &bin, &["cuda.toolkit.root-invalid"]);
     assert_eq!(commands(&findings), ["export CUDA_PATH=/opt/cuda"]);
     mends(bin, &findings);
+    // A runfile of which only the headers were kept.
+    let half = Machine::ubuntu("22.04")
+        .nvidia(machine::RTX_3090, "550.144.03")
+        .cuda("12.4.1")
+        .cuda_headers("/opt/cuda-12.2/include", "12.2.2")
+        .env("CUDA_HOME", "/opt/cuda-12.2");
+    let findings = check("cuda.toolkit.root-invalid-half", &half, &["cuda.toolkit.root-invalid"]);
+    assert!(findings[0].summary.ends_with("there is no compiler"), "{}", findings[0].summary);
+    mends(half, &findings);
     let none =
         Machine::debian("12").nvidia(machine::RTX_3060, "535.216.01").env("CUDA_PATH", "/opt/cuda-11.2");
     let findings = check("cuda.toolkit.root-invalid-none", &none, &["cuda.toolkit.root-invalid"]);
@@ -495,6 +519,13 @@ fn the_c_library_is_newer_than_the_headers() {
     let machine = Machine::debian("13").nvidia(machine::RTX_4090, "580.95.05").cuda("12.8.1");
     let findings = check("cuda.host.glibc", &machine, &["cuda.host.glibc"]);
     assert_eq!(commands(&findings).last(), Some(&"sudo apt-get install cuda-toolkit-13-0"));
+    let old = Machine::debian("13")
+        .nvidia(machine::RTX_3090, "535.216.01")
+        .cuda("12.2.2")
+        .gcc_beside(12)
+        .env("NVCC_CCBIN", "g++-12");
+    let findings = check("cuda.host.glibc-old-driver", &old, &["cuda.host.glibc"]);
+    assert!(findings[0].remedy.text.contains("CUDA 13.0 with driver 580 or newer"), "{findings:?}");
     let header = "/usr/local/cuda-12.8/include/crt/math_functions.h";
     let mended = machine.file(header, "extern double cospi(double x) noexcept (true);\n");
     healthy("healthy-debian-13-mended", &mended);
@@ -609,6 +640,9 @@ fn uv_under_wsl() {
     let machine =
         wsl().cuda("12.8.1").program("/home/user/.local/bin/uv").path_first("/home/user/.local/bin");
     let findings = check("uv.auto-wrong", &machine, &["uv.auto-wrong"]);
+    let bare = check("cuda.toolkit.runtime-only-wsl", &wsl(), &["cuda.toolkit.runtime-only"]);
+    assert!(bare[0].summary.starts_with("the driver works and runs CUDA up to 12.8"), "{bare:?}");
+    assert!(commands(&bare)[0].contains("/repos/wsl-ubuntu/x86_64/"), "{bare:?}");
     let expected = ["export UV_TORCH_BACKEND=cu128", "export PATH=$PATH:/usr/lib/wsl/lib"];
     assert_eq!(commands(&findings), expected);
     healthy("healthy-wsl-uv", &machine.path_first("/usr/lib/wsl/lib"));

@@ -7,10 +7,11 @@ use crate::facts::Facts;
 use crate::host::{Arch, Os};
 use crate::matrix::for_distribution;
 use crate::toolkit::Description;
-use crate::toolkit::description::BundledRow;
+use crate::toolkit::description::{BranchRow, BundledRow};
 use crate::version::Version;
 
 use super::Case;
+use super::checks::known_to_driver;
 use table::table;
 
 /// What a toolkit has to do besides suiting the machine.
@@ -38,24 +39,36 @@ pub(super) struct Offer {
 /// The newest toolkit that suits the machine and the wish, and how it is installed here.
 pub(super) fn toolkit(case: &Case<'_>, wish: &Wish) -> Option<Offer> {
     let description = case.catalogue.get("cuda")?;
-    let suiting: Vec<&BundledRow> = description
-        .compatibility
-        .bundled
+    let all = &description.compatibility.bundled;
+    let mut suiting: Vec<&BundledRow> = all
         .iter()
-        .filter(|row| suits(case, description, &row.toolkit, wish))
+        .filter(|row| suits(case, description, &row.toolkit, wish) && runs(case, description, &row.toolkit))
         .collect();
+    let needs_driver = suiting.is_empty();
+    if needs_driver {
+        // The driver here is too old for whatever would help and has to be updated as well: as little as possible.
+        suiting = all.iter().filter(|row| suits(case, description, &row.toolkit, wish)).take(1).collect();
+    }
     let newest = suiting.last()?;
     let facts = case.facts;
     let place = Place { facts, newest: &description.compatibility.bundled.last()?.toolkit };
     if facts.libc.as_ref().is_some_and(|libc| libc.value.family == "musl") {
         return Some(Offer { release: newest.toolkit.release(), commands: Vec::new() });
     }
-    place
+    let mut offer = place
         .own(&suiting)
         .or_else(|| place.other(newest))
         .or_else(|| place.repository(&suiting))
         .or_else(|| place.runfile(newest))
-        .or_else(|| Some(Offer { release: newest.toolkit.release(), commands: Vec::new() }))
+        .unwrap_or_else(|| Offer { release: newest.toolkit.release(), commands: Vec::new() });
+    if needs_driver {
+        let release: Version = offer.release.parse().ok()?;
+        let knows = |row: &&BranchRow| row.toolkit >= release;
+        if let Some(branch) = description.compatibility.branch.iter().find(knows) {
+            offer.release += &format!(" with driver {} or newer", branch.driver);
+        }
+    }
+    Some(offer)
 }
 
 /// Whether a release suits cards, driver, C library and wish.
@@ -70,15 +83,6 @@ fn suits(case: &Case<'_>, description: &Description, release: &Version, wish: &W
         .map(|row| row.archs.iter().filter_map(|arch| number(arch)).collect())
         .unwrap_or_default();
     let builds = cards.chain(wish.archs.iter().copied()).all(|arch| known.contains(&arch));
-    let os = case.facts.platform.os;
-    let driver = verdict.driver.as_ref().is_none_or(|driver| {
-        let floor = description.driver_floor(release, os).is_none_or(|floor| driver >= floor);
-        // What the driver can't translate still runs, but the release that it knows spares the question.
-        let translates = description
-            .newest_for_driver(driver)
-            .is_none_or(|newest| (release.major(), release.minor()) <= (newest.major(), newest.minor()));
-        floor && translates
-    });
     let libc = case
         .facts
         .libc
@@ -88,11 +92,19 @@ fn suits(case: &Case<'_>, description: &Description, release: &Version, wish: &W
         description.compiler_row(release, compiler).is_none_or(|window| window.takes(*number))
     });
     builds
-        && driver
         && libc.is_none()
         && compiler
         && wish.at_least.as_ref().is_none_or(|least| release >= least)
         && wish.below.as_ref().is_none_or(|below| release < below)
+}
+
+/// Whether the driver here runs what a release builds, PTX included.
+fn runs(case: &Case<'_>, description: &Description, release: &Version) -> bool {
+    let driver = case.matrix.verdict(crate::backend::Backend::Cuda).driver.as_ref();
+    let floor = driver.zip(description.driver_floor(release, case.facts.platform.os));
+    let newest = known_to_driver(case);
+    floor.is_none_or(|(driver, floor)| driver >= floor)
+        && newest.is_none_or(|newest| (release.major(), release.minor()) <= (newest.major(), newest.minor()))
 }
 
 /// A machine to install on.

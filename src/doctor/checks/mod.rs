@@ -12,6 +12,7 @@ mod verdicts;
 use super::Case;
 use crate::finding::Draft;
 
+pub(super) use cuda_toolkit::known_to_driver;
 pub(super) use verdicts::verdicts;
 
 /// One check.

@@ -15,6 +15,8 @@ pub struct Signs {
     pub link: Option<Link>,
     /// Variables that name a folder inside of a copy instead of the copy: its `bin`.
     pub inside: Vec<Inside>,
+    /// Whether `CUDACXX` names a compiler that is there, be it NVIDIA's or Clang.
+    pub cudacxx_works: bool,
     /// Libraries of the CUDA runtime, wherever they come from.
     pub runtimes: Vec<HostPath>,
     /// Folders with NVIDIA's stubs that the loader searches.
@@ -116,6 +118,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
         nvcc: nvcc(host),
         link: is_linux.then(|| link(host)).flatten(),
         inside: inside(host, copies),
+        cudacxx_works: cudacxx_works(host),
         runtimes: runtimes(host),
         stubs: if is_linux { stubs(host) } else { Vec::new() },
         links_stubs: has_stubs(host.env().get("LIBRARY_PATH").unwrap_or_default()),
@@ -159,6 +162,16 @@ fn inside(host: &dyn Host, copies: &[Installation]) -> Vec<Inside> {
         }
     }
     found
+}
+
+/// The variable may hold a bare name, and options after the program.
+fn cudacxx_works(host: &dyn Host) -> bool {
+    let value = host.env().get("CUDACXX").unwrap_or_default().trim_matches('"');
+    let words = [value, value.split_whitespace().next().unwrap_or_default()];
+    words.iter().any(|word| {
+        let path = host.path(word);
+        !word.is_empty() && (host.is_file(&path) || !find_program(host, word).is_empty())
+    })
 }
 
 fn runtimes(host: &dyn Host) -> Vec<HostPath> {

@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::doctor::Case;
-use crate::doctor::checks::cuda_toolkit::{chosen, evidence, has_driver_library, release};
+use crate::doctor::checks::cuda_toolkit::{chosen, evidence, has_driver_library, known_to_driver, release};
 use crate::finding::{Affects, Draft, Evidence, Severity};
 use crate::host::Os;
 use crate::matrix::Presence;
@@ -16,18 +16,18 @@ pub(super) fn torch_mismatch(case: &Case<'_>) -> Vec<Draft> {
     let Some(version) = copy.version().filter(|version| version.major() != cuda.major()) else {
         return Vec::new();
     };
-    vec![
-        Draft::new("cuda.torch-mismatch")
-            .backend(Backend::Cuda)
-            .affects(Affects::Build)
-            .value("version", version.release())
-            .value("cuda", cuda.release())
-            .value("dashed", cuda.release().replace('.', "-"))
-            .value("index", format!("cu{}{}", version.major(), version.minor()))
-            .value("torch", torch.version.as_ref().map(ToString::to_string).unwrap_or_default())
-            .evidence(Evidence::file(torch.file.as_str(), format!("cuda = {cuda}")))
-            .evidence(evidence(copy)),
-    ]
+    let draft = Draft::new("cuda.torch-mismatch")
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("version", version.release())
+        .value("cuda", cuda.release())
+        .value("torch", torch.version.as_ref().map(ToString::to_string).unwrap_or_default())
+        .evidence(Evidence::file(torch.file.as_str(), format!("cuda = {cuda}")))
+        .evidence(evidence(copy));
+    vec![match index_of_toolkit(version) {
+        Some(index) => draft.value("index", index),
+        None => draft.case("old"),
+    }]
 }
 
 /// The copy that PyTorch's `cpp_extension` takes: `CUDA_HOME`, `CUDA_PATH`, nvcc on PATH, `/usr/local/cuda`.
@@ -96,12 +96,7 @@ pub(super) fn uv_auto_wrong(case: &Case<'_>) -> Vec<Draft> {
     if let Some(driver) = &verdict.driver {
         draft = draft.value("driver", driver.to_string());
     }
-    let description = case.catalogue.get("cuda");
-    let newest = match (&verdict.driver, description) {
-        (Some(driver), Some(description)) => description.newest_for_driver(driver).cloned(),
-        _ => said_by_driver(case),
-    };
-    if let Some(index) = newest.and_then(|newest| index(&newest)) {
+    if let Some(index) = known_to_driver(case).and_then(|newest| index(&newest)) {
         draft = draft.value("index", index);
     }
     if several {
@@ -121,25 +116,44 @@ fn reads_several_lines(uv: &Installation) -> bool {
     uv.version().zip(mended).is_none_or(|(version, mended)| *version >= mended)
 }
 
-/// The newest release that the driver says it knows: `12080` is 12.8.
-fn said_by_driver(case: &Case<'_>) -> Option<Version> {
-    let answer: serde_json::Value = serde_json::from_str(&case.probes.get(&Backend::Cuda)?.answer).ok()?;
-    let number = answer.get("driver_version")?.as_u64()?;
-    format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+/// The releases that PyTorch has an index for.
+const INDEXES: [&str; 8] = ["13.2", "13.0", "12.9", "12.8", "12.6", "12.4", "12.1", "11.8"];
+
+/// The newest index of PyTorch up to a release.
+fn index(newest: &Version) -> Option<String> {
+    let best = INDEXES.iter().find(|text| text.parse::<Version>().is_ok_and(|version| version <= *newest))?;
+    Some(format!("cu{}", best.replace('.', "")))
 }
 
-/// The index of PyTorch for a driver that knows releases up to `newest`.
-fn index(newest: &Version) -> Option<String> {
-    let known = ["13.2", "13.0", "12.9", "12.8", "12.6", "12.4", "12.1", "11.8"];
-    let mut known = known.iter().filter_map(|text| text.parse::<Version>().ok());
-    let best = known.find(|version| version <= newest)?;
-    Some(format!("cu{}{}", best.major(), best.minor()))
+/// The index for a toolkit: of the same major release, which is what PyTorch asks for.
+fn index_of_toolkit(release: &Version) -> Option<String> {
+    let of_major =
+        |text: &&&str| text.parse::<Version>().is_ok_and(|version| version.major() == release.major());
+    let up_to = |text: &&&str| text.parse::<Version>().is_ok_and(|version| version <= *release);
+    let mut list = INDEXES.iter().filter(of_major);
+    let best = list.clone().find(up_to).or_else(|| list.next_back())?;
+    Some(format!("cu{}", best.replace('.', "")))
 }
 
 /// Keeps the kinds in one place: a mismatch bites only those who compile extensions.
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::{Findings, Kind};
+
+    #[test]
+    fn only_indexes_that_exist_are_named() {
+        let version = |text: &str| text.parse::<Version>().unwrap();
+        for (release, driver, toolkit) in [
+            ("12.2", "cu121", Some("cu121")),
+            ("11.4", "", Some("cu118")),
+            ("13.4", "cu132", Some("cu132")),
+            ("10.2", "", None),
+        ] {
+            assert_eq!(index(&version(release)).unwrap_or_default(), driver, "{release}");
+            assert_eq!(index_of_toolkit(&version(release)).as_deref(), toolkit, "{release}");
+        }
+    }
 
     #[test]
     fn who_does_not_build_extensions_is_not_ill() {

@@ -95,13 +95,10 @@ pub(super) fn runtime_only(case: &Case<'_>) -> Vec<Draft> {
         draft = draft.evidence(Evidence::file(loader.value.as_str(), "the driver's library"));
     }
     draft = draft.evidence(Evidence::env("PATH", "no nvcc"));
-    if signs.nvcc.is_none() && driver_works {
-        let newest = verdict.driver.as_ref().and_then(|driver| {
-            let description = case.catalogue.get("cuda")?;
-            Some((driver.to_string(), description.newest_for_driver(driver)?.release()))
-        });
-        if let Some((driver, newest)) = newest {
-            draft = draft.value("driver", driver).value("newest", newest).case("driver");
+    if driver_works && let Some(newest) = super::known_to_driver(case) {
+        draft = draft.value("newest", newest.release()).case("driver");
+        if let Some(driver) = &verdict.driver {
+            draft = draft.value("driver", driver.to_string()).case("version");
         }
     }
     vec![with_toolkit(case, draft, &Wish::default())]

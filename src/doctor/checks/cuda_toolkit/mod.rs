@@ -17,6 +17,7 @@ use crate::facts::Fact;
 use crate::finding::Evidence;
 use crate::host::{HostPath, Os};
 use crate::toolkit::Installation;
+use crate::version::Version;
 
 /// The checks of this family.
 pub(super) const CHECKS: &[Check] = &[
@@ -47,7 +48,7 @@ pub(super) fn chosen<'a>(case: &Case<'a>) -> Option<&'a Installation> {
 
 /// Its release, for messages.
 pub(super) fn release(copy: &Installation) -> String {
-    copy.version().map_or_else(|| "of unknown version".to_owned(), crate::version::Version::release)
+    copy.version().map_or_else(|| "of unknown version".to_owned(), Version::release)
 }
 
 /// The evidence for a copy: its version, or its compiler.
@@ -90,4 +91,17 @@ fn is_windows(case: &Case<'_>) -> bool {
 /// Whether the driver's library is there.
 pub(super) fn has_driver_library(case: &Case<'_>) -> bool {
     case.inventory.runtimes.get(&Backend::Cuda).is_some_and(|runtime| runtime.loader.is_some())
+}
+
+/// The newest release that the driver knows: what it said when it was asked (`12080` is 12.8), else what the table says of its
+/// branch.
+pub(in crate::doctor) fn known_to_driver(case: &Case<'_>) -> Option<Version> {
+    let said = || -> Option<Version> {
+        let answer: serde_json::Value =
+            serde_json::from_str(&case.probes.get(&Backend::Cuda)?.answer).ok()?;
+        let number = answer.get("driver_version")?.as_u64()?;
+        format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+    };
+    let driver = case.matrix.verdict(Backend::Cuda).driver.as_ref();
+    said().or_else(|| case.catalogue.get("cuda")?.newest_for_driver(driver?).cloned())
 }

@@ -13,7 +13,8 @@ pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {
     for dead in case.inventory.dead_ends.iter().filter(|dead| dead.toolkit == "cuda") {
         let variable = dead.found_via.trim_start_matches("env:");
         let windows_own = is_windows(case) && variable == "CUDA_PATH" && dead.why.contains("not exist");
-        if !windows_own && !is_debians(case, &dead.place) {
+        let works = variable == "CUDACXX" && case.signs.cuda_toolkit.cudacxx_works;
+        if !windows_own && !works && !is_debians(case, &dead.place) {
             found.push(Wrong { variable, place: &dead.place, why: dead.why.clone() });
         }
     }
@@ -21,6 +22,7 @@ pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {
         let why = format!("the toolkit is the folder above: `{}`", inside.root);
         found.push(Wrong { variable: &inside.variable, place: &inside.place, why });
     }
+    found.extend(halves(case));
     let Some(first) = found.first() else { return Vec::new() };
     let mut draft = Draft::new("cuda.toolkit.root-invalid")
         .backend(Backend::Cuda)
@@ -48,6 +50,27 @@ struct Wrong<'a> {
     variable: &'a str,
     place: &'a HostPath,
     why: String,
+}
+
+/// Variables that name half a toolkit although a whole one is there.
+fn halves<'a>(case: &Case<'a>) -> Vec<Wrong<'a>> {
+    let copies = case.inventory.of("cuda");
+    let whole: Vec<&Installation> = copies.iter().filter(|copy| copy.is_complete()).collect();
+    // A folder inside of a toolkit, such as that of a target, belongs to it.
+    let inside = |copy: &Installation| whole.iter().any(|whole| copy.root.is_inside(&whole.root));
+    let is_half = |copy: &&Installation| {
+        !copy.is_complete()
+            && !whole.is_empty()
+            && !inside(copy)
+            && !super::is_of_environment(case, copy)
+            && !is_debians(case, &copy.root)
+    };
+    let wrong = |copy: &'a Installation| {
+        let missing: Vec<String> = copy.missing_parts().iter().map(|id| id.replace('-', " ")).collect();
+        let why = format!("there is no {}", missing.join(" and no "));
+        variables(copy).map(move |variable| Wrong { variable, place: &copy.root, why: why.clone() })
+    };
+    copies.iter().filter(is_half).flat_map(wrong).collect()
 }
 
 /// The copy that the variable should have named.
