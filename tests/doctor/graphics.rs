@@ -358,3 +358,37 @@ fn machines_with_two_faults() {
         &["rocm.cmake-config", "vk.icd-missing"],
     );
 }
+
+#[test]
+fn what_was_asked_for_and_is_not_installed() {
+    let asked = |name: &str, machine: &Machine, backend: Backend, causes: &[&str]| {
+        check_asked(name, machine, Some(&[backend]), causes)
+    };
+    let laptop = Machine::ubuntu("24.04").intel(IRIS_XE, "0000:00:02.0", "i915");
+    asked("sycl.toolkit.missing", &laptop, Backend::Sycl, &["sycl.toolkit.missing"]);
+    asked("ocl.sdk-missing", &laptop, Backend::Opencl, &["ocl.sdk-missing"]);
+    let removed = laptop
+        .clone()
+        .level_zero_loader()
+        .level_zero_driver()
+        .env("CMPLR_ROOT", "/opt/intel/oneapi/compiler/2024.0");
+    asked("sycl.toolkit.root-invalid", &removed, Backend::Sycl, &["sycl.toolkit.root-invalid"]);
+    let headers = laptop
+        .clone()
+        .opencl_development()
+        .level_zero_driver()
+        .without("/usr/lib/x86_64-linux-gnu/libOpenCL.so");
+    asked("ocl.library-missing", &headers, Backend::Opencl, &["ocl.library-missing"]);
+    let pocl = laptop
+        .opencl_development()
+        .file("/etc/OpenCL/vendors/pocl.icd", "libpocl.so.2\n")
+        .opaque("/usr/lib/x86_64-linux-gnu/libpocl.so.2");
+    asked("ocl.software-only", &pocl, Backend::Opencl, &["ocl.software-only"]);
+    let unbound = Machine::debian("12")
+        .pci("0000:03:00.0", "0x030000", "0x8086", ARC_B580, None)
+        .level_zero_loader()
+        .level_zero_driver()
+        .oneapi("2025.2")
+        .oneapi_sourced("2025.2");
+    check("sycl.driver.missing", &unbound, &["sycl.driver.missing"]);
+}

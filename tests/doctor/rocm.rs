@@ -379,3 +379,22 @@ fn who_asks_for_rocm_is_told_what_is_missing() {
         &["rocm.hardware.absent"],
     );
 }
+
+#[test]
+fn what_stands_between_the_card_and_rocm() {
+    let rocm = [Backend::Rocm];
+    let invalid = Machine::ubuntu("24.04").amd(RX_7900).env("ROCM_PATH", "/opt/rocm-5.4.0");
+    check_asked("rocm.toolkit.root-invalid", &invalid, Some(&rocm), &["rocm.toolkit.root-invalid"]);
+    let library = Machine::rhel_like("rocky", "9")
+        .amd(MI210)
+        .rocm("6.2.0", ROCM_6_2)
+        .without("/opt/rocm-6.2.0/lib/libamdhip64.so.6")
+        .without("/opt/rocm-6.2.0/lib/libamdhip64.so");
+    check("rocm.runtime-missing", &library, &["rocm.runtime-missing"]);
+    let radeon =
+        Machine::debian("12").amd_card_at(RX_580, "0000:03:00.0", Some("radeon")).rocm("5.7.0", ROCM_6_2);
+    check("rocm.driver.radeon", &radeon, &["rocm.driver.radeon"]);
+    // A card that is kept for a virtual machine is where its owner wants it.
+    let kept = desktop(Machine::fedora("41")).intel("0x4680", "0000:00:02.0", "i915").mesa("intel");
+    healthy("healthy-fedora-41-vfio", &kept.amd_card_at(RX_7900, "0000:03:00.0", Some("vfio-pci")));
+}

@@ -133,10 +133,11 @@ pub(super) fn distro_layout(case: &Case<'_>) -> Vec<Draft> {
     else {
         return Vec::new();
     };
-    let kind = match (copies.finds_device_libraries, copies.is_multiarch) {
-        (false, _) => Kind::Fault,
-        (true, true) => Kind::Caution,
-        (true, false) => Kind::Note,
+    // `hipcc` of the same packages knows where they are; clang by itself and CMake's HIP language do not.
+    let kind = match (&copies.device_libraries, copies.finds_device_libraries) {
+        (None, _) => Kind::Fault,
+        (Some(_), true) if !copies.is_multiarch => Kind::Note,
+        (Some(_), _) => Kind::Caution,
     };
     let mut draft = Draft::new("rocm.distro-layout")
         .backend(Backend::Rocm)
