@@ -65,7 +65,7 @@ pub(super) fn toolkit(case: &Case<'_>, wish: &Wish) -> Option<Offer> {
         let release: Version = offer.release.parse().ok()?;
         let knows = |row: &&BranchRow| row.toolkit >= release;
         if let Some(branch) = description.compatibility.branch.iter().find(knows) {
-            offer.release += &format!(" with driver {} or newer", branch.driver);
+            offer.release = format!("{release} with driver {} or newer", branch.driver);
         }
     }
     Some(offer)

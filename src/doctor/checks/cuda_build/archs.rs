@@ -32,9 +32,10 @@ fn range<'a>(case: &Case<'a>) -> Option<Range<'a>> {
     let description = case.catalogue.get("cuda")?;
     let mut numbers: Vec<u16> = description.archs_of(copy)?.iter().filter_map(|arch| number(arch)).collect();
     numbers.sort_unstable();
-    let newest = description.compatibility.bundled.last().map(|row| row.toolkit.clone());
+    let tables = &description.compatibility;
+    let known = tables.bundled.last().map(|row| &row.toolkit).max(tables.arch.last().map(|row| &row.since));
     let is_newer = copy.version().is_none_or(|version| {
-        newest.is_none_or(|newest| (version.major(), version.minor()) > (newest.major(), newest.minor()))
+        known.is_none_or(|known| (version.major(), version.minor()) > (known.major(), known.minor()))
     });
     Some(Range { copy, numbers, open: copy.compiler_archs.is_empty() && is_newer })
 }
