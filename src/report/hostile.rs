@@ -1,9 +1,8 @@
 //! What a machine could call its devices, paths, variables and files, and a doctor's document that holds such a value
 //! everywhere.
 
-use super::Schema;
 use super::detect::{BackendEntry, Build, Cpu, Device, Hardware, Host, Recommended, Run, Toolkit, Why};
-use super::doctor::{Document, Summary};
+use super::doctor::Document;
 use crate::backend::Backend;
 use crate::doctor::arch_plan::{ArchPlan, Built, By, Removed};
 use crate::doctor::snapshot::Change;
@@ -211,14 +210,6 @@ pub(super) fn patient(values: &Values) -> Document {
         finding("probe.timeout", Severity::Info, values),
     ];
     Document {
-        schema: Schema { name: "doctor", version: 1 },
-        host: None,
-        findings,
-        backends: Vec::new(),
-        binary: None,
-        changes: None,
-        validation: None,
-        recommended: None,
         arch_plan: vec![ArchPlan {
             backend: Backend::Cuda,
             toolkit: values.text.clone(),
@@ -227,8 +218,7 @@ pub(super) fn patient(values: &Values) -> Document {
             removed: vec![Removed { arch: values.text.clone(), by: By::Driver, why: values.text.clone() }],
             blocked: None,
         }],
-        summary: Summary { errors: 1, warnings: 1, infos: 1 },
-        checked: Vec::new(),
+        ..Document::of_findings(findings)
     }
 }
 

@@ -508,6 +508,16 @@ fn nouveau_on_a_second_card_that_nobody_computes_on() {
 }
 
 #[test]
+fn an_old_second_card_that_is_left_to_nouveau() {
+    let machine = Machine::ubuntu("24.04").nvidia(RTX_3090, "580.95.05").cuda("13.0.2").nvidia_card_at(
+        "0000:0a:00.0",
+        GTX_970,
+        Some("nouveau"),
+    );
+    healthy("healthy-ubuntu-24.04-old-second-card", &machine);
+}
+
+#[test]
 fn two_faults_secure_boot_and_no_compiler() {
     let machine =
         Machine::debian("13").nvidia_card(RTX_4070, None).bytes(SECURE_BOOT, SECURE).without_compiler();

@@ -5,6 +5,7 @@ use crate::backend::Backend;
 use crate::doctor::Case;
 use crate::doctor::advice::Wish;
 use crate::doctor::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
+use crate::facts::Gpu;
 use crate::finding::{Affects, Draft, Evidence, EvidenceKind, Kind, Severity};
 use crate::matrix::Presence;
 use crate::project::Archs;
@@ -54,7 +55,16 @@ struct Wanted {
 }
 
 fn wanted(case: &Case<'_>) -> Vec<Wanted> {
-    let cards = case.matrix.verdict(Backend::Cuda).devices.iter().filter_map(|gpu| {
+    let devices = &case.matrix.verdict(Backend::Cuda).devices;
+    let drivers = case.catalogue.get("cuda").map(|description| &description.hardware);
+    let on_vendors_driver = |gpu: &&Gpu| {
+        let bound = gpu.kernel_driver.as_ref();
+        bound.is_some_and(|bound| drivers.is_some_and(|rules| rules.kernel_drivers.contains(bound)))
+    };
+    // Beside a card that computes, one that is left to another driver asks nothing of the toolkit.
+    let some_compute = devices.iter().any(|gpu| on_vendors_driver(&gpu));
+    let asks = |gpu: &&Gpu| !some_compute || gpu.kernel_driver.is_none() || on_vendors_driver(gpu);
+    let cards = devices.iter().filter(asks).filter_map(|gpu| {
         let number = number(gpu.arch.as_deref()?)?;
         Some(Wanted {
             number,
@@ -115,7 +125,7 @@ pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
     let outside: Vec<&Wanted> =
         wanted.iter().filter(|one| one.number > highest || gap(&range, one.number)).collect();
     let newest = outside.iter().map(|one| one.number).max();
-    let draft = told(case, "cuda.arch.too-new-for-toolkit", &range, &wanted, &outside);
+    let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &outside);
     let wish = Wish { archs: newest.into_iter().collect(), ..Wish::default() };
     draft
         .map(|draft| with_toolkit(case, draft.value("highest", highest.to_string()), &wish))
@@ -134,7 +144,7 @@ pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
     let Some(lowest) = range.numbers.first().copied() else { return Vec::new() };
     let wanted = wanted(case);
     let outside: Vec<&Wanted> = wanted.iter().filter(|one| one.number < lowest).collect();
-    let draft = told(case, "cuda.arch.dropped-by-toolkit", &range, &wanted, &outside);
+    let draft = told("cuda.arch.dropped-by-toolkit", &range, &wanted, &outside);
     let below = case.catalogue.get("cuda").and_then(|description| {
         let oldest = outside.iter().map(|one| one.number).min()?.to_string();
         let rows = &description.compatibility.arch;
@@ -159,13 +169,7 @@ pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
         .collect()
 }
 
-fn told(
-    case: &Case<'_>,
-    id: &str,
-    range: &Range<'_>,
-    wanted: &[Wanted],
-    outside: &[&Wanted],
-) -> Option<Draft> {
+fn told(id: &str, range: &Range<'_>, wanted: &[Wanted], outside: &[&Wanted]) -> Option<Draft> {
     let first = outside.first()?;
     let archs: Vec<String> = outside.iter().map(|one| format!("sm_{}", one.number)).collect();
     let mut draft = Draft::new(id)
@@ -186,7 +190,6 @@ fn told(
     }
     if let Some(named) = outside.iter().find(|one| !one.is_card) {
         // Who names an architecture wants it built, whatever card is here.
-        let _ = case;
         return Some(draft.severity(Severity::Error).case("named").value("list", named.by.clone()));
     }
     let others = wanted.iter().filter(|one| one.is_card).count() > outside.len();
