@@ -33,6 +33,7 @@ pub mod link;
 pub mod matrix;
 pub mod plan;
 pub mod project;
+pub mod provision;
 pub mod python;
 pub mod report;
 pub mod store;

@@ -18,6 +18,9 @@ pub enum MessageFormat {
     Json,
 }
 
+/// Name of the bar of an installation.
+const WHEELS: &str = "wheels";
+
 /// Shows events.
 pub(super) struct Events<'a> {
     printer: &'a Printer,
@@ -53,6 +56,10 @@ impl<'a> Events<'a> {
             Event::Fetching { tool, version, into } => {
                 self.say(&format!("fetching {tool} {version}, which this machine lacks, into {into}"));
             }
+            Event::WaitingForInstall { what, lock } => {
+                self.say(&format!("waiting for another installation of {what} (it holds `{lock}`)"));
+            }
+            Event::Installing { what, done, total } => self.installing(what, *done, *total),
             Event::Configuring { tree, .. } => self.begin(tree, "configuring"),
             Event::Configured { tree, seconds } => {
                 if self.bars.is_none() {
@@ -96,6 +103,21 @@ impl<'a> Events<'a> {
                 bar.set_message(what.to_owned());
             }
             None => self.say(&format!("[{tree} {done}/{total}] {what}")),
+        }
+    }
+
+    /// How far the wheels are, in MB: an installer tells nothing of the one that it is at.
+    fn installing(&self, what: &str, done: u64, total: u64) {
+        const MEGABYTE: u64 = 1_000_000;
+        if what.is_empty() {
+            self.end(WHEELS);
+            return;
+        }
+        let steps = |bytes: u64| u32::try_from(bytes / MEGABYTE).unwrap_or(u32::MAX);
+        match &self.bars {
+            Some(_) => self.step(WHEELS, steps(done), steps(total), &format!("MB {what}")),
+            None if total > 0 => self.say(&format!("[{WHEELS} {}/{} MB] {what}", steps(done), steps(total))),
+            None => {}
         }
     }
 

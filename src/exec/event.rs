@@ -24,6 +24,22 @@ pub enum Event {
         /// Where it goes.
         into: String,
     },
+    /// Another installation of this toolkit runs, and this one waits for it.
+    WaitingForInstall {
+        /// `cuda 13.0`.
+        what: String,
+        /// The lock file.
+        lock: String,
+    },
+    /// Wheels are about to be installed; with an empty `what`, all are there.
+    Installing {
+        /// Their names, separated by commas.
+        what: String,
+        /// Bytes of the wheels that are there.
+        done: u64,
+        /// Bytes of all of them.
+        total: u64,
+    },
     /// A tree is being configured.
     Configuring {
         /// Tree.

@@ -1,0 +1,120 @@
+//! How the wheels of a toolkit become an installation: `toolkits/provision.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::host::Os;
+
+/// How the wheels of one toolkit become an installation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kit {
+    /// The wheel that names, for each release, the wheels that go together.
+    pub names: String,
+    /// The folder in every wheel that is the toolkit's root.
+    pub tree: String,
+    /// A program of the prefix (`{exe}`: `.exe` on Windows) and its arguments: it runs once everything is there.
+    pub verify: Vec<String>,
+    /// Links of the prefix that wheels lack.
+    #[serde(default)]
+    pub links: Vec<Link>,
+    /// A library that is in no wheel.
+    pub stub: Option<Stub>,
+    /// A file that tells the release, made if it is absent.
+    pub version_file: Option<VersionFile>,
+}
+
+/// A link of the prefix.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Its path.
+    pub name: String,
+    /// What it says.
+    pub to: String,
+    /// Where it is needed.
+    pub on: Vec<Os>,
+}
+
+/// A library for linking alone, made from what headers declare.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stub {
+    /// Where it is needed.
+    pub on: Vec<Os>,
+    /// Headers of the prefix; those that are absent are passed over.
+    pub headers: Vec<String>,
+    /// A regular expression; its first group is the name of a function.
+    pub function: String,
+    /// Endings under which every function stands again.
+    #[serde(default)]
+    pub suffixes: Vec<String>,
+    /// Path of the library in the prefix.
+    pub library: String,
+    /// The name that programs linked with it ask for.
+    pub soname: String,
+    /// What every function returns if it is ever called.
+    pub answer: i32,
+}
+
+/// A file that tells the release.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionFile {
+    /// Path in the prefix.
+    pub path: String,
+    /// Its content; `{version}` stands for the whole version.
+    pub text: String,
+}
+
+/// A toolkit that is in no wheels.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Elsewhere {
+    /// Why.
+    pub why: String,
+}
+
+/// The whole file.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Kits {
+    /// Toolkits that are in no wheels, by id.
+    pub elsewhere: BTreeMap<String, Elsewhere>,
+    /// Toolkits that are, by id.
+    #[serde(flatten)]
+    pub kits: BTreeMap<String, Kit>,
+}
+
+/// The embedded file.
+///
+/// # Panics
+/// If it is broken, which a test rules out.
+#[must_use]
+pub fn embedded() -> &'static Kits {
+    static KITS: OnceLock<Kits> = OnceLock::new();
+    KITS.get_or_init(|| {
+        toml::from_str(include_str!("../../toolkits/provision.toml"))
+            .expect("toolkits/provision.toml is tested")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toolkit::Catalogue;
+
+    #[test]
+    fn every_kit_has_a_description_and_a_lock() {
+        let catalogue = Catalogue::embedded();
+        for (id, kit) in &embedded().kits {
+            assert!(catalogue.get(id).is_some(), "{id}");
+            assert!(!crate::python::lock::offered(id).is_empty(), "{id}");
+            if let Some(stub) = &kit.stub {
+                assert_eq!(regex_lite::Regex::new(&stub.function).unwrap().captures_len(), 2, "{id}");
+            }
+        }
+        assert!(embedded().elsewhere.keys().all(|id| catalogue.get(id).is_some()));
+    }
+}

@@ -1,0 +1,46 @@
+//! Toolkits installed by us, without root, from pinned wheels.
+//!
+//! # Where
+//! [`folder`] is `<cache folder>/toolkits`. An installation is `<folder>/<toolkit>-<release>/`:
+//! ```text
+//! cuda-13.0/prefix/          the toolkit's root for everybody who uses it: bin/nvcc, include/, lib/, lib64/, nvvm/, version.json
+//! cuda-13.0/wheels/NAME-VERSION/   each wheel as uv or pip unpacked it; nothing in there is ever changed
+//! cuda-13.0/installed.json   what is in it, written last
+//! .cuda-13.0.partial/        an installation that is not done; the next one goes on from it
+//! .cuda-13.0.lock            held while one is made or removed
+//! ```
+//! Files of the prefix are hard links to the wheels' files (copies where there are none), since compilers find their parts
+//! from where their own real file lies. The prefix may be moved as a whole: nothing in it names its own path.
+
+pub mod error;
+pub mod kit;
+
+pub use error::ProvisionError;
+
+use crate::host::{Host, HostPath};
+use crate::store;
+use crate::version::Version;
+
+/// The folder of an installation that is the toolkit's root.
+pub const PREFIX: &str = "prefix";
+/// Written last into an installation.
+pub const RECORD: &str = "installed.json";
+
+/// What to install.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstallRequest {
+    /// Id of the toolkit, `cuda`.
+    pub toolkit: String,
+    /// A release that is offered, `13.0`.
+    pub release: Version,
+    /// Optional components, `cublas`.
+    pub with: Vec<String>,
+    /// Folders that hold wheels.
+    pub find_links: Vec<HostPath>,
+}
+
+/// The folder that holds all installations; `None` if there is no cache folder.
+#[must_use]
+pub fn folder(host: &dyn Host) -> Option<HostPath> {
+    Some(store::cache_folder(host)?.join("toolkits"))
+}
