@@ -276,6 +276,50 @@ fn debian_s_split_toolkit_is_whole() {
     assert_eq!(toolkit["version"], "11.8");
 }
 
+#[test]
+fn a_toolkit_of_our_own_comes_before_the_machine_s_default() {
+    let seen = check("debian-12-own-cuda", "cpu", &["cuda absent ready blocked cuda.hardware.absent"]);
+    let toolkits = backend(&seen.json, "cuda")["build"]["toolkits"].as_array().expect("toolkits").clone();
+    assert_eq!(toolkits.len(), 2, "an unfinished copy is none");
+    assert_eq!(toolkits[0]["root"], "/home/user/.cache/gpubuild/toolkits/cuda-13.0/prefix");
+    assert_eq!(toolkits[0]["version"], "13.0.2");
+    assert_eq!(toolkits[0]["found_via"], serde_json::json!(["gpubuild"]));
+    assert_eq!(toolkits[0]["reason"], "gpubuild installed it for you");
+    assert_eq!(toolkits[1]["root"], "/usr/local/cuda-12.4");
+}
+
+/// What is changed on that machine, and the root that a build takes then.
+#[test]
+fn a_toolkit_of_our_own_is_chosen_by_the_same_rules() {
+    const OWN: &str = "/home/user/.cache/gpubuild/toolkits/cuda-13.0/prefix";
+    let path = ("PATH = '", "PATH = '/usr/local/cuda/bin:");
+    let home = "HOME = '/home/user'";
+    let table: &[(&[(&str, &str)], &str)] = &[
+        // An unfinished one that is finished is the newest.
+        (
+            &[("cuda-13.5/prefix/version.json", "cuda-13.5/installed.json")],
+            "/home/user/.cache/gpubuild/toolkits/cuda-13.5/prefix",
+        ),
+        // What this shell says comes first.
+        (&[path], "/usr/local/cuda-12.4"),
+        (&[(home, "HOME = '/home/user'\nCUDA_PATH = '/usr/local/cuda-12.4'")], "/usr/local/cuda-12.4"),
+        (&[path, (home, &format!("HOME = '/home/user'\nCUDA_HOME = '{OWN}'"))], OWN),
+        // A copy that lost its compiler is none.
+        (&[("cuda-13.0/prefix/bin/nvcc", "cuda-13.0/prefix/bin/other")], "/usr/local/cuda-12.4"),
+        // The folder follows the variables.
+        (&[(home, "HOME = '/home/other'")], "/usr/local/cuda-12.4"),
+        (&[(home, "XDG_CACHE_HOME = '/home/user/.cache'")], OWN),
+        (&[(home, "GPUBUILD_CACHE = '/home/user/.cache/gpubuild'")], OWN),
+        (&[(home, "HOME = '/home/user'\nGPUBUILD_CACHE = '/var/cache'")], "/usr/local/cuda-12.4"),
+    ];
+    for (changes, root) in table {
+        let seen = see(&variation("debian-12-own-cuda", changes), false, Detail::Relevant);
+        let toolkits = &backend(&seen.json, "cuda")["build"]["toolkits"];
+        assert_eq!(toolkits[0]["root"], *root, "{changes:?}");
+        assert_eq!(toolkits[0]["chosen"], true, "{changes:?}");
+    }
+}
+
 /// A recorded machine with some of its text replaced, for what goes wrong with it.
 #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
 fn variation(name: &str, changes: &[(&str, &str)]) -> RecordedHost {

@@ -228,7 +228,9 @@ impl Page<'_> {
 pub fn place(root: &Root) -> Option<String> {
     let program = root.program.first().map(|name| format!("`{name}` on PATH"));
     let known = root.known.as_ref().map(|place| place.replace("{program_files}", "%ProgramFiles%"));
-    known.or(program).or_else(|| root.registry.clone())
+    let own =
+        root.own.as_ref().map(|place| format!("{place} among the toolkits that gpubuild installed itself"));
+    known.or(own).or(program).or_else(|| root.registry.clone())
 }
 
 fn state(id: &'static str, state: Readiness, reasons: &[crate::matrix::Reason]) -> Requirement {

@@ -51,6 +51,15 @@ pub fn cache_folder(host: &dyn Host) -> Option<HostPath> {
     base.map(|base| base.join("gpubuild"))
 }
 
+/// The folder of the toolkits that gpubuild installed itself, each in a folder of its own.
+#[must_use]
+pub fn toolkit_folder(host: &dyn Host) -> Option<HostPath> {
+    Some(cache_folder(host)?.join("toolkits"))
+}
+
+/// The file in such a toolkit that is written once all of it is there.
+pub const SEAL: &str = "installed.json";
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -199,13 +199,14 @@ fn check_root(root: &Root) -> Result<(), &'static str> {
         root.env.is_some(),
         root.prefix_env.is_some(),
         !root.program.is_empty(),
+        root.own.is_some(),
         root.known.is_some(),
         root.registry.is_some(),
         root.visual_studio.is_some(),
     ];
     if kinds.iter().filter(|given| **given).count() != 1 {
         return Err(
-            "has exactly one of `env`, `prefix_env`, `program`, `known`, `registry`, `visual_studio`",
+            "has exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry`, `visual_studio`",
         );
     }
     if root.registry.is_some() != root.value.is_some() {

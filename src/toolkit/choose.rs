@@ -1,7 +1,8 @@
 //! Which of several copies a build takes, and why.
 //!
 //! The order: a complete copy before an incomplete one; then a variable that names the toolkit, PATH, an active
-//! environment, the system's own default, and of the other known folders the newest.
+//! environment, the newest that gpubuild installed itself, the system's own default, and of the other known folders the
+//! newest.
 
 use std::cmp::Reverse;
 
@@ -14,7 +15,9 @@ pub(crate) fn choose(mut copies: Vec<Copy>) -> Vec<Installation> {
     copies.sort_by_key(|copy| {
         // Among equals on PATH the first one wins, as it does for the shell; the sort is stable.
         let newest = match copy.rank {
-            Rank::Known => Reverse(copy.installation.version.as_ref().map(|fact| fact.value.clone())),
+            Rank::Own | Rank::Known => {
+                Reverse(copy.installation.version.as_ref().map(|fact| fact.value.clone()))
+            }
             Rank::Explicit | Rank::Path | Rank::Environment | Rank::Default => Reverse(None),
         };
         (!copy.installation.is_complete(), copy.rank, newest)
@@ -52,6 +55,7 @@ fn why(copy: &Copy) -> String {
             "it belongs to the environment that `{}` names",
             copy.way.strip_prefix("env:").unwrap_or(&copy.way)
         ),
+        Rank::Own => "gpubuild installed it for you".to_owned(),
         Rank::Default => {
             format!("`{}` leads to it", copy.way.strip_prefix("known:").unwrap_or(&copy.way))
         }

@@ -92,6 +92,8 @@ pub struct Description {
     /// Tables of what goes with what, each row with its source.
     #[serde(default)]
     pub compatibility: Tables,
+    /// Which releases `gpubuild toolkit install` can offer at all.
+    pub offered: Option<OfferLimits>,
     /// A pinned copy that can be fetched when the host has none.
     pub wheel: Option<Wheel>,
     /// The oldest version that is good enough.
@@ -99,6 +101,18 @@ pub struct Description {
     /// Documentation.
     #[serde(default)]
     pub links: Vec<String>,
+}
+
+/// Which releases of a toolkit can be had as wheels at all.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfferLimits {
+    /// The first one.
+    pub since: Version,
+    /// What the older ones lack, as half a sentence.
+    pub before: String,
+    /// Where that was seen.
+    pub source: String,
 }
 
 /// What a backend is and needs, for people: `gpubuild explain`, `docs/backends.md`.
@@ -179,8 +193,8 @@ pub enum Kind {
     Tool,
 }
 
-/// A place to look. Exactly one of `env`, `prefix_env`, `program`, `known`, `registry`, `visual_studio` is
-/// given.
+/// A place to look. Exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry`, `visual_studio`
+/// is given.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Root {
@@ -191,6 +205,8 @@ pub struct Root {
     /// Names of a program on PATH, the plain name first; its real path leads to the root.
     #[serde(default)]
     pub program: Vec<String>,
+    /// A folder among the toolkits that gpubuild installed itself, in its own cache; may have `*`.
+    pub own: Option<String>,
     /// A folder (for a tool: the program) where installers put it; may have `*` and placeholders.
     pub known: Option<String>,
     /// A registry key whose value (its own or its subkeys') names the root.

@@ -80,6 +80,12 @@ impl Installation {
         self.missing_parts().is_empty()
     }
 
+    /// Whether gpubuild installed it itself.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.found_via.iter().any(|via| via == search::OWN)
+    }
+
     /// The plain version, for comparing.
     #[must_use]
     pub fn version(&self) -> Option<&Version> {

@@ -97,6 +97,10 @@ fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Cop
                 missed.push(candidate);
                 continue;
             };
+            // What is left of a copy of our own is no copy: `toolkit install` makes it whole.
+            if candidate.rank == Rank::Own && !installation.is_complete() {
+                continue;
+            }
             order.push(key.clone());
             let copy = Copy { installation, rank: candidate.rank, way: candidate.via.clone() };
             copies.insert(key.clone(), copy);

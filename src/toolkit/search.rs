@@ -4,10 +4,14 @@
 use std::collections::BTreeSet;
 
 use crate::host::{Host, HostPath, Os};
+use crate::store;
 
 use super::description::{Description, Kind, Root, is_on};
 use super::pattern::fill;
 use super::places::{expand, go_up, path_folders, programs};
+
+/// How a copy that gpubuild installed itself was found.
+pub(crate) const OWN: &str = "gpubuild";
 
 /// How strongly a way speaks for a copy; smaller is stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +22,9 @@ pub(crate) enum Rank {
     Path,
     /// An active environment, or a neighbour that contains it.
     Environment,
+    /// gpubuild installed it because this user asked for it: weaker than what this shell or environment sets, stronger
+    /// than what the machine has for everybody.
+    Own,
     /// The system's own default among known folders.
     Default,
     /// A known folder or the registry; the newest wins.
@@ -70,6 +77,8 @@ impl Searcher<'_> {
             self.variable(name, Rank::Explicit, found);
         } else if let Some(name) = &self.root.prefix_env {
             self.variable(name, Rank::Environment, found);
+        } else if let Some(pattern) = &self.root.own {
+            self.own(pattern, found);
         } else if let Some(pattern) = &self.root.known {
             let rank = if self.root.default { Rank::Default } else { Rank::Known };
             if let Some(filled) = fill(pattern, self.host) {
@@ -98,6 +107,24 @@ impl Searcher<'_> {
             return;
         }
         self.offer(&place, &format!("env:{name}"), rank, found);
+    }
+
+    /// What gpubuild installed itself. An installation is published by one rename and sealed; what bears no seal is what a
+    /// kill left behind.
+    fn own(&self, pattern: &str, found: &mut Found) {
+        let Some(folder) = store::toolkit_folder(self.host) else { return };
+        let Ok(folder) = (if folder.is_absolute() {
+            Ok(folder)
+        } else {
+            self.host.current_dir().map(|here| here.join(folder.as_str()).normalized())
+        }) else {
+            return;
+        };
+        for place in expand(self.host, folder.join(pattern).as_str()) {
+            if self.host.is_file(&place.join(store::SEAL)) {
+                self.offer(&place, OWN, Rank::Own, found);
+            }
+        }
     }
 
     fn registry(&self, key: &str, value: &str, found: &mut Found) {

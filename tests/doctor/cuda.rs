@@ -39,6 +39,23 @@ fn cudacxx_may_be_a_name_or_another_compiler() {
     assert_eq!(ids(&gone, Severity::Warning), ["cuda.toolkit.root-invalid"]);
 }
 
+#[test]
+fn a_toolkit_of_our_own_is_no_fault() {
+    const OWN: &str = "/home/user/.cache/gpubuild/toolkits/cuda-12.8";
+    let seal = &format!("{OWN}/installed.json");
+    let own = |machine: Machine| {
+        machine.env("HOME", "/home/user").cuda_at(&format!("{OWN}/prefix"), "12.8.1").file(seal, "{}")
+    };
+    let machine = own(Machine::ubuntu("24.04").nvidia(machine::RTX_4070, "570.133.07"));
+    let findings = check_note("cuda-own", &machine, "cuda.toolkit.not-on-path");
+    assert_eq!(commands(&findings), ["eval \"$(gpubuild toolkit env cuda)\""]);
+    // Beside the machine's own it is a choice and no mistake; unfinished it is nothing.
+    let beside = diagnose(&machine.clone().cuda("12.4.1"), None);
+    assert!(ids(&beside, Severity::Warning).is_empty(), "{}", lines(&beside));
+    let half = diagnose(&machine.without(seal), None);
+    assert_eq!(ids(&half, Severity::Error), ["cuda.toolkit.runtime-only"]);
+}
+
 /// The machine after the lines of the first finding were typed into its shell.
 fn after_fix(machine: Machine, findings: &[Finding]) -> Machine {
     commands(findings).iter().fold(machine, |machine, line| {

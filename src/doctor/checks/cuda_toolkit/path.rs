@@ -3,7 +3,7 @@
 use super::{chosen, evidence, is_of_environment, is_windows, release, roots, spelling, variables};
 use crate::backend::Backend;
 use crate::doctor::Case;
-use crate::finding::{Affects, Draft, Evidence};
+use crate::finding::{Affects, Draft, Evidence, Kind};
 use crate::toolkit::Installation;
 
 /// A toolkit in a known folder, nvcc not on PATH, and no variable.
@@ -16,6 +16,10 @@ pub(super) fn not_on_path(case: &Case<'_>) -> Vec<Draft> {
     }
     let draft = Draft::new("cuda.toolkit.not-on-path").backend(Backend::Cuda).affects(Affects::Build);
     let draft = with_copy(case, draft, copy).evidence(Evidence::env("PATH", "no nvcc"));
+    if copy.is_own() {
+        // gpubuild hands it to whatever it builds; it was never meant for PATH.
+        return vec![draft.kind(Kind::Note).case("own")];
+    }
     vec![match &case.signs.cuda_toolkit.login_script {
         Some(script) => draft.value("script", script.as_str()).case("login"),
         None => draft,
@@ -27,7 +31,7 @@ pub(super) fn language_vs_package(case: &Case<'_>) -> Vec<Draft> {
     let Some(copy) = hidden(case) else { return Vec::new() };
     let of_language = ["CUDACXX", "CUDA_PATH"];
     let copies = case.inventory.of("cuda");
-    if copies.iter().any(|copy| variables(copy).any(|name| of_language.contains(&name))) {
+    if copy.is_own() || copies.iter().any(|copy| variables(copy).any(|name| of_language.contains(&name))) {
         return Vec::new();
     }
     let draft = Draft::new("cuda.language-vs-package").backend(Backend::Cuda).affects(Affects::Build);
