@@ -122,7 +122,7 @@ static int list(const arguments *a) {
     for (int n = 0; n < BACKEND_COUNT; n++) {
         const gk_backend *b = BACKENDS[n]();
         gk_device_info infos[16];
-        char why[256] = "";
+        char why[640] = "";
         int count = 0;
         gk_status status = b->enumerate(infos, 16, &count, why, sizeof why);
         if (status != GK_OK) count = 0;
@@ -156,7 +156,7 @@ static const gk_backend *find_backend(const char *id) {
 
 static int test(const arguments *a, const gk_backend *backend) {
     gk_device_info infos[16];
-    char why[256] = "";
+    char why[640] = "";
     int count = 0;
     gk_status status = backend->enumerate(infos, 16, &count, why, sizeof why);
     if (status == GK_OK && count == 0) gk_text(why, sizeof why, "no device");
@@ -173,7 +173,7 @@ static int test(const arguments *a, const gk_backend *backend) {
     gk_text(s.name, sizeof s.name, "%s", infos[device].name);
     const char *error = suite_open(&s, backend, device, (uint32_t)a->threads, &status, why, sizeof why);
     if (error) {
-        char text[400];
+        char text[800];
         gk_text(text, sizeof text, "%s: %s: %s", error, gk_status_text(status), why);
         suite_close(&s);
         return report_no_device(a, backend->id, text);

@@ -7,6 +7,9 @@ extern const unsigned char gk_cuda_image[]; /* fat binary made from gpu/kernels.
 #ifndef GK_GPU_ARCHITECTURES
 #define GK_GPU_ARCHITECTURES "unknown architectures"
 #endif
+#ifndef GK_GPU_TOOLKIT /* "13.0" */
+#define GK_GPU_TOOLKIT ""
+#endif
 
 static const char *const cuda_libraries[] = {
 #ifdef _WIN32
@@ -62,6 +65,9 @@ static gk_status cuda_explain(const gpu_api *api, int result, char *why, size_t 
     case GPU_STUB_LIBRARY:
         gk_text(why, capacity, "`%s` is the toolkit's stub for linking, not a driver: take its folder out of the library path", library);
         return GK_NO_DRIVER;
+    case GPU_NOT_INITIALIZED:
+        gk_text(why, capacity, "`%s` does not start (3): this process was forked from one that uses CUDA; start it as a program of its own", library);
+        return GK_FAILED;
     case GPU_NO_DEVICE:
         gk_text(why, capacity, "`%s` works, but no NVIDIA GPU answers (or `CUDA_VISIBLE_DEVICES` hides all of them)", library);
         return GK_NO_DEVICE;
@@ -83,14 +89,48 @@ static gk_status cuda_explain(const gpu_api *api, int result, char *why, size_t 
     }
 }
 
+/* Machine code needs a driver of the toolkit's major version or newer, PTX one that is as new as the toolkit. */
+static void cuda_advise(const gpu_api *api, int device, int result, char *advice, size_t capacity) {
+    int major = 0;
+    int minor = 0;
+    int version = 0;
+    if (api->device_attribute(&major, GPU_ATTRIBUTE_MAJOR, device) != GPU_SUCCESS ||
+        api->device_attribute(&minor, GPU_ATTRIBUTE_MINOR, device) != GPU_SUCCESS || api->driver_version(&version) != GPU_SUCCESS)
+        return;
+    const int driver = version / 1000 * 100 + version % 1000 / 10; /* 12.8 -> 1208 */
+    int toolkit_major = 0;
+    int toolkit_minor = 0;
+    const int known = sscanf(GK_GPU_TOOLKIT, "%d.%d", &toolkit_major, &toolkit_minor) == 2;
+    const int newer = known && driver < toolkit_major * 100 + toolkit_minor;
+    switch (result) {
+    case GPU_UNSUPPORTED_PTX:
+    case GPU_INVALID_PTX:
+    case GPU_INVALID_IMAGE:
+    case GPU_INVALID_SOURCE:
+    case GPU_NO_BINARY:
+        if (result == GPU_UNSUPPORTED_PTX || newer)
+            gk_text(advice, capacity, "the driver is for CUDA %d.%d and this GPU is sm_%d%d: update the driver, or build with CUDA %d.%d or older for `%d%d-real`",
+                    driver / 100, driver % 100, major, minor, driver / 100, driver % 100, major, minor);
+        else
+            gk_text(advice, capacity, "this GPU is sm_%d%d: build with `CUDAARCHS=%d%d-real` or an older number", major, minor, major, minor);
+        return;
+    case GPU_NO_JIT:
+        gk_text(advice, capacity, "there is no machine code for sm_%d%d, and the driver's `libnvidia-ptxjitcompiler.so.1` is missing", major, minor);
+        return;
+    default: return;
+    }
+}
+
 static const gpu_vendor vendor = {
     .driver = "the CUDA driver",
     .libraries = cuda_libraries,
     .hip = 0,
+    .toolkit = GK_GPU_TOOLKIT[0] ? "CUDA " GK_GPU_TOOLKIT : "",
     .architectures = GK_GPU_ARCHITECTURES,
     .image = gk_cuda_image,
     .describe = cuda_describe,
     .explain = cuda_explain,
+    .advise = cuda_advise,
 };
 
 #include "backend.h"

@@ -31,11 +31,19 @@ enum {
     GPU_INVALID_IMAGE = 200,
     GPU_NO_BINARY = 209,
     GPU_ECC = 214,
-    GPU_INVALID_PTX = 218,
+    GPU_INVALID_PTX = 218, /* hipErrorInvalidKernelFile */
+    GPU_NVLINK = 220,
+    GPU_NO_JIT = 221, /* the part of the driver that compiles PTX is missing */
     GPU_UNSUPPORTED_PTX = 222,
+    GPU_INVALID_SOURCE = 300,
     GPU_ILLEGAL_ADDRESS = 700,
     GPU_LAUNCH_TIMEOUT = 702,
     GPU_ASSERT = 710,
+    GPU_HARDWARE_STACK = 714,
+    GPU_ILLEGAL_INSTRUCTION = 715,
+    GPU_MISALIGNED_ADDRESS = 716,
+    GPU_INVALID_ADDRESS_SPACE = 717,
+    GPU_INVALID_COUNTER = 718,
     GPU_LAUNCH_FAILED = 719,
     GPU_SYSTEM_NOT_READY = 802,
     GPU_DRIVER_MISMATCH = 803,
@@ -88,6 +96,7 @@ enum { GPU_STREAM_NON_BLOCKING = 1, GPU_CAPTURE_RELAXED = 2 };
       "cuLaunchKernel", "hipModuleLaunchKernel", 1) \
     X(capture_begin, (void *stream, int mode), "cuStreamBeginCapture_v2", "hipStreamBeginCapture", 0) \
     X(capture_end, (void *stream, void **graph), "cuStreamEndCapture", "hipStreamEndCapture", 0) \
+    X(graph_nodes, (void *graph, void **nodes, size_t *count), "cuGraphGetNodes", "hipGraphGetNodes", 0) \
     X(graph_instantiate, (void **executable, void *graph, unsigned long long flags), \
       "cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", 0) \
     X(graph_launch, (void *executable, void *stream), "cuGraphLaunch", "hipGraphLaunch", 0) \
@@ -108,12 +117,15 @@ typedef struct gpu_vendor {
     const char *driver;         /* "the CUDA driver" */
     const char *const *libraries; /* names in order, then NULL */
     int hip;                    /* which column of GPU_FUNCTIONS */
+    const char *toolkit;        /* what compiled the image: "CUDA 13.0"; empty if not known */
     const char *architectures;  /* what the image was compiled for */
     const unsigned char *image;
     /* Fills arch, driver and kind of one device. */
     void (*describe)(const gpu_api *, int device, gk_device_info *);
     /* Status and text for a result of init or device_count, or GK_OK to use the common ones. */
     gk_status (*explain)(const gpu_api *, int result, char *why, size_t capacity);
+    /* What to do where the image cannot be loaded on a device; empty if that is not known. */
+    void (*advise)(const gpu_api *, int device, int result, char *advice, size_t capacity);
 } gpu_vendor;
 
 typedef void (*gpu_symbol)(void);
@@ -209,12 +221,20 @@ static gk_status gpu_status_of(int result) {
     case GPU_INVALID_IMAGE:
     case GPU_NO_BINARY:
     case GPU_INVALID_PTX:
+    case GPU_NO_JIT:
     case GPU_UNSUPPORTED_PTX:
+    case GPU_INVALID_SOURCE:
     case GPU_COMPAT_NOT_SUPPORTED: return GK_TOO_OLD;
     case GPU_ECC:
+    case GPU_NVLINK:
     case GPU_ILLEGAL_ADDRESS:
     case GPU_LAUNCH_TIMEOUT:
     case GPU_ASSERT:
+    case GPU_HARDWARE_STACK:
+    case GPU_ILLEGAL_INSTRUCTION:
+    case GPU_MISALIGNED_ADDRESS:
+    case GPU_INVALID_ADDRESS_SPACE:
+    case GPU_INVALID_COUNTER:
     case GPU_LAUNCH_FAILED: return GK_DEVICE_LOST;
     default: return GK_FAILED;
     }

@@ -37,7 +37,7 @@ struct gk_device {
     gk_traffic traffic;
     gk_buffer *buffers;
     gk_plan *plans;
-    char error[320];
+    char error[640];
 };
 
 static void gpu_plan_release_all(gk_device *);
@@ -50,7 +50,9 @@ static gk_status gpu_fail(gk_device *device, gk_status status, const char *text)
 /* Turns a result of the driver into a status; `doing` says what was tried. */
 static gk_status gpu_check(gk_device *device, int result, const char *doing) {
     if (result == GPU_SUCCESS) return GK_OK;
-    gk_text(device->error, sizeof device->error, "%s: %s (%d)", doing, gpu_result_text(&device->api, result), result);
+    /* The driver was started, so it says this in one case only: its state does not go along when a process forks. */
+    const char *remark = result == GPU_NOT_INITIALIZED ? "; a device does not outlive a fork: open it in the child" : "";
+    gk_text(device->error, sizeof device->error, "%s: %s (%d)%s", doing, gpu_result_text(&device->api, result), result, remark);
     return gpu_status_of(result);
 }
 
@@ -75,6 +77,13 @@ static void gpu_leave(gk_device *device, int before) {
 
 /* ---- enumerate ---- */
 
+/* Digits of a PCI address in small letters, as Linux writes them. */
+static void gpu_lower(char *text, size_t capacity) {
+    text[capacity - 1] = '\0';
+    for (char *letter = text; *letter; letter++)
+        if (*letter >= 'A' && *letter <= 'F') *letter = (char)(*letter - 'A' + 'a');
+}
+
 static void gpu_describe_device(const gpu_vendor *vendor, const gpu_api *api, int ordinal, gk_device_info *info) {
     int device = 0;
     size_t total = 0;
@@ -87,9 +96,7 @@ static void gpu_describe_device(const gpu_vendor *vendor, const gpu_api *api, in
     info->memory_free = info->memory_total; /* a better number needs a context: gk_backend.memory */
     info->max_buffer = info->memory_total;
     if (api->device_pci(info->pci, (int)sizeof info->pci, device) != GPU_SUCCESS) info->pci[0] = '\0';
-    info->pci[sizeof info->pci - 1] = '\0';
-    for (char *letter = info->pci; *letter; letter++)
-        if (*letter >= 'A' && *letter <= 'F') *letter = (char)(*letter - 'A' + 'a');
+    gpu_lower(info->pci, sizeof info->pci);
     if (!api->device_uuid || api->device_uuid(info->uuid, device) != GPU_SUCCESS) {
         if (!api->device_uuid_old || api->device_uuid_old(info->uuid, device) != GPU_SUCCESS)
             memset(info->uuid, 0, sizeof info->uuid);
@@ -134,9 +141,12 @@ static gk_status gpu_meet_kernels(gk_device *device) {
 static gk_status gpu_load_kernels(gk_device *device) {
     int result = device->api.module_load(&device->module, device->vendor->image);
     if (result != GPU_SUCCESS) {
+        const gpu_vendor *vendor = device->vendor;
+        char advice[256] = "";
         device->module = NULL;
-        gk_text(device->error, sizeof device->error, "loading the kernels (built for %s): %s (%d)",
-                device->vendor->architectures, gpu_result_text(&device->api, result), result);
+        vendor->advise(&device->api, device->handle, result, advice, sizeof advice);
+        gk_text(device->error, sizeof device->error, "loading the kernels (built%s%s for %s): %s (%d)%s%s", vendor->toolkit[0] ? " by " : "",
+                vendor->toolkit, vendor->architectures, gpu_result_text(&device->api, result), result, advice[0] ? ": " : "", advice);
         return gpu_status_of(result);
     }
     for (int i = 0; i < GPU_KERNEL_COUNT; i++) {
@@ -158,23 +168,29 @@ static gk_status gpu_prepare(gk_device *device) {
     return status;
 }
 
+/* Also for a device that cannot be reached any more: what lies in the host's memory goes in any case. */
+static void gpu_release_all(gk_device *device) {
+    gpu_plan_release_all(device);
+    while (device->buffers) {
+        gk_buffer *buffer = device->buffers;
+        device->buffers = buffer->next;
+        (void)device->api.memory_free(buffer->address);
+        free(buffer);
+    }
+}
+
 static void gpu_close(gk_device *device) {
     int before;
     if (!device) return;
     if ((device->context || device->vendor->hip) && gpu_enter(device, &before) == GK_OK) {
         if (device->stream) (void)device->api.stream_wait(device->stream);
-        gpu_plan_release_all(device);
-        while (device->buffers) {
-            gk_buffer *buffer = device->buffers;
-            device->buffers = buffer->next;
-            (void)device->api.memory_free(buffer->address);
-            free(buffer);
-        }
+        gpu_release_all(device);
         if (device->step) (void)device->api.memory_free(device->step);
         if (device->module) (void)device->api.module_unload(device->module);
         if (device->stream) (void)device->api.stream_destroy(device->stream);
         gpu_leave(device, before);
     }
+    gpu_release_all(device);
     if (device->context) (void)device->api.context_release(device->handle);
     free(device);
 }

@@ -61,6 +61,13 @@ static gk_status gpu_launch_all(gk_device *device, const gk_plan *plan) {
     return status;
 }
 
+/* Did the capture take every launch? Early HIP has calls that pass a capture by, and such a graph does nothing. */
+static bool gpu_captured_all(const gpu_api *api, void *captured, uint32_t count) {
+    size_t nodes = 0;
+    if (!api->graph_nodes) return true;
+    return api->graph_nodes(captured, NULL, &nodes) == GPU_SUCCESS && nodes == count;
+}
+
 /* A graph saves the cost of each launch. Without one the plan works the same, so a failure here is not an error. */
 static void gpu_make_graph(gk_device *device, gk_plan *plan) {
     const gpu_api *api = &device->api;
@@ -71,7 +78,7 @@ static void gpu_make_graph(gk_device *device, gk_plan *plan) {
     if (api->capture_begin(device->stream, GPU_CAPTURE_RELAXED) != GPU_SUCCESS) return;
     const gk_status launched = gpu_launch_all(device, plan);
     const int ended = api->capture_end(device->stream, &captured);
-    if (launched == GK_OK && ended == GPU_SUCCESS && captured) {
+    if (launched == GK_OK && ended == GPU_SUCCESS && captured && gpu_captured_all(api, captured, plan->count)) {
         if (api->graph_instantiate(&plan->graph, captured, 0) != GPU_SUCCESS) plan->graph = NULL;
     }
     if (captured) (void)api->graph_destroy(captured);

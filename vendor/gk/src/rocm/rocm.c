@@ -13,6 +13,9 @@ extern const unsigned char gk_rocm_image[]; /* bundle of code objects made from 
 #ifndef GK_GPU_ARCHITECTURES
 #define GK_GPU_ARCHITECTURES "unknown architectures"
 #endif
+#ifndef GK_GPU_TOOLKIT /* "5.2" */
+#define GK_GPU_TOOLKIT ""
+#endif
 
 /* The number in the name is HIP's major version. All have the functions that are used here. */
 static const char *const rocm_libraries[] = {
@@ -50,14 +53,30 @@ static gk_status rocm_explain(const gpu_api *api, int result, char *why, size_t 
     return GK_NO_DEVICE;
 }
 
+/* Code objects are for one architecture each; HIP has nothing like PTX. */
+static void rocm_advise(const gpu_api *api, int device, int result, char *advice, size_t capacity) {
+    gk_device_info info;
+    memset(&info, 0, sizeof info);
+    if (result != GPU_NO_BINARY && result != GPU_INVALID_IMAGE && result != GPU_INVALID_PTX) return;
+    if (api->device_pci(info.pci, (int)sizeof info.pci, device) != GPU_SUCCESS) return;
+    gpu_lower(info.pci, sizeof info.pci);
+#ifdef __linux__
+    kfd_describe(&info);
+#endif
+    if (info.arch[0]) gk_text(advice, capacity, "this GPU is %s: build with `GPU_TARGETS=%s`, or use the vulkan backend", info.arch, info.arch);
+    else gk_text(advice, capacity, "there is no code for this GPU: build for its architecture, or use the vulkan backend");
+}
+
 static const gpu_vendor vendor = {
     .driver = "the HIP runtime",
     .libraries = rocm_libraries,
     .hip = 1,
+    .toolkit = GK_GPU_TOOLKIT[0] ? "HIP " GK_GPU_TOOLKIT : "",
     .architectures = GK_GPU_ARCHITECTURES,
     .image = gk_rocm_image,
     .describe = rocm_describe,
     .explain = rocm_explain,
+    .advise = rocm_advise,
 };
 
 #include "backend.h"

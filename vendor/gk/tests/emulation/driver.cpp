@@ -4,7 +4,8 @@
 // current context, a foreign handle or a leak is an error.
 //
 // Faults on demand, by environment: GK_EMULATE_INIT, GK_EMULATE_MODULE, GK_EMULATE_LAUNCH (a result to return),
-// GK_EMULATE_INIT=crash or hang, GK_EMULATE_DEVICES (how many), GK_EMULATE_MEMORY (bytes), GK_EMULATE_GRAPHS=0 (no stream capture).
+// GK_EMULATE_INIT=crash or hang, GK_EMULATE_DEVICES (how many), GK_EMULATE_MEMORY (bytes), GK_EMULATE_VERSION (of CUDA,
+// 13000), GK_EMULATE_CAPTURE=begin, launch, end, instantiate (where stream capture fails) or empty (it takes nothing).
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,7 +38,8 @@ enum result {
     NOT_FOUND = 500,
     LAUNCH_FAILED = 719,
     NOT_SUPPORTED = 801,
-    CAPTURE_UNSUPPORTED = 900
+    CAPTURE_UNSUPPORTED = 900,
+    CAPTURE_INVALIDATED = 901
 };
 
 typedef std::function<int()> work;
@@ -48,7 +50,9 @@ struct graph {
 
 struct stream {
     std::vector<work> queue;
+    int device = 0;
     bool capturing = false;
+    bool invalidated = false; // a call failed while it captured
     graph captured;
 };
 
@@ -56,6 +60,7 @@ struct allocation {
     size_t bytes;  // asked for
     size_t mapped; // with the guard page
     char *mapping;
+    int device;
 };
 
 std::recursive_mutex lock;
@@ -69,15 +74,25 @@ std::string last_failure; // of a kernel, for the error text
 int sticky = OK;          // a failed kernel spoils the context
 #if GK_HIP
 thread_local int current_device = 0;
+int current() { return current_device; }
 #else
-int context_count;
-char context_place;
+enum { MOST_DEVICES = 8 };
+int context_counts[MOST_DEVICES];
+char context_places[MOST_DEVICES];
 thread_local std::vector<void *> context_stack;
+int current() { return static_cast<int>(static_cast<char *>(context_stack.back()) - context_places); }
 #endif
+pid_t started_in;      // the process that called init: a fork of it may call nothing
+int graphs_launched;
 
 int number_from(const char *name, int otherwise) {
     const char *text = getenv(name);
     return text && *text ? atoi(text) : otherwise;
+}
+
+bool capture_fault(const char *where) {
+    const char *text = getenv("GK_EMULATE_CAPTURE");
+    return text && strcmp(text, where) == 0;
 }
 
 size_t memory_total() {
@@ -85,14 +100,14 @@ size_t memory_total() {
     return text && *text ? strtoull(text, nullptr, 10) : static_cast<size_t>(1) << 30;
 }
 
-int device_total() { return number_from("GK_EMULATE_DEVICES", 1); }
+int device_total() { return number_from("GK_EMULATE_DEVICES", 1); } // 8 at most
 
 // What every call that works on a device asks first.
 int usable() {
-    if (!initialized) return NOT_INITIALIZED;
+    if (!initialized || getpid() != started_in) return NOT_INITIALIZED;
     if (sticky != OK) return sticky;
 #if !GK_HIP
-    if (context_stack.empty() || context_count == 0) return INVALID_CONTEXT;
+    if (context_stack.empty() || context_counts[current()] == 0) return INVALID_CONTEXT;
 #endif
     return OK;
 }
@@ -127,9 +142,12 @@ int drain_all() {
 
 int enqueue(void *handle, bool may_capture, work item) {
     stream *to = static_cast<stream *>(handle);
-    if (!streams.count(to)) return INVALID_HANDLE;
-    if (to->capturing) {
-        if (!may_capture) return CAPTURE_UNSUPPORTED;
+    if (!streams.count(to) || to->device != current()) return INVALID_HANDLE;
+    if (to->capturing && !capture_fault("empty")) {
+        if (!may_capture || capture_fault("launch")) {
+            to->invalidated = true;
+            return CAPTURE_UNSUPPORTED;
+        }
         to->captured.nodes.push_back(std::move(item));
     } else {
         to->queue.push_back(std::move(item));
@@ -148,7 +166,11 @@ int emulate_init(unsigned flags) {
     while (text && strcmp(text, "hang") == 0) pause();
     const int fault = number_from("GK_EMULATE_INIT", OK);
     if (flags != 0) return INVALID_VALUE;
-    if (fault == OK) initialized = true;
+    if (initialized && getpid() != started_in) return NOT_INITIALIZED;
+    if (fault == OK) {
+        initialized = true;
+        started_in = getpid();
+    }
     return fault;
 }
 
@@ -199,6 +221,7 @@ int emulate_memory_alloc(uint64_t *address, size_t bytes) {
     const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t rounded = (bytes + 255) / 256 * 256; // devices align to 256, so up to 255 bytes are unguarded
     allocation made;
+    made.device = current();
     made.bytes = bytes;
     made.mapped = (rounded + page - 1) / page * page + page;
     void *memory = mmap(nullptr, made.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -208,6 +231,7 @@ int emulate_memory_alloc(uint64_t *address, size_t bytes) {
     if (mprotect(made.mapping + made.mapped - page, page, PROT_NONE) != 0) abort();
     *address = reinterpret_cast<uint64_t>(made.mapping + made.mapped - page - rounded);
     allocations[*address] = made;
+    emulator::watch_memory(*address, bytes);
     allocated += bytes;
     return OK;
 }
@@ -215,9 +239,10 @@ int emulate_memory_alloc(uint64_t *address, size_t bytes) {
 int emulate_memory_free(uint64_t address) {
     REQUIRE_USABLE();
     const auto at = allocations.find(address);
-    if (at == allocations.end()) return INVALID_VALUE;
+    if (at == allocations.end() || at->second.device != current()) return INVALID_VALUE;
     drain_all(); // as real ones do: freeing waits
     allocated -= at->second.bytes;
+    emulator::forget_memory(address);
     drop(at->second);
     allocations.erase(at);
     return sticky;
@@ -254,6 +279,7 @@ int emulate_stream_create(void **out, unsigned flags) {
     REQUIRE_USABLE();
     if (flags > 1) return INVALID_VALUE;
     stream *made = new stream;
+    made->device = current();
     streams.insert(made);
     *out = made;
     return OK;
@@ -325,10 +351,11 @@ int emulate_launch(void *function, unsigned grid_x, unsigned grid_y, unsigned gr
 int emulate_capture_begin(void *handle, int mode) {
     REQUIRE_USABLE();
     stream *which = static_cast<stream *>(handle);
-    if (number_from("GK_EMULATE_GRAPHS", 1) == 0) return NOT_SUPPORTED;
+    if (capture_fault("begin")) return NOT_SUPPORTED;
     if (!streams.count(which)) return INVALID_HANDLE;
     if (which->capturing || mode < 0 || mode > 2) return INVALID_VALUE;
     which->capturing = true;
+    which->invalidated = false;
     which->captured.nodes.clear();
     return OK;
 }
@@ -339,9 +366,19 @@ int emulate_capture_end(void *handle, void **out) {
     if (!streams.count(which)) return INVALID_HANDLE;
     if (!which->capturing) return INVALID_VALUE;
     which->capturing = false;
+    *out = nullptr;
+    if (which->invalidated || capture_fault("end")) return CAPTURE_INVALIDATED;
     graph *made = new graph(which->captured);
     graphs.insert(made);
     *out = made;
+    return OK;
+}
+
+int emulate_graph_nodes(void *handle, void **nodes, size_t *count) {
+    REQUIRE_USABLE();
+    graph *which = static_cast<graph *>(handle);
+    if (!graphs.count(which) || nodes) return INVALID_VALUE;
+    *count = which->nodes.size();
     return OK;
 }
 
@@ -349,6 +386,7 @@ int emulate_graph_instantiate(void **out, void *handle, unsigned long long flags
     REQUIRE_USABLE();
     graph *from = static_cast<graph *>(handle);
     if (!graphs.count(from) || flags != 0) return INVALID_VALUE;
+    if (capture_fault("instantiate")) return NOT_SUPPORTED;
     graph *made = new graph(*from);
     graphs.insert(made);
     *out = made;
@@ -359,6 +397,7 @@ int emulate_graph_launch(void *handle, void *on) {
     REQUIRE_USABLE();
     graph *which = static_cast<graph *>(handle);
     if (!graphs.count(which)) return INVALID_HANDLE;
+    ++graphs_launched;
     for (const work &item : which->nodes) {
         const int result = enqueue(on, false, item);
         if (result != OK) return result;
@@ -380,6 +419,7 @@ const char *text_of(int result) {
     case INVALID_VALUE: return "invalid argument";
     case OUT_OF_MEMORY: return "out of memory";
     case INVALID_CONTEXT: return "invalid device context";
+    case NOT_INITIALIZED: return "initialization error";
     case LAUNCH_FAILED: return last_failure.empty() ? "unspecified launch failure" : last_failure.c_str();
     default: return "emulated error";
     }
@@ -397,6 +437,8 @@ void require_nothing_left() {
 } // namespace
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
+// For tests.
+EXPORT int gk_emulated_graphs_launched() { return graphs_launched; }
 #define ALIAS(name, parameters, call) \
     EXPORT int name parameters { return call; }
 
@@ -437,6 +479,7 @@ ALIAS(hipModuleLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, un
       emulate_launch(f, gx, gy, gz, bx, by, bz, shared, on, parameters, extra))
 ALIAS(hipStreamBeginCapture, (void *on, int mode), emulate_capture_begin(on, mode))
 ALIAS(hipStreamEndCapture, (void *on, void **out), emulate_capture_end(on, out))
+ALIAS(hipGraphGetNodes, (void *from, void **nodes, size_t *count), emulate_graph_nodes(from, nodes, count))
 ALIAS(hipGraphInstantiateWithFlags, (void **out, void *from, unsigned long long flags), emulate_graph_instantiate(out, from, flags))
 ALIAS(hipGraphLaunch, (void *executable, void *on), emulate_graph_launch(executable, on))
 ALIAS(hipGraphExecDestroy, (void *executable), emulate_graph_destroy(executable))
@@ -450,22 +493,27 @@ int context_retain(void **out, int device) {
     std::lock_guard<std::recursive_mutex> guard(lock);
     if (!initialized) return NOT_INITIALIZED;
     if (device < 0 || device >= device_total()) return INVALID_DEVICE;
-    ++context_count;
-    *out = &context_place;
+    if (getpid() != started_in) return NOT_INITIALIZED;
+    ++context_counts[device];
+    *out = &context_places[device];
     return OK;
 }
 
 int context_release(int device) {
     std::lock_guard<std::recursive_mutex> guard(lock);
-    if (device < 0 || device >= device_total() || context_count == 0) return INVALID_CONTEXT;
-    if (--context_count > 0) return OK;
+    if (getpid() != started_in) return NOT_INITIALIZED;
+    if (device < 0 || device >= device_total() || context_counts[device] == 0) return INVALID_CONTEXT;
+    --context_counts[device];
+    for (const int count : context_counts)
+        if (count > 0) return OK;
     require_nothing_left();
     sticky = OK;
     return OK;
 }
 
 int context_push(void *context) {
-    if (context != &context_place) return INVALID_CONTEXT;
+    if (getpid() != started_in) return NOT_INITIALIZED;
+    if (context < context_places || context >= context_places + MOST_DEVICES) return INVALID_CONTEXT;
     context_stack.push_back(context);
     return OK;
 }
@@ -493,7 +541,8 @@ int error_text(int result, const char **text) {
 } // namespace
 
 ALIAS(cuInit, (unsigned flags), emulate_init(flags))
-ALIAS(cuDriverGetVersion, (int *version), (*version = 13000, 0))
+EXPORT int gk_emulated_contexts() { return static_cast<int>(context_stack.size()); } // current ones of this thread
+ALIAS(cuDriverGetVersion, (int *version), (*version = number_from("GK_EMULATE_VERSION", 13000), 0))
 ALIAS(cuDeviceGetCount, (int *count), emulate_device_count(count))
 ALIAS(cuDeviceGet, (int *device, int ordinal), emulate_device_get(device, ordinal))
 ALIAS(cuDeviceGetName, (char *name, int capacity, int device), emulate_device_name(name, capacity, device))
@@ -522,6 +571,7 @@ ALIAS(cuLaunchKernel, (void *f, unsigned gx, unsigned gy, unsigned gz, unsigned 
       emulate_launch(f, gx, gy, gz, bx, by, bz, shared, on, parameters, extra))
 ALIAS(cuStreamBeginCapture_v2, (void *on, int mode), emulate_capture_begin(on, mode))
 ALIAS(cuStreamEndCapture, (void *on, void **out), emulate_capture_end(on, out))
+ALIAS(cuGraphGetNodes, (void *from, void **nodes, size_t *count), emulate_graph_nodes(from, nodes, count))
 ALIAS(cuGraphInstantiateWithFlags, (void **out, void *from, unsigned long long flags), emulate_graph_instantiate(out, from, flags))
 ALIAS(cuGraphLaunch, (void *executable, void *on), emulate_graph_launch(executable, on))
 ALIAS(cuGraphExecDestroy, (void *executable), emulate_graph_destroy(executable))

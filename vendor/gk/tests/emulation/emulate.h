@@ -16,13 +16,13 @@ extern "C" {
 // GK_HIP and GK_WARP are given on the command line: 0 and 32, or 1 and 64.
 #define __device__
 #define __forceinline__ inline
-#define __shared__ static __attribute__((section("gk_shared")))
+#define __shared__ static // everything in .bss of kernels.cpp is shared memory: see CMakeLists.txt
 #define __syncthreads() emulator::barrier(__LINE__)
 
 #define GK_DEVICE static inline
 #define GK_KERNEL(name, threads) \
     static void name(gk_gpu_args g); \
-    static const emulator::kernel registered_##name(#name, threads, name); \
+    static __attribute__((section("gk_kernels"))) emulator::kernel registered_##name(#name, threads, name); \
     static void name(gk_gpu_args g)
 
 struct alignas(8) uint2 {
@@ -71,11 +71,6 @@ GK_DEVICE uint4 load_stream(const void *address) {
     return value;
 }
 
-// Fibers do not preempt each other, so this is atomic.
-GK_DEVICE unsigned int atomicAdd(unsigned int *to, unsigned int value) {
-    const unsigned int before = *to;
-    *to += value;
-    return before;
-}
+GK_DEVICE unsigned int atomicAdd(unsigned int *to, unsigned int value) { return emulator::add(to, value); }
 
 #endif

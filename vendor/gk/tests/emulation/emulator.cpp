@@ -29,16 +29,18 @@ unsigned char now[MOST_THREADS];         // state
 int line_of[MOST_THREADS];               // of the barrier that it waits at
 unsigned char turns[MOST_THREADS];       // which slot its next shuffle uses
 unsigned int slots[2][MOST_THREADS];
+unsigned int masks[MOST_THREADS]; // of the shuffle that a thread is at
 unsigned int current;
 jmp_buf scheduler;
 unsigned int threads;       // of this block
 unsigned int waiting;       // at the barrier
+unsigned int passed;        // barriers of this block
 unsigned int arrived[MOST_THREADS / GK_WARP]; // lanes of a warp at its next shuffle
 gk_gpu_args arguments;
 kernel_function body;
 kernel *registered;
 char *shared_begin, *shared_end;
-char failure[256];
+char failure[384];
 
 void to_scheduler() {
     if (_setjmp(fibers[current].jump) == 0) _longjmp(scheduler, 1);
@@ -53,8 +55,9 @@ void fiber_main() {
     }
 }
 
+char *stacks;
+
 void reset_fiber(fiber &which) {
-    static char *stacks;
     if (!stacks) {
         void *memory = mmap(nullptr, static_cast<size_t>(MOST_THREADS) * STACK_BYTES, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -80,23 +83,42 @@ void run(unsigned int number) {
     setcontext(&which.first);
 }
 
-// Threads run in this order between barriers. A result that depends on it is a race: the tests use both.
-bool reversed() {
-    static const char *order = getenv("GK_EMULATE_ORDER");
-    return order && strcmp(order, "reverse") == 0;
+// Threads run in this order between barriers. A result that depends on it is a race: the tests use all three.
+enum order { FORWARD, REVERSE, SHUFFLED };
+
+order chosen_order() {
+    static const char *text = getenv("GK_EMULATE_ORDER");
+    static const order chosen = !text ? FORWARD : strcmp(text, "reverse") == 0 ? REVERSE : strcmp(text, "shuffled") == 0 ? SHUFFLED : FORWARD;
+    return chosen;
+}
+
+bool reversed() { return chosen_order() == REVERSE; }
+
+// Which thread is the n-th of a round. Shuffled: another order each time, warps torn apart. An odd factor and a power of
+// two above the number of threads make a walk over all of them.
+unsigned int thread_of_turn(unsigned int n, unsigned int round) {
+    if (chosen_order() == FORWARD) return n;
+    if (reversed()) return threads - 1 - n;
+    unsigned int size = 1;
+    while (size < threads) size *= 2;
+    unsigned int at = n;
+    do at = (at * (4 * (round % 61) + 5) + 2 * round + 1) % size;
+    while (at >= threads);
+    return at;
 }
 
 bool run_block(const kernel &what) {
-    memset(shared_begin, 0xff, static_cast<size_t>(shared_end - shared_begin));
     waiting = 0;
+    passed = 0;
     memset(arrived, 0, sizeof arrived);
     memset(now, READY, sizeof now);
     memset(turns, 0, sizeof turns);
-    for (;;) {
+    static unsigned int round;
+    for (;; ++round) {
         bool ran = false;
         unsigned int done = 0;
         for (unsigned int n = 0; n < threads; ++n) {
-            const unsigned int next = reversed() ? threads - 1 - n : n;
+            const unsigned int next = thread_of_turn(n, round);
             if (now[next] == READY) {
                 run(next);
                 ran = true;
@@ -130,6 +152,25 @@ const kernel *find(const char *name) {
 void shared_memory(void *begin, void *end) {
     shared_begin = static_cast<char *>(begin);
     shared_end = static_cast<char *>(end);
+    watch_shared(begin, end);
+}
+
+unsigned int barriers_passed() { return passed; }
+
+// Of the library itself, as the linker lays it out.
+extern "C" char __ehdr_start[] __attribute__((visibility("hidden")));
+extern "C" char _end[] __attribute__((visibility("hidden")));
+
+bool is_private(const void *pointer) {
+    const char *at = static_cast<const char *>(pointer);
+    return (at >= stacks && at < stacks + static_cast<size_t>(MOST_THREADS) * STACK_BYTES) || (at >= __ehdr_start && at < _end);
+}
+
+unsigned int add(unsigned int *to, unsigned int value) {
+    watch_atomic(to, sizeof *to);
+    const unsigned int before = *to;
+    *to += value;
+    return before;
 }
 
 void barrier(int line) {
@@ -140,6 +181,7 @@ void barrier(int line) {
         return;
     }
     waiting = 0;
+    ++passed;
     for (unsigned int n = 0; n < threads; ++n) {
         if (line_of[n] != line) { // two barriers at once: hangs or worse on hardware
             fprintf(stderr, "emulator: threads of a block meet at the barriers of lines %d and %d\n", line, line_of[n]);
@@ -153,10 +195,17 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
     const unsigned int lane = current % GK_WARP, first = current - lane, turn = turns[current];
     turns[current] ^= 1;
     slots[turn][current] = value;
+    masks[current] = mask;
     if (++arrived[first / GK_WARP] < GK_WARP) { // a warp that is cut short by the block never completes, and is reported
         now[current] = AT_SHUFFLE;
         to_scheduler();
     } else {
+        // Lanes that name different partners are at different shuffles: what they get is undefined.
+        for (unsigned int n = first; n < first + GK_WARP; ++n) {
+            if (masks[n] == mask && mask < GK_WARP) continue;
+            fprintf(stderr, "emulator: lanes of a warp meet at shuffles by %u and %u\n", mask, masks[n]);
+            abort();
+        }
         arrived[first / GK_WARP] = 0;
         memset(now + first, READY, GK_WARP);
     }
@@ -183,13 +232,19 @@ const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_a
     gridDim = grid;
     arguments = args;
     body = what.body;
+    memset(shared_begin, 0xff, static_cast<size_t>(shared_end - shared_begin));
+    watch_launch();
     const uint64_t blocks = static_cast<uint64_t>(grid.x) * grid.y * grid.z;
     for (uint64_t n = 0; n < blocks; ++n) {
         const uint64_t number = reversed() ? blocks - 1 - n : n;
         blockIdx.x = static_cast<unsigned int>(number % grid.x);
         blockIdx.y = static_cast<unsigned int>(number / grid.x % grid.y);
         blockIdx.z = static_cast<unsigned int>(number / grid.x / grid.y);
-        if (!run_block(what)) return failure;
+        watch_block(number);
+        const bool ended = run_block(what);
+        const char *wrong = watch_end();
+        if (wrong) snprintf(failure, sizeof failure, "kernel %s: %s", what.name, wrong);
+        if (wrong || !ended) return failure;
     }
     return nullptr;
 }

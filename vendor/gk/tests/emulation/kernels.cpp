@@ -2,10 +2,12 @@
 #define GK_GPU_EMULATE 1
 #include "kernels.cu"
 
-extern "C" char __start_gk_shared[], __stop_gk_shared[]; // made by the linker for the section of __shared__ variables
+extern "C" char __start_gk_shared[], __stop_gk_shared[]; // made by the linker, see CMakeLists.txt
 
 namespace {
-const struct shared_range {
-    shared_range() { emulator::shared_memory(__start_gk_shared, __stop_gk_shared); }
-} registered_shared_range;
+struct shared_range {
+    shared_range() : set(1) { emulator::shared_memory(__start_gk_shared, __stop_gk_shared); }
+    int set;
+};
+__attribute__((section("gk_kernels"), used)) shared_range registered_shared_range;
 } // namespace

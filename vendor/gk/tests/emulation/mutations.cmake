@@ -1,6 +1,6 @@
 # cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DGENERATOR=<name>] -P mutations.cmake
 # Does the suite on the emulated driver notice broken GPU kernels and hosts? Copies the sources, breaks one thing at a
-# time, and fails unless gk-test fails with threads in one order or in the other.
+# time, and fails unless gk-test fails with threads in one order or in the other, or where every access is watched.
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS SOURCE WORK)
   if(NOT ${variable})
@@ -24,24 +24,30 @@ endfunction()
 
 run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
     -DCMAKE_C_FLAGS_DEBUG=-O1 -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DGK_CPU=OFF -DGK_BUILD_TESTS=ON -DGK_TEST_EMULATION=ON)
-set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-emulated-cuda gk-test-emulated)
+set(build "${CMAKE_COMMAND}" --build "${WORK}/build" --target gk-emulated-cuda gk-watched-cuda gk-test-emulated)
 run("building" ${build})
 set(folder "${WORK}/build/tests/emulation")
 
-# suite(<part> <order> <output variable>): 0 if it passes.
+# suite(<part> <order> <output variable>): 0 if it passes. The order `watched`: every access is looked at.
 function(suite part order output)
+  set(drivers drivers)
+  if(order STREQUAL "watched")
+    set(drivers watched)
+  endif()
   execute_process(
-    COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${folder}/drivers" "GK_EMULATE_ORDER=${order}"
+    COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${folder}/${drivers}" "GK_EMULATE_ORDER=${order}"
             "${folder}/gk-test-emulated" --backend cuda --only ${part}
     RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 200)
   set(${output} "${code}" PARENT_SCOPE)
 endfunction()
 
 foreach(part IN ITEMS matmul attention small)
-  suite(${part} forward code)
-  if(NOT code EQUAL 0)
-    message(FATAL_ERROR "mutations: the ${part} part fails without a mutation")
-  endif()
+  foreach(order IN ITEMS forward watched)
+    suite(${part} ${order} code)
+    if(NOT code EQUAL 0)
+      message(FATAL_ERROR "mutations: the ${part} part fails without a mutation (${order})")
+    endif()
+  endforeach()
 endforeach()
 
 set(survivors "")
@@ -58,10 +64,12 @@ function(mutate file part from to)
   string(REPLACE "${from}" "${to}" mutated "${original}")
   file(WRITE "${path}" "${mutated}")
   run("building `${to}`" ${build})
-  suite(${part} forward code)
-  if(code EQUAL 0)
-    suite(${part} reverse code)
-  endif()
+  foreach(order IN ITEMS forward reverse watched)
+    suite(${part} ${order} code)
+    if(NOT code EQUAL 0)
+      break()
+    endif()
+  endforeach()
   file(WRITE "${path}" "${original}")
   math(EXPR count "${count} + 1")
   set(count ${count} PARENT_SCOPE)
@@ -98,6 +106,13 @@ mutate(kernels/attention.cuh attention "__syncthreads(); // the values of the ti
 mutate(kernels/attention.cuh attention "sum *= keep;" "")
 mutate(kernels/rows.cuh attention "static_cast<size_t>(position(g) + row) * g.b_stride" "static_cast<size_t>(row) * g.b_stride")
 mutate(kernels/rows.cuh attention "(g.flags & GK_NEOX) ? pairs : 1" "(g.flags & GK_NEOX) ? pairs - 1 : 1")
+
+# What no result shows: barriers whose loss goes well in any order of these threads, and a write that two lanes do.
+mutate(kernels/select.cuh small "            for (unsigned int i = threadIdx.x; i < 256; i += blockDim.x) histogram[i] = 0;
+            __syncthreads();" "            for (unsigned int i = threadIdx.x; i < 256; i += blockDim.x) histogram[i] = 0;")
+mutate(kernels/attention.cuh attention "__syncthreads(); // scores are complete, keys no longer read" "")
+mutate(kernels/attention.cuh attention "lane == 0) {" "lane <= 1) {")
+mutate(kernels/attention.cuh attention "shared_query[q * PITCH + element] = token0 + q < rows ?" "if (q > 0) shared_query[q * PITCH + element] = token0 + q < rows ?")
 
 if(survivors)
   message(FATAL_ERROR "mutations: the suite did not notice:${survivors}")
