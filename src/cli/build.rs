@@ -178,7 +178,7 @@ impl Work<'_> {
 
 /// The programs that a build starts, as far as they are on this machine. In place of those that are too old, the plan
 /// fetches others.
-fn tools(inventory: &Inventory) -> Tools {
+pub(super) fn tools(inventory: &Inventory) -> Tools {
     let program = |id: &str| inventory.chosen(id).and_then(|copy| copy.part("program")).cloned();
     Tools { cmake: program("cmake"), ninja: program("ninja"), python: program("python"), uv: program("uv") }
 }

@@ -7,6 +7,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::{Printer, Verbosity};
 use crate::exec::{Event, State};
+use crate::plan::bytes;
 
 /// The forms of `--message-format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -58,6 +59,13 @@ impl<'a> Events<'a> {
             }
             Event::WaitingForInstall { what, lock } => {
                 self.say(&format!("waiting for another installation of {what} (it holds `{lock}`)"));
+            }
+            Event::Provisioning { toolkit, version, into, download, disk, free } => {
+                let free = free.map(|free| format!(" ({} are free)", bytes::show(free))).unwrap_or_default();
+                let (download, disk) = (bytes::show(*download), bytes::show(*disk));
+                self.say(&format!(
+                    "installing {toolkit} {version} into {into}: {download} to download, at most {disk} of disk{free}"
+                ));
             }
             Event::Installing { what, done, total } => self.installing(what, *done, *total),
             Event::Configuring { tree, .. } => self.begin(tree, "configuring"),

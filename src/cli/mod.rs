@@ -20,6 +20,7 @@ pub mod probe;
 pub mod report;
 pub mod run;
 pub mod test;
+pub mod toolkit;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,8 @@ enum Command {
     Clean(clean::Arguments),
     /// Make a redacted report to paste into an issue; it replays as a recorded machine
     Report(report::Arguments),
+    /// Install, list, verify and remove toolkits of gpubuild's own, without root
+    Toolkit(toolkit::Arguments),
     /// Record machines for `--host`
     Host(host::Arguments),
     /// Print completions for a shell
@@ -168,6 +171,10 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         }
         Command::Run(arguments) => (run::run(&arguments, context), Answer::Text),
         Command::Test(arguments) => (test::run(&arguments, context), Answer::document_if(arguments.json)),
+        Command::Toolkit(arguments) => {
+            let answer = Answer::document_if(arguments.is_json());
+            (toolkit::run(&arguments, context), answer)
+        }
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),
         Command::Report(arguments) => (report::run(&arguments, context), Answer::Text),

@@ -31,6 +31,22 @@ pub enum Event {
         /// The lock file.
         lock: String,
     },
+    /// A toolkit is going to be installed.
+    Provisioning {
+        /// Its id.
+        toolkit: String,
+        /// The whole version.
+        version: String,
+        /// Where it goes.
+        into: String,
+        /// Bytes to download.
+        download: u64,
+        /// Bytes of disk, about.
+        disk: u64,
+        /// Bytes that are free there, where known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        free: Option<u64>,
+    },
     /// Wheels are about to be installed; with an empty `what`, all are there.
     Installing {
         /// Their names, separated by commas.

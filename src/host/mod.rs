@@ -153,6 +153,14 @@ pub trait Host: Send + Sync {
     fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
     /// Copies a file, by way of a temporary name.
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
+    /// Makes a file appear under a second name: a hard link, or a copy where the disk has none. Parent folders are made.
+    fn link(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
+    /// Makes a symbolic link that says `text`. Unix only.
+    fn symlink(&self, _text: &str, _link: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Removes a file or a folder with all that is in it. Absent is fine.
     fn remove(&self, path: &HostPath) -> io::Result<()>;
     /// Makes a new, empty folder inside `parent` that nobody else uses; the caller removes or renames it.

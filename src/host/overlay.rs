@@ -98,6 +98,12 @@ impl Host for Overlay<'_> {
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.host.copy(from, to)
     }
+    fn link(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        self.host.link(from, to)
+    }
+    fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
+        self.host.symlink(text, link)
+    }
     fn remove(&self, path: &HostPath) -> io::Result<()> {
         self.host.remove(path)
     }

@@ -117,6 +117,12 @@ pub enum ProvisionError {
         /// What is, separated by commas.
         installed: String,
     },
+    /// A value that no line of a shell can hold safely.
+    #[error("`{path}` cannot be written as a line of a shell")]
+    Unsafe {
+        /// The value.
+        path: String,
+    },
     /// Ctrl-C.
     #[error("interrupted")]
     Interrupted,
@@ -141,6 +147,7 @@ impl ProvisionError {
             Self::Install(error) => error.id(),
             Self::Broken { .. } => "toolkit.broken",
             Self::NotInstalled { .. } => "toolkit.not-installed",
+            Self::Unsafe { .. } => "toolkit.unsafe-path",
             Self::Interrupted => "build.interrupted",
         }
     }
@@ -163,6 +170,7 @@ impl ProvisionError {
             Self::NoRoom { .. } | Self::Cache { full: true, .. } => {
                 Some("free some space, or set GPUBUILD_CACHE to a folder on a larger disk".to_owned())
             }
+            Self::Unsafe { .. } => Some("set GPUBUILD_CACHE to a folder with an ordinary name".to_owned()),
             Self::Cache { .. } => Some("set GPUBUILD_CACHE to a folder that may be written".to_owned()),
             Self::Install(error) => error.hint(),
             Self::NotInstalled { installed, .. } if installed.is_empty() => {

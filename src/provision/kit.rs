@@ -20,6 +20,10 @@ pub struct Kit {
     /// Links of the prefix that wheels lack.
     #[serde(default)]
     pub links: Vec<Link>,
+    /// Variables by which it is found.
+    pub env: Vec<Variable>,
+    /// Bytes of disk for a byte of download, rounded up.
+    pub grows: u64,
     /// A library that is in no wheel.
     pub stub: Option<Stub>,
     /// A file that tells the release, made if it is absent.
@@ -36,6 +40,19 @@ pub struct Link {
     pub to: String,
     /// Where it is needed.
     pub on: Vec<Os>,
+}
+
+/// A variable by which programs find an installation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// A path of the prefix (`{exe}`: `.exe` on Windows); empty for the prefix itself.
+    pub path: String,
+    /// Put before what the variable has, rather than in its place.
+    #[serde(default)]
+    pub prepend: bool,
 }
 
 /// A library for linking alone, made from what headers declare.
@@ -85,6 +102,12 @@ pub struct Kits {
     /// Toolkits that are, by id.
     #[serde(flatten)]
     pub kits: BTreeMap<String, Kit>,
+}
+
+/// A path of a kit on an operating system: `{exe}` is what programs end in.
+#[must_use]
+pub fn on(path: &str, os: Os) -> String {
+    path.replace("{exe}", if os == Os::Windows { ".exe" } else { "" })
 }
 
 /// The embedded file.

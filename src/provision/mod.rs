@@ -12,12 +12,22 @@
 //! Files of the prefix are hard links to the wheels' files (copies where there are none), since compilers find their parts
 //! from where their own real file lies. The prefix may be moved as a whole: nothing in it names its own path.
 
+pub mod env;
 pub mod error;
+pub mod install;
 pub mod kit;
+mod prefix;
+pub mod state;
+mod stub;
+pub mod verify;
 
 pub use error::ProvisionError;
+pub use install::{Change, Installed, Preview, install, preview};
+pub use state::{Installation, find, installations, remove};
+pub use verify::verify;
 
 use crate::host::{Host, HostPath};
+use crate::python::Lock;
 use crate::store;
 use crate::version::Version;
 
@@ -37,6 +47,8 @@ pub struct InstallRequest {
     pub with: Vec<String>,
     /// Folders that hold wheels.
     pub find_links: Vec<HostPath>,
+    /// A lock of the user's own, in place of the embedded ones.
+    pub lock: Option<Lock>,
 }
 
 /// The folder that holds all installations; `None` if there is no cache folder.

@@ -31,6 +31,7 @@ pub mod resolvers;
 pub mod resolvers_text;
 pub mod shell;
 pub mod test;
+pub mod toolkit;
 pub mod words;
 
 use serde::Serialize;

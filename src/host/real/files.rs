@@ -183,6 +183,35 @@ pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {
     })
 }
 
+/// A copy is not flushed to the disk: it is one of thousands, and what they make is verified as a whole.
+pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
+    let make = || {
+        made_parent(to)?;
+        match fs::hard_link(from.as_std(), to.as_std()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            Err(_) => fs::copy(from.as_std(), to.as_std()).map(drop),
+            Ok(()) => Ok(()),
+        }
+    };
+    make().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("failed to link `{from}` to `{to}`: {error}"))
+    })
+}
+
+#[cfg(unix)]
+pub(super) fn symlink(text: &str, link: &HostPath) -> io::Result<()> {
+    let make = || {
+        made_parent(link)?;
+        std::os::unix::fs::symlink(text, link.as_std())
+    };
+    make().map_err(naming("make the link", link))
+}
+
+#[cfg(not(unix))]
+pub(super) fn symlink(_text: &str, link: &HostPath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into()).map_err(naming("make the link", link))
+}
+
 #[cfg(unix)]
 pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;

@@ -268,6 +268,14 @@ impl Host for RealHost {
         files::copy(from, to)
     }
 
+    fn link(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::link(from, to)
+    }
+
+    fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
+        files::symlink(text, link)
+    }
+
     fn remove(&self, path: &HostPath) -> io::Result<()> {
         files::remove(path)
     }

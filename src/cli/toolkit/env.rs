@@ -1,0 +1,44 @@
+//! `gpubuild toolkit env`.
+
+use super::{Wanted, failure};
+use crate::cli::{Context, Exit, Failure};
+use crate::host::Os;
+use crate::provision;
+use crate::provision::env::{self, Format};
+use crate::report;
+
+/// Arguments of `toolkit env`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Which: `cuda` (the newest that is installed), `cuda@13.0`
+    #[arg(value_name = "TOOLKIT[@RELEASE]", default_value = "cuda")]
+    wanted: Wanted,
+    /// For which shell; `powershell` on Windows and `sh` elsewhere if it is left out
+    #[arg(long, value_enum, value_name = "FORM")]
+    format: Option<Format>,
+}
+
+impl Arguments {
+    /// Whether standard output is one JSON document.
+    pub(super) fn is_json(&self) -> bool {
+        self.format == Some(Format::Json)
+    }
+}
+
+/// Prints the lines.
+pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let wanted = &arguments.wanted;
+    let one = provision::find(context.host, &wanted.toolkit, wanted.release.as_ref())
+        .map_err(|error| failure(&error))?;
+    let os = context.host.platform().os;
+    let settings = env::settings(&one, os);
+    let usual = if os == Os::Windows { Format::Powershell } else { Format::Sh };
+    match arguments.format.unwrap_or(usual) {
+        Format::Json => context.printer.json(&report::toolkit::Env::new(&one, &settings))?,
+        format => {
+            let lines = env::lines(&settings, format, os, context.host.env());
+            context.printer.answer(&lines.map_err(|error| failure(&error))?)?;
+        }
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,155 @@
+//! `gpubuild toolkit install`.
+
+use super::{Wanted, failure};
+use crate::cli::build::{NetworkArguments, tools};
+use crate::cli::events::{Events, MessageFormat};
+use crate::cli::look::{self, HostArguments, Sight};
+use crate::cli::{Context, Exit, Failure, absolute};
+use crate::exec::Event;
+use crate::host::Host;
+use crate::matrix::for_distribution;
+use crate::provision::{self, Change, InstallRequest, ProvisionError};
+use crate::python::lock::{self, Lock};
+use crate::report;
+use crate::version::Version;
+
+/// Arguments of `toolkit install`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// What, and which release: `cuda`, `cuda@13.0`
+    #[arg(value_name = "TOOLKIT[@RELEASE]")]
+    wanted: Wanted,
+    /// Components to add: `cublas`
+    #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
+    with: Vec<String>,
+    /// Folder that holds wheels; may be given several times
+    #[arg(long, value_name = "DIR")]
+    find_links: Vec<String>,
+    /// Take the wheels that this file names instead of those that gpubuild knows
+    #[arg(long, value_name = "FILE")]
+    lock: Option<String>,
+    #[command(flatten)]
+    network: NetworkArguments,
+    /// Say what would be downloaded and where it would go, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// With `--dry-run`: on a recorded machine instead of this one
+    #[arg(long, value_name = "FILE", requires = "dry_run")]
+    host: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Installs, or says what it would do.
+pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    look::check_overrides(context.host)?;
+    let host_arguments = HostArguments { host: arguments.host.clone(), toolkits: None };
+    let recorded = host_arguments.recorded(context)?;
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    let sight = look::look(host, host_arguments.catalogue(context)?);
+    let request = request(arguments, context, host, &sight)?;
+    let told = |error: ProvisionError| failure(&with_command(error, &sight));
+    if arguments.dry_run {
+        let preview = provision::preview(host, &sight.facts, &request).map_err(told)?;
+        return show_preview(arguments, context, &preview);
+    }
+    let events = Events::new(context.printer, MessageFormat::Human);
+    let sink = |event: &Event| events.show(event);
+    let network = arguments.network.network(host);
+    let result = provision::install(host, &sight.facts, &request, &tools(&sight.inventory), network, &sink);
+    drop(events);
+    let installed = result.map_err(told)?;
+    for note in &installed.notes {
+        context.printer.warning(note);
+    }
+    if arguments.json {
+        context.printer.json(&report::toolkit::Install::new(&installed))?;
+        return Ok(Exit::Done);
+    }
+    let label = installed.installation.label();
+    let done = match installed.change {
+        Change::Unchanged => "is installed already:",
+        Change::Installed => "is installed:",
+    };
+    context.printer.say(&format!("{label} {done} {}", installed.installation.root));
+    context.printer.hint(&format!(
+        "`gpubuild build --backends {0}` finds it; for other programs: `gpubuild toolkit env {0}`",
+        request.toolkit
+    ));
+    Ok(Exit::Done)
+}
+
+fn request(
+    arguments: &Arguments,
+    context: &Context<'_>,
+    host: &dyn Host,
+    sight: &Sight,
+) -> Result<InstallRequest, Failure> {
+    let mut find_links = Vec::new();
+    for folder in &arguments.find_links {
+        let path = absolute(context, folder)?;
+        if !context.host.is_dir(&path) {
+            return Err(Failure::usage("usage.no-folder", format!("`{path}` is no folder"))
+                .hint("`--find-links` takes a folder that holds wheels"));
+        }
+        find_links.push(path);
+    }
+    let lock = arguments.lock.as_ref().map(|file| read_lock(context, file, &arguments.wanted)).transpose()?;
+    let release = match (&arguments.wanted.release, &lock) {
+        (Some(release), _) => release.clone(),
+        (None, Some(lock)) => lock.release.clone(),
+        (None, None) => release(&arguments.wanted.toolkit, host, sight),
+    };
+    let (toolkit, with) = (arguments.wanted.toolkit.clone(), arguments.with.clone());
+    Ok(InstallRequest { toolkit, release, with, find_links, lock })
+}
+
+/// The release that is taken if none is named.
+fn release(toolkit: &str, _host: &dyn Host, _sight: &Sight) -> Version {
+    let newest = lock::offered(toolkit).into_keys().next_back();
+    // Of a toolkit that is not offered no release is, either.
+    newest.unwrap_or_else(|| "0".parse().expect("a number is a version"))
+}
+
+fn read_lock(context: &Context<'_>, file: &str, wanted: &Wanted) -> Result<Lock, Failure> {
+    let path = absolute(context, file)?;
+    let text = context.host.read_text(&path)?;
+    let lock = Lock::parse(&text)
+        .map_err(|error| Failure::usage("toolkit.lock-broken", format!("`{path}` is no lock\n{error}")))?;
+    let other_release = wanted.release.as_ref().is_some_and(|release| *release != lock.release);
+    if lock.toolkit != wanted.toolkit || other_release {
+        let message = format!("`{path}` locks {} {}", lock.toolkit, lock.release);
+        return Err(Failure::usage("toolkit.lock-other", message).hint(format!(
+            "write `gpubuild toolkit install {}@{} --lock {file}`",
+            lock.toolkit, lock.release
+        )));
+    }
+    Ok(lock)
+}
+
+/// A toolkit that is in no wheels: what installs it on this system.
+fn with_command(error: ProvisionError, sight: &Sight) -> ProvisionError {
+    match error {
+        ProvisionError::Elsewhere { toolkit, why, .. } => {
+            let description = sight.catalogue.get(&toolkit);
+            let command = description.and_then(|one| for_distribution(&sight.facts, &one.install)).cloned();
+            ProvisionError::Elsewhere { toolkit, why, command }
+        }
+        other => other,
+    }
+}
+
+fn show_preview(
+    arguments: &Arguments,
+    context: &Context<'_>,
+    preview: &provision::Preview,
+) -> Result<Exit, Failure> {
+    let document = report::toolkit::DryRun::new(preview);
+    if arguments.json {
+        context.printer.json(&document)?;
+    } else {
+        context.printer.answer(&document.text())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,26 @@
+//! `gpubuild toolkit list`.
+
+use crate::cli::{Context, Exit, Failure};
+use crate::provision;
+use crate::report;
+use crate::toolkit::Catalogue;
+
+/// Arguments of `toolkit list`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Shows what is installed and what is offered.
+pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let installed = provision::installations(context.host);
+    let document = report::toolkit::List::new(&installed, &Catalogue::embedded(), context.host.platform());
+    if arguments.json {
+        context.printer.json(&document)?;
+    } else {
+        context.printer.answer(&document.text())?;
+    }
+    Ok(Exit::Done)
+}

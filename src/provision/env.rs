@@ -1,0 +1,156 @@
+//! The variables by which programs find an installation, as lines of a shell.
+
+use std::fmt::Write as _;
+
+use super::error::ProvisionError;
+use super::kit;
+use super::state::Installation;
+use crate::host::{Environment, HostPath, Os};
+use crate::report::{clean, shell};
+
+/// Forms of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Format {
+    /// A POSIX shell: `eval "$(gpubuild toolkit env)"`
+    Sh,
+    /// Fish: `gpubuild toolkit env --format fish | source`
+    Fish,
+    /// PowerShell: `gpubuild toolkit env --format powershell | Out-String | Invoke-Expression`
+    Powershell,
+    /// Lines for the file that `GITHUB_ENV` names
+    Github,
+    /// JSON
+    Json,
+}
+
+/// One variable of an installation.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Put before what the variable has, rather than in its place.
+    pub prepend: bool,
+}
+
+/// The variables of an installation.
+#[must_use]
+pub fn settings(installation: &Installation, os: Os) -> Vec<Setting> {
+    let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return Vec::new() };
+    let value = |path: &str| -> HostPath {
+        if path.is_empty() { installation.root.clone() } else { installation.root.join(&kit::on(path, os)) }
+    };
+    let setting = |variable: &kit::Variable| Setting {
+        name: variable.name.clone(),
+        value: value(&variable.path).to_string(),
+        prepend: variable.prepend,
+    };
+    kit.env.iter().map(setting).collect()
+}
+
+/// The lines of a shell that set them. `env` is what the variables are now.
+///
+/// # Errors
+/// A path that no line can hold safely.
+pub fn lines(
+    settings: &[Setting],
+    format: Format,
+    os: Os,
+    env: &Environment,
+) -> Result<String, ProvisionError> {
+    let separator = if os == Os::Windows { ';' } else { ':' };
+    let mut text = String::new();
+    for Setting { name, value, prepend } in settings {
+        if clean::line(value) != *value {
+            return Err(ProvisionError::Unsafe { path: clean::line(value).into_owned() });
+        }
+        let quoted =
+            |os: Os| shell::quote(os, value).ok_or_else(|| ProvisionError::Unsafe { path: value.clone() });
+        let written = match (format, prepend) {
+            (Format::Sh, false) => writeln!(text, "export {name}={}", quoted(Os::Linux)?),
+            (Format::Sh, true) => {
+                writeln!(text, "export {name}={}\"${{{name}:+{separator}${name}}}\"", quoted(Os::Linux)?)
+            }
+            (Format::Fish, false) => writeln!(text, "set -gx {name} {}", fish(value)),
+            (Format::Fish, true) => writeln!(text, "set -gx --path --prepend {name} {}", fish(value)),
+            (Format::Powershell, false) => writeln!(text, "$env:{name} = {}", powershell(value)),
+            (Format::Powershell, true) => writeln!(
+                text,
+                "$env:{name} = {} + $(if ($env:{name}) {{ '{separator}' + $env:{name} }})",
+                powershell(value)
+            ),
+            (Format::Github, true) if env.get(name).is_some_and(|now| !now.is_empty()) => {
+                let now = env.get(name).unwrap_or_default();
+                if now.contains(['\n', '\r']) {
+                    return Err(ProvisionError::Unsafe { path: name.clone() });
+                }
+                writeln!(text, "{name}={value}{separator}{now}")
+            }
+            (Format::Github, _) => writeln!(text, "{name}={value}"),
+            (Format::Json, _) => Ok(()),
+        };
+        // Writing to a string does not fail.
+        let _ = written;
+    }
+    Ok(text)
+}
+
+/// In single quotes, fish reads a backslash before itself and before a quote.
+fn fish(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// PowerShell takes typographic quotes for quotes; doubled they stand for themselves.
+fn powershell(value: &str) -> String {
+    let mut quoted = String::from("'");
+    for c in value.chars() {
+        if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
+            quoted.push(c);
+        }
+        quoted.push(c);
+    }
+    quoted + "'"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(format: Format, value: &str, env: &[(&str, &str)]) -> Result<String, ProvisionError> {
+        let env = Environment::new(Os::Linux, env.iter().copied());
+        let set = |name: &str, prepend| Setting { name: name.into(), value: value.into(), prepend };
+        lines(&[set("CUDA_PATH", false), set("PATH", true)], format, Os::Linux, &env)
+    }
+
+    #[test]
+    fn shells_get_values_and_no_commands() {
+        let bad = "/a b/it's$(x)";
+        for (format, expected) in [
+            (
+                Format::Sh,
+                "export CUDA_PATH='/a b/it'\\''s$(x)'\nexport PATH='/a b/it'\\''s$(x)'\"${PATH:+:$PATH}\"\n",
+            ),
+            (
+                Format::Fish,
+                "set -gx CUDA_PATH '/a b/it\\'s$(x)'\nset -gx --path --prepend PATH '/a b/it\\'s$(x)'\n",
+            ),
+            (
+                Format::Powershell,
+                "$env:CUDA_PATH = '/a b/it''s$(x)'\n$env:PATH = '/a b/it''s$(x)' + $(if ($env:PATH) { ':' + $env:PATH })\n",
+            ),
+            (Format::Github, "CUDA_PATH=/a b/it's$(x)\nPATH=/a b/it's$(x):/usr/bin\n"),
+        ] {
+            assert_eq!(shown(format, bad, &[("PATH", "/usr/bin")]).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn what_no_line_can_hold_is_refused() {
+        for format in [Format::Sh, Format::Fish, Format::Powershell, Format::Github] {
+            assert!(shown(format, "/a\nB=c", &[]).is_err(), "{format:?}");
+        }
+        assert!(shown(Format::Github, "/a", &[("PATH", "/x\nB=c")]).is_err());
+    }
+}

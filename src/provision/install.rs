@@ -1,0 +1,392 @@
+//! Installs a toolkit from its wheels: beside its place, then into it by one rename.
+
+use std::io;
+use std::time::Duration;
+
+use super::error::ProvisionError;
+use super::kit::{self, Kit};
+use super::state::{self, Installation, Place, Record, wheel_folder};
+use super::{InstallRequest, PREFIX, RECORD, folder, prefix, stub};
+use crate::exec::{Event, Sink, Tools};
+use crate::facts::Facts;
+use crate::host::{Command, Host, HostPath};
+use crate::plan::bytes;
+use crate::python::lock::{self, Lock, SelectError};
+use crate::python::tag::{Fit, Libc};
+use crate::python::{self, InstallError, Network, Options, Pinned, Target};
+use crate::store;
+
+/// What an installation would do.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// Which wheels.
+    pub lock: Lock,
+    /// Components that it will have, `base` among them.
+    pub components: Vec<String>,
+    /// All wheels of them, each with the one file for this machine.
+    pub wheels: Vec<Pinned>,
+    /// Where it will be.
+    pub into: HostPath,
+    /// Bytes of the wheels that are not here yet, neither installed nor left from an attempt that did not end.
+    pub download: u64,
+    /// Bytes of disk, about.
+    pub disk: u64,
+    /// Bytes that are free there, where known.
+    pub free: Option<u64>,
+    /// It is installed as it was asked for: nothing is to be done.
+    pub installed: Option<Installation>,
+}
+
+/// Whether anything had to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// It was there.
+    Unchanged,
+    /// It is there now.
+    Installed,
+}
+
+/// What came of an installation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// What is there now.
+    pub installation: Installation,
+    /// Whether it was there before.
+    pub change: Change,
+    /// Bytes of the wheels that were taken, from the index or a cache.
+    pub taken: u64,
+    /// Remarks, each one line.
+    pub notes: Vec<String>,
+}
+
+/// What an installation would do, without doing it: also on a recorded machine.
+///
+/// # Errors
+/// What cannot be installed there, and why.
+pub fn preview(host: &dyn Host, facts: &Facts, request: &InstallRequest) -> Result<Preview, ProvisionError> {
+    let (kit, lock) = offered(request)?;
+    let all = folder(host).ok_or(ProvisionError::NoCache)?;
+    let place = Place::new(&all, &lock.toolkit, &lock.release);
+    let there = Installation::read(host, &place.published);
+    let mut with = request.with.clone();
+    if let Some(there) = &there {
+        // What was added once stays; a lock of another time may not know it.
+        with.extend(there.record.components.iter().filter(|id| lock.component(id).is_some()).cloned());
+    }
+    let libc = libc_of(facts);
+    let wheels =
+        lock.select(&with, host.platform(), &libc).map_err(|error| refusal(host, &lock, &libc, error))?;
+    let components = lock.closure(&with).unwrap_or_default().iter().map(|one| one.id.clone()).collect();
+    let missing = wheels.iter().filter(|wheel| {
+        let folder = wheel_folder(wheel);
+        let in_old = there.as_ref().is_some_and(|there| there.record.wheels.contains(wheel));
+        !in_old && !host.is_dir(&place.partial.join(&folder))
+    });
+    let download = missing.map(Pinned::size).sum::<u64>();
+    let installed = there.filter(|there| {
+        let stub_possible = kit.stub.as_ref().is_some_and(|stub| stub.on.contains(&host.platform().os))
+            && stub::compiler(host).is_some();
+        wheels.iter().all(|wheel| there.record.wheels.contains(wheel))
+            && (there.record.stub || !stub_possible)
+    });
+    Ok(Preview {
+        components,
+        wheels,
+        download,
+        disk: download * kit.grows,
+        free: host.free_space(&all),
+        installed,
+        into: place.published,
+        lock,
+    })
+}
+
+/// Installs, if it is not installed already. Two at once: the second waits, then finds it there.
+///
+/// # Errors
+/// See [`ProvisionError`]. Nothing is half-installed, and a second call goes on where this one ended.
+pub fn install(
+    host: &dyn Host,
+    facts: &Facts,
+    request: &InstallRequest,
+    tools: &Tools,
+    network: Network,
+    sink: Sink<'_>,
+) -> Result<Installed, ProvisionError> {
+    let first = preview(host, facts, request)?;
+    if let Some(installation) = first.installed {
+        return Ok(unchanged(installation));
+    }
+    let all = folder(host).ok_or(ProvisionError::NoCache)?;
+    refuse_full_disk(&first, &all)?;
+    let place = Place::new(&all, &first.lock.toolkit, &first.lock.release);
+    let what = format!("{} {}", first.lock.toolkit, first.lock.release);
+    host.create_dir_all(&all).map_err(|error| ProvisionError::of_io(&error))?;
+    let _lock = place.lock(host, &|| {
+        sink(&Event::WaitingForInstall { what: what.clone(), lock: place.lock.to_string() });
+    })?;
+    place.recover(host).map_err(|error| ProvisionError::of_io(&error))?;
+    let preview = preview(host, facts, request)?;
+    if let Some(installation) = preview.installed {
+        return Ok(unchanged(installation));
+    }
+    sink(&Event::Provisioning {
+        toolkit: preview.lock.toolkit.clone(),
+        version: preview.lock.version.to_string(),
+        into: preview.into.to_string(),
+        download: preview.download,
+        disk: preview.disk,
+        free: preview.free,
+    });
+    let kit = &kit::embedded().kits[&preview.lock.toolkit];
+    Work { host, kit, preview: &preview, place: &place, tools, network, request, sink }.run()
+}
+
+fn unchanged(installation: Installation) -> Installed {
+    Installed { installation, change: Change::Unchanged, taken: 0, notes: Vec::new() }
+}
+
+/// The kit and the lock of what was asked for.
+fn offered(request: &InstallRequest) -> Result<(&'static Kit, Lock), ProvisionError> {
+    let kits = kit::embedded();
+    let toolkit = request.toolkit.as_str();
+    let Some(kit) = kits.kits.get(toolkit) else {
+        return Err(match kits.elsewhere.get(toolkit) {
+            Some(elsewhere) => ProvisionError::Elsewhere {
+                toolkit: toolkit.to_owned(),
+                why: elsewhere.why.clone(),
+                command: None,
+            },
+            None => ProvisionError::UnknownToolkit {
+                asked: toolkit.to_owned(),
+                offered: kits.kits.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+            },
+        });
+    };
+    if let Some(lock) = request.lock.as_ref().filter(|lock| lock.toolkit == toolkit) {
+        return Ok((kit, lock.clone()));
+    }
+    let locks = lock::offered(toolkit);
+    let by_version = |lock: &&&Lock| lock.version == request.release;
+    let found = locks.get(&request.release).or_else(|| locks.values().find(by_version));
+    let lock = found.copied().cloned().ok_or_else(|| ProvisionError::UnknownRelease {
+        toolkit: toolkit.to_owned(),
+        asked: request.release.to_string(),
+        offered: locks.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    })?;
+    Ok((kit, lock))
+}
+
+fn libc_of(facts: &Facts) -> Libc {
+    let Some(libc) = facts.libc.as_ref().map(|fact| &fact.value) else { return Libc::Other };
+    match libc.family.as_str() {
+        "glibc" => Libc::Glibc(libc.version.clone()),
+        "musl" => Libc::Musl,
+        _ => Libc::Other,
+    }
+}
+
+fn refusal(host: &dyn Host, lock: &Lock, libc: &Libc, error: SelectError) -> ProvisionError {
+    let (toolkit, release) = (lock.toolkit.clone(), lock.release.to_string());
+    match error {
+        SelectError::UnknownComponent(asked) => {
+            let offered = lock.optional().collect::<Vec<_>>().join(", ");
+            ProvisionError::UnknownComponent { toolkit, release, asked, offered }
+        }
+        SelectError::Platform { package, fit: Fit::NeedsNewerGlibc(needs) } => {
+            let has = match libc {
+                Libc::Glibc(Some(version)) => version.to_string(),
+                _ => "another".to_owned(),
+            };
+            ProvisionError::OldGlibc { package, needs: needs.to_string(), has }
+        }
+        SelectError::Platform { fit: Fit::NeedsGlibc, .. } => ProvisionError::Musl { toolkit, release },
+        SelectError::Platform { .. } => {
+            let platform = host.platform();
+            let platform = format!("{} on {}", platform.os.label(), platform.arch.id());
+            ProvisionError::Platform { toolkit, release, platform }
+        }
+    }
+}
+
+fn refuse_full_disk(preview: &Preview, all: &HostPath) -> Result<(), ProvisionError> {
+    match preview.free {
+        Some(free) if free < preview.disk => Err(ProvisionError::NoRoom {
+            what: format!("{} {}", preview.lock.toolkit, preview.lock.release),
+            needs: bytes::show(preview.disk),
+            free: bytes::show(free),
+            folder: all.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// An installation under way.
+struct Work<'a> {
+    host: &'a dyn Host,
+    kit: &'a Kit,
+    preview: &'a Preview,
+    place: &'a Place,
+    tools: &'a Tools,
+    network: Network,
+    request: &'a InstallRequest,
+    sink: Sink<'a>,
+}
+
+impl Work<'_> {
+    fn run(&self) -> Result<Installed, ProvisionError> {
+        let partial = &self.place.partial;
+        self.reuse().map_err(|error| ProvisionError::of_io(&error))?;
+        let taken = self.take_wheels()?;
+        let (notes, record) = self.make_prefix()?;
+        self.verify(&partial.join(PREFIX))?;
+        let write = store::write_json(self.host, &partial.join(RECORD), &record);
+        write.and_then(|()| self.publish()).map_err(|error| ProvisionError::of_io(&error))?;
+        let installation = Installation::read(self.host, &self.place.published).ok_or_else(|| {
+            ProvisionError::Broken { what: self.what(), message: "its record cannot be read".to_owned() }
+        })?;
+        Ok(Installed { installation, change: Change::Installed, taken, notes })
+    }
+
+    fn what(&self) -> String {
+        format!("{} {}", self.preview.lock.toolkit, self.preview.lock.release)
+    }
+
+    /// What the installed one has of these wheels is given a second name.
+    fn reuse(&self) -> io::Result<()> {
+        self.host.remove(&self.place.partial.join("unpacking"))?;
+        let Some(there) = Installation::read(self.host, &self.place.published) else { return Ok(()) };
+        for wheel in self.preview.wheels.iter().filter(|wheel| there.record.wheels.contains(wheel)) {
+            let to = self.place.partial.join(&wheel_folder(wheel));
+            if self.host.is_dir(&to) {
+                continue;
+            }
+            let from = there.wheel(wheel);
+            let half = self.place.partial.join("unpacking");
+            for file in prefix::files(self.host, &from)? {
+                self.host.link(&from.join(&file), &half.join(&file))?;
+            }
+            self.host.create_dir_all(&self.place.partial.join("wheels"))?;
+            self.host.rename(&half, &to)?;
+        }
+        Ok(())
+    }
+
+    /// Installs each wheel that is missing into a folder of its own, so that what is there stays if the next one fails.
+    fn take_wheels(&self) -> Result<u64, ProvisionError> {
+        let (host, partial) = (self.host, &self.place.partial);
+        let missing: Vec<&Pinned> = self
+            .preview
+            .wheels
+            .iter()
+            .filter(|wheel| !host.is_dir(&partial.join(&wheel_folder(wheel))))
+            .collect();
+        let total = missing.iter().map(|wheel| wheel.size()).sum();
+        let mut done = 0;
+        for wheel in missing {
+            (self.sink)(&Event::Installing { what: wheel.package.clone(), done, total });
+            let half = partial.join("unpacking").join(&wheel.package);
+            let to = partial.join(&wheel_folder(wheel));
+            let prepare = host
+                .remove(&half)
+                .and_then(|()| host.create_dir_all(&partial.join("unpacking")))
+                .and_then(|()| host.create_dir_all(&partial.join("wheels")));
+            prepare.map_err(|error| ProvisionError::of_io(&error))?;
+            let options = Options { network: self.network, find_links: &self.request.find_links };
+            let one = std::slice::from_ref(wheel);
+            python::install(host, self.tools, one, Target::Folder(&half), options, &|_| {}).map_err(
+                |error| match error {
+                    InstallError::Interrupted => ProvisionError::Interrupted,
+                    other => ProvisionError::Install(other),
+                },
+            )?;
+            host.rename(&half, &to).map_err(|error| ProvisionError::of_io(&error))?;
+            done += wheel.size();
+        }
+        (self.sink)(&Event::Installing { what: String::new(), done, total });
+        Ok(total)
+    }
+
+    fn make_prefix(&self) -> Result<(Vec<String>, Record), ProvisionError> {
+        let (host, lock) = (self.host, &self.preview.lock);
+        let root = self.place.partial.join(PREFIX);
+        let folders: Vec<HostPath> =
+            self.preview.wheels.iter().map(|wheel| self.place.partial.join(&wheel_folder(wheel))).collect();
+        let made = host
+            .remove(&root)
+            .and_then(|()| prefix::make(host, self.kit, &lock.version, &folders, &root))
+            .and_then(|()| size(host, &folders));
+        let (files, bytes) = made.map_err(|error| ProvisionError::of_io(&error))?;
+        let mut notes = Vec::new();
+        let mut has_stub = false;
+        if let Some(description) = self.kit.stub.as_ref().filter(|stub| stub.on.contains(&host.platform().os))
+        {
+            match stub::make(host, description, &root) {
+                Ok(()) => has_stub = true,
+                Err(why) => notes.push(format!(
+                    "`{}` for linking with the driver's library was not made ({why}); install a C compiler and run the same command again",
+                    description.library
+                )),
+            }
+        }
+        let record = Record {
+            schema: state::SCHEMA.to_owned(),
+            toolkit: lock.toolkit.clone(),
+            release: lock.release.clone(),
+            version: lock.version.clone(),
+            components: self.preview.components.clone(),
+            wheels: self.preview.wheels.clone(),
+            stub: has_stub,
+            bytes,
+            files,
+        };
+        Ok((notes, record))
+    }
+
+    fn verify(&self, root: &HostPath) -> Result<(), ProvisionError> {
+        runs(self.host, self.kit, root).map_err(|message| {
+            // What is broken is made anew the next time, wheels included.
+            let _ = self.host.remove(&self.place.partial);
+            ProvisionError::Broken { what: self.what(), message }
+        })
+    }
+
+    /// The name never stands for anything but a complete installation; if the one before has to make room, a kill between
+    /// the two renames is mended by the next call.
+    fn publish(&self) -> io::Result<()> {
+        let (host, place) = (self.host, self.place);
+        host.remove(&place.partial.join("unpacking"))?;
+        host.remove(&place.old)?;
+        if host.exists(&place.published) {
+            host.rename(&place.published, &place.old)?;
+        }
+        host.rename(&place.partial, &place.published)?;
+        host.remove(&place.old)
+    }
+}
+
+/// Number and bytes of the files in folders.
+fn size(host: &dyn Host, folders: &[HostPath]) -> io::Result<(u64, u64)> {
+    let (mut count, mut bytes) = (0, 0);
+    for folder in folders {
+        for file in prefix::files(host, folder)? {
+            count += 1;
+            bytes += host.stat(&folder.join(&file))?.size;
+        }
+    }
+    Ok((count, bytes))
+}
+
+/// Runs what tells that an installation works; an error is what happened instead.
+pub(super) fn runs(host: &dyn Host, kit: &Kit, root: &HostPath) -> Result<(), String> {
+    let Some((program, arguments)) = kit.verify.split_first() else { return Ok(()) };
+    let program = root.join(&kit::on(program, host.platform().os));
+    let command = Command::new(program.as_str(), Duration::from_secs(60)).args(arguments.iter().cloned());
+    let output = host.run(&command).map_err(|error| error.to_string())?;
+    if output.success() {
+        return Ok(());
+    }
+    let said = python::said::what_it_said(&output);
+    Err(if said.is_empty() { format!("`{program}` failed") } else { said })
+}

@@ -1,0 +1,177 @@
+//! What is installed: read from the records of our own folder.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ProvisionError;
+use super::{PREFIX, RECORD, folder};
+use crate::host::{Host, HostPath, Lock, Wait};
+use crate::python::Pinned;
+use crate::store;
+use crate::version::Version;
+
+/// Value of `schema` in a record.
+pub const SCHEMA: &str = "gpubuild.installed/1";
+
+/// What an installation holds, written last into it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Id of the toolkit.
+    pub toolkit: String,
+    /// Release, `13.0`.
+    pub release: Version,
+    /// The whole version, `13.0.3`.
+    pub version: Version,
+    /// Components, `base` among them.
+    pub components: Vec<String>,
+    /// The wheels, each with the one file that was taken.
+    pub wheels: Vec<Pinned>,
+    /// Whether the library for linking alone was made, where the kit has one.
+    pub stub: bool,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Number of files of the wheels.
+    pub files: u64,
+}
+
+/// An installation that is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    /// Its folder.
+    pub folder: HostPath,
+    /// The toolkit's root in it.
+    pub root: HostPath,
+    /// What it holds.
+    pub record: Record,
+}
+
+impl Installation {
+    /// The installation in a folder, if there is one and it is complete.
+    #[must_use]
+    pub fn read(host: &dyn Host, folder: &HostPath) -> Option<Self> {
+        let record: Record = store::read_json(host, &folder.join(RECORD))?;
+        let root = folder.join(PREFIX);
+        (record.schema == SCHEMA && host.is_dir(&root)).then_some(Self {
+            folder: folder.clone(),
+            root,
+            record,
+        })
+    }
+
+    /// `cuda 13.0`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{} {}", self.record.toolkit, self.record.release)
+    }
+
+    /// The folder of one of its wheels.
+    #[must_use]
+    pub fn wheel(&self, wheel: &Pinned) -> HostPath {
+        self.folder.join(&wheel_folder(wheel))
+    }
+}
+
+/// Where a wheel lies in an installation.
+pub(super) fn wheel_folder(wheel: &Pinned) -> String {
+    format!("wheels/{}-{}", wheel.package, wheel.version)
+}
+
+/// Everything that is installed, by toolkit and release.
+#[must_use]
+pub fn installations(host: &dyn Host) -> Vec<Installation> {
+    let Some(all) = folder(host) else { return Vec::new() };
+    let names = host.list(&all).unwrap_or_default();
+    let folders = names.iter().filter(|name| !name.starts_with('.')).map(|name| all.join(name));
+    let mut found: Vec<Installation> =
+        folders.filter_map(|folder| Installation::read(host, &folder)).collect();
+    found.sort_by(|a, b| (&a.record.toolkit, &a.record.release).cmp(&(&b.record.toolkit, &b.record.release)));
+    found
+}
+
+/// One installation: the newest of a toolkit, or the one of a release.
+///
+/// # Errors
+/// There is none.
+pub fn find(
+    host: &dyn Host,
+    toolkit: &str,
+    release: Option<&Version>,
+) -> Result<Installation, ProvisionError> {
+    let all = installations(host);
+    let installed = all.iter().map(Installation::label).collect::<Vec<_>>().join(", ");
+    let fits = |one: &Installation| {
+        one.record.toolkit == toolkit
+            && release.is_none_or(|release| *release == one.record.release || *release == one.record.version)
+    };
+    all.into_iter().rev().find(fits).ok_or_else(|| {
+        let release = release.map(|release| format!(" {release}")).unwrap_or_default();
+        ProvisionError::NotInstalled { what: format!("{toolkit}{release}"), installed }
+    })
+}
+
+/// Paths of one installation.
+pub(super) struct Place {
+    /// Where it is published.
+    pub(super) published: HostPath,
+    /// Where it is made.
+    pub(super) partial: HostPath,
+    /// The one before, for as long as the new one is not in its place.
+    pub(super) old: HostPath,
+    /// The lock file.
+    pub(super) lock: HostPath,
+}
+
+impl Place {
+    pub(super) fn new(all: &HostPath, toolkit: &str, release: &Version) -> Self {
+        let name = format!("{toolkit}-{release}");
+        Self {
+            published: all.join(&name),
+            partial: all.join(&format!(".{name}.partial")),
+            old: all.join(&format!(".{name}.old")),
+            lock: all.join(&format!(".{name}.lock")),
+        }
+    }
+
+    /// Takes the lock; `waiting` is called if somebody else holds it.
+    pub(super) fn lock(&self, host: &dyn Host, waiting: &dyn Fn()) -> Result<Lock, ProvisionError> {
+        let failed = |error: std::io::Error| ProvisionError::of_io(&error);
+        if let Some(lock) = host.lock(&self.lock, Wait::No).map_err(failed)? {
+            return Ok(lock);
+        }
+        waiting();
+        host.lock(&self.lock, Wait::Yes).map_err(failed)?.ok_or(ProvisionError::Interrupted)
+    }
+
+    /// Puts what a kill between two renames has left where it belongs. Only under the lock.
+    pub(super) fn recover(&self, host: &dyn Host) -> std::io::Result<()> {
+        if host.exists(&self.published) {
+            return host.remove(&self.old);
+        }
+        if host.exists(&self.old) {
+            return host.rename(&self.old, &self.published);
+        }
+        Ok(())
+    }
+}
+
+/// Removes an installation and whatever of one was begun; the name disappears at once, the files follow.
+///
+/// # Errors
+/// See [`ProvisionError`].
+pub fn remove(
+    host: &dyn Host,
+    installation: &Installation,
+    waiting: &dyn Fn(),
+) -> Result<(), ProvisionError> {
+    let all = folder(host).ok_or(ProvisionError::NoCache)?;
+    let place = Place::new(&all, &installation.record.toolkit, &installation.record.release);
+    let _lock = place.lock(host, waiting)?;
+    let gone = host.temporary_dir(&all).map_err(|error| ProvisionError::of_io(&error))?;
+    let renamed = host.rename(&place.published, &gone.join("gone"));
+    let removed = renamed
+        .and_then(|()| host.remove(&gone))
+        .and_then(|()| host.remove(&place.partial))
+        .and_then(|()| host.remove(&place.old));
+    removed.map_err(|error| ProvisionError::of_io(&error))
+}

@@ -1,0 +1,148 @@
+//! Whether an installation is what was installed: every file by its sum, the links, and that the compiler runs.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use super::install::runs;
+use super::kit;
+use super::prefix;
+use super::state::Installation;
+use crate::host::{Host, HostPath};
+use crate::python::Pinned;
+
+/// Bytes that are read at once.
+const PIECE: usize = 4 << 20;
+
+/// What is wrong with a place of an installation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Stable id.
+    pub id: &'static str,
+    /// The file.
+    pub path: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What was looked at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// Files whose sums were compared.
+    pub files: u64,
+    /// What is wrong, in the order of the wheels.
+    pub problems: Vec<Problem>,
+}
+
+/// Looks at every file.
+#[must_use]
+pub fn verify(host: &dyn Host, installation: &Installation) -> Verification {
+    let mut seen = Verification::default();
+    let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return seen };
+    for wheel in &installation.record.wheels {
+        wheel_files(host, installation, wheel, &kit.tree, &mut seen);
+    }
+    for (name, to) in prefix::links(host, kit, &installation.root) {
+        let path = installation.root.join(&name);
+        if host.read_link(&path).ok().as_deref() != Some(to.as_str()) {
+            seen.problem("toolkit.link-wrong", &path, &format!("is no link to `{to}`"));
+        }
+    }
+    let stub = kit.stub.as_ref().filter(|_| installation.record.stub);
+    if let Some(stub) = stub
+        && !host.is_file(&installation.root.join(&stub.library))
+    {
+        seen.problem("toolkit.file-missing", &installation.root.join(&stub.library), "is missing");
+    }
+    if let Some(file) = &kit.version_file
+        && !host.is_file(&installation.root.join(&file.path))
+    {
+        seen.problem("toolkit.file-missing", &installation.root.join(&file.path), "is missing");
+    }
+    if let Err(message) = runs(host, kit, &installation.root) {
+        let program = kit.verify.first().map_or("", String::as_str);
+        let path = installation.root.join(&kit::on(program, host.platform().os));
+        seen.problem("toolkit.does-not-run", &path, &message);
+    }
+    seen
+}
+
+impl Verification {
+    fn problem(&mut self, id: &'static str, path: &HostPath, message: &str) {
+        self.problems.push(Problem { id, path: path.to_string(), message: message.to_owned() });
+    }
+}
+
+fn wheel_files(
+    host: &dyn Host,
+    installation: &Installation,
+    wheel: &Pinned,
+    tree: &str,
+    seen: &mut Verification,
+) {
+    let folder = installation.wheel(wheel);
+    let infos = host.list_matching(&folder, "*.dist-info").unwrap_or_default();
+    let Some(record) = infos.first().map(|info| folder.join(info).join("RECORD")) else {
+        seen.problem("toolkit.file-missing", &folder, "holds no wheel");
+        return;
+    };
+    let Ok(text) = host.read_text(&record) else {
+        seen.problem("toolkit.file-missing", &record, "is missing");
+        return;
+    };
+    for (path, sum) in recorded(&text) {
+        seen.files += 1;
+        compare(host, &folder.join(path), sum, seen);
+        let inside = path.strip_prefix(tree).and_then(|rest| rest.strip_prefix('/'));
+        if let Some(inside) = inside.filter(|inside| !inside.starts_with('.')) {
+            compare(host, &installation.root.join(inside), sum, seen);
+        }
+    }
+}
+
+/// The files of a wheel with their sums: `path,sha256=SUM,SIZE` (PEP 376, 427).
+fn recorded(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| {
+        let (rest, _size) = line.rsplit_once(',')?;
+        let (path, sum) = rest.rsplit_once(',')?;
+        Some((path.trim_matches('"'), sum.strip_prefix("sha256=")?))
+    })
+}
+
+fn compare(host: &dyn Host, path: &HostPath, expected: &str, seen: &mut Verification) {
+    match sum(host, path) {
+        Ok(sum) if sum == expected => {}
+        Ok(_) => seen.problem("toolkit.file-changed", path, "is not what was installed"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            seen.problem("toolkit.file-missing", path, "is missing");
+        }
+        Err(error) => seen.problem("toolkit.file-unreadable", path, &error.to_string()),
+    }
+}
+
+/// The sum of a file as wheels write it.
+fn sum(host: &dyn Host, path: &HostPath) -> std::io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut start = 0_u64;
+    loop {
+        let piece = host.read_part(path, start, PIECE)?;
+        hasher.update(&piece);
+        start += piece.len() as u64;
+        if piece.len() < PIECE {
+            return Ok(URL_SAFE_NO_PAD.encode(hasher.finalize()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_wheels_are_read() {
+        let text = "nvidia/cu13/bin/nvcc,sha256=AbC_-9,12\n\"a,b\",sha256=X,1\nx.dist-info/RECORD,,\n";
+        let files: Vec<_> = recorded(text).collect();
+        assert_eq!(files, [("nvidia/cu13/bin/nvcc", "AbC_-9"), ("a,b", "X")]);
+    }
+}
