@@ -34,7 +34,7 @@ use crate::version::Version;
 /// The folder of an installation that is the toolkit's root.
 pub const PREFIX: &str = "prefix";
 /// Written last into an installation.
-pub const RECORD: &str = "installed.json";
+pub const RECORD: &str = store::SEAL;
 
 /// What to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,5 +54,9 @@ pub struct InstallRequest {
 /// The folder that holds all installations; `None` if there is no cache folder.
 #[must_use]
 pub fn folder(host: &dyn Host) -> Option<HostPath> {
-    Some(store::cache_folder(host)?.join("toolkits"))
+    let folder = store::toolkit_folder(host)?;
+    if folder.is_absolute() {
+        return Some(folder);
+    }
+    Some(host.current_dir().ok()?.join(folder.as_str()).normalized())
 }

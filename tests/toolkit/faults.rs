@@ -1,0 +1,239 @@
+//! What goes wrong: each has its id and exit code, leaves nothing half-installed, and a second call completes.
+
+use std::fmt::Write as _;
+use std::io::{Read, Write as _};
+use std::net::TcpListener;
+
+use crate::sandbox::{Ran, Sandbox, skip};
+use crate::wheels;
+
+#[test]
+fn a_wheel_of_another_sum_is_refused_and_the_others_are_kept() {
+    for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
+        let good = wheels::lock(&sandbox.wheels);
+        let bad = good.replace(&sandbox.wheels[1].sha256, &"0".repeat(64));
+        sandbox.write("lock.toml", &bad);
+        sandbox
+            .install(&[])
+            .fails(1, "wheel.hash-mismatch")
+            .says(&["nvidia-cuda-runtime", "nothing of it was kept"]);
+        sandbox.holds_nothing();
+        sandbox.write("lock.toml", &good);
+        // The first one is there already, so its file is not needed again.
+        std::fs::remove_file(&sandbox.wheels[0].path).unwrap();
+        sandbox.install(&[]).succeeds();
+        sandbox.run(&["toolkit", "verify"]).succeeds();
+    }
+}
+
+#[test]
+fn a_truncated_wheel_is_told_before_anything_starts() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let path = &sandbox.wheels[1].path;
+    let whole = std::fs::read(path).unwrap();
+    std::fs::write(path, &whole[..whole.len() / 2]).unwrap();
+    sandbox.install(&[]).fails(1, "wheel.damaged").says(&["is damaged: it has", "download that wheel again"]);
+    sandbox.holds_nothing();
+    std::fs::write(path, whole).unwrap();
+    sandbox.install(&[]).succeeds();
+}
+
+#[test]
+fn a_wheel_that_is_nowhere_is_named() {
+    for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
+        std::fs::remove_file(&sandbox.wheels[1].path).unwrap();
+        sandbox.install(&[]).fails(1, "wheel.not-found").says(&["nvidia-cuda-runtime 1.0"]);
+        sandbox.holds_nothing();
+        let bare = ["toolkit", "install", "cuda", "--lock", "lock.toml", "--offline"];
+        sandbox.run(&bare).fails(1, "fetch.offline").says(&["without `--offline`", "`--find-links`"]);
+    }
+}
+
+/// An index on this machine that has one page for each package and gives only the first half of its wheels.
+fn stopping_index(sandbox: &Sandbox) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let wheels: Vec<(String, String, Vec<u8>)> = sandbox
+        .wheels
+        .iter()
+        .map(|wheel| {
+            let name = wheel.path.file_name().unwrap().to_str().unwrap().to_owned();
+            (wheel.package.to_owned(), name, std::fs::read(&wheel.path).unwrap())
+        })
+        .collect();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 4096];
+            let Ok(length) = stream.read(&mut request) else { continue };
+            let request = String::from_utf8_lossy(&request[..length]).into_owned();
+            let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
+            let (kind, full, body): (&str, usize, Vec<u8>) = if let Some((_, _, bytes)) =
+                wheels.iter().find(|(_, name, _)| path.ends_with(name.as_str()))
+            {
+                ("application/octet-stream", bytes.len(), bytes[..bytes.len() / 2].to_vec())
+            } else if let Some((_, name, _)) =
+                wheels.iter().find(|(package, ..)| path.contains(package.as_str()))
+            {
+                let page =
+                    format!("<!DOCTYPE html><html><body><a href=\"/files/{name}\">{name}</a></body></html>");
+                ("text/html", page.len(), page.into_bytes())
+            } else {
+                ("text/html", 0, Vec::new())
+            };
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {full}\r\nConnection: close\r\n\r\n"
+            );
+            // Whoever asked may be gone.
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        }
+    });
+    format!("http://{address}/simple")
+}
+
+#[test]
+fn a_network_that_is_gone_is_told_and_a_second_call_completes() {
+    let run = |sandbox: &Sandbox, index: &str| {
+        let arguments = ["toolkit", "install", "cuda", "--lock", "lock.toml"];
+        let mut command = sandbox.command(&arguments);
+        command.env("PIP_INDEX_URL", index).env("UV_DEFAULT_INDEX", index);
+        Ran::from(command.output().unwrap())
+    };
+    for sandbox in [Sandbox::new(), Sandbox::with_uv()].into_iter().flatten() {
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        run(&sandbox, &format!("http://{closed}/simple"))
+            .fails(1, "wheel.network")
+            .says(&["is not downloaded again"]);
+        sandbox.holds_nothing();
+        let half = run(&sandbox, &stopping_index(&sandbox));
+        assert_eq!(half.exit, Some(1), "{half:#?}");
+        // An old pip takes what came for the whole and finds the sum wrong.
+        assert!(
+            ["[wheel.network]", "[wheel.hash-mismatch]"].iter().any(|id| half.stderr.contains(id)),
+            "{half:#?}"
+        );
+        sandbox.holds_nothing();
+        sandbox.install(&[]).succeeds();
+        sandbox.run(&["toolkit", "verify"]).succeeds();
+    }
+}
+
+#[test]
+fn a_disk_without_room_is_told_before_the_download() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let lock = wheels::lock(&sandbox.wheels);
+    let size = format!("size = {}", sandbox.wheels[0].size);
+    sandbox.write("lock.toml", &lock.replacen(&size, "size = 1000000000000000", 1));
+    let arguments = ["toolkit", "install", "cuda", "--lock", "lock.toml"];
+    sandbox.run(&arguments).fails(1, "disk.full").says(&["needs", "GiB of disk", "GPUBUILD_CACHE"]);
+    assert!(!sandbox.exists("cache"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_disk_that_fills_up_or_may_not_be_written_is_told() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let disk = sandbox.path("disk");
+    std::fs::create_dir_all(&disk).unwrap();
+    let start = |argv: &[&str]| {
+        std::process::Command::new(argv[0])
+            .args(&argv[1..])
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    let place = disk.to_str().unwrap();
+    if !start(&["mount", "-t", "tmpfs", "-o", "ro,size=64m", "tmpfs", place]) {
+        skip("mount", "no right to mount a small disk");
+        return;
+    }
+    let install =
+        || Ran::from(sandbox.command(&Sandbox::INSTALL).env("GPUBUILD_CACHE", &disk).output().unwrap());
+    let again = |options: &str| assert!(start(&["mount", "-o", &format!("remount,{options}"), place]));
+    let read_only = install();
+    // Enough for what is said to be needed, not for what is needed: each of the small files takes a page.
+    again("rw,size=16k");
+    let full = install();
+    again("rw,size=64m");
+    let good = install();
+    assert!(start(&["umount", place]));
+    read_only.fails(1, "cache.read-only").says(&["set GPUBUILD_CACHE to a folder that may be written"]);
+    full.fails(1, "disk.full").says(&["No space left"]);
+    good.succeeds();
+}
+
+#[cfg(unix)]
+#[test]
+fn without_an_installer_the_package_is_named() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let script = "#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n";
+    let bin = sandbox.script("bin/python3", script).parent().unwrap().to_owned();
+    let with_path = |path: &std::path::Path| {
+        Ran::from(sandbox.command(&Sandbox::INSTALL).env("PATH", path).output().unwrap())
+    };
+    with_path(&bin).fails(1, "python.pip-missing").says(&["neither pip nor a complete venv", "python3-pip"]);
+    let empty = sandbox.path("empty");
+    std::fs::create_dir_all(&empty).unwrap();
+    with_path(&empty).fails(1, "python.missing").says(&["install uv, or Python with pip"]);
+    sandbox.holds_nothing();
+    sandbox.install(&[]).succeeds();
+}
+
+#[test]
+fn a_compiler_that_does_not_run_is_not_published() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let broken = wheels::make_with(&sandbox.path("wheels"), "#!/bin/sh\necho 'error: no luck' >&2\nexit 3\n");
+    sandbox.write("lock.toml", &wheels::lock(&broken));
+    sandbox.install(&[]).fails(1, "toolkit.broken").says(&["does not run here: error: no luck"]);
+    sandbox.holds_nothing();
+    let good = wheels::make(&sandbox.path("wheels"));
+    sandbox.write("lock.toml", &wheels::lock(&good));
+    sandbox.install(&[]).succeeds();
+}
+
+#[test]
+fn what_is_not_offered_is_refused_with_what_is() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let run = |arguments: &[&str]| sandbox.run(&[&["toolkit", "install"], arguments].concat());
+    run(&["cuda@12.4"]).fails(2, "toolkit.unknown-release").says(&["offered: 13.0, 13.5"]);
+    run(&["cuda@13.0", "--with", "cufoo"])
+        .fails(2, "toolkit.unknown-component")
+        .says(&["it has: cublas, nvrtc"]);
+    run(&["cudda"]).fails(2, "toolkit.unknown").says(&["offered: cuda"]);
+    run(&["rocm"]).fails(2, "toolkit.not-in-wheels").says(&["AMD's compilers are not in wheels"]);
+    run(&["cuda", "--find-links", "absent"]).fails(2, "usage.no-folder");
+    sandbox.write("bad.toml", "schema = 1\n");
+    run(&["cuda", "--lock", "bad.toml"]).fails(2, "toolkit.lock-broken");
+    run(&["cuda@13.5", "--lock", "lock.toml"]).fails(2, "toolkit.lock-other").says(&["locks cuda 13.0"]);
+    assert!(!sandbox.exists("cache"));
+}
+
+#[test]
+fn machines_that_no_wheel_fits_are_refused_before_the_download() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let machine = |os: &str, arch: &str, files: &[(&str, &str)]| {
+        let mut text = format!(
+            "schema = \"gpubuild.host/1\"\n[platform]\nos = \"{os}\"\narch = \"{arch}\"\n[env]\nHOME = \"/home/u\"\nPATH = \"/usr/bin\"\n"
+        );
+        for (path, content) in files {
+            let _ = writeln!(text, "[[file]]\npath = \"{path}\"\ntext = '''{content}'''");
+        }
+        sandbox.write("machine.toml", &text);
+        sandbox.run(&["toolkit", "install", "cuda@13.0", "--dry-run", "--host", "machine.toml"])
+    };
+    let alpine =
+        [("/lib/ld-musl-x86_64.so.1", "musl libc"), ("/etc/os-release", "ID=alpine\nVERSION_ID=3.21\n")];
+    machine("linux", "x86_64", &alpine).fails(2, "wheel.musl").says(&["need GNU's C library"]);
+    let old = [("/lib64/libc.so.6", "GNU C Library (GNU libc) stable release version 2.12, by Roland")];
+    machine("linux", "x86_64", &old)
+        .fails(2, "wheel.glibc-too-old")
+        .says(&["`nvidia-cuda-nvcc` needs glibc 2.17, and this system has 2.12"]);
+    let new = [("/lib64/libc.so.6", "GNU C Library (GNU libc) stable release version 2.28, by Roland")];
+    machine("linux", "x86_64", &new).succeeds();
+    machine("macos", "aarch64", &[])
+        .fails(2, "toolkit.no-wheels-here")
+        .says(&["no wheels for macOS on aarch64"]);
+    let debian = [("/etc/os-release", "ID=debian\nVERSION_ID=12\n")];
+    machine("linux", "x86_64", &debian);
+    let rocm = ["toolkit", "install", "rocm", "--dry-run", "--host", "machine.toml"];
+    sandbox.run(&rocm).fails(2, "toolkit.not-in-wheels").says(&["sudo apt install hipcc libamdhip64-dev"]);
+}

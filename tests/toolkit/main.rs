@@ -1,0 +1,15 @@
+//! `gpubuild toolkit`: toolkits installed from wheels that the tests make, and, where `GPUBUILD_REQUIRE` names
+//! `cuda-wheels`, NVIDIA's own.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test reads and writes its own files and says what it skips"
+)]
+
+mod faults;
+mod real;
+mod sandbox;
+mod usual;
+mod wheels;
