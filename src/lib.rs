@@ -38,6 +38,7 @@ pub mod python;
 pub mod report;
 pub mod store;
 pub mod toolkit;
+pub mod venv;
 pub mod version;
 
 #[cfg(feature = "cli")]

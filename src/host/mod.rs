@@ -142,6 +142,11 @@ pub trait Host: Send + Sync {
     }
     /// Asks a vendor's own library in a child process: `gpubuild __probe ID`.
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer;
+    /// The same with paths of libraries: `gpubuild __probe ID PATH…`. A recording has one answer for all of them.
+    fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
+        let _ = arguments;
+        self.probe(id, deadline)
+    }
 
     /// Writes a file by way of a temporary one beside it and a rename. Parent folders are made.
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()>;

@@ -9,6 +9,7 @@
 )]
 
 mod cuda;
+mod cuda_runtime;
 mod hip;
 mod level_zero;
 #[cfg(target_os = "macos")]
@@ -34,10 +35,11 @@ pub struct Reply {
     pub answer: Value,
 }
 
-/// Asks the library behind a probe id.
+/// Asks the library behind a probe id. `arguments` are paths of libraries, for probes that take some.
 #[must_use]
-pub fn ask(id: &str) -> Reply {
+pub fn ask(id: &str, arguments: &[String]) -> Reply {
     let answer = match id {
+        "cuda-runtime" => cuda_runtime::ask(arguments),
         "cuda" => cuda::ask(),
         "rocm" => hip::ask(),
         "vulkan" => vulkan::ask(),

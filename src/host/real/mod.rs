@@ -240,12 +240,16 @@ impl Host for RealHost {
     }
 
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
+        self.probe_with(id, &[], deadline)
+    }
+
+    fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
         let own = std::env::current_exe().ok().filter(|_| self.answers_probes);
         let Some(program) = own.as_deref().and_then(std::path::Path::to_str) else {
             let error = "drivers are asked by the `gpubuild` program only, not by the library".to_owned();
             return ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() };
         };
-        probe::classify(self.run(&Command::new(program, deadline).args(["__probe", id])))
+        probe::classify(self.run(&Command::new(program, deadline).args(["__probe", id]).args(arguments)))
     }
 
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {

@@ -1,0 +1,21 @@
+//! `gpubuild venv`: a Python environment with the run-time wheels that built libraries need, and how programs find them.
+//!
+//! [`needs`] reads from the artifact manifest which libraries are needed, [`choose`] says which wheels hold them (pure;
+//! the table is `toolkits/runtime-wheels.toml`), [`environment`] adopts or makes the environment, [`installed`] tells what
+//! is in it, [`verify`] has a child load what was installed, and [`record`] keeps for `link`, `build` and build scripts
+//! where it lies. [`copy`] puts the libraries beside a program instead.
+
+pub mod choose;
+pub mod copy;
+pub mod environment;
+pub mod installed;
+pub mod needs;
+pub mod problem;
+pub mod record;
+pub mod shell;
+pub mod table;
+pub mod verify;
+
+pub use problem::{Ending, Problem};
+pub use record::Record;
+pub use table::Table;
