@@ -19,6 +19,7 @@ use crate::host::{Host, HostPath, RealHost};
 use crate::link;
 use crate::plan::Tree;
 use crate::project;
+use crate::venv::record;
 
 /// The variable that names a manifest.
 pub const VARIABLE: &str = "GPUBUILD_MANIFEST";
@@ -62,7 +63,7 @@ pub fn lines(host: &dyn Host) -> (String, Linked) {
     say(&mut text, &format!("rerun-if-changed={path}"));
     let mut linked = Linked::default();
     match Manifest::read(host, &path) {
-        Ok(manifest) => linked = with_manifest(&mut text, host, &manifest),
+        Ok(manifest) => linked = with_manifest(&mut text, host, &path, &manifest),
         Err(ManifestError::Missing { .. }) => say(
             &mut text,
             "warning=no kernels were built yet, so none are linked: run `gpubuild build` (in its repository `cargo run --release -- build`)",
@@ -72,7 +73,7 @@ pub fn lines(host: &dyn Host) -> (String, Linked) {
     (text, linked)
 }
 
-fn with_manifest(text: &mut String, host: &dyn Host, manifest: &Manifest) -> Linked {
+fn with_manifest(text: &mut String, host: &dyn Host, path: &HostPath, manifest: &Manifest) -> Linked {
     for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
         say(text, &format!("rerun-if-changed={}", file.path));
     }
@@ -82,7 +83,20 @@ fn with_manifest(text: &mut String, host: &dyn Host, manifest: &Manifest) -> Lin
     for backend in &manifest.backends {
         say(text, &format!("rustc-cfg=gpubuild_backend=\"{backend}\""));
     }
-    let directives = link::directives(manifest, host.platform().os);
+    let mut folders = Vec::new();
+    if let Some(root) = path.parent() {
+        // Cargo takes a file that is absent for changed, each time. The call that makes this one writes the manifest again.
+        let file = root.join(record::FILE_NAME);
+        if host.is_file(&file) {
+            say(text, &format!("rerun-if-changed={file}"));
+        }
+        let (found, why) = record::search_path(host, &root);
+        folders = found;
+        if let Some(why) = why {
+            say(text, &format!("warning={why}"));
+        }
+    }
+    let directives = link::directives(manifest, host.platform().os).with_search_path(folders);
     for line in link::cargo_lines(&directives) {
         text.push_str(&line);
         text.push('\n');

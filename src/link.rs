@@ -79,6 +79,25 @@ pub fn directives(manifest: &Manifest, os: Os) -> Directives {
     out
 }
 
+impl Directives {
+    /// The same with further folders for the program's search path: those of the project's environment.
+    #[must_use]
+    pub fn with_search_path(mut self, folders: Vec<String>) -> Self {
+        self.rpath.extend(folders);
+        keep_first(&mut self.rpath);
+        self
+    }
+}
+
+/// The words that put a folder into a program's search path. A list of `-Wl` ends a word at each comma.
+fn rpath_words(folder: &str) -> Vec<String> {
+    if folder.contains(',') {
+        ["-Xlinker", "-rpath", "-Xlinker", folder].map(str::to_owned).to_vec()
+    } else {
+        vec![format!("-Wl,-rpath,{folder}")]
+    }
+}
+
 struct Builder<'a> {
     os: Os,
     manifest: &'a Manifest,
@@ -214,7 +233,8 @@ pub fn cargo_lines(directives: &Directives) -> Vec<String> {
     lines.extend(directives.dynamic.iter().map(|name| format!("cargo::rustc-link-lib=dylib={name}")));
     lines.extend(directives.frameworks.iter().map(|name| format!("cargo::rustc-link-lib=framework={name}")));
     lines.extend(directives.arguments.iter().map(|text| format!("cargo::rustc-link-arg={text}")));
-    lines.extend(directives.rpath.iter().map(|path| format!("cargo::rustc-link-arg=-Wl,-rpath,{path}")));
+    let words = directives.rpath.iter().flat_map(|path| rpath_words(path));
+    lines.extend(words.map(|word| format!("cargo::rustc-link-arg={word}")));
     lines
 }
 
@@ -235,7 +255,7 @@ pub fn words(directives: &Directives) -> Vec<String> {
     words.extend(directives.dynamic.iter().map(|name| format!("-l{name}")));
     words.extend(directives.frameworks.iter().flat_map(|name| ["-framework".to_owned(), name.clone()]));
     words.extend(directives.arguments.iter().cloned());
-    words.extend(directives.rpath.iter().map(|path| format!("-Wl,-rpath,{path}")));
+    words.extend(directives.rpath.iter().flat_map(|path| rpath_words(path)));
     words
 }
 
@@ -304,7 +324,11 @@ pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
     libraries.extend(directives.frameworks.iter().map(|name| format!("-framework {name}")));
     list("target_link_libraries", libraries);
     let mut options = directives.arguments.clone();
-    options.extend(directives.rpath.iter().map(|path| format!("-Wl,-rpath,{path}")));
+    // CMake drops words that it has seen: a folder and what stands before it are one.
+    options.extend(directives.rpath.iter().map(|path| match rpath_words(path).as_slice() {
+        [word] => word.clone(),
+        _ => format!("LINKER:SHELL:-rpath '{}'", path.replace('\'', r"'\''")),
+    }));
     list("target_link_options", options);
     text
 }

@@ -122,7 +122,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
             Failure::usage("run.no-binary", "this project names no program to start").hint(run::NO_BINARY)
         );
     };
-    run::start(context, &program.path, &arguments.forwarded)
+    let folders = run::windows_folders(context, &project.build_root);
+    run::start(context, &program.path, &arguments.forwarded, &folders)
 }
 
 /// Lines of `--message-format json` that are no event of a build.

@@ -38,7 +38,11 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         let message = format!("`{file}` is not there any more, or not as it was built");
         return Err(Failure::negative("manifest.stale", message).hint("`gpubuild build` builds it again"));
     }
-    let directives = link::directives(&manifest, context.host.platform().os);
+    let (folders, why) = crate::venv::record::search_path(context.host, &project.build_root);
+    if let Some(why) = why {
+        context.printer.warning(&why);
+    }
+    let directives = link::directives(&manifest, context.host.platform().os).with_search_path(folders);
     let text = match arguments.format {
         _ if arguments.is_json() => {
             context.printer.json(&LinkDocument::new(&directives))?;

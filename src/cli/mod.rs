@@ -21,6 +21,7 @@ pub mod report;
 pub mod run;
 pub mod test;
 pub mod toolkit;
+pub mod venv;
 
 use std::process::ExitCode;
 
@@ -68,6 +69,8 @@ enum Command {
     Run(run::Arguments),
     /// Compare the kernels of every backend with the reference
     Test(test::Arguments),
+    /// Put the run-time libraries that the build needs into a Python environment
+    Venv(Box<venv::Arguments>),
     /// Remove everything that was built
     Clean(clean::Arguments),
     /// Make a redacted report to paste into an issue; it replays as a recorded machine
@@ -175,6 +178,7 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
             let answer = Answer::document_if(arguments.is_json());
             (toolkit::run(&arguments, context), answer)
         }
+        Command::Venv(arguments) => (venv::run(&arguments, context), Answer::document_if(arguments.json)),
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),
         Command::Report(arguments) => (report::run(&arguments, context), Answer::Text),

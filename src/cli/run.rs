@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::look;
 use super::{Context, Exit, Failure};
 use crate::exec::binary;
-use crate::host::{Command, RunError};
+use crate::host::{Command, HostPath, Os, RunError};
+use crate::venv::Record;
 
 /// A program may run as long as it likes; the door wants a number.
 const DEADLINE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -38,12 +39,30 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         return Err(Failure::usage("run.nothing-built", "no program was built yet")
             .hint("`gpubuild build` builds it"));
     };
-    start(context, &program.path, &arguments.arguments)
+    let folders = windows_folders(context, &project.build_root);
+    start(context, &program.path, &arguments.arguments, &folders)
+}
+
+/// Windows' loader knows no search path in programs: the folders of the project's environment go on PATH.
+pub(super) fn windows_folders(context: &Context<'_>, build_root: &HostPath) -> Vec<String> {
+    if context.host.platform().os != Os::Windows {
+        return Vec::new();
+    }
+    Record::read(context.host, build_root).map(|record| record.folders).unwrap_or_default()
 }
 
 /// Starts a program and passes its exit code on.
-pub(super) fn start(context: &Context<'_>, program: &str, arguments: &[String]) -> Result<Exit, Failure> {
-    let command = Command::new(program, DEADLINE).args(arguments.iter().map(String::as_str)).inherit();
+pub(super) fn start(
+    context: &Context<'_>,
+    program: &str,
+    arguments: &[String],
+    folders: &[String],
+) -> Result<Exit, Failure> {
+    let mut command = Command::new(program, DEADLINE).args(arguments.iter().map(String::as_str)).inherit();
+    if !folders.is_empty() {
+        let path = context.host.env().get("PATH").unwrap_or_default();
+        command = command.env("PATH", format!("{};{path}", folders.join(";")));
+    }
     let output = context.host.run(&command).map_err(|error| match error {
         RunError::Interrupted => {
             Failure { exit: Exit::Interrupted, ..Failure::negative("run.interrupted", "interrupted") }

@@ -46,7 +46,7 @@ pub(super) fn build(
 ) -> Result<(Artifact, State), BuildError> {
     let host = job.host;
     let stamp_path = job.root.join(STAMP);
-    let key = key(host, binary, manifest);
+    let key = key(host, binary, manifest, &job.root);
     if let Some(stamp) = store::read_json::<BinaryStamp>(host, &stamp_path)
         && stamp.key == key
         && stamp.inputs.as_ref().is_some_and(|inputs| is_current(host, binary, inputs))
@@ -127,10 +127,12 @@ fn executable(line: &str) -> Option<String> {
     message.executable.filter(|_| message.reason == "compiler-artifact")
 }
 
-fn key(host: &dyn Host, binary: &Binary, manifest: &Manifest) -> String {
+fn key(host: &dyn Host, binary: &Binary, manifest: &Manifest, root: &HostPath) -> String {
     let env = host.env().iter().filter(|(name, _)| matters(name)).collect::<Vec<_>>();
     let trees: Vec<_> = manifest.trees.iter().map(|tree| (&tree.key, &tree.files, &tree.link)).collect();
-    let parts = (binary, env, &manifest.backends, trees, env!("CARGO_PKG_VERSION"));
+    // Folders of an environment stand in the program.
+    let (folders, _) = crate::venv::record::search_path(host, root);
+    let parts = (binary, env, &manifest.backends, trees, folders, env!("CARGO_PKG_VERSION"));
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
 }
 

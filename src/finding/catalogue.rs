@@ -21,6 +21,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("build", include_str!("../../findings/build.toml")),
     ("files", include_str!("../../findings/files.toml")),
     ("plan", include_str!("../../findings/plan.toml")),
+    ("venv", include_str!("../../findings/venv.toml")),
 ];
 
 /// All findings that are known.

@@ -32,6 +32,7 @@ pub mod resolvers_text;
 pub mod shell;
 pub mod test;
 pub mod toolkit;
+pub mod venv;
 pub mod words;
 
 use serde::Serialize;

@@ -54,7 +54,8 @@ pub fn choose<'a>(question: &Question<'a>) -> Result<Choice<'a>, Problem> {
     let known = question.libraries.keys().filter_map(|library| release.wheel_of(os, library));
     let mut packages: BTreeSet<&str> = known.map(|wheel| wheel.package.as_str()).collect();
     if question.libraries.is_empty() {
-        packages = release.wheels.iter().filter(|wheel| wheel.usual).map(|wheel| wheel.package.as_str()).collect();
+        packages =
+            release.wheels.iter().filter(|wheel| wheel.usual).map(|wheel| wheel.package.as_str()).collect();
     }
     let unknown = question.libraries.keys().filter(|library| release.wheel_of(os, library).is_none());
     let choice =
@@ -126,7 +127,8 @@ impl<'a> Question<'a> {
 
     /// The release to take of these majors: not below the toolkit, and one that the driver serves.
     fn release(&self, majors: &BTreeSet<u64>) -> Result<&'a Release, Problem> {
-        let of_majors = || self.table.releases.iter().filter(|release| majors.contains(&release.cuda.major()));
+        let of_majors =
+            || self.table.releases.iter().filter(|release| majors.contains(&release.cuda.major()));
         let served: Vec<&Release> = of_majors().filter(|release| self.too_old(release).is_none()).collect();
         if served.is_empty() {
             let release = of_majors().next().ok_or_else(|| self.no_release("the libraries"))?;
@@ -137,7 +139,8 @@ impl<'a> Question<'a> {
         let toolkit = self.toolkit.filter(|toolkit| majors.contains(&toolkit.version.major()));
         let Some(toolkit) = toolkit else {
             let newest = self.driver.and_then(|driver| self.cuda.newest_for_driver(driver));
-            let fits = served.iter().rev().find(|release| newest.is_none_or(|newest| release.cuda <= *newest));
+            let fits =
+                served.iter().rev().find(|release| newest.is_none_or(|newest| release.cuda <= *newest));
             return Ok(fits.copied().unwrap_or(served[0]));
         };
         let enough = |release: &&&Release| {
@@ -228,7 +231,8 @@ mod tests {
 
     /// The release and the wheels, or the id of the problem with its values.
     fn ask(case: &Case) -> Result<(String, Vec<String>), Problem> {
-        let libraries = case.libraries.iter().map(|name| ((*name).to_owned(), "libx.so".to_owned())).collect();
+        let libraries =
+            case.libraries.iter().map(|name| ((*name).to_owned(), "libx.so".to_owned())).collect();
         let version = |text: &str| text.parse::<Version>().unwrap();
         let toolkit = case.toolkit.map(|text| Toolkit { version: version(text), from: "/opt/cuda".into() });
         let catalogue = Catalogue::embedded();
@@ -254,7 +258,10 @@ mod tests {
     #[track_caller]
     fn check(case: &Case, release: &str, packages: &[&str]) {
         let (chosen, wheels) = ask(case).unwrap();
-        assert_eq!((chosen.as_str(), wheels.iter().map(String::as_str).collect::<Vec<_>>()), (release, packages.to_vec()));
+        assert_eq!(
+            (chosen.as_str(), wheels.iter().map(String::as_str).collect::<Vec<_>>()),
+            (release, packages.to_vec())
+        );
     }
 
     #[track_caller]
@@ -274,15 +281,31 @@ mod tests {
         let cublas = ["libcublas.so.12", "libcudart.so.12"].as_slice();
         check(&Case { libraries: cublas, ..Case::default() }, "12.9", &twelve);
         check(&Case { libraries: cublas, toolkit: Some("12.4.131"), ..Case::default() }, "12.9", &twelve);
-        check(&Case { libraries: &["libcudart.so.13"], toolkit: Some("13.0.88"), ..Case::default() }, "13.0", &thirteen[..1]);
+        check(
+            &Case { libraries: &["libcudart.so.13"], toolkit: Some("13.0.88"), ..Case::default() },
+            "13.0",
+            &thirteen[..1],
+        );
         // Not below the toolkit that built it.
-        check(&Case { libraries: &["libcublas.so.13"], toolkit: Some("13.2.1"), ..Case::default() }, "13.5", &thirteen[1..]);
+        check(
+            &Case { libraries: &["libcublas.so.13"], toolkit: Some("13.2.1"), ..Case::default() },
+            "13.5",
+            &thirteen[1..],
+        );
         check(&Case { major: Some(12), ..Case::default() }, "12.9", &twelve);
         check(&Case { ..Case::default() }, "13.5", &thirteen);
         // One library that both majors have, and what else it was built with.
         let curand = ["libcurand.so.10"].as_slice();
-        check(&Case { libraries: curand, toolkit: Some("12.9"), ..Case::default() }, "12.9", &["nvidia-curand-cu12"]);
-        check(&Case { libraries: curand, driver: Some("550.54"), ..Case::default() }, "12.9", &["nvidia-curand-cu12"]);
+        check(
+            &Case { libraries: curand, toolkit: Some("12.9"), ..Case::default() },
+            "12.9",
+            &["nvidia-curand-cu12"],
+        );
+        check(
+            &Case { libraries: curand, driver: Some("550.54"), ..Case::default() },
+            "12.9",
+            &["nvidia-curand-cu12"],
+        );
     }
 
     #[test]
@@ -293,7 +316,11 @@ mod tests {
             &["nvidia-cuda-runtime"],
         );
         let old = Case { libraries: &["libcudart.so.13"], driver: Some("550.54"), ..Case::default() };
-        refused(&old, "venv.driver-too-old", &[("driver", "550.54"), ("cuda", "13"), ("floor", "580"), ("instead", "12")]);
+        refused(
+            &old,
+            "venv.driver-too-old",
+            &[("driver", "550.54"), ("cuda", "13"), ("floor", "580"), ("instead", "12")],
+        );
         let older = Case { libraries: &["libcudart.so.12"], driver: Some("470.57"), ..Case::default() };
         refused(&older, "venv.driver-too-old", &[("floor", "525.60.13")]);
         assert_eq!(ask(&older).unwrap_err().draft.case, None, "there is no other major to offer");
@@ -311,7 +338,11 @@ mod tests {
 
     #[test]
     fn what_has_no_wheel_is_refused_or_told() {
-        refused(&Case { libraries: &["libcudart.so.11.0"], ..Case::default() }, "venv.no-wheels", &[("known", "12.9, 13.0")]);
+        refused(
+            &Case { libraries: &["libcudart.so.11.0"], ..Case::default() },
+            "venv.no-wheels",
+            &[("known", "12.9, 13.0")],
+        );
         refused(&Case { major: Some(11), ..Case::default() }, "venv.no-wheels", &[("what", "CUDA 11")]);
         let newer = Case { libraries: &["libcudart.so.13"], toolkit: Some("13.9"), ..Case::default() };
         refused(&newer, "venv.toolkit-newer", &[("toolkit", "13.9"), ("newest", "13.5")]);
@@ -326,7 +357,11 @@ mod tests {
         refused(&old, "venv.libc", &[("needs", "2.27"), ("here", "2.17"), ("package", "nvidia-cublas-cu12")]);
         refused(&Case { libraries: cublas, glibc: "musl", ..Case::default() }, "venv.libc", &[]);
         let arm = Platform { os: Os::Windows, arch: Arch::Aarch64 };
-        refused(&Case { major: Some(12), platform: arm, ..Case::default() }, "venv.no-wheel-here", &[("arch", "aarch64")]);
+        refused(
+            &Case { major: Some(12), platform: arm, ..Case::default() },
+            "venv.no-wheel-here",
+            &[("arch", "aarch64")],
+        );
         let mac = Platform { os: Os::Macos, arch: Arch::Aarch64 };
         refused(&Case { platform: mac, ..Case::default() }, "venv.no-wheel-here", &[("os", "macos")]);
     }

@@ -68,9 +68,8 @@ pub fn copy(
     for (name, from) in libraries {
         let to = folder.join(name);
         let source = host.stat(from).map_err(|error| Problem::io("read", from, &error))?;
-        let is_there = host
-            .stat(&to)
-            .is_ok_and(|there| there.size == source.size && there.modified >= source.modified);
+        let is_there =
+            host.stat(&to).is_ok_and(|there| there.size == source.size && there.modified >= source.modified);
         if !is_there {
             host.copy(from, &to).map_err(|error| Problem::io("write", &to, &error))?;
         }

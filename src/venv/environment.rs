@@ -118,8 +118,11 @@ fn refuse_foreign(host: &dyn Host, folder: &HostPath, python: &HostPath) -> Resu
         return Ok(());
     }
     let (format, machine) = (program.format.label(), program.machine.name);
-    let why =
-        format!("its Python is an {format} program for {machine}, and this is {} on {}", here.os.id(), here.arch.id());
+    let why = format!(
+        "its Python is an {format} program for {machine}, and this is {} on {}",
+        here.os.id(),
+        here.arch.id()
+    );
     Err(elsewhere(folder, &why))
 }
 
@@ -128,7 +131,10 @@ fn site(host: &dyn Host, folder: &HostPath, os: Os) -> Option<HostPath> {
         return Some(folder.join("Lib/site-packages")).filter(|site| host.is_dir(site));
     }
     let names = host.list_matching(&folder.join("lib"), "py*").ok()?;
-    names.iter().map(|name| folder.join("lib").join(name).join("site-packages")).find(|site| host.is_dir(site))
+    names
+        .iter()
+        .map(|name| folder.join("lib").join(name).join("site-packages"))
+        .find(|site| host.is_dir(site))
 }
 
 /// `3.11` of `lib/python3.11/site-packages`.
@@ -247,7 +253,11 @@ impl Maker<'_> {
 
 /// `--python 3.12` names a program of that version.
 fn program_of(python: &str) -> String {
-    if python.starts_with(|c: char| c.is_ascii_digit()) { format!("python{python}") } else { python.to_owned() }
+    if python.starts_with(|c: char| c.is_ascii_digit()) {
+        format!("python{python}")
+    } else {
+        python.to_owned()
+    }
 }
 
 fn failed(folder: &HostPath, why: &str) -> Problem {
@@ -320,7 +330,10 @@ mod tests {
         assert_eq!(found.site.as_str(), "/v/lib/python3.11/site-packages");
         // As uv writes it, on Windows.
         let host = machine(Os::Windows)
-            .file(r"C:\v\pyvenv.cfg", "home = C:\\Python\nimplementation = CPython\nuv = 0.13.8\nversion_info = 3.13.1\n")
+            .file(
+                r"C:\v\pyvenv.cfg",
+                "home = C:\\Python\nimplementation = CPython\nuv = 0.13.8\nversion_info = 3.13.1\n",
+            )
             .executable(r"C:\v\Scripts\python.exe")
             .directory(r"C:\v\Lib\site-packages")
             .build();

@@ -90,7 +90,9 @@ pub fn state(
 fn missing(host: &dyn Host, environment: &Environment, found: &Distribution) -> Option<String> {
     let record = found.info.join("RECORD");
     // Installers write it last.
-    let Ok(text) = host.read_text(&record) else { return Some("its list of files was never written".to_owned()) };
+    let Ok(text) = host.read_text(&record) else {
+        return Some("its list of files was never written".to_owned());
+    };
     text.lines().find_map(|line| {
         let mut fields = line.rsplitn(3, ',');
         let size = fields.next()?.trim().parse::<u64>().ok()?;
@@ -171,7 +173,10 @@ mod tests {
     #[test]
     fn who_needs_a_package_is_named() {
         let torch = "Metadata-Version: 2.1\nRequires-Dist: nvidia_cublas.cu12 (==12.6.4.1) ; platform_system == \"Linux\"\n\nRequires-Dist: nvidia-cublas-cu12\n";
-        let files = [("torch-2.7.0.dist-info/METADATA", torch), ("y-1.dist-info/METADATA", "Requires-Dist: nvidia-cublas-cu12-x\n")];
+        let files = [
+            ("torch-2.7.0.dist-info/METADATA", torch),
+            ("y-1.dist-info/METADATA", "Requires-Dist: nvidia-cublas-cu12-x\n"),
+        ];
         assert_eq!(look(&files, "nvidia-cublas-cu12", "1").1, ["torch 2.7.0 (==12.6.4.1)"]);
     }
 }

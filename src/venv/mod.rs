@@ -11,11 +11,13 @@ pub mod environment;
 pub mod installed;
 pub mod needs;
 pub mod problem;
+pub mod provide;
 pub mod record;
 pub mod shell;
 pub mod table;
 pub mod verify;
 
 pub use problem::{Ending, Problem};
+pub use provide::provide;
 pub use record::Record;
 pub use table::Table;

@@ -47,7 +47,8 @@ pub fn of_build(
     manifest: &Manifest,
     program: Option<&Artifact>,
 ) -> Needs {
-    let mut finder = Finder { host, table, os: host.platform().os, needs: Needs::default(), linked: Vec::new() };
+    let mut finder =
+        Finder { host, table, os: host.platform().os, needs: Needs::default(), linked: Vec::new() };
     let built: Vec<&Artifact> = manifest.trees.iter().flat_map(|tree| &tree.files).chain(program).collect();
     for tree in &manifest.trees {
         if let Some(compiler) = tree.compilers.get("CUDA")
@@ -59,7 +60,9 @@ pub fn of_build(
         let folders: Vec<HostPath> = tree
             .link
             .iter()
-            .filter_map(|item| if let LinkItem::Search { path } = item { Some(host.path(path)) } else { None })
+            .filter_map(
+                |item| if let LinkItem::Search { path } = item { Some(host.path(path)) } else { None },
+            )
             .collect();
         for item in &tree.link {
             match item {

@@ -23,11 +23,13 @@ pub struct Problem {
 
 impl Problem {
     /// Something that is refused before anything was changed.
+    #[must_use]
     pub fn refused(id: &str) -> Self {
         Self { draft: Box::new(Draft::new(id)), ending: Ending::Refused }
     }
 
     /// Something that was tried and failed.
+    #[must_use]
     pub fn failed(id: &str) -> Self {
         Self { ending: Ending::Failed, ..Self::refused(id) }
     }

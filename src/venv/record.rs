@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::exec::manifest_path;
 use crate::host::{Host, HostPath, Os};
 use crate::store::files::{self, Snapshot};
 use crate::store::{self};
@@ -59,12 +60,20 @@ impl Record {
         store::read_json::<Self>(host, &build_root.join(FILE_NAME)).filter(|record| record.schema == SCHEMA)
     }
 
-    /// Publishes it. What is there already is not written again: build scripts watch it.
+    /// Publishes it. What is there already is not written again: build scripts watch it. Those that ran before there was
+    /// one watch only the manifest, so that one is written again, as it is.
     pub fn write(&self, host: &dyn Host, build_root: &HostPath) -> std::io::Result<()> {
         if Self::read(host, build_root).as_ref() == Some(self) {
             return Ok(());
         }
-        store::write_json(host, &build_root.join(FILE_NAME), self)
+        let file = build_root.join(FILE_NAME);
+        let is_first = !host.is_file(&file);
+        store::write_json(host, &file, self)?;
+        let manifest = manifest_path(build_root);
+        if is_first && let Ok(bytes) = host.read(&manifest) {
+            host.write(&manifest, &bytes)?;
+        }
+        Ok(())
     }
 
     /// Whether every library is what it was when it was loaded.
@@ -107,26 +116,25 @@ mod tests {
     use super::*;
     use crate::host::{Arch, RecordedHost};
 
-    fn host(folder: &str, with_folder: bool, os: Os) -> RecordedHost {
+    fn host(folder: &str, with_folder: bool) -> RecordedHost {
         let record = format!(
             r#"{{"schema":1,"environment":"/v","cuda":"12.9","wheels":{{}},"folders":[{folder:?}],"libraries":{{}},"answers":{{}}}}"#
         );
-        let builder = RecordedHost::builder(os, Arch::X86_64).file("/b/venv.json", &record);
+        let builder = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/b/venv.json", &record);
         if with_folder { builder.directory(folder).build() } else { builder.build() }
     }
 
     #[test]
     fn folders_of_the_environment_follow_those_beside_the_program() {
-        let path = |folder: &str, there: bool, os: Os| {
-            let host = host(folder, there, os);
+        let path = |folder: &str, there: bool| {
+            let host = host(folder, there);
             search_path(&host, &host.path("/b"))
         };
-        assert_eq!(path("/v/lib", true, Os::Linux), (vec!["$ORIGIN".into(), "/v/lib".into()], None));
-        let (folders, why) = path("/v/lib", false, Os::Linux);
+        assert_eq!(path("/v/lib", true), (vec!["$ORIGIN".into(), "/v/lib".into()], None));
+        let (folders, why) = path("/v/lib", false);
         assert!(folders.is_empty() && why.unwrap().contains("run `gpubuild venv` again"));
-        let (folders, why) = path("/v:w/lib", true, Os::Linux);
+        let (folders, why) = path("/v:w/lib", true);
         assert!(folders.is_empty() && why.unwrap().contains("can't stand"));
-        assert_eq!(path("/v/lib", true, Os::Windows), (Vec::new(), None));
         let empty = RecordedHost::builder(Os::Linux, Arch::X86_64).build();
         assert_eq!(search_path(&empty, &empty.path("/b")), (Vec::new(), None));
     }

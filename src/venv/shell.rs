@@ -106,11 +106,16 @@ mod tests {
     fn hostile_folders_stay_values() {
         let folders = [HOSTILE.to_owned()];
         let shown = |shell| setting(shell, Os::Linux, &folders, None);
-        assert!(shown(Shell::Sh).starts_with("export LD_LIBRARY_PATH='/a b/$(id)/it'\\''s `x` \"q\" \\ \u{2019}'\""));
+        assert!(
+            shown(Shell::Sh)
+                .starts_with("export LD_LIBRARY_PATH='/a b/$(id)/it'\\''s `x` \"q\" \\ \u{2019}'\"")
+        );
         assert!(shown(Shell::Fish).contains(r#"'/a b/$(id)/it\'s `x` "q" \\ "#));
         assert!(shown(Shell::Powershell).contains("it''s `x` \"q\" \\ \u{2019}\u{2019}' + "));
         let folders = ["/v\ngpubuild_end\nEVIL=1".to_owned()];
         let text = setting(Shell::Github, Os::Linux, &folders, None);
-        assert!(text.starts_with("LD_LIBRARY_PATH<<gpubuild_end_\n") && text.ends_with("EVIL=1\ngpubuild_end_\n"));
+        assert!(
+            text.starts_with("LD_LIBRARY_PATH<<gpubuild_end_\n") && text.ends_with("EVIL=1\ngpubuild_end_\n")
+        );
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::backend::Backend;
 use crate::host::{Arch, Os, Platform};
 use crate::python::lock::{Pinned, PinnedFile};
+use crate::python::tag::{self, Fit, Libc};
 use crate::version::Version;
 
 /// The form that this version reads.
@@ -202,10 +203,12 @@ impl Wheel {
         Some(self.folder.get(&platform.os)?.replace("{arch}", arch))
     }
 
-    /// What the installer gets.
+    /// What the installer gets: the files that run on a machine.
     #[must_use]
-    pub fn pinned(&self) -> Pinned {
-        Pinned { package: self.package.clone(), version: self.version.clone(), files: self.files.clone() }
+    pub fn pinned(&self, platform: Platform, libc: &Libc) -> Pinned {
+        let fits = |file: &&PinnedFile| tag::fit(&file.name, platform, libc) == Fit::Yes;
+        let files = self.files.iter().filter(fits).cloned().collect();
+        Pinned { package: self.package.clone(), version: self.version.clone(), files }
     }
 
     /// Its files, one per platform.
@@ -251,17 +254,27 @@ mod tests {
                         assert!(release.wheel_of(os, opened).is_some(), "{what} opens {opened}");
                     }
                     let platform = Platform { os, arch: Arch::X86_64 };
-                    assert!(wheel.folder(platform).is_some_and(|folder| folder.starts_with("nvidia/")), "{what}");
+                    assert!(
+                        wheel.folder(platform).is_some_and(|folder| folder.starts_with("nvidia/")),
+                        "{what}"
+                    );
                 }
                 let stem = format!("{}-{}-", wheel.package.replace('-', "_"), wheel.version);
-                assert!(wheel.files().iter().all(|file| file.name.starts_with(&stem) && file.size > 0), "{what}");
+                assert!(
+                    wheel.files().iter().all(|file| file.name.starts_with(&stem) && file.size > 0),
+                    "{what}"
+                );
                 for part in ["manylinux", "_aarch64", "_x86_64", "win_amd64"] {
                     assert!(wheel.files().iter().any(|file| file.name.contains(part)), "{what}: {part}");
                 }
                 assert_eq!(wheel.asks.is_some(), wheel.answers.is_some(), "{what}");
             }
-            let usual: Vec<&str> =
-                release.wheels.iter().filter(|wheel| wheel.usual).map(|wheel| wheel.package.as_str()).collect();
+            let usual: Vec<&str> = release
+                .wheels
+                .iter()
+                .filter(|wheel| wheel.usual)
+                .map(|wheel| wheel.package.as_str())
+                .collect();
             assert_eq!(usual.len(), 2, "{usual:?}");
         }
     }

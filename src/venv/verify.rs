@@ -34,7 +34,10 @@ impl Answers {
     pub fn versions(&self) -> BTreeMap<&'static str, String> {
         let cudart = self.cudart.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
         let cublas = self.cublas.map(|[major, minor, patch]| format!("{major}.{minor}.{patch}"));
-        [("cudart", cudart), ("cublas", cublas)].into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+        [("cudart", cudart), ("cublas", cublas)]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect()
     }
 }
 
@@ -57,10 +60,11 @@ pub fn verify(host: &dyn Host, libraries: &[HostPath], wheels: &[&Wheel]) -> Res
     let paths: Vec<String> = libraries.iter().map(ToString::to_string).collect();
     let answer = host.probe_with(PROBE, &paths, DEADLINE);
     let broken = |how: &str, error: &str| {
-        Problem::failed("venv.not-loadable")
-            .value("how", how)
-            .value("error", error)
-            .evidence(Evidence::new(EvidenceKind::Dlopen, paths.join(" "), error))
+        Problem::failed("venv.not-loadable").value("how", how).value("error", error).evidence(Evidence::new(
+            EvidenceKind::Dlopen,
+            paths.join(" "),
+            error,
+        ))
     };
     match answer.status {
         ProbeStatus::Ok => {}
@@ -98,8 +102,9 @@ mod tests {
         let libraries = libraries(&host.path("/v"), &wheels, host.platform());
         assert_eq!(libraries[0].as_str(), "/v/nvidia/cuda_runtime/lib/libcudart.so.12");
         assert_eq!(libraries[1].file_name(), Some("libcublasLt.so.12"));
-        verify(&host, &libraries, &wheels)
-            .map_err(|problem| (problem.draft.id, problem.draft.values.into_values().collect::<Vec<_>>().join(" ")))
+        verify(&host, &libraries, &wheels).map_err(|problem| {
+            (problem.draft.id, problem.draft.values.into_values().collect::<Vec<_>>().join(" "))
+        })
     }
 
     fn said(answer: &str) -> ProbeAnswer {
@@ -109,12 +114,15 @@ mod tests {
     #[test]
     fn the_right_answers_are_kept_and_the_wrong_ones_refused() {
         let answers = ask(said(r#"{"cudart":12090,"cublas":[12,9,2]}"#)).unwrap();
-        assert_eq!(answers.versions(), BTreeMap::from([("cudart", "12.9".into()), ("cublas", "12.9.2".into())]));
+        assert_eq!(
+            answers.versions(),
+            BTreeMap::from([("cudart", "12.9".into()), ("cublas", "12.9.2".into())])
+        );
         let (id, values) = ask(said(r#"{"cudart":12080,"cublas":[12,9,2]}"#)).unwrap_err();
         assert_eq!(id, "venv.wrong-version");
         assert!(values.contains("12.9 12.8") && values.contains("nvidia-cuda-runtime-cu12"), "{values}");
         assert!(ask(said(r#"{"cudart":12090}"#)).unwrap_err().1.contains("nothing"));
-        assert!(ask(said("[]")).unwrap_err().1.contains("no answer"));
+        assert!(ask(said("3")).unwrap_err().1.contains("no answer"));
     }
 
     #[test]

@@ -15,3 +15,4 @@ mod linking;
 mod plan;
 mod running;
 mod support;
+mod venv;

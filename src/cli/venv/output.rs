@@ -1,0 +1,120 @@
+//! What `gpubuild venv` says: text for people on stderr and stdout, or one document.
+
+use std::collections::BTreeMap;
+
+use super::super::{Context, Failure};
+use super::Wanted;
+use crate::backend::Backend;
+use crate::finding::Finding;
+use crate::report::Schema;
+use crate::report::venv::{EnvironmentPart, NeededLibrary, VenvDocument, WheelPart};
+use crate::venv::choose::Choice;
+use crate::venv::copy::Copied;
+use crate::venv::provide::{Became, Provided};
+
+/// Everything that there is to say.
+pub(super) struct Shown<'a> {
+    pub(super) wanted: &'a Wanted,
+    pub(super) choice: Option<&'a Choice<'a>>,
+    pub(super) provided: Option<&'a Provided<'a>>,
+    pub(super) none: BTreeMap<Backend, String>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) copied: Vec<Copied>,
+}
+
+impl Shown<'_> {
+    /// Says it.
+    pub(super) fn show(self, context: &Context<'_>, json: bool) -> Result<(), Failure> {
+        for finding in &self.findings {
+            context.printer.warning(&format!("{} [{}]", finding.summary, finding.id));
+            context.printer.hint(&finding.remedy.text);
+        }
+        if json {
+            context.printer.json(&self.document(context))?;
+            return Ok(());
+        }
+        context.printer.answer(&self.text())?;
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        let mut lines: Vec<String> =
+            self.none.iter().map(|(backend, why)| format!("{backend} needs no wheel: {why}")).collect();
+        let Some(provided) = self.provided else { return lines.join("\n") };
+        let environment = &provided.environment;
+        let origin = if provided.made { "made" } else { "there already" };
+        lines.push(format!("{} (Python {}, {origin})", environment.folder, environment.version));
+        for (wheel, became) in &provided.wheels {
+            lines.push(format!("  {} {} {}", wheel.package, wheel.version, word(*became)));
+        }
+        let answers: Vec<String> = provided
+            .answers
+            .versions()
+            .into_iter()
+            .map(|(library, version)| format!("{library} says {version}"))
+            .collect();
+        if !answers.is_empty() {
+            let when = if provided.loaded { "loaded" } else { "unchanged since they were loaded" };
+            lines.push(format!("  {when}: {}", answers.join(", ")));
+        }
+        if let Some(first) = self.copied.first() {
+            let bytes: u64 = self.copied.iter().map(|copied| copied.bytes).sum();
+            let folder = first.to.parent().map(|folder| folder.to_string()).unwrap_or_default();
+            lines.push(format!("  {} libraries, {} MB, in {folder}", self.copied.len(), bytes / 1_000_000));
+        }
+        lines.join("\n")
+    }
+
+    fn document(&self, context: &Context<'_>) -> VenvDocument {
+        let os = context.host.platform().os;
+        let package = |library: &str| {
+            let wheel = self.choice.and_then(|choice| choice.release.wheel_of(os, library));
+            wheel.map(|wheel| wheel.package.clone())
+        };
+        let needed = self.wanted.needs.libraries.iter().map(|(library, needed)| NeededLibrary {
+            library: library.clone(),
+            by: needed.by.clone(),
+            package: package(library),
+        });
+        VenvDocument {
+            schema: Schema { name: "venv", version: 1 },
+            needed: needed.collect(),
+            none: self.none.clone(),
+            environment: self.provided.map(|provided| self.environment(provided)),
+            findings: self.findings.clone(),
+        }
+    }
+
+    fn environment(&self, provided: &Provided<'_>) -> EnvironmentPart {
+        let environment = &provided.environment;
+        let mut folders: Vec<String> =
+            provided.libraries.iter().filter_map(|path| Some(path.parent()?.to_string())).collect();
+        folders.dedup();
+        let wheel = |(wheel, became): &(&crate::venv::table::Wheel, Became)| WheelPart {
+            package: wheel.package.clone(),
+            version: wheel.version.clone(),
+            state: word(*became),
+            sha256: wheel.files().iter().map(|file| file.sha256.clone()).collect(),
+        };
+        EnvironmentPart {
+            path: environment.folder.to_string(),
+            python: environment.python.to_string(),
+            python_version: environment.version.as_str().to_owned(),
+            origin: if provided.made { "made" } else { "adopted" },
+            cuda: self.choice.map(|choice| choice.release.cuda.as_str().to_owned()),
+            wheels: provided.wheels.iter().map(wheel).collect(),
+            folders,
+            answers: provided.answers.versions(),
+            loaded_now: provided.loaded,
+            copied: self.copied.iter().map(|copied| copied.to.to_string()).collect(),
+        }
+    }
+}
+
+fn word(became: Became) -> &'static str {
+    match became {
+        Became::Present => "present",
+        Became::Installed => "installed",
+        Became::Replaced => "replaced",
+    }
+}

@@ -1,0 +1,343 @@
+//! `gpubuild venv` with wheels that the test makes: tiny libraries under NVIDIA's names, a table with their sums.
+#![cfg(target_os = "linux")]
+
+use std::io::Read as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::{Ran, Sandbox, is_on_path, requires, skip};
+
+const SOURCE: &str = r#"
+#include <stdlib.h>
+#include <unistd.h>
+#if defined CRASH
+__attribute__((constructor)) static void crash(void) { abort(); }
+#endif
+#if defined CUDART
+int cudaRuntimeGetVersion(int *version) { *version = CUDART; return 0; }
+#elif defined CUBLAS
+int lt(void);
+int cublasGetProperty(int part, int *value) { *value = part == 0 ? 12 : part == 1 ? 9 : lt(); return 0; }
+#else
+int lt(void) { return 2; }
+#endif
+"#;
+
+/// Makes wheels, and the table that names them.
+const MAKER: &str = r#"
+import base64, hashlib, os, platform, sys, zipfile
+arch = platform.machine()
+rows = []
+def wheel(package, version, folder, names, more):
+    stem = package.replace("-", "_") + "-" + version
+    name = f"{stem}-py3-none-manylinux_2_17_{arch}.whl"
+    files = {f"{folder}/{n}": open("libs/" + n, "rb").read() for n in names}
+    info = stem + ".dist-info"
+    files[info + "/METADATA"] = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n".encode()
+    files[info + "/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: py3-none-manylinux_2_17_{arch}\n".encode()
+    record = ""
+    for path, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record += f"{path},sha256={digest},{len(data)}\n"
+    files[info + "/RECORD"] = (record + info + "/RECORD,,\n").encode()
+    os.makedirs("wheels", exist_ok=True)
+    with zipfile.ZipFile("wheels/" + name, "w") as out:
+        for path, data in files.items():
+            out.writestr(path, data)
+    data = open("wheels/" + name, "rb").read()
+    libraries = ", ".join(f'"{n}"' for n in names)
+    rows.append(f'[[release.wheel]]\npackage = "{package}"\nversion = "{version}"\nusual = true\n'
+        f'folder = {{ linux = "{folder}" }}\nlibraries = {{ linux = [{libraries}] }}\n{more}\n'
+        f'files = [{{ name = "{name}", sha256 = "{hashlib.sha256(data).hexdigest()}", size = {len(data)} }}]\n')
+wheel("nvidia-cuda-runtime-cu12", "12.9.79", "nvidia/cuda_runtime/lib", ["libcudart.so.12"], 'asks = "cudart"\nanswers = "12.9"')
+wheel("nvidia-cublas-cu12", "12.9.2.10", "nvidia/cublas/lib", ["libcublasLt.so.12", "libcublas.so.12"], 'asks = "cublas"\nanswers = "12.9.2"')
+open("table.toml", "w").write('schema = 1\npython = "3.8"\n[[release]]\ncuda = "12.9"\n' + "".join(rows))
+"#;
+
+/// A folder with wheels, their table and an environment without pip in `env`. `None`, after saying so, where Python with
+/// pip or a C compiler is missing.
+fn wheels(flags: &[&str]) -> Option<Sandbox> {
+    for tool in ["cc", "python3"] {
+        if !is_on_path(tool) {
+            skip("python", &format!("no {tool}"));
+            return None;
+        }
+    }
+    let sandbox = Sandbox::new();
+    if !sandbox.start(&["python3", "-m", "pip", "--version"]).is_success() {
+        skip("python", "no pip");
+        return None;
+    }
+    sandbox.write("lib.c", SOURCE);
+    sandbox.write("libs/.keep", "");
+    let compile = |name: &str, more: &[&str]| {
+        let (output, soname) = (format!("libs/{name}"), format!("-Wl,-soname,{name}"));
+        let mut argv = vec!["cc", "-shared", "-fPIC", "lib.c", "-o", &output, &soname];
+        argv.extend(more);
+        sandbox.start(&argv).succeeds();
+    };
+    let cudart: Vec<&str> = if flags.is_empty() { vec!["-DCUDART=12090"] } else { flags.to_vec() };
+    compile("libcudart.so.12", &cudart);
+    compile("libcublasLt.so.12", &[]);
+    compile("libcublas.so.12", &["-DCUBLAS", "-Llibs", "-l:libcublasLt.so.12", "-Wl,-rpath,$ORIGIN"]);
+    sandbox.write("make.py", MAKER);
+    sandbox.start(&["python3", "make.py"]).succeeds();
+    sandbox.start(&["python3", "-m", "venv", "--without-pip", "env"]).succeeds();
+    Some(sandbox)
+}
+
+const VENV: [&str; 8] =
+    ["venv", "env", "--cuda", "12", "--wheels", "table.toml", "--offline", "--find-links"];
+
+fn venv(sandbox: &Sandbox, more: &[&str]) -> Ran {
+    sandbox.run(&[&VENV, ["wheels"].as_slice(), more].concat())
+}
+
+/// What is in the environment's `site-packages`.
+fn site(sandbox: &Sandbox) -> String {
+    sandbox.start(&["sh", "-c", "ls env/lib/python3*/site-packages"]).stdout
+}
+
+#[test]
+fn wheels_are_installed_loaded_checked_and_copied() {
+    let Some(sandbox) = wheels(&[]) else { return };
+    let first = venv(&sandbox, &["--json"]);
+    let document = first.succeeds().json();
+    let environment = &document["environment"];
+    assert_eq!((&environment["origin"], &environment["cuda"]), (&"adopted".into(), &"12.9".into()));
+    assert_eq!(environment["answers"], serde_json::json!({ "cudart": "12.9", "cublas": "12.9.2" }));
+    assert_eq!(environment["wheels"][0]["state"], "installed");
+    let again = venv(&sandbox, &["--json"]).json();
+    assert_eq!(again["environment"]["wheels"][1]["state"], "present");
+    assert!(venv(&sandbox, &["--check"]).succeeds().stdout.contains("cublas says 12.9.2"));
+    venv(&sandbox, &["--copy-to", "pack"]).succeeds();
+    for name in ["libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12"] {
+        assert!(sandbox.exists(&format!("pack/{name}")), "{name}");
+    }
+    // A file that went away is put back.
+    sandbox.start(&["sh", "-c", "rm env/lib/python3*/site-packages/nvidia/cublas/lib/libcublasLt.so.12"]);
+    venv(&sandbox, &["--check"]).fails(1, "venv.incomplete").says(&["libcublasLt.so.12` is not there"]);
+    assert!(venv(&sandbox, &[]).succeeds().stdout.contains("nvidia-cublas-cu12 12.9.2.10 installed"));
+}
+
+#[test]
+fn wheels_that_are_not_the_pinned_ones_leave_nothing_behind() {
+    let Some(sandbox) = wheels(&[]) else { return };
+    let table = sandbox.read("table.toml");
+    let at = table.find("sha256 = \"").unwrap() + 10;
+    sandbox.write("table.toml", &format!("{}{}{}", &table[..at], "0".repeat(64), &table[at + 64..]));
+    venv(&sandbox, &[]).fails(1, "wheel.hash-mismatch");
+    assert!(!site(&sandbox).contains("cuda_runtime"), "{}", site(&sandbox));
+    sandbox.write("table.toml", &table);
+    sandbox
+        .start(&["sh", "-c", "for f in wheels/nvidia_cuda_runtime*; do truncate -s 900 $f; done"])
+        .succeeds();
+    venv(&sandbox, &[]).fails(1, "wheel.damaged").says(&["it has 900 bytes"]);
+    assert!(!site(&sandbox).contains("nvidia"), "{}", site(&sandbox));
+    sandbox.start(&["python3", "make.py"]).succeeds();
+    venv(&sandbox, &[]).succeeds();
+}
+
+#[test]
+fn what_is_installed_and_does_not_work_is_told() {
+    let Some(wrong) = wheels(&["-DCUDART=12080"]) else { return };
+    venv(&wrong, &[])
+        .fails(1, "venv.wrong-version")
+        .says(&["should answer 12.9, and its library answers 12.8"]);
+    let Some(crash) = wheels(&["-DCUDART=12090", "-DCRASH"]) else { return };
+    venv(&crash, &[]).fails(1, "venv.not-loadable").says(&["end the program that loads them", "signal 6"]);
+}
+
+#[test]
+fn a_newer_runtime_that_others_need_stays() {
+    let Some(sandbox) = wheels(&[]) else { return };
+    let place = sandbox.start(&["sh", "-c", "echo env/lib/python3*/site-packages"]).stdout;
+    let place = place.trim();
+    let info = format!("{place}/nvidia_cublas_cu12-99.0.dist-info");
+    let asks = "Metadata-Version: 2.1\nName: other\nVersion: 2.0\nRequires-Dist: nvidia-cublas-cu12==99.0\n";
+    sandbox.write(
+        &format!("{info}/METADATA"),
+        "Metadata-Version: 2.1\nName: nvidia-cublas-cu12\nVersion: 99.0\n",
+    );
+    sandbox.write(
+        &format!("{info}/RECORD"),
+        "nvidia_cublas_cu12-99.0.dist-info/METADATA,,\nnvidia_cublas_cu12-99.0.dist-info/RECORD,,\n",
+    );
+    sandbox.write(&format!("{place}/other-2.0.dist-info/METADATA"), asks);
+    sandbox.write(&format!("{place}/other-2.0.dist-info/RECORD"), "other-2.0.dist-info/RECORD,,\n");
+    let ran = venv(&sandbox, &[]);
+    ran.fails(2, "venv.conflict").says(&["nvidia-cublas-cu12 99.0", "other 2.0 (==99.0)", "--force"]);
+    assert!(!site(&sandbox).contains("cuda_runtime"), "nothing was installed");
+    assert!(venv(&sandbox, &["--force"]).succeeds().stdout.contains("nvidia-cublas-cu12 12.9.2.10 replaced"));
+    assert!(!site(&sandbox).contains("99.0"));
+}
+
+#[test]
+fn what_can_be_known_beforehand_is_told_before_anything_is_made() {
+    let sandbox = Sandbox::new();
+    let old = sandbox
+        .command()
+        .env("GPUBUILD_SET", "cuda.driver=470.57.02")
+        .args(["venv", "v", "--cuda", "12", "--offline"])
+        .output();
+    let old = Ran::from(old.unwrap());
+    old.fails(2, "venv.driver-too-old").says(&["470.57.02", "525.60.13"]);
+    let newer = sandbox
+        .command()
+        .env("GPUBUILD_SET", "cuda.driver=550.54")
+        .args(["venv", "v", "--cuda", "13", "--offline"])
+        .output();
+    Ran::from(newer.unwrap())
+        .fails(2, "venv.driver-too-old")
+        .says(&["580", "build with a toolkit of CUDA 12"]);
+    sandbox.run(&["venv"]).fails(2, "venv.nothing-built").says(&["gpubuild venv --cuda 13"]);
+    sandbox.run(&["venv", "v", "--cuda", "11", "--offline"]).fails(2, "venv.no-wheels");
+    sandbox.run(&["venv", "--print-env"]).fails(2, "venv.no-environment");
+    assert!(!sandbox.exists("v"));
+    sandbox.write("theirs/pyvenv.cfg", "home = C:\\Python\nversion = 3.12.1\n");
+    sandbox.write("theirs/Scripts/python.exe", "MZ");
+    let before = sandbox.files_outside("cache");
+    sandbox.run(&["venv", "theirs", "--cuda", "12", "--offline"]).fails(2, "venv.other-platform");
+    assert_eq!(sandbox.files_outside("cache"), before);
+    let none = sandbox.run(&["venv", "--backends", "vulkan,cpu,rocm"]);
+    for text in ["vulkan needs no wheel", "cpu needs no wheel", "rocm needs no wheel"] {
+        assert!(none.succeeds().stdout.contains(text), "{none:#?}");
+    }
+    assert!(!sandbox.exists(".venv"));
+}
+
+#[test]
+fn a_call_that_was_killed_while_it_made_an_environment_is_made_good_by_the_next() {
+    let Some(sandbox) = wheels(&[]) else { return };
+    // A Python that writes a part of an environment and then takes its time.
+    sandbox.write(
+        "slow",
+        "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\nmkdir -p \"$3/bin\"; echo 'home = /x' > \"$3/pyvenv.cfg\"\necho $$ > pid\nexec sleep 600\n",
+    );
+    sandbox.start(&["chmod", "+x", "slow"]).succeeds();
+    let slow = sandbox.path("slow");
+    let arguments =
+        ["venv", "fresh", "--cuda", "12", "--wheels", "table.toml", "--offline", "--find-links", "wheels"];
+    let mut command = sandbox.command();
+    // Without uv: the script stands for Python's own module.
+    command.env("UV", "/nonexistent").args(arguments).args(["--python", slow.to_str().unwrap()]);
+    if is_on_path("uv") {
+        skip("python", "uv is on PATH");
+        return;
+    }
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let start = Instant::now();
+    while !sandbox.exists("pid") && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    child.wait().unwrap();
+    sandbox.send("KILL", sandbox.read("pid").trim().parse().unwrap());
+    assert!(sandbox.exists("fresh/pyvenv.cfg") && said.is_empty());
+    let second = sandbox.run(&arguments);
+    assert!(second.succeeds().stdout.contains("made)"), "{second:#?}");
+    assert!(second.stdout.contains("cudart says 12.9"), "{second:#?}");
+}
+
+/// A project whose library links `libcublas.so` and `libcudart.so` of a folder, as a toolkit has them.
+fn project(sandbox: &Sandbox) {
+    for name in ["cudart", "cublas", "cublasLt"] {
+        sandbox.start(&["ln", "-s", &format!("lib{name}.so.12"), &format!("libs/lib{name}.so")]).succeeds();
+    }
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.24)\nproject(asks C)\nadd_library(asks STATIC asks.c)\n\
+         target_link_libraries(asks PUBLIC ${CMAKE_SOURCE_DIR}/../libs/libcublas.so ${CMAKE_SOURCE_DIR}/../libs/libcudart.so)\n",
+    );
+    sandbox.write(
+        "vendor/asks.c",
+        "int cudaRuntimeGetVersion(int *); int cublasGetProperty(int, int *);\n\
+         int asks(int part) { int v = -1; part < 0 ? cudaRuntimeGetVersion(&v) : cublasGetProperty(part, &v); return v; }\n",
+    );
+    sandbox.write(
+        "gpubuild.toml",
+        "schema = 1\n[project]\nname = \"asks\"\nsource = \"vendor\"\ntargets = [\"asks\"]\n[python]\nvenv = \"env\"\n",
+    );
+    sandbox.write(
+        "main.c",
+        "#include <stdio.h>\nint asks(int);\nint main(void) { printf(\"%d %d.%d.%d\\n\", asks(-1), asks(0), asks(1), asks(2)); return 0; }\n",
+    );
+}
+
+#[test]
+fn programs_find_the_libraries_of_their_environment_from_anywhere() {
+    if !is_on_path("cmake") || !is_on_path("ninja") {
+        skip("cmake", "no CMake or Ninja");
+        return;
+    }
+    let Some(sandbox) = wheels(&[]) else { return };
+    project(&sandbox);
+    sandbox.run(&["build", "--backends", "cpu"]).succeeds();
+    let arguments = ["venv", "--wheels", "table.toml", "--offline", "--find-links", "wheels"];
+    let ran = sandbox.run(&[&arguments, ["--json"].as_slice()].concat());
+    let needed = &ran.succeeds().json()["needed"];
+    assert_eq!(needed[0]["library"], "libcublas.so.12", "{needed}");
+    assert_eq!(needed[1]["package"], "nvidia-cuda-runtime-cu12", "{needed}");
+    assert!(sandbox.run(&arguments).succeeds().stdout.contains("unchanged since they were loaded"));
+    let words = sandbox.run(&["link"]).succeeds().stdout.clone();
+    assert!(words.contains("'-Wl,-rpath,$ORIGIN'") && words.contains("nvidia/cublas/lib"), "{words}");
+    // What the linker saw is gone: only the environment is left.
+    sandbox.start(&["sh", "-c", &format!("cc main.c -o program {words}")]).succeeds();
+    sandbox.start(&["mv", "libs", "away"]).succeeds();
+    let program = sandbox.path("program");
+    let start =
+        |program: &Path| sandbox.start(&["sh", "-c", &format!("cd / && exec env -i {}", program.display())]);
+    assert_eq!(start(&program).succeeds().stdout, "12090 12.9.2\n");
+    // The same through the loader's variable, as a shell sets it.
+    let print = sandbox.run(&["venv", "--print-env"]).succeeds().stdout.clone();
+    let shown = sandbox.start(&["sh", "-c", &format!("{print}echo \"$LD_LIBRARY_PATH\"")]);
+    assert!(shown.succeeds().stdout.contains("/nvidia/cublas/lib"), "{shown:#?}");
+    // Packed: beside the libraries it needs no environment.
+    sandbox.run(&[&arguments, ["--copy-to", "pack"].as_slice()].concat()).succeeds();
+    sandbox.start(&["cp", "program", "pack/program"]).succeeds();
+    sandbox.start(&["mv", "env", "elsewhere"]).succeeds();
+    assert!(!start(&program).is_success());
+    assert_eq!(start(&sandbox.path("pack/program")).succeeds().stdout, "12090 12.9.2\n");
+    sandbox.run(&["link"]).succeeds().says(&["is gone: run `gpubuild venv` again"]);
+}
+
+#[test]
+fn a_library_with_cublas_from_real_wheels_answers_from_anywhere() {
+    if !requires("cuda-wheels") {
+        println!("skipped: GPUBUILD_REQUIRE does not name cuda-wheels (620 MB)");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.24)\nproject(asks C)\noption(ASKS_CUDA \"ask CUDA\" OFF)\nif(ASKS_CUDA)\n\
+         find_package(CUDAToolkit REQUIRED)\nadd_library(asks_cuda STATIC asks.c)\n\
+         target_link_libraries(asks_cuda PUBLIC CUDA::cublas CUDA::cudart)\nendif()\n",
+    );
+    sandbox.write(
+        "vendor/asks.c",
+        "#include <cublas_v2.h>\n#include <cuda_runtime_api.h>\n\
+         int asks(int part) { int v = -1; if (part < 0) cudaRuntimeGetVersion(&v); else cublasGetProperty((libraryPropertyType)part, &v); return v; }\n",
+    );
+    sandbox.write(
+        "gpubuild.toml",
+        "schema = 1\n[project]\nname = \"asks\"\nsource = \"vendor\"\ntargets = [\"asks_cuda\"]\n\
+         [backends.cuda]\noptions = { ASKS_CUDA = \"ON\" }\n",
+    );
+    sandbox.write(
+        "main.c",
+        "#include <stdio.h>\nint asks(int);\nint main(void) { printf(\"%d %d.%d.%d\\n\", asks(-1), asks(0), asks(1), asks(2)); return 0; }\n",
+    );
+    sandbox.run(&["toolkit", "install", "cuda@13.0", "--with", "cublas"]).succeeds();
+    sandbox.run(&["build", "--backends", "cuda"]).succeeds();
+    assert!(
+        sandbox.run(&["venv"]).succeeds().stdout.contains("loaded: cublas says 13.1.1, cudart says 13.0")
+    );
+    let words = sandbox.run(&["link"]).succeeds().stdout.clone();
+    sandbox.start(&["sh", "-c", &format!("cc main.c -o program {words}")]).succeeds();
+    let program = sandbox.path("program");
+    let ran = sandbox.start(&["sh", "-c", &format!("cd / && exec env -i {}", program.display())]);
+    assert_eq!(ran.succeeds().stdout, "13000 13.1.1\n");
+}
