@@ -162,6 +162,10 @@ pub trait Host: Send + Sync {
     fn link(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
+    /// Whether two names are known to be of one file: hard links of each other.
+    fn is_same_file(&self, _one: &HostPath, _other: &HostPath) -> bool {
+        false
+    }
     /// Makes a symbolic link that says `text`. Unix only.
     fn symlink(&self, _text: &str, _link: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())

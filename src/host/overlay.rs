@@ -101,6 +101,9 @@ impl Host for Overlay<'_> {
     fn link(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.host.link(from, to)
     }
+    fn is_same_file(&self, one: &HostPath, other: &HostPath) -> bool {
+        self.host.is_same_file(one, other)
+    }
     fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
         self.host.symlink(text, link)
     }

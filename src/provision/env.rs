@@ -63,7 +63,8 @@ pub fn lines(
     let separator = if os == Os::Windows { ';' } else { ':' };
     let mut text = String::new();
     for Setting { name, value, prepend } in settings {
-        if clean::line(value) != *value {
+        let splits = *prepend && format != Format::Json && value.contains(separator) && os != Os::Windows;
+        if splits || clean::line(value) != *value {
             return Err(ProvisionError::Unsafe { path: clean::line(value).into_owned() });
         }
         let quoted =
@@ -150,6 +151,7 @@ mod tests {
     fn what_no_line_can_hold_is_refused() {
         for format in [Format::Sh, Format::Fish, Format::Powershell, Format::Github] {
             assert!(shown(format, "/a\nB=c", &[]).is_err(), "{format:?}");
+            assert!(shown(format, "/a:/b", &[]).is_err(), "{format:?}");
         }
         assert!(shown(Format::Github, "/a", &[("PATH", "/x\nB=c")]).is_err());
     }

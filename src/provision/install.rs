@@ -357,6 +357,13 @@ impl Work<'_> {
     fn publish(&self) -> io::Result<()> {
         let (host, place) = (self.host, self.place);
         host.remove(&place.partial.join("unpacking"))?;
+        let wheels = place.partial.join("wheels");
+        for name in host.list(&wheels)? {
+            let is_used = |wheel: &Pinned| wheel_folder(wheel) == format!("wheels/{name}");
+            if !self.preview.wheels.iter().any(is_used) {
+                host.remove(&wheels.join(&name))?;
+            }
+        }
         host.remove(&place.old)?;
         if host.exists(&place.published) {
             host.rename(&place.published, &place.old)?;

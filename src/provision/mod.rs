@@ -4,7 +4,7 @@
 //! [`folder`] is `<cache folder>/toolkits`. An installation is `<folder>/<toolkit>-<release>/`:
 //! ```text
 //! cuda-13.0/prefix/          the toolkit's root for everybody who uses it: bin/nvcc, include/, lib/, lib64/, nvvm/, version.json
-//! cuda-13.0/wheels/NAME-VERSION/   each wheel as uv or pip unpacked it; nothing in there is ever changed
+//! cuda-13.0/wheels/NAME-VERSION-SUM/   each wheel as uv or pip unpacked it; nothing in there is ever changed
 //! cuda-13.0/installed.json   what is in it, written last
 //! .cuda-13.0.partial/        an installation that is not done; the next one goes on from it
 //! .cuda-13.0.lock            held while one is made or removed

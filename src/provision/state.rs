@@ -72,9 +72,11 @@ impl Installation {
     }
 }
 
-/// Where a wheel lies in an installation.
+/// Where a wheel lies in an installation. The start of its sum stands in the name, so that what an attempt with another
+/// lock has left is not taken for it.
 pub(super) fn wheel_folder(wheel: &Pinned) -> String {
-    format!("wheels/{}-{}", wheel.package, wheel.version)
+    let sum = wheel.files.first().and_then(|file| file.sha256.get(..16)).unwrap_or_default();
+    format!("wheels/{}-{}-{sum}", wheel.package, wheel.version)
 }
 
 /// Everything that is installed, by toolkit and release.

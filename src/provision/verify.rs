@@ -93,10 +93,13 @@ fn wheel_files(
     };
     for (path, sum) in recorded(&text) {
         seen.files += 1;
-        compare(host, &folder.join(path), sum, seen);
+        let taken = folder.join(path);
+        compare(host, &taken, sum, seen);
         let inside = path.strip_prefix(tree).and_then(|rest| rest.strip_prefix('/'));
-        if let Some(inside) = inside.filter(|inside| !inside.starts_with('.')) {
-            compare(host, &installation.root.join(inside), sum, seen);
+        let used =
+            inside.filter(|inside| !inside.starts_with('.')).map(|inside| installation.root.join(inside));
+        if let Some(used) = used.filter(|used| !host.is_same_file(&taken, used)) {
+            compare(host, &used, sum, seen);
         }
     }
 }

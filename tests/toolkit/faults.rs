@@ -49,6 +49,21 @@ fn a_wheel_that_is_nowhere_is_named() {
     }
 }
 
+#[test]
+fn what_another_lock_left_is_not_taken() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    let other = wheels::make_with(&sandbox.path("wheels"), "#!/bin/sh\necho another\n");
+    // Its second wheel is not there, so the attempt ends after the first one.
+    std::fs::remove_file(&other[1].path).unwrap();
+    sandbox.write("lock.toml", &wheels::lock(&other));
+    sandbox.install(&[]).fails(1, "wheel.not-found");
+    let good = wheels::make(&sandbox.path("wheels"));
+    sandbox.write("lock.toml", &wheels::lock(&good));
+    sandbox.install(&[]).succeeds();
+    assert!(std::fs::read_to_string(sandbox.prefix("bin/nvcc")).unwrap().contains("release 13.0"));
+    assert_eq!(std::fs::read_dir(sandbox.path("cache/toolkits/cuda-13.0/wheels")).unwrap().count(), 2);
+}
+
 /// An index on this machine that has one page for each package and gives only the first half of its wheels.
 fn stopping_index(sandbox: &Sandbox) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

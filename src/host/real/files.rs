@@ -199,6 +199,18 @@ pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
 }
 
 #[cfg(unix)]
+pub(super) fn is_same_file(one: &HostPath, other: &HostPath) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let of = |path: &HostPath| fs::metadata(path.as_std()).map(|file| (file.dev(), file.ino())).ok();
+    of(one).is_some_and(|one| of(other) == Some(one))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_same_file(_one: &HostPath, _other: &HostPath) -> bool {
+    false
+}
+
+#[cfg(unix)]
 pub(super) fn symlink(text: &str, link: &HostPath) -> io::Result<()> {
     let make = || {
         made_parent(link)?;
