@@ -4,17 +4,9 @@
  * damaged cache. A file that does not match in any way is ignored and replaced. */
 #include "vulkan.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "cache_file.h"
 
-#ifdef _WIN32
-#define WIN32_LEAN_AND_MEAN
-#include <windows.h>
-#define PROCESS_ID() ((unsigned long)GetCurrentProcessId())
-#else
-#include <unistd.h>
-#define PROCESS_ID() ((unsigned long)getpid())
-#endif
+#include <stdlib.h>
 
 #define GKV_EXTERN(name) \
     extern const unsigned char gkv_spirv_##name[]; \
@@ -30,94 +22,7 @@ static const struct {
     GKV_KERNELS(GKV_ROW)
 };
 
-/* ---- the file ---- */
-
 static const char MAGIC[8] = {'G', 'K', 'V', 'K', 'P', 'C', '0', '1'};
-#define MAX_CACHE_BYTES ((uint64_t)256 << 20)
-
-typedef struct file_header {
-    char magic[8];
-    uint64_t bytes;
-    uint64_t checksum;
-} file_header;
-
-static uint64_t checksum_of(const uint8_t *data, uint64_t bytes) {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-    for (uint64_t n = 0; n < bytes; n++) hash = (hash ^ data[n]) * 0x100000001b3u;
-    return hash;
-}
-
-#ifdef _WIN32
-/* Paths are UTF-8; NULL if this one is not. To be freed. */
-static wchar_t *wide(const char *path) {
-    int length = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
-    wchar_t *out = length > 0 ? calloc((size_t)length, sizeof *out) : NULL;
-    if (out != NULL) MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, out, length);
-    return out;
-}
-
-static FILE *open_file(const char *path, const char *mode) {
-    wchar_t *name = wide(path);
-    FILE *file = name != NULL ? _wfopen(name, mode[0] == 'r' ? L"rb" : L"wb") : NULL;
-    free(name);
-    return file;
-}
-
-static bool replace_file(const char *from, const char *to) {
-    wchar_t *source = wide(from), *target = wide(to);
-    bool done = source != NULL && target != NULL && MoveFileExW(source, target, MOVEFILE_REPLACE_EXISTING);
-    free(source);
-    free(target);
-    return done;
-}
-
-static void remove_file(const char *path) {
-    wchar_t *name = wide(path);
-    if (name != NULL) DeleteFileW(name);
-    free(name);
-}
-#else
-static FILE *open_file(const char *path, const char *mode) { return fopen(path, mode); }
-static bool replace_file(const char *from, const char *to) { return rename(from, to) == 0; }
-static void remove_file(const char *path) { remove(path); }
-#endif
-
-static uint8_t *read_cache(const char *path, uint64_t *bytes) {
-    *bytes = 0;
-    FILE *file = open_file(path, "rb");
-    if (file == NULL) return NULL;
-    file_header header;
-    uint8_t *data = NULL;
-    if (fread(&header, sizeof header, 1, file) == 1 && memcmp(header.magic, MAGIC, sizeof MAGIC) == 0 &&
-        header.bytes != 0 && header.bytes <= MAX_CACHE_BYTES) {
-        data = malloc((size_t)header.bytes);
-        if (data != NULL && (fread(data, (size_t)header.bytes, 1, file) != 1 || fgetc(file) != EOF ||
-                             checksum_of(data, header.bytes) != header.checksum)) {
-            free(data);
-            data = NULL;
-        }
-    }
-    fclose(file);
-    if (data != NULL) *bytes = header.bytes;
-    return data;
-}
-
-static void write_cache(const char *path, const uint8_t *data, uint64_t bytes) {
-    size_t room = strlen(path) + 32;
-    char *temporary = malloc(room);
-    if (temporary == NULL) return;
-    /* The address tells two devices of one process apart. */
-    gk_text(temporary, room, "%s.%lx.%lx", path, PROCESS_ID() & 0xffffffffu, (unsigned long)((uintptr_t)data & 0xffffffffu));
-    FILE *file = open_file(temporary, "wb");
-    if (file != NULL) {
-        file_header header = {.bytes = bytes, .checksum = checksum_of(data, bytes)};
-        memcpy(header.magic, MAGIC, sizeof MAGIC);
-        bool written = fwrite(&header, sizeof header, 1, file) == 1 && fwrite(data, (size_t)bytes, 1, file) == 1;
-        written = fclose(file) == 0 && written;
-        if (!written || !replace_file(temporary, path)) remove_file(temporary);
-    }
-    free(temporary);
-}
 
 /* Does the driver's own header name this device? */
 static bool cache_is_ours(const gk_device *device, const uint8_t *data, uint64_t bytes) {
@@ -162,7 +67,7 @@ gk_status gkv_pipelines_open(gk_device *device, const char *cache_dir) {
     if (cache_dir != NULL && cache_dir[0] != '\0') {
         device->cache_path = make_cache_path(device, cache_dir);
         if (device->cache_path == NULL) return gkv_fail(device, GK_OUT_OF_MEMORY, "out of host memory");
-        data = read_cache(device->cache_path, &bytes);
+        data = gk_cache_read(device->cache_path, MAGIC, &bytes);
         if (data != NULL && !cache_is_ours(device, data, bytes)) bytes = 0;
     }
     VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = (size_t)bytes,
@@ -180,7 +85,7 @@ void gkv_pipelines_save(gk_device *device) {
     uint8_t *data = malloc(bytes);
     if (data == NULL) return;
     if (device->api.GetPipelineCacheData(device->handle, device->cache, &bytes, data) == VK_SUCCESS) {
-        write_cache(device->cache_path, data, bytes);
+        gk_cache_write(device->cache_path, MAGIC, data, bytes);
     }
     free(data);
 }

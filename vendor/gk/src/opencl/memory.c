@@ -1,0 +1,182 @@
+/* Buffers, and everything that crosses between host and device. */
+#include "opencl.h"
+
+#include <stdlib.h>
+
+/* ---- buffers ---- */
+
+uint64_t gkcl_buffer_bytes(const gk_device *device, const gk_buffer *buffer) {
+    for (const gk_buffer *b = device->buffers; b != NULL; b = b->next) {
+        if (b == buffer) return b->bytes;
+    }
+    return 0;
+}
+
+/* Many drivers find room only now, with the first command that touches the buffer. */
+static gk_status zero(gk_device *device, const gk_buffer *buffer, size_t size) {
+    const cl_uint pattern = 0;
+    cl_int result = device->api.EnqueueFillBuffer(device->queue, buffer->handle, &pattern, sizeof pattern, 0, size, 0, NULL, NULL);
+    if (gkcl_status_of(result) == GK_OUT_OF_MEMORY) {
+        return gkcl_fail(device, GK_OUT_OF_MEMORY, "no memory for %llu bytes: %s (%d)", (unsigned long long)buffer->bytes,
+                         gkcl_result_text(result), (int)result);
+    }
+    return gkcl_check(device, result, "clEnqueueFillBuffer");
+}
+
+gk_status gkcl_alloc(gk_device *device, uint64_t bytes, uint32_t usage, gk_buffer **out) {
+    if (out == NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "alloc: no place for the buffer");
+    *out = NULL;
+    if (bytes == 0) return gkcl_fail(device, GK_BAD_ARGUMENT, "alloc: 0 bytes");
+    if (usage < GK_USAGE_WEIGHT || usage > GK_USAGE_STAGING) {
+        return gkcl_fail(device, GK_BAD_ARGUMENT, "alloc: unknown usage %u", (unsigned)usage);
+    }
+    /* Whole words, for the fill with zeros. */
+    uint64_t size = gk_align_u64(bytes, 64);
+    if (size == 0 || size > device->max_buffer || size > SIZE_MAX) {
+        return gkcl_fail(device, GK_OUT_OF_MEMORY, "alloc: %llu bytes are above this device's limit of %llu for one buffer",
+                         (unsigned long long)bytes, (unsigned long long)device->max_buffer);
+    }
+    gk_status status = gkcl_alive(device);
+    if (status != GK_OK) return status;
+    gk_buffer *buffer = calloc(1, sizeof *buffer);
+    if (buffer == NULL) return gkcl_fail(device, GK_OUT_OF_MEMORY, "out of host memory");
+    cl_int result = CL_SUCCESS;
+    buffer->bytes = bytes;
+    buffer->handle = device->api.CreateBuffer(device->context, CL_MEM_READ_WRITE, (size_t)size, NULL, &result);
+    if (result != CL_SUCCESS || buffer->handle == NULL) {
+        free(buffer);
+        return gkcl_fail(device, gkcl_status_of(result) == GK_OK ? GK_FAILED : gkcl_status_of(result),
+                         "no memory for %llu bytes: %s (%d)", (unsigned long long)bytes, gkcl_result_text(result), (int)result);
+    }
+    status = zero(device, buffer, (size_t)size);
+    if (status != GK_OK) {
+        device->api.ReleaseMemObject(buffer->handle);
+        free(buffer);
+        return status;
+    }
+    buffer->next = device->buffers;
+    if (buffer->next != NULL) buffer->next->previous = buffer;
+    device->buffers = buffer;
+    device->allocated += bytes;
+    *out = buffer;
+    return GK_OK;
+}
+
+void gkcl_release(gk_device *device, gk_buffer *buffer) {
+    if (buffer == NULL || gkcl_buffer_bytes(device, buffer) == 0) return;
+    /* Work in flight may use it. On a lost device nothing is, and the text of what was lost shall stay. */
+    if (!device->lost) (void)gkcl_sync(device);
+    if (buffer->next != NULL) buffer->next->previous = buffer->previous;
+    if (buffer->previous != NULL) buffer->previous->next = buffer->next;
+    else device->buffers = buffer->next;
+    device->allocated -= buffer->bytes;
+    device->api.ReleaseMemObject(buffer->handle);
+    free(buffer);
+}
+
+/* ---- writes and reads ---- */
+
+static gk_status check_range(gk_device *device, const gk_buffer *buffer, uint64_t offset, const void *host, uint64_t bytes,
+                             const char *what) {
+    uint64_t size = gkcl_buffer_bytes(device, buffer);
+    if (size == 0) return gkcl_fail(device, GK_BAD_ARGUMENT, "%s: the buffer does not belong to this device", what);
+    if (!gk_range_fits(offset, bytes, size)) {
+        return gkcl_fail(device, GK_BAD_ARGUMENT, "%s: %llu bytes at %llu pass the end of a buffer of %llu", what,
+                         (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)size);
+    }
+    if (host == NULL && bytes != 0) return gkcl_fail(device, GK_BAD_ARGUMENT, "%s: no host memory given", what);
+    return GK_OK;
+}
+
+/* Waits until the bytes are read from `source`, which is the caller's. */
+static gk_status upload(gk_device *device, const gk_buffer *buffer, uint64_t offset, const void *source, uint64_t bytes) {
+    gk_status status = gkcl_alive(device);
+    if (status != GK_OK) return status;
+    cl_int result = device->api.EnqueueWriteBuffer(device->queue, buffer->handle, CL_TRUE, (size_t)offset, (size_t)bytes, source, 0,
+                                                   NULL, NULL);
+    return gkcl_check(device, result, "clEnqueueWriteBuffer");
+}
+
+gk_status gkcl_write(gk_device *device, gk_buffer *buffer, uint64_t offset, const void *source, uint64_t bytes) {
+    gk_status status = check_range(device, buffer, offset, source, bytes, "write");
+    if (status != GK_OK || bytes == 0) return status;
+    status = upload(device, buffer, offset, source, bytes);
+    if (status == GK_OK) device->traffic.up += bytes;
+    return status;
+}
+
+gk_status gkcl_read(gk_device *device, gk_buffer *buffer, uint64_t offset, void *destination, uint64_t bytes) {
+    gk_status status = check_range(device, buffer, offset, destination, bytes, "read");
+    if (status != GK_OK || bytes == 0) return status;
+    /* By itself: a blocking read does not tell of kernels before it that failed. */
+    status = gkcl_sync(device);
+    if (status != GK_OK) return status;
+    cl_int result = device->api.EnqueueReadBuffer(device->queue, buffer->handle, CL_TRUE, (size_t)offset, (size_t)bytes, destination,
+                                                  0, NULL, NULL);
+    status = gkcl_check(device, result, "clEnqueueReadBuffer");
+    if (status == GK_OK) device->traffic.down += bytes;
+    return status;
+}
+
+/* ---- weights: f32 and f16 as they are, q8_0 as a plane of quants and a plane of f16 scales ---- */
+
+enum { Q8_ELEMENTS = 32, Q8_BYTES = 34, Q8_SCALE_BYTES = 2, Q8_BLOCKS_AT_ONCE = 1 << 16 };
+
+uint64_t gkcl_scale_plane(uint64_t ne0, uint64_t ne1) {
+    uint64_t quants;
+    return gk_mul_u64(ne0, ne1, &quants) ? gk_align_u64(quants, 64) : 0;
+}
+
+uint64_t gkcl_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1) {
+    uint64_t row = gk_row_bytes(type, ne0);
+    uint64_t bytes;
+    if (row == 0 || ne1 == 0 || type == GK_I32) return 0;
+    if (type != GK_Q8_0) return gk_mul_u64(row, ne1, &bytes) ? gk_align_u64(bytes, 64) : 0;
+    uint64_t quants = gkcl_scale_plane(ne0, ne1);
+    uint64_t scales;
+    if (quants == 0 || !gk_mul_u64(ne0 / Q8_ELEMENTS * Q8_SCALE_BYTES, ne1, &scales)) return 0;
+    scales = gk_align_u64(scales, 64);
+    return scales != 0 && gk_add_u64(quants, scales, &bytes) ? bytes : 0;
+}
+
+/* Both planes are linear in the number of the block, so that any run of rows is two runs of bytes. */
+static gk_status put_q8_0(gk_device *device, const gk_buffer *buffer, uint64_t quants, uint64_t scales, const uint8_t *blocks,
+                          uint64_t count) {
+    uint64_t room = count < Q8_BLOCKS_AT_ONCE ? count : Q8_BLOCKS_AT_ONCE;
+    uint8_t *staging = malloc((size_t)(room * Q8_BYTES));
+    if (staging == NULL) return gkcl_fail(device, GK_OUT_OF_MEMORY, "out of host memory");
+    uint8_t *staged_scales = staging + room * Q8_ELEMENTS;
+    gk_status status = GK_OK;
+    while (count != 0 && status == GK_OK) {
+        uint64_t part = count < room ? count : room;
+        for (uint64_t n = 0; n < part; n++) {
+            memcpy(staged_scales + n * Q8_SCALE_BYTES, blocks + n * Q8_BYTES, Q8_SCALE_BYTES);
+            memcpy(staging + n * Q8_ELEMENTS, blocks + n * Q8_BYTES + Q8_SCALE_BYTES, Q8_ELEMENTS);
+        }
+        status = upload(device, buffer, quants, staging, part * Q8_ELEMENTS);
+        if (status == GK_OK) status = upload(device, buffer, scales, staged_scales, part * Q8_SCALE_BYTES);
+        if (status == GK_OK) device->traffic.up += part * Q8_BYTES;
+        blocks += part * Q8_BYTES;
+        quants += part * Q8_ELEMENTS;
+        scales += part * Q8_SCALE_BYTES;
+        count -= part;
+    }
+    free(staging);
+    return status;
+}
+
+gk_status gkcl_weight_put(gk_device *device, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
+    uint64_t need = dst != NULL ? gkcl_weight_bytes(dst->type, dst->ne[0], dst->ne[1]) : 0;
+    uint64_t size = dst != NULL ? gkcl_buffer_bytes(device, dst->buffer) : 0;
+    const char *error = gk_weight_put_check(dst, rows, first, count, need, size);
+    if (error != NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "weight_put: %s", error);
+    if (count == 0) return GK_OK;
+    if (dst->type == GK_Q8_0) {
+        uint64_t per_row = dst->ne[0] / Q8_ELEMENTS;
+        uint64_t quants = dst->offset + first * dst->ne[0];
+        uint64_t scales = dst->offset + gkcl_scale_plane(dst->ne[0], dst->ne[1]) + first * per_row * Q8_SCALE_BYTES;
+        return put_q8_0(device, dst->buffer, quants, scales, rows, count * per_row);
+    }
+    uint64_t row = gk_row_bytes(dst->type, dst->ne[0]);
+    return gkcl_write(device, dst->buffer, dst->offset + first * row, rows, count * row);
+}
