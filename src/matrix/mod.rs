@@ -82,6 +82,8 @@ pub struct Verdict {
     pub devices: Vec<Gpu>,
     /// Why there is none, or why it is unknown.
     pub hardware_reasons: Vec<Reason>,
+    /// Id of the toolkit that it is built with.
+    pub toolkit: Option<String>,
     /// Can it be built for here?
     pub build: Readiness,
     /// Every copy of its toolkit, the chosen one first.
@@ -116,6 +118,15 @@ impl Matrix {
     #[must_use]
     pub fn verdict(&self, backend: Backend) -> &Verdict {
         self.verdicts.iter().find(|verdict| verdict.backend == backend).expect("a verdict for every backend")
+    }
+}
+
+impl Verdict {
+    /// What blocks a build that needs nothing of the toolkit: the platform, and tools beside it such as the compiler.
+    pub fn reasons_beside_toolkit(&self) -> impl Iterator<Item = &Reason> {
+        self.build_reasons
+            .iter()
+            .filter(|reason| reason.about != self.toolkit || reason.id.ends_with(".platform"))
     }
 }
 
@@ -168,6 +179,7 @@ fn cpu(case: &Case<'_>) -> Verdict {
         hardware: Presence::Present,
         devices: Vec::new(),
         hardware_reasons: Vec::new(),
+        toolkit: None,
         build: readiness(&build_reasons),
         toolkits: compiler.cloned().into_iter().collect(),
         build_reasons,
@@ -195,6 +207,7 @@ fn verdict(case: &Case<'_>, backend: Backend, gpus: &[Gpu], answer: Option<&prob
         hardware: hardware.state,
         hardware_reasons: hardware.reasons,
         devices: hardware.devices,
+        toolkit: Some(description.id.clone()),
         build: readiness(&build_reasons),
         toolkits: case.inventory.of(&description.id).to_vec(),
         build_reasons,
@@ -211,6 +224,7 @@ fn undescribed(backend: Backend) -> Verdict {
         hardware: Presence::Unknown,
         devices: Vec::new(),
         hardware_reasons: Vec::new(),
+        toolkit: None,
         build: Readiness::Unknown,
         toolkits: Vec::new(),
         build_reasons: Vec::new(),

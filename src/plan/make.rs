@@ -181,7 +181,8 @@ fn choose(inputs: &Inputs<'_>) -> Choice {
     choice
 }
 
-/// `cpu`, whatever is ready, and whatever has hardware here, so that the plan says why that one is not built.
+/// `cpu`, whatever is ready, and whatever has hardware here, so that the plan says why that one is not built. What needs no
+/// toolkit could be built anywhere: it is where it can run.
 fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
     use crate::matrix::Presence;
     inputs
@@ -195,8 +196,9 @@ fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
                     verdict.backend,
                     Backend::Cuda | Backend::Rocm | Backend::Metal | Backend::Vulkan
                 );
+            let runs_as_it_is = is_self_contained(inputs, verdict.backend) && verdict.run == Readiness::Ready;
             let unwanted = inputs.request.without.iter().any(|(backend, _)| *backend == verdict.backend);
-            (ready || own_hardware) && !unwanted
+            (ready || own_hardware || runs_as_it_is) && !unwanted
         })
         .map(|verdict| verdict.backend)
         .collect()
@@ -224,7 +226,19 @@ fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
         }];
     }
     let verdict = inputs.matrix.verdict(backend);
-    if verdict.build == Readiness::Blocked { verdict.build_reasons.clone() } else { Vec::new() }
+    match verdict.build {
+        Readiness::Blocked if is_self_contained(inputs, backend) => {
+            verdict.reasons_beside_toolkit().cloned().collect()
+        }
+        Readiness::Blocked => verdict.build_reasons.clone(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether the project builds a backend without its toolkit. A version that it asks for in gpubuild.toml is one it needs.
+pub(super) fn is_self_contained(inputs: &Inputs<'_>, backend: Backend) -> bool {
+    let asks = inputs.project.file.backends.get(&backend).is_some_and(|table| table.toolkit.is_some());
+    !asks && row(inputs, backend).is_some_and(|row| row.self_contained)
 }
 
 fn conflict(inputs: &Inputs<'_>, backend: Backend, taken: &[Backend]) -> Option<Reason> {

@@ -57,6 +57,10 @@ pub struct Row {
     pub options: BTreeMap<String, String>,
     /// A file below the source folder that is there if the project has kernels for this backend.
     pub kernels: Option<String>,
+    /// Whether a compiler is enough: what the kernels use of the backend they declare themselves and open at run time, so
+    /// that neither its headers nor its libraries have to be here.
+    #[serde(default)]
+    pub self_contained: bool,
 }
 
 /// A program that tests backends: `TARGET --backend ID --json` prints one report and ends with 0, 1 (failures) or 3 (no

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::archs::{self, ArchWish};
-use super::make::{HostCompiler, Inputs, Kit};
+use super::make::{HostCompiler, Inputs, Kit, is_self_contained};
 use super::{Jobs, Tree};
 use crate::arch::cmake_list;
 use crate::backend::Backend;
@@ -118,6 +118,9 @@ fn settings(
     backend: Backend,
     notes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, String>, Vec<Reason>> {
+    if is_self_contained(inputs, backend) {
+        return Ok(BTreeMap::new());
+    }
     let Some(kit) = kit(inputs, backend)? else { return Ok(BTreeMap::new()) };
     let mut cache = kit.settings.clone();
     match backend {
