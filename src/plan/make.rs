@@ -182,7 +182,7 @@ fn choose(inputs: &Inputs<'_>) -> Choice {
 }
 
 /// `cpu`, whatever is ready, and whatever has hardware here, so that the plan says why that one is not built. What needs no
-/// toolkit could be built anywhere: it is where it can run.
+/// toolkit could be built anywhere: it is where a card can run it.
 fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
     use crate::matrix::Presence;
     inputs
@@ -196,7 +196,9 @@ fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
                     verdict.backend,
                     Backend::Cuda | Backend::Rocm | Backend::Metal | Backend::Vulkan
                 );
-            let runs_as_it_is = is_self_contained(inputs, verdict.backend) && verdict.run == Readiness::Ready;
+            let runs_as_it_is = is_self_contained(inputs, verdict.backend)
+                && verdict.hardware == Presence::Present
+                && verdict.run == Readiness::Ready;
             let unwanted = inputs.request.without.iter().any(|(backend, _)| *backend == verdict.backend);
             (ready || own_hardware || runs_as_it_is) && !unwanted
         })

@@ -37,7 +37,8 @@ fn our_kernels_are_built_and_agree_with_the_reference() {
         return;
     }
     let has_vulkan = requires("vulkan") || state(&detected, "vulkan", "build") == Some("ready");
-    let backends = if has_vulkan { "cpu,vulkan" } else { "cpu" };
+    // OpenCL needs nothing to be built; what it needs to run is looked for below.
+    let backends = if has_vulkan { "cpu,vulkan,opencl" } else { "cpu,opencl" };
     if !has_vulkan {
         skip("vulkan", "Vulkan cannot be built for here");
     }
@@ -55,10 +56,10 @@ fn our_kernels_are_built_and_agree_with_the_reference() {
     let reports = tested.json()["backends"].as_array().unwrap().clone();
     assert_eq!(reports.len(), backends.split(',').count(), "{tested:#?}");
     for report in &reports {
-        if report["id"] == "vulkan" && report["state"] == "no-device" {
-            skip("vulkan", "no Vulkan device");
+        if report["state"] == "no-device" && report["id"] != "cpu" {
+            skip(report["id"].as_str().unwrap(), "no device");
             assert_eq!(tested.exit, Some(1), "a named backend without a device is no success");
-            return;
+            continue;
         }
         assert_eq!((&report["state"], &report["failed"]), (&"tested".into(), &0.into()), "{tested:#?}");
         let passed = report["passed"].as_u64().unwrap();
@@ -68,7 +69,9 @@ fn our_kernels_are_built_and_agree_with_the_reference() {
             passed + report["skipped"].as_u64().unwrap()
         );
     }
-    tested.succeeds();
+    if reports.iter().all(|report| report["state"] == "tested") {
+        tested.succeeds();
+    }
 }
 
 #[cfg(unix)]

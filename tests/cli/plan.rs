@@ -119,6 +119,30 @@ fn ggml_never_has_cuda_and_rocm_in_one_binary() {
 }
 
 #[test]
+fn kernels_that_declare_what_they_use_are_built_without_the_toolkit() {
+    let host = recorded("ubuntu-22.04-h200");
+    let gk = complete("gk");
+    let found = plan(&gk, "ubuntu-22.04-h200", &["--backends", "cpu,opencl"]);
+    assert_eq!(backends(&found), ["cpu", "opencl"]);
+    assert_eq!(cache(&found, "GK_OPENCL"), Some("ON"));
+    assert_eq!(cache(&found, "OpenCL_LIBRARY"), None);
+    // Nobody asked for it and nothing here could run it.
+    assert_eq!(cache(&plan(&gk, "ubuntu-22.04-h200", &[]), "GK_OPENCL"), Some("OFF"));
+    // Other projects include OpenCL's headers, and one that asks for a version has a use for it.
+    let missing = ["plan", "--host", &host, "--backends", "opencl"];
+    complete("ggml").run(&missing).fails(2, "plan.refused").says(&["ocl."]);
+    gk.write(
+        "gpubuild.toml",
+        "schema = 1\n[project]\nname = \"demo\"\nsource = \"vendor\"\nprofile = \"gk\"\n[backends.opencl]\ntoolkit = \">=3\"\n",
+    );
+    gk.run(&missing).fails(2, "plan.refused").says(&["ocl."]);
+    // A compiler is needed all the same.
+    let bare = recorded("debian-12-bare");
+    let ran = complete("gk").run(&["plan", "--host", &bare, "--backends", "opencl"]);
+    ran.fails(2, "plan.refused").says(&["cpu.compiler-missing"]);
+}
+
+#[test]
 fn rocm_gets_the_architecture_of_the_card() {
     let sandbox = complete("gk");
     let found = plan(&sandbox, "ubuntu-22.04-mi300x", &["--backends", "cpu,rocm"]);

@@ -3,15 +3,25 @@
 #define ROWS S1
 #define COLUMNS S2
 
-float8 load_weights(const_bytes weight, const_bytes scales, ulong element) {
+// Elements without the scale that a block of q8_0 has.
+float8 load_weights(const_bytes weight, ulong element) {
 #if S0 == TYPE_F32
     return vload8(0, (const_floats)weight + element);
 #elif S0 == TYPE_F16
     return vload_half8(0, (__global const half *)weight + element);
+#elif defined(__clang__)
+    return __builtin_convertvector(vload8(0, (__global const char *)weight + element), float8); // PoCL's own is slow
 #else
-    return load_half(scales, element / 32u) * convert_float8(vload8(0, (__global const char *)weight + element));
+    return convert_float8(vload8(0, (__global const char *)weight + element));
 #endif
 }
+
+// How many elements have one scale.
+#if S0 == TYPE_Q8_0
+#define BLOCK 32u
+#else
+#define BLOCK 8u
+#endif
 
 // Rows of q8_0 have no rest.
 float load_weight(const_bytes weight, ulong element) {
@@ -45,15 +55,28 @@ KERNEL(matvec_cpu) {
         for (uint r = 0u; r < ROWS; r++) first[r] = (ulong)min(tile * ROWS + r, n_out - 1u) * k;
 #pragma unroll
         for (uint i = 0u; i < ROWS * COLUMNS; i++) sum[i] = (float8)(0.0f);
-        for (uint i = 0u; i + 8u <= k; i += 8u) {
-            float8 w[ROWS];
+        for (uint i = 0u; i + BLOCK <= k; i += BLOCK) {
+#if S0 == TYPE_Q8_0
+            float scale[ROWS];
 #pragma unroll
-            for (uint r = 0u; r < ROWS; r++) w[r] = load_weights(weight, scales, first[r] + i);
+            for (uint r = 0u; r < ROWS; r++) scale[r] = load_half(scales, (first[r] + i) / 32u);
+#endif
 #pragma unroll
-            for (uint c = 0u; c < COLUMNS; c++) {
-                float8 x = vload8(0, b + (ulong)min(c, live - 1u - first_column) * B_STRIDE + i);
+            for (uint j = 0u; j < BLOCK; j += 8u) {
+                float8 w[ROWS];
 #pragma unroll
-                for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] = mad(w[r], x, sum[r * COLUMNS + c]);
+                for (uint r = 0u; r < ROWS; r++) {
+                    w[r] = load_weights(weight, first[r] + i + j);
+#if S0 == TYPE_Q8_0
+                    w[r] *= scale[r];
+#endif
+                }
+#pragma unroll
+                for (uint c = 0u; c < COLUMNS; c++) {
+                    float8 x = vload8(0, b + (ulong)min(c, live - 1u - first_column) * B_STRIDE + i + j);
+#pragma unroll
+                    for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] = mad(w[r], x, sum[r * COLUMNS + c]);
+                }
             }
         }
 #pragma unroll
