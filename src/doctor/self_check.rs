@@ -237,8 +237,8 @@ mod tests {
     fn a_release_that_moved_on() {
         let catalogue = Catalogue::embedded();
         let newest = catalogue.get("cuda").unwrap().compatibility.arch.last().unwrap().archs.clone();
-        let said: String = newest.iter().map(|arch| format!("compute_{arch} ")).collect();
-        let found = states(cuda("13.99", 99, &format!("{said}compute_999")));
+        let said: Vec<String> = newest.iter().map(|arch| format!("compute_{arch} ")).collect();
+        let found = states(cuda("13.99", 99, &format!("{}compute_999", said.concat())));
         assert!(found[0].starts_with("host compiler gcc Stale: 6 to "), "{found:?}");
         assert_eq!(found[1], "architectures Stale: the rest / also 999");
         assert_eq!(states(cuda("10.2", 8, "")), ["host compiler gcc Stale: no row / up to 8"]);
