@@ -114,17 +114,17 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// How far the wheels are, in MB: an installer tells nothing of the one that it is at.
+    /// How far the wheels are, in MiB: an installer tells nothing of the one that it is at.
     fn installing(&self, what: &str, done: u64, total: u64) {
-        const MEGABYTE: u64 = 1_000_000;
+        const MEBIBYTE: u64 = 1 << 20;
         if what.is_empty() {
             self.end(WHEELS);
             return;
         }
-        let steps = |bytes: u64| u32::try_from(bytes / MEGABYTE).unwrap_or(u32::MAX);
+        let steps = |bytes: u64| u32::try_from(bytes / MEBIBYTE).unwrap_or(u32::MAX);
         match &self.bars {
-            Some(_) => self.step(WHEELS, steps(done), steps(total), &format!("MB {what}")),
-            None if total > 0 => self.say(&format!("[{WHEELS} {}/{} MB] {what}", steps(done), steps(total))),
+            Some(_) => self.step(WHEELS, steps(done), steps(total), &format!("MiB {what}")),
+            None if total > 0 => self.say(&format!("[{WHEELS} {}/{} MiB] {what}", steps(done), steps(total))),
             None => {}
         }
     }
