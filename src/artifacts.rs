@@ -94,6 +94,14 @@ impl Manifest {
         host.write(path, text.as_bytes())
     }
 
+    /// Code for GPUs by library, of those that have any.
+    #[must_use]
+    pub fn device_code(&self) -> BTreeMap<String, Vec<DeviceCode>> {
+        let files = self.trees.iter().flat_map(|tree| &tree.files);
+        let with_code = files.filter(|file| file.kind != "executable" && !file.device_code.is_empty());
+        with_code.map(|file| (file.target.clone(), file.device_code.clone())).collect()
+    }
+
     /// The files that are not there any more, or not as they were built.
     #[must_use]
     pub fn changed_files(&self, host: &dyn Host) -> Vec<&str> {
@@ -147,6 +155,20 @@ pub struct Artifact {
     /// For static libraries, how many global symbols they define.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub symbols: Option<u64>,
+    /// Code for GPUs in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_code: Vec<DeviceCode>,
+}
+
+/// Code for one architecture of GPUs in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceCode {
+    /// `sm_90`, `compute_90`, `gfx90a`.
+    pub arch: String,
+    /// `sass`, `ptx`, `lto`, `code-object`.
+    pub kind: String,
+    /// Bytes that it takes in the file, compressed as it is.
+    pub bytes: u64,
 }
 
 /// One thing on a link line.

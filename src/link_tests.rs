@@ -14,6 +14,7 @@ fn artifact(path: &str, kind: &str, sha256: &str) -> Artifact {
         bytes: 1,
         sha256: sha256.into(),
         symbols: None,
+        device_code: Vec::new(),
     }
 }
 

@@ -7,13 +7,14 @@ use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
 use super::run;
 use super::{Context, Exit, Failure};
+use crate::artifacts::DeviceCode;
 use crate::backend::Backend;
 use crate::doctor::Teller;
 use crate::doctor::log::{Signatures, tell};
 use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools};
 use crate::finding::{Finding, Findings};
 use crate::host::Host;
-use crate::plan::Plan;
+use crate::plan::{Plan, bytes};
 use crate::project::Project;
 use crate::python::Network;
 use crate::report::{self, clean};
@@ -240,4 +241,23 @@ fn summary(context: &Context<'_>, outcome: &Outcome) {
     let program =
         outcome.program.as_ref().map(|program| format!(", program {}", program.path)).unwrap_or_default();
     context.printer.say(&format!("{done} {} ({}{program})", built.join(", "), outcome.path));
+    if outcome.state == State::Built {
+        for (library, code) in outcome.manifest.device_code() {
+            context.printer.say(&code_of(&library, &code));
+        }
+    }
+}
+
+/// `code in gk-cuda: sm_90 120.3 KiB, compute_90 (PTX) 80.1 KiB`.
+fn code_of(library: &str, code: &[DeviceCode]) -> String {
+    let part = |code: &DeviceCode| {
+        let remark = match code.kind.as_str() {
+            "ptx" => " (PTX)",
+            "lto" => " (LTO)",
+            _ => "",
+        };
+        format!("{}{remark} {}", code.arch, bytes::show(code.bytes))
+    };
+    let parts: Vec<String> = code.iter().map(part).collect();
+    format!("code in {library}: {}", parts.join(", "))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::build::{NetworkArguments, Work};
 use super::events::MessageFormat;
-use super::look::{self, HostArguments};
+use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
 use super::{Context, Exit, Failure, Role};
 use crate::backend::Backend;
@@ -14,6 +14,7 @@ use crate::plan::Plan;
 use crate::plan::profile::Tests;
 use crate::project::Project;
 use crate::report::test::{BackendTests, TestDocument, TestState};
+use crate::toolkit::Installation;
 
 /// A software device takes minutes for what a card does in a second.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
@@ -61,7 +62,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let named: Vec<Backend> = plan.trees.iter().flat_map(|tree| tree.named.clone()).collect();
     let mut reports = Vec::new();
     for backend in &outcome.manifest.backends {
-        reports.push(test_backend(context, &outcome, &tests, *backend)?);
+        let toolkit = toolkit_of(&sight, &outcome, *backend);
+        reports.push(BackendTests { toolkit, ..test_backend(context, &outcome, &tests, *backend)? });
     }
     let document = TestDocument::new(reports);
     print(context, &document, arguments.json)?;
@@ -76,6 +78,21 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         return Ok(Exit::Negative);
     }
     Ok(Exit::Done)
+}
+
+/// The copy of the backend's toolkit that its tree was configured with.
+fn toolkit_of(sight: &Sight, outcome: &Outcome, backend: Backend) -> Option<String> {
+    let description = sight.catalogue.for_backend(backend)?;
+    let tree = outcome.manifest.trees.iter().find(|tree| tree.backends.contains(&backend))?;
+    let copies = sight.inventory.of(&description.id);
+    let configured = |copy: &&Installation| {
+        let root = copy.root.to_string();
+        tree.cache.values().any(|value| value.starts_with(&root))
+    };
+    let used = copies.iter().filter(configured).max_by_key(|copy| copy.root.to_string().len());
+    let copy = used.or_else(|| sight.inventory.chosen(&description.id))?;
+    let version = copy.version().map(|version| format!(" {version}")).unwrap_or_default();
+    Some(format!("{}{version}", description.name))
 }
 
 fn tests_of(project: &Project) -> Result<Tests, Failure> {
@@ -154,8 +171,9 @@ fn print(context: &Context<'_>, document: &TestDocument, json: bool) -> Result<(
         };
         let counts =
             format!("{} passed, {} failed, {} skipped", report.passed, report.failed, report.skipped);
-        let device = report.device.as_deref().unwrap_or_default();
-        let remark = report.reason.as_deref().unwrap_or(device);
+        let device = [&report.device, &report.arch, &report.driver, &report.toolkit];
+        let device: Vec<&str> = device.into_iter().filter_map(|text| text.as_deref()).collect();
+        let remark = report.reason.clone().unwrap_or_else(|| device.join(", "));
         let line = format!(
             "{:<8}{} {counts} {remark}",
             report.id,

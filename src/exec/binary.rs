@@ -66,6 +66,7 @@ pub(super) fn build(
         bytes: bytes.len() as u64,
         sha256: sha256(&bytes),
         symbols: None,
+        device_code: Vec::new(),
     };
     let inputs = inputs(host, binary, &path, manifest);
     let output = files::snapshot(host, [executable.as_str()]);

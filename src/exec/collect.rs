@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use super::error::{self, BuildError};
 use super::symbols;
-use crate::artifacts::{Artifact, BuiltTree, LinkItem};
+use crate::artifacts::{Artifact, BuiltTree, DeviceCode, LinkItem};
 use crate::backend::Backend;
 use crate::cmake::file_api::{Reply, Target};
 use crate::cmake::fragments::{self, Context};
 use crate::cmake::inject::PROBE;
+use crate::doctor::binary::{KernelKind, embedded};
 use crate::host::Host;
 use crate::plan::Tree;
 
@@ -92,6 +93,7 @@ fn artifact(host: &dyn Host, tree: &Tree, target: &Target, path: &str) -> Result
         _ => BuildError::io("read", &path, &error),
     })?;
     let kind = kind_of(&target.kind);
+    let device_code = device_code(host, path, &bytes);
     let symbols = if kind == "static" {
         let defined = symbols::defined(&bytes)
             .map_err(|error| incomplete(format!("`{path}` is no library: {error}")))?;
@@ -106,7 +108,31 @@ fn artifact(host: &dyn Host, tree: &Tree, target: &Target, path: &str) -> Result
         bytes: bytes.len() as u64,
         sha256: crate::store::sha256(&bytes),
         symbols,
+        device_code,
     })
+}
+
+/// Code for GPUs in a file. One that hides it in a form of its own has none here, which is no error.
+fn device_code(host: &dyn Host, path: &str, bytes: &[u8]) -> Vec<DeviceCode> {
+    let Ok((cuda, hip)) = embedded(host, &host.path(path), bytes) else { return Vec::new() };
+    let cuda = cuda.bytes.iter().map(|(kernel, bytes)| {
+        let (arch, kind) = match kernel.kind {
+            KernelKind::Sass => (kernel.arch.sm(), "sass"),
+            KernelKind::Ptx => (kernel.arch.sm().replace("sm_", "compute_"), "ptx"),
+            KernelKind::Lto => (kernel.arch.sm(), "lto"),
+        };
+        (arch, kind, *bytes)
+    });
+    let hip = hip.bytes.iter().map(|(arch, bytes)| (arch.clone(), "code-object", *bytes));
+    let mut found: Vec<DeviceCode> = Vec::new();
+    for (arch, kind, bytes) in cuda.chain(hip) {
+        // Object files that different toolkits made count together.
+        match found.iter_mut().find(|code| code.arch == arch && code.kind == kind) {
+            Some(code) => code.bytes += bytes,
+            None => found.push(DeviceCode { arch, kind: kind.to_owned(), bytes }),
+        }
+    }
+    found
 }
 
 fn kind_of(kind: &str) -> &'static str {

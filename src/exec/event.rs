@@ -1,8 +1,11 @@
 //! What happens during a build, as values. Renderers make lines, bars and JSON of them.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::diagnose::FirstError;
+use crate::artifacts::DeviceCode;
 use crate::backend::Backend;
 use crate::finding::Finding;
 
@@ -132,6 +135,9 @@ pub enum Event {
         /// The program, if the project has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         binary: Option<String>,
+        /// Code for GPUs by library, where there is any.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        device_code: BTreeMap<String, Vec<DeviceCode>>,
         /// Whether anything had to be done.
         state: State,
         /// How long it took.

@@ -147,6 +147,7 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
         backends: manifest.backends.clone(),
         manifest: path.to_string(),
         binary: program.as_ref().map(|program| program.path.clone()),
+        device_code: manifest.device_code(),
         state,
         seconds: job.host.elapsed().saturating_sub(started).as_secs_f64(),
     });

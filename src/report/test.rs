@@ -34,6 +34,15 @@ pub struct BackendTests {
     /// The device that was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// Its architecture: `sm_90`, `gfx942`, `avx2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// Its driver: `580.65.06 (CUDA 13.0)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// What the kernels were built with: `CUDA Toolkit 13.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toolkit: Option<String>,
     /// Why there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -69,6 +78,10 @@ impl BackendTests {
         struct Report {
             #[serde(default)]
             device: String,
+            #[serde(default)]
+            arch: String,
+            #[serde(default)]
+            driver: String,
             passed: u64,
             failed: u64,
             skipped: u64,
@@ -77,10 +90,14 @@ impl BackendTests {
         let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let why = |case: &Value| case.get("skipped").and_then(Value::as_str).map(str::to_owned);
         let alone = if report.device.is_empty() { report.cases.first().and_then(why) } else { None };
+        let said = |text: String| Some(text).filter(|text| !text.is_empty());
         Ok(Self {
             id,
             state: TestState::Tested,
-            device: Some(report.device).filter(|device| !device.is_empty()),
+            device: said(report.device),
+            arch: said(report.arch),
+            driver: said(report.driver),
+            toolkit: None,
             reason: alone,
             passed: report.passed,
             failed: report.failed,
@@ -96,6 +113,9 @@ impl BackendTests {
             id,
             state: TestState::Broken,
             device: None,
+            arch: None,
+            driver: None,
+            toolkit: None,
             reason: Some(reason.to_owned()),
             passed: 0,
             failed: 0,
@@ -127,12 +147,13 @@ mod tests {
 
     #[test]
     fn reports_of_the_test_program_are_read() {
-        let text = r#"{"backend":"cpu","device":"Xeon","passed":1,"failed":1,"skipped":0,"cases":[
+        let text = r#"{"backend":"cpu","device":"Xeon","arch":"avx2","driver":"","passed":1,"failed":1,"skipped":0,"cases":[
 {"op":"matmul","type":"q8_0","shape":"4x4","nmse":2.1e-05,"ok":true},
 {"op":"rope","type":"f32","shape":"8","nmse":1,"ok":false,"error":"too far"}
 ]}"#;
         let report = BackendTests::parse(Backend::Cpu, text).unwrap();
         assert_eq!((report.passed, report.failed, report.device.as_deref()), (1, 1, Some("Xeon")));
+        assert_eq!((report.arch.as_deref(), report.driver.as_deref()), (Some("avx2"), None));
         assert_eq!(report.failures().collect::<Vec<_>>(), ["rope f32 8: too far"]);
         assert!(BackendTests::parse(Backend::Cpu, "Segmentation fault").is_err());
     }

@@ -9,7 +9,7 @@
 //!   version of its language), 28 u32 architecture, 40 u64 flags, of which bit 20 means the suffix `a` and bit 21 `f`. The
 //!   content may be compressed, these numbers never are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use super::bytes::Data;
 use crate::arch::{CudaArch, CudaCode as Form};
 use crate::version::Version;
 
-const MAGIC: u32 = 0xBA55_ED50;
+pub(super) const MAGIC: u32 = 0xBA55_ED50;
 const HEADER: u64 = 16;
 const ENTRY: u64 = 64;
 const ONLY_THIS: u64 = 1 << 20;
@@ -58,6 +58,8 @@ pub struct Kernel {
 pub struct CudaCode {
     /// Every kind of kernel, each once.
     pub kernels: BTreeSet<Kernel>,
+    /// Bytes that each of them takes in the file, compressed as they are.
+    pub bytes: BTreeMap<Kernel, u64>,
     /// How many containers there are.
     pub containers: usize,
     /// Something could not be read, so that there may be more.
@@ -145,7 +147,7 @@ impl CudaCode {
         };
         let arch = u16::try_from(number(28, 4)).ok().filter(|arch| (10..1000).contains(arch))?;
         let version = (u16::try_from(number(26, 2)).ok()?, u16::try_from(number(24, 2)).ok()?);
-        self.kernels.insert(Kernel {
+        let kernel = Kernel {
             kind,
             arch: CudaArch { number: arch, suffix, code: Form::Both },
             ptx: (kind == KernelKind::Ptx).then_some(version),
@@ -153,9 +155,22 @@ impl CudaCode {
                 KernelKind::Sass => toolkit(section, content).or_else(|| toolkit_of_form(arch, version)),
                 KernelKind::Ptx | KernelKind::Lto => None,
             },
-        });
+        };
+        *self.bytes.entry(kernel.clone()).or_default() += next - at;
+        self.kernels.insert(kernel);
         Some(next)
     }
+}
+
+/// Size of the container that starts here, wherever it lies: in a section, in an archive, in an array of bytes.
+pub(super) fn container_size(content: &[u8]) -> Option<u64> {
+    let number = |at: usize, size: usize| {
+        let bytes = content.get(at..at + size)?;
+        Some(bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    let form = (number(0, 4)?, number(4, 2)?, number(6, 2)?);
+    let size = number(8, 8)?.checked_add(HEADER)?;
+    (form == (u64::from(MAGIC), 1, HEADER) && size <= content.len() as u64).then_some(size)
 }
 
 /// Where the next container starts after zeros; `None` if nothing more follows.

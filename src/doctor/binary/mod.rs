@@ -5,6 +5,7 @@
 
 pub mod bytes;
 mod elf;
+mod embedded;
 mod fatbin;
 pub mod graph;
 mod macho;
@@ -21,6 +22,7 @@ use crate::host::{Arch, Host, HostPath, Os};
 use crate::version::Version;
 
 pub use bytes::Unreadable;
+pub use embedded::embedded;
 pub use fatbin::{CudaCode, Kernel, KernelKind};
 pub use offload::HipCode;
 

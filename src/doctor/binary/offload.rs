@@ -2,11 +2,11 @@
 //!
 //! Form: clang.llvm.org/docs/ClangOffloadBundler.html. A compressed bundle (`CCOB`) says only how large it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::bytes::Data;
 
-const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+pub(super) const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 const COMPRESSED: &[u8] = b"CCOB";
 /// Bundles start at pages.
 const ALIGNMENT: u64 = 4096;
@@ -19,6 +19,8 @@ const LONGEST_NAME: u64 = 512;
 pub struct HipCode {
     /// What it is for, each once: `gfx90a`, `gfx11-generic`, `gfx90a:xnack-`.
     pub targets: BTreeSet<String>,
+    /// Bytes of code for each of them.
+    pub bytes: BTreeMap<String, u64>,
     /// Bundles that are compressed and tell nothing.
     pub compressed: usize,
     /// Something could not be read, so that there may be more.
@@ -58,7 +60,7 @@ impl HipCode {
     }
 
     /// Keeps the targets of a bundle and tells its size.
-    fn read_bundle(&mut self, section: Data<'_, '_>, at: u64) -> Option<u64> {
+    pub(super) fn read_bundle(&mut self, section: Data<'_, '_>, at: u64) -> Option<u64> {
         let count = section.u64(at + 24)?;
         let mut place = at + 32;
         let mut end = place;
@@ -78,7 +80,10 @@ impl HipCode {
                 self.incomplete = true;
                 return None;
             };
-            self.targets.extend(target(&String::from_utf8_lossy(name)));
+            if let Some(target) = target(&String::from_utf8_lossy(name)) {
+                *self.bytes.entry(target.clone()).or_default() += size;
+                self.targets.insert(target);
+            }
             place += 24 + length;
             end = end.max(last).max(place);
         }

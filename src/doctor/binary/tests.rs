@@ -118,6 +118,27 @@ fn targets_of_hip_are_read_from_every_bundle() {
 }
 
 #[test]
+fn kernels_are_found_wherever_they_lie() {
+    // An array of bytes in a static library, at any place; then words that only look like a beginning.
+    let fat = fat_binary(&[&[sass(75), sass(90), ptx(90, (9, 0))]]);
+    let mut content = b"!<arch>\nmember of an archive/".to_vec();
+    content.extend(&fat);
+    content.extend(b"\x50\xed\x55\xba\x01\0\x10\0\xff\xff\xff\xff\xff\xff\xff\xff");
+    content.extend(bundles(&[&["host-x86_64-unknown-linux", "hipv4-amdgcn-amd-amdhsa--gfx90a"]]));
+    content.extend(b"text __CLANG_OFFLOAD_BUNDLE__ of a tool");
+    let host = RecordedHost::builder(Os::Linux, Arch::X86_64).bytes("/libgk.a", &content).build();
+    let (cuda, hip) = embedded(&host, &host.path("/libgk.a"), &content).unwrap();
+    let sizes: Vec<(String, u64)> =
+        cuda.bytes.iter().map(|(kernel, size)| (kernel.arch.sm(), *size)).collect();
+    assert_eq!(sizes.iter().map(|(arch, _)| arch.as_str()).collect::<Vec<_>>(), ["sm_75", "sm_90", "sm_90"]);
+    let entries = u64::from_le_bytes(fat[8..16].try_into().unwrap());
+    assert_eq!(sizes.iter().map(|(_, size)| size).sum::<u64>(), entries, "all but the container's header");
+    assert_eq!(hip.bytes.keys().map(String::as_str).collect::<Vec<_>>(), ["gfx90a"]);
+    let whole = embedded(&host, &host.path("/nothing"), b"");
+    assert_eq!(whole.unwrap_err(), Unreadable::Missing);
+}
+
+#[test]
 fn pe_tells_what_it_imports_now_and_later() {
     let file = pe(
         0x8664,

@@ -60,12 +60,16 @@ static void print_field(const char *name, const char *text) {
     print_json_text(text);
 }
 
-static void print_report_json(const char *backend, const suite *s) {
+static void print_report_json(const char *backend, const suite *s, const gk_device_info *info) {
     const report *r = &s->report;
     printf("{");
     print_field("backend", backend);
     printf(",");
     print_field("device", s->name);
+    printf(",");
+    print_field("arch", info->arch);
+    printf(",");
+    print_field("driver", info->driver);
     printf(",\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"cases\":[", r->passed, r->failed, r->skipped);
     for (size_t n = 0; n < r->count; n++) {
         const report_case *c = &r->cases[n];
@@ -186,7 +190,7 @@ static int test(const arguments *a, const gk_backend *backend) {
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
         if (a->only == NULL || strstr(parts[n].name, a->only)) parts[n].run(&s);
     }
-    if (a->json) print_report_json(backend->id, &s);
+    if (a->json) print_report_json(backend->id, &s, &infos[device]);
     else print_report_text(backend->id, &s);
     int code = s.report.failed || s.report.passed == 0 ? 1 : 0;
     suite_close(&s);

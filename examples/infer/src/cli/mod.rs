@@ -111,10 +111,15 @@ impl<E: Into<Error>> From<E> for Failure {
     }
 }
 
-/// This program, for probes.
+/// This program, for probes. Where there is no `/proc`, as in an empty root, by the path that it was started with.
 fn program() -> Result<PathBuf, Error> {
-    std::env::current_exe()
-        .map_err(|error| Error::message(format!("this program cannot find itself: {error}")))
+    let started = || {
+        let path = PathBuf::from(std::env::args_os().next()?);
+        (path.components().count() > 1 && path.is_file()).then_some(path)
+    };
+    std::env::current_exe().or_else(|error| {
+        started().ok_or_else(|| Error::message(format!("this program cannot find itself: {error}")))
+    })
 }
 
 /// The model of a file, or the one inside this program.

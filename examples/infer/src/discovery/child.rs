@@ -17,7 +17,7 @@ const POLL: Duration = Duration::from_millis(5);
 pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
     let child = Command::new(program)
         .args(["__probe", id])
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped()) // closed below: an empty root has no `/dev/null`
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn();
@@ -25,6 +25,7 @@ pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
         Ok(child) => child,
         Err(error) => return Answer::failed(id, format!("the probe cannot be started: {error}")),
     };
+    drop(child.stdin.take());
     let output = drain(child.stdout.take());
     let talk = drain(child.stderr.take());
     let Some(status) = wait(&mut child, timeout) else {

@@ -12,6 +12,7 @@ pub use probe::{Answer, Probed, examine};
 use crate::Error;
 use crate::gk::{self, Backend, Device, DeviceInfo, Kind, OpenOptions, PREFERENCE, Precision};
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 /// A child that has not answered by then is ended.
@@ -92,8 +93,9 @@ pub fn choose(
         return match try_backend(id, request, program, &fits, &mut skipped) {
             Some(chosen) => Ok(Chosen { skipped: Vec::new(), ..chosen }),
             None => Err(Error::message(format!(
-                "backend `{id}` was asked for and cannot be used\n{}",
-                list(&skipped)
+                "backend `{id}` was asked for and cannot be used\n{}{}",
+                list(&skipped),
+                instead(id, program)
             ))),
         };
     }
@@ -103,6 +105,29 @@ pub fn choose(
         }
     }
     Err(Error::message(format!("no backend can be used\n{}", list(&skipped))))
+}
+
+/// A hint with the backends that work here, after one that does not.
+fn instead(id: &str, program: &Path) -> String {
+    let others: Vec<&str> = PREFERENCE.into_iter().filter(|other| *other != id).collect();
+    let answers: Vec<Answer> = thread::scope(|scope| {
+        let threads: Vec<_> = others.iter().map(|other| scope.spawn(|| look(other, program))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let works = |answer: &&Answer| answer.devices.iter().any(|device| device.why.is_none());
+    let in_hardware = |answer: &&Answer| {
+        answer.devices.iter().any(|device| device.why.is_none() && device.info.kind != Kind::Software)
+    };
+    let (fast, slow): (Vec<&Answer>, Vec<&Answer>) = answers.iter().filter(works).partition(in_hardware);
+    let slow = slow.iter().map(|answer| format!("{} (on the processor)", answer.backend));
+    let working: Vec<String> = fast.iter().map(|answer| answer.backend.clone()).chain(slow).collect();
+    if working.is_empty() {
+        return "\nhint: no other backend of this program works here either".to_owned();
+    }
+    format!(
+        "\nhint: these work here: {}; `--backend auto` takes the first that has the memory",
+        working.join(", ")
+    )
 }
 
 fn list(skipped: &[(String, String)]) -> String {

@@ -88,6 +88,10 @@ fn a_named_backend_is_never_replaced() {
         let said = text(&output.stderr);
         assert!(said.contains("backend `metal` was asked for and cannot be used"), "{said}");
         assert!(said.contains("metal: not built into this program"), "{said}");
+        if gk::linked().any(|id| id == "cpu") {
+            let hint = said.lines().find(|line| line.starts_with("hint: these work here: ")).expect("a hint");
+            assert!(hint.contains("cpu"), "{hint}");
+        }
     }
     let output = output(&["run", "--backend", "ref", "--device", "9"]);
     assert_eq!(output.status.code(), Some(1));

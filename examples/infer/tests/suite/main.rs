@@ -11,6 +11,8 @@ mod bindings;
 mod cli;
 mod common;
 mod discovery;
+#[cfg(target_os = "linux")]
+mod empty_root;
 mod forward;
 mod generate;
 mod malformed;
