@@ -10,7 +10,9 @@
 #else
 #include <sys/mman.h>
 #include <unistd.h>
-#if defined(__APPLE__)
+#if defined(__linux__)
+#include <sys/sysinfo.h>
+#elif defined(__APPLE__)
 #include <mach/mach.h>
 #include <sys/sysctl.h>
 #endif
@@ -64,8 +66,15 @@ static bool number_in_file(const char *path, const char *key, uint64_t *out) {
 
 void gk_host_memory_of_machine(uint64_t *free_bytes, uint64_t *total_bytes) {
     uint64_t kib, limit, used;
-    *free_bytes = number_in_file("/proc/meminfo", "MemAvailable:", &kib) ? kib * 1024 : 0;
-    *total_bytes = number_in_file("/proc/meminfo", "MemTotal:", &kib) ? kib * 1024 : 0;
+    struct sysinfo machine;
+    *free_bytes = *total_bytes = 0;
+    /* The kernel itself does not tell what the page cache could give back, but it answers without a /proc, too. */
+    if (sysinfo(&machine) == 0) {
+        *free_bytes = ((uint64_t)machine.freeram + machine.bufferram) * machine.mem_unit;
+        *total_bytes = (uint64_t)machine.totalram * machine.mem_unit;
+    }
+    if (number_in_file("/proc/meminfo", "MemAvailable:", &kib)) *free_bytes = kib * 1024;
+    if (number_in_file("/proc/meminfo", "MemTotal:", &kib)) *total_bytes = kib * 1024;
     /* The limit of a container, cgroup v2; "max" is not a number. */
     if (!number_in_file("/sys/fs/cgroup/memory.max", "", &limit)) return;
     if (!number_in_file("/sys/fs/cgroup/memory.current", "", &used) || limit >= *total_bytes) return;

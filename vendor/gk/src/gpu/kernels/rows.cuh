@@ -13,7 +13,12 @@ GK_KERNEL(describe, GK_WARP) {
 
 // The step travels as a kernel argument: no copy whose source would have to stay alive.
 GK_KERNEL(set_step, GK_WARP) {
-    if (threadIdx.x == 0) *pointer<gk_step>(g.step) = g.start;
+    if (threadIdx.x != 0) return;
+    gk_step *step = pointer<gk_step>(g.step); // field by field: hipcc makes a copy in scratch memory of a whole structure
+    step->n_tok = g.start.n_tok;
+    step->pos = g.start.pos;
+    step->run = g.start.run;
+    step->reserved = 0;
 }
 
 GK_KERNEL(next_step, GK_WARP) {
