@@ -44,6 +44,9 @@ pub struct ProjectFile {
     pub backends: BTreeMap<Backend, BackendTable>,
     /// The Rust program that links the result.
     pub binary: Option<BinaryTable>,
+    /// Toolkits that are missing.
+    #[serde(default)]
+    pub toolkits: ToolkitsTable,
     /// Python environment for run-time wheels.
     pub python: Option<PythonTable>,
     /// Limits on parallel work.
@@ -116,6 +119,15 @@ pub struct BinaryTable {
     pub package: String,
     /// Cargo profile, `release` without it.
     pub profile: Option<String>,
+}
+
+/// `[toolkits]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolkitsTable {
+    /// Whether a build installs the toolkits that it lacks, as with `--provision`.
+    #[serde(default)]
+    pub provision: bool,
 }
 
 /// `[python]`.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::events::{Events, MessageFormat};
 use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
+use super::provision;
 use super::run;
 use super::{Context, Exit, Failure};
 use crate::artifacts::DeviceCode;
@@ -30,6 +31,9 @@ pub struct Arguments {
     selection: Selection,
     #[command(flatten)]
     network: NetworkArguments,
+    /// Folder that holds the wheels of toolkits to install; may be given several times
+    #[arg(long, value_name = "DIR")]
+    find_links: Vec<String>,
     /// Folder with further toolkit descriptions; one with a known id replaces it
     #[arg(long, value_name = "DIR")]
     toolkits: Option<String>,
@@ -82,8 +86,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     }
     let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
     look::check_overrides(context.host)?;
-    let sight = look::look(context.host, host_arguments.catalogue(context)?);
-    let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    let catalogue = host_arguments.catalogue(context)?;
+    let mut sight = look::look(context.host, catalogue.clone());
+    let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
     if arguments.run && plan.binary.is_none() {
         return Err(
             Failure::usage("run.no-binary", "this project names no program to start").hint(run::NO_BINARY)
@@ -98,6 +103,17 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         }
         return Ok(Exit::Done);
     }
+    let network = arguments.network.network(context.host);
+    let way = provision::Way {
+        locks: &plan::locks(context, Some(&project))?,
+        network,
+        find_links: provision::folders(context, &arguments.find_links)?,
+        format: arguments.message_format,
+    };
+    let done = provision::carried_out(context, &arguments.selection, catalogue, (&sight, &plan), &way)?;
+    if let Some(now) = done {
+        (sight, project, plan) = now;
+    }
     let replan = |without: &[(Backend, String)]| {
         plan::make_without(&arguments.selection, context, context.host, &sight, without)
             .map(|(_, plan)| plan)
@@ -107,7 +123,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         context,
         project: &project,
         sight: &sight,
-        network: arguments.network.network(context.host),
+        network,
         format: arguments.message_format,
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
     };

@@ -40,8 +40,13 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     look::check_overrides(host)?;
     let sight = look::look(host, arguments.host.catalogue(context)?);
-    let machine =
-        Machine { facts: &sight.facts, inventory: &sight.inventory, matrix: &sight.matrix, env: host.env() };
+    let machine = Machine {
+        facts: &sight.facts,
+        inventory: &sight.inventory,
+        catalogue: &sight.catalogue,
+        matrix: &sight.matrix,
+        env: host.env(),
+    };
     let Some(document) = BackendDocument::new(&sight.catalogue, backend, machine) else {
         return Err(Failure::usage(
             "explain.undescribed",

@@ -17,6 +17,7 @@ pub mod look;
 pub mod plan;
 pub mod printer;
 pub mod probe;
+mod provision;
 pub mod report;
 pub mod run;
 pub mod test;

@@ -8,6 +8,8 @@ use crate::host::Host;
 use crate::plan::make::{self, Inputs, Missing, Refusal};
 use crate::plan::{Plan, kits};
 use crate::project::Project;
+use crate::provision::{self, locks::PROJECT_FOLDER};
+use crate::python::Lock;
 use crate::report;
 
 /// What to plan: shared by `plan`, `build`, `test`.
@@ -22,6 +24,13 @@ pub struct Selection {
     /// Compilers to run at once [default: one per processor thread]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
+    /// Install the toolkits that named backends lack, in gpubuild's own folder, without root
+    #[arg(long)]
+    pub provision: bool,
+    /// Architectures for CUDA: `auto`, `native`, `all`, `all-major`, or a list such as `80,90a` [default: CUDAARCHS, else
+    /// gpubuild.toml, else auto]
+    #[arg(long, value_name = "LIST")]
+    pub cuda_archs: Option<String>,
     /// Folder of the project [default: the nearest gpubuild.toml from here up]
     #[arg(long, value_name = "DIR")]
     pub project: Option<String>,
@@ -84,13 +93,31 @@ pub fn make_without(
     let project = look::project(context, selection.project.as_deref())?;
     let mut request = look::request(selection.backends.as_deref(), host, Some(&project))?;
     request.without.extend_from_slice(without);
-    let kits = kits::kits(&sight.inventory, &sight.catalogue, host.platform());
+    let locks = locks(context, Some(&project))?;
+    let foreseen = (selection.provision || project.file.toolkits.provision).then(|| {
+        provision::plan::foresee(&provision::plan::Scene {
+            host,
+            facts: &sight.facts,
+            catalogue: &sight.catalogue,
+            inventory: &sight.inventory,
+            matrix: &sight.matrix,
+            project: &project,
+            request: &request,
+            cuda_archs: selection.cuda_archs.as_deref(),
+            locks: &locks,
+        })
+    });
+    let (inventory, matrix, provision) = match &foreseen {
+        Some(foreseen) => (&foreseen.inventory, &foreseen.matrix, foreseen.provision.as_slice()),
+        None => (&sight.inventory, &sight.matrix, [].as_slice()),
+    };
+    let kits = kits::kits(inventory, &sight.catalogue, host.platform());
     let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
     let tools = kits::tools(&sight.inventory, &sight.catalogue);
     let inputs = Inputs {
         facts: &sight.facts,
         env: host.env(),
-        matrix: &sight.matrix,
+        matrix,
         project: &project,
         request: &request,
         missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
@@ -98,6 +125,8 @@ pub fn make_without(
         kits: &kits,
         compilers: &compilers,
         tools: &tools,
+        provision,
+        cuda_archs: selection.cuda_archs.as_deref(),
     };
     let plan = make::make(&inputs).map_err(|refusal| refused(&refusal))?;
     for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
@@ -105,6 +134,13 @@ pub fn make_without(
         context.printer.warning(&format!("{} is left out: {reason}", dropped.id));
     }
     Ok((project, plan))
+}
+
+/// The locks of toolkits that can be installed: ours and the project's.
+pub fn locks(context: &Context<'_>, project: Option<&Project>) -> Result<Vec<Lock>, Failure> {
+    let folders: Vec<_> = project.map(|project| project.root.join(PROJECT_FOLDER)).into_iter().collect();
+    provision::locks::known(context.host, &folders)
+        .map_err(|message| Failure::usage("toolkit.lock-invalid", message))
 }
 
 fn refused(refusal: &Refusal) -> Failure {

@@ -6,6 +6,7 @@ use super::build::{NetworkArguments, Work};
 use super::events::MessageFormat;
 use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
+use super::provision;
 use super::{Context, Exit, Failure, Role};
 use crate::backend::Backend;
 use crate::exec::{BuildBinary, Outcome};
@@ -40,8 +41,20 @@ pub struct Arguments {
 /// Builds and runs the tests.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     look::check_overrides(context.host)?;
-    let sight = look::look(context.host, HostArguments::default().catalogue(context)?);
-    let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    let catalogue = HostArguments::default().catalogue(context)?;
+    let mut sight = look::look(context.host, catalogue.clone());
+    let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    let network = arguments.network.network(context.host);
+    let way = provision::Way {
+        locks: &plan::locks(context, Some(&project))?,
+        network,
+        find_links: Vec::new(),
+        format: MessageFormat::Human,
+    };
+    let done = provision::carried_out(context, &arguments.selection, catalogue, (&sight, &plan), &way)?;
+    if let Some(now) = done {
+        (sight, project, plan) = now;
+    }
     let tests = tests_of(&project)?;
     let root = project.build_root.join(TEST_FOLDER);
     let plan = with_tests(&plan, &tests, &root);
@@ -49,7 +62,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         context,
         project: &project,
         sight: &sight,
-        network: arguments.network.network(context.host),
+        network,
         format: MessageFormat::Human,
         binary: BuildBinary::No,
     };

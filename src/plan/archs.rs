@@ -14,6 +14,15 @@ pub struct ArchWish {
 }
 
 impl ArchWish {
+    /// For CUDA: the flag, else the variables that CMake and Rust crates read, else the project.
+    #[must_use]
+    pub fn cuda(flag: Option<&str>, env: &crate::host::Environment, file: Option<&Archs>) -> Self {
+        match flag {
+            Some(text) => Self { text: text.to_owned(), origin: format!("--cuda-archs {text}") },
+            None => Self::resolve(env, &["CUDAARCHS", "CUDA_COMPUTE_CAP"], file),
+        }
+    }
+
     /// The first of the variables that is set, else what the project says, else `auto`.
     #[must_use]
     pub fn resolve(env: &crate::host::Environment, variables: &[&str], file: Option<&Archs>) -> Self {
@@ -76,9 +85,17 @@ pub fn cuda(
             let list = parse_cuda_list(list).map_err(|error| Reason {
                 id: "cuda.arch.invalid".to_owned(),
                 text: format!("{error} ({})", wish.origin),
-                hint: None,
+                hint: Some(known(range)),
                 ..Reason::default()
             })?;
+            if list.is_empty() {
+                return Err(Reason {
+                    id: "cuda.arch.invalid".to_owned(),
+                    text: format!("no architecture is named ({})", wish.origin),
+                    hint: Some(known(range)),
+                    ..Reason::default()
+                });
+            }
             for arch in &list {
                 supported(arch, range, &wish.origin)?;
             }
@@ -92,10 +109,14 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Rea
     if range.numbers.contains(&arch.number) || (range.open_end && arch.number > *highest) {
         return Ok(());
     }
+    let known = known(range);
     let (id, hint) = if arch.number < *lowest {
-        ("cuda.arch.dropped-by-toolkit", format!("use an older toolkit, or leave out {}", arch.sm()))
+        ("cuda.arch.dropped-by-toolkit", format!("use an older toolkit, or leave out {}; {known}", arch.sm()))
     } else {
-        ("cuda.arch.too-new-for-toolkit", format!("use a newer toolkit, or PTX: `{highest}-virtual`"))
+        (
+            "cuda.arch.too-new-for-toolkit",
+            format!("use a newer toolkit, or PTX: `{highest}-virtual`; {known}"),
+        )
     };
     Err(Reason {
         id: id.to_owned(),
@@ -107,6 +128,15 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Rea
         hint: Some(hint),
         ..Reason::default()
     })
+}
+
+/// Every architecture that the toolkit knows, in words.
+fn known(range: &CudaRange) -> String {
+    let numbers: Vec<String> = range.numbers.iter().map(u16::to_string).collect();
+    if numbers.is_empty() {
+        return "write them as in `80;90a`".to_owned();
+    }
+    format!("{} knows {}", range.toolkit, numbers.join(", "))
 }
 
 /// Machine code for every device and PTX of the newest, so that the next generation starts as well.

@@ -12,6 +12,7 @@ use crate::facts::Facts;
 use crate::host::{Environment, HostPath};
 use crate::matrix::{Matrix, Readiness, Reason};
 use crate::project::Project;
+use crate::provision::Provision;
 use crate::toolkit::Installation;
 use crate::toolkit::rules::Window;
 use crate::version::Version;
@@ -39,6 +40,10 @@ pub struct Inputs<'a> {
     pub compilers: &'a [HostCompiler],
     /// CMake and Ninja.
     pub tools: &'a Tools,
+    /// Toolkits that are installed first, and that `kits` has already.
+    pub provision: &'a [Provision],
+    /// `--cuda-archs`.
+    pub cuda_archs: Option<&'a str>,
 }
 
 /// What to do with a named backend that is blocked.
@@ -132,6 +137,8 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
         return Err(Refusal { origin: inputs.request.origin.clone(), blocked: dropped });
     }
     dropped.sort_by_key(|(backend, _)| *backend);
+    let needed = |one: &&Provision| backends.contains(&one.backend);
+    let provision: Vec<Provision> = inputs.provision.iter().filter(needed).cloned().collect();
     Ok(Plan {
         origin: inputs.request.origin.clone(),
         backends,
@@ -139,6 +146,7 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
             .into_iter()
             .map(|(id, reasons)| Dropped { id, reasons: reasons.iter().map(Reason::line).collect() })
             .collect(),
+        provision,
         fetch: inputs.tools.fetch.clone(),
         trees,
         binary: inputs.project.file.binary.as_ref().map(|binary| Binary {

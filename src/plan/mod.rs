@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 use crate::host::HostPath;
+use crate::provision::Provision;
 
 /// Everything that a build will do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Plan {
     pub backends: Vec<Backend>,
     /// Backends that were asked for (or would be in `auto`) and will not be built.
     pub dropped: Vec<Dropped>,
+    /// Toolkits that are missing here and will be installed first.
+    pub provision: Vec<Provision>,
     /// Tools that are missing here and will be fetched into the cache.
     pub fetch: Vec<Fetch>,
     /// The CMake trees, in an order that respects nothing: they are independent.

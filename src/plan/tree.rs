@@ -126,11 +126,8 @@ fn settings(
     match backend {
         Backend::Cuda => {
             let table = inputs.project.file.backends.get(&backend);
-            let wish = ArchWish::resolve(
-                inputs.env,
-                &["CUDAARCHS", "CUDA_COMPUTE_CAP"],
-                table.and_then(|table| table.archs.as_ref()),
-            );
+            let archs = table.and_then(|table| table.archs.as_ref());
+            let wish = ArchWish::cuda(inputs.cuda_archs, inputs.env, archs);
             let devices: Vec<_> = inputs
                 .matrix
                 .verdict(backend)
@@ -142,7 +139,10 @@ fn settings(
                 archs::cuda(&wish, &devices, &kit.archs, &kit.default_cuda).map_err(|reason| vec![reason])?;
             notes.extend(plan.notes.iter().map(|note| format!("cuda: {note}")));
             cache.insert("CMAKE_CUDA_ARCHITECTURES".to_owned(), cmake_list(&plan.list));
-            if let Some(compiler) = host_compiler(inputs, kit)
+            if let Some((name, value)) = named_host_compiler(inputs) {
+                notes.push(format!("cuda: {name} names the host compiler `{value}`"));
+                cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), value.to_owned());
+            } else if let Some(compiler) = host_compiler(inputs, kit)
                 && let Some(cxx) = &compiler.cxx
             {
                 cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), cxx.forward_slashes());
@@ -200,6 +200,11 @@ fn kit<'a>(inputs: &Inputs<'a>, backend: Backend) -> Result<Option<&'a Kit>, Vec
         hint: Some("install a version in that range, or relax `toolkit`".to_owned()),
         ..Reason::default()
     }])
+}
+
+/// The host compiler that a variable of CMake or of nvcc names.
+fn named_host_compiler<'a>(inputs: &Inputs<'a>) -> Option<(&'static str, &'a str)> {
+    ["CUDAHOSTCXX", "NVCC_CCBIN"].into_iter().find_map(|name| Some((name, inputs.env.get(name)?)))
 }
 
 /// The compiler that nvcc calls: the one that builds the rest if it is in the window, else the newest that is.

@@ -12,19 +12,27 @@
 //! Files of the prefix are hard links to the wheels' files (copies where there are none), since compilers find their parts
 //! from where their own real file lies. The prefix may be moved as a whole: nothing in it names its own path.
 
+pub mod choose;
 pub mod env;
 pub mod error;
+pub mod foresee;
 pub mod install;
 pub mod kit;
+pub mod locks;
+pub mod plan;
 mod prefix;
 pub mod state;
 mod stub;
 pub mod verify;
+pub mod which;
 
+pub use choose::Choice;
 pub use error::ProvisionError;
+pub use foresee::Provision;
 pub use install::{Change, Installed, Preview, install, preview};
 pub use state::{Installation, find, installations, remove};
 pub use verify::verify;
+pub use which::{Machine, Wish, which};
 
 use crate::host::{Host, HostPath};
 use crate::python::Lock;

@@ -57,6 +57,8 @@ pub struct Machine<'a> {
     pub facts: &'a Facts,
     /// Toolkits.
     pub inventory: &'a Inventory,
+    /// Their descriptions.
+    pub catalogue: &'a Catalogue,
     /// Verdicts.
     pub matrix: &'a Matrix,
     /// The environment.
@@ -218,6 +220,15 @@ impl Page<'_> {
         let tables = [&self.description.install_driver, &self.description.install];
         let mut steps: Vec<String> =
             tables.into_iter().filter_map(|table| for_distribution(facts, table).cloned()).collect();
+        let machine = crate::provision::Machine {
+            facts,
+            inventory: self.machine.inventory,
+            catalogue: self.machine.catalogue,
+            driver: self.verdict.driver.as_ref(),
+            devices: &self.verdict.devices,
+        };
+        let own = crate::provision::which::command(&machine, self.description);
+        steps.extend(own.map(|command| format!("{command}  (without root)")));
         steps.dedup();
         steps
     }

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::Schema;
 use crate::backend::Backend;
-use crate::plan::{Binary, Dropped, Fetch, Plan, Tree};
+use crate::plan::{Binary, Dropped, Fetch, Plan, Tree, bytes};
+use crate::provision::Provision;
 
 /// The document of `plan --json` and `build --dry-run --json`.
 #[derive(Debug, Serialize)]
@@ -15,6 +16,8 @@ pub struct Document<'a> {
     origin: &'a str,
     backends: &'a [Backend],
     dropped: &'a [Dropped],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    provision: &'a [Provision],
     fetch: &'a [Fetch],
     trees: &'a [Tree],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,6 +34,7 @@ impl<'a> Document<'a> {
             origin: &plan.origin,
             backends: &plan.backends,
             dropped: &plan.dropped,
+            provision: &plan.provision,
             fetch: &plan.fetch,
             trees: &plan.trees,
             binary: plan.binary.as_ref(),
@@ -50,6 +54,14 @@ pub fn text(plan: &Plan) -> String {
         for (index, reason) in dropped.reasons.iter().enumerate() {
             let label = if index == 0 { format!("not {}", dropped.id.id()) } else { String::new() };
             let _ = writeln!(out, "{label:<12}{reason}");
+        }
+    }
+    for one in &plan.provision {
+        let size = bytes::show(one.download_bytes);
+        let _ = writeln!(out, "install     {} {}, {size} to download", one.toolkit, one.choice.version);
+        let _ = writeln!(out, "            into {}", one.root);
+        for line in one.choice.lines() {
+            let _ = writeln!(out, "            {line}");
         }
     }
     for fetch in &plan.fetch {

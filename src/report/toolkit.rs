@@ -9,7 +9,7 @@ use crate::host::Platform;
 use crate::plan::bytes;
 use crate::provision::env::Setting;
 use crate::provision::verify::{Problem, Verification};
-use crate::provision::{Change, Installation, Installed, Preview};
+use crate::provision::{Change, Choice, Installation, Installed, Preview};
 use crate::python::lock;
 use crate::python::tag::Libc;
 use crate::toolkit::Catalogue;
@@ -48,18 +48,21 @@ pub struct Install {
     state: Change,
     installed: Entry,
     taken_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choice: Option<Choice>,
     notes: Vec<String>,
 }
 
 impl Install {
     /// What came of it.
     #[must_use]
-    pub fn new(installed: &Installed) -> Self {
+    pub fn new(installed: &Installed, choice: Option<&Choice>) -> Self {
         Self {
             schema: Schema { name: "toolkit-install", version: 1 },
             state: installed.change,
             installed: Entry::new(&installed.installation),
             taken_bytes: installed.taken,
+            choice: choice.cloned(),
             notes: installed.notes.clone(),
         }
     }
@@ -79,6 +82,8 @@ pub struct DryRun {
     disk_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choice: Option<Choice>,
     wheels: Vec<Wheel>,
 }
 
@@ -94,7 +99,7 @@ struct Wheel {
 impl DryRun {
     /// What would be done.
     #[must_use]
-    pub fn new(preview: &Preview) -> Self {
+    pub fn new(preview: &Preview, choice: Option<&Choice>) -> Self {
         let wheels = preview.wheels.iter().flat_map(|wheel| {
             wheel.files.iter().map(|file| Wheel {
                 package: wheel.package.clone(),
@@ -115,6 +120,7 @@ impl DryRun {
             download_bytes: preview.download,
             disk_bytes: preview.disk,
             free_bytes: preview.free,
+            choice: choice.cloned(),
             wheels: wheels.collect(),
         }
     }
@@ -130,6 +136,9 @@ impl DryRun {
             let free = self.free_bytes.map(|free| format!(", {} are free", bytes::show(free)));
             let _ =
                 writeln!(text, "{download} to download, at most {disk} of disk{}", free.unwrap_or_default());
+        }
+        for line in self.choice.iter().flat_map(Choice::lines) {
+            let _ = writeln!(text, "{line}");
         }
         for wheel in &self.wheels {
             let _ = writeln!(

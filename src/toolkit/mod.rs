@@ -26,6 +26,7 @@ pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
 pub(crate) use probe::probe_one;
 pub use probe::{ask_archs, ask_programs, probe};
+pub(crate) use search::OWN;
 pub use versions::Ask;
 
 use crate::backend::Backend;

@@ -13,6 +13,7 @@ mod end_to_end;
 mod hostile;
 mod linking;
 mod plan;
+mod provision;
 mod running;
 mod support;
 mod venv;

@@ -8,6 +8,7 @@
     reason = "a test reads and writes its own files and says what it skips"
 )]
 
+mod building;
 mod faults;
 mod real;
 mod sandbox;

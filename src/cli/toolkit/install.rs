@@ -1,15 +1,17 @@
 //! `gpubuild toolkit install`.
 
+use super::choose::{Asked, choose};
 use super::{Wanted, failure};
 use crate::cli::build::{NetworkArguments, tools};
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::look::{self, HostArguments, Sight};
+use crate::cli::provision::folders;
 use crate::cli::{Context, Exit, Failure, absolute};
 use crate::exec::Event;
 use crate::host::Host;
 use crate::matrix::for_distribution;
-use crate::provision::{self, Change, InstallRequest, ProvisionError};
-use crate::python::lock::{self, Lock};
+use crate::provision::{self, Change, Choice, InstallRequest, ProvisionError};
+use crate::python::Lock;
 use crate::report;
 use crate::version::Version;
 
@@ -25,6 +27,10 @@ pub(super) struct Arguments {
     /// Folder that holds wheels; may be given several times
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
+    /// Architectures for CUDA that the release has to know: `80,90a` [default: CUDAARCHS, else gpubuild.toml, else those
+    /// of the cards here]
+    #[arg(long, value_name = "LIST")]
+    cuda_archs: Option<String>,
     /// Take the wheels that this file names instead of those that gpubuild knows
     #[arg(long, value_name = "FILE")]
     lock: Option<String>,
@@ -48,11 +54,14 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let recorded = host_arguments.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let sight = look::look(host, host_arguments.catalogue(context)?);
-    let request = request(arguments, context, host, &sight)?;
+    let (request, choice) = request(arguments, context, host, &sight)?;
     let told = |error: ProvisionError| failure(&with_command(error, &sight));
     if arguments.dry_run {
         let preview = provision::preview(host, &sight.facts, &request).map_err(told)?;
-        return show_preview(arguments, context, &preview);
+        return show_preview(arguments, context, &preview, choice.as_ref());
+    }
+    for line in choice.iter().flat_map(Choice::lines) {
+        context.printer.say(&format!("{} {line}", request.toolkit));
     }
     let events = Events::new(context.printer, MessageFormat::Human);
     let sink = |event: &Event| events.show(event);
@@ -64,7 +73,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         context.printer.warning(note);
     }
     if arguments.json {
-        context.printer.json(&report::toolkit::Install::new(&installed))?;
+        context.printer.json(&report::toolkit::Install::new(&installed, choice.as_ref()))?;
         return Ok(Exit::Done);
     }
     let label = installed.installation.label();
@@ -85,31 +94,25 @@ fn request(
     context: &Context<'_>,
     host: &dyn Host,
     sight: &Sight,
-) -> Result<InstallRequest, Failure> {
-    let mut find_links = Vec::new();
-    for folder in &arguments.find_links {
-        let path = absolute(context, folder)?;
-        if !context.host.is_dir(&path) {
-            return Err(Failure::usage("usage.no-folder", format!("`{path}` is no folder"))
-                .hint("`--find-links` takes a folder that holds wheels"));
-        }
-        find_links.push(path);
-    }
-    let lock = arguments.lock.as_ref().map(|file| read_lock(context, file, &arguments.wanted)).transpose()?;
-    let release = match (&arguments.wanted.release, &lock) {
-        (Some(release), _) => release.clone(),
-        (None, Some(lock)) => lock.release.clone(),
-        (None, None) => release(&arguments.wanted.toolkit, host, sight),
+) -> Result<(InstallRequest, Option<Choice>), Failure> {
+    let find_links = folders(context, &arguments.find_links)?;
+    let wanted = &arguments.wanted;
+    let own = arguments.lock.as_ref().map(|file| read_lock(context, file, wanted)).transpose()?;
+    let (lock, choice) = if own.is_some() {
+        (own, None)
+    } else {
+        let asked = Asked {
+            toolkit: &wanted.toolkit,
+            release: wanted.release.as_ref().map(Version::as_str),
+            cuda_archs: arguments.cuda_archs.as_deref(),
+        };
+        choose(&asked, context, host, sight)?.map(|(choice, lock)| (lock, choice)).unzip()
     };
-    let (toolkit, with) = (arguments.wanted.toolkit.clone(), arguments.with.clone());
-    Ok(InstallRequest { toolkit, release, with, find_links, lock })
-}
-
-/// The release that is taken if none is named.
-fn release(toolkit: &str, _host: &dyn Host, _sight: &Sight) -> Version {
-    let newest = lock::offered(toolkit).into_keys().next_back();
     // Of a toolkit that is not offered no release is, either.
-    newest.unwrap_or_else(|| "0".parse().expect("a number is a version"))
+    let named = || wanted.release.clone().unwrap_or_else(|| "0".parse().expect("a number is a version"));
+    let release = lock.as_ref().map_or_else(named, |lock| lock.release.clone());
+    let (toolkit, with) = (wanted.toolkit.clone(), arguments.with.clone());
+    Ok((InstallRequest { toolkit, release, with, find_links, lock }, choice))
 }
 
 fn read_lock(context: &Context<'_>, file: &str, wanted: &Wanted) -> Result<Lock, Failure> {
@@ -144,8 +147,9 @@ fn show_preview(
     arguments: &Arguments,
     context: &Context<'_>,
     preview: &provision::Preview,
+    choice: Option<&Choice>,
 ) -> Result<Exit, Failure> {
-    let document = report::toolkit::DryRun::new(preview);
+    let document = report::toolkit::DryRun::new(preview, choice);
     if arguments.json {
         context.printer.json(&document)?;
     } else {

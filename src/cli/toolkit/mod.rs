@@ -1,5 +1,6 @@
 //! `gpubuild toolkit`: toolkits of our own, installed from wheels without root.
 
+mod choose;
 mod env;
 mod install;
 mod list;
@@ -84,7 +85,7 @@ impl std::str::FromStr for Wanted {
 }
 
 /// A refusal in the words of the command line.
-pub(super) fn failure(error: &ProvisionError) -> Failure {
+pub(in crate::cli) fn failure(error: &ProvisionError) -> Failure {
     let make = if error.is_usage() { Failure::usage } else { Failure::negative };
     let mut failure = make(error.id(), error.to_string());
     failure.hint = error.hint();

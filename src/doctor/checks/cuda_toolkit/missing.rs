@@ -7,6 +7,7 @@ use crate::doctor::advice::{self, Wish};
 use crate::finding::{Affects, Draft, Evidence};
 use crate::host::Os;
 use crate::matrix::{Presence, Readiness};
+use crate::provision::{Machine, which};
 use crate::version::Version;
 
 /// Adds the commands that install a toolkit that suits this machine, if one is known.
@@ -15,6 +16,21 @@ pub(in crate::doctor) fn with_toolkit(case: &Case<'_>, draft: Draft, wish: &Wish
         Some(offer) => draft.value("toolkit", offer.release).steps("install_toolkit", offer.commands),
         None => draft,
     }
+}
+
+/// Adds the way without root: what gpubuild itself would install.
+fn without_root(case: &Case<'_>, draft: Draft) -> Draft {
+    let verdict = case.matrix.verdict(Backend::Cuda);
+    let machine = Machine {
+        facts: case.facts,
+        inventory: case.inventory,
+        catalogue: case.catalogue,
+        driver: verdict.driver.as_ref(),
+        devices: &verdict.devices,
+    };
+    let command = case.catalogue.get("cuda").and_then(|cuda| which::command(&machine, cuda));
+    let words = command.map(|command| format!("; without root: `{command}`"));
+    draft.value("without_root", words.unwrap_or_default())
 }
 
 /// Whether a verdict blocks the build with this id.
@@ -30,7 +46,7 @@ pub(super) fn toolkit(case: &Case<'_>) -> Vec<Draft> {
     }
     let draft = Draft::new(id).backend(Backend::Cuda).affects(Affects::Build);
     let draft = draft.evidence(Evidence::env("PATH", "no nvcc"));
-    vec![on_musl(case, with_toolkit(case, draft, &Wish::default()))]
+    vec![on_musl(case, without_root(case, with_toolkit(case, draft, &Wish::default())))]
 }
 
 /// NVIDIA has nothing for musl.
@@ -101,5 +117,5 @@ pub(super) fn runtime_only(case: &Case<'_>) -> Vec<Draft> {
             draft = draft.value("driver", driver.to_string()).case("version");
         }
     }
-    vec![with_toolkit(case, draft, &Wish::default())]
+    vec![without_root(case, with_toolkit(case, draft, &Wish::default()))]
 }

@@ -1,0 +1,112 @@
+//! Toolkits that a build installs on its way.
+
+use super::build::tools;
+use super::events::{Events, MessageFormat};
+use super::look::{self, Sight};
+use super::plan::{self, Selection};
+use super::{Context, Failure, absolute, toolkit};
+use crate::exec::Event;
+use crate::host::HostPath;
+use crate::plan::Plan;
+use crate::project::Project;
+use crate::provision::{self, InstallRequest};
+use crate::python::{Lock, Network};
+use crate::toolkit::Catalogue;
+
+/// How they are fetched and told.
+pub(super) struct Way<'a> {
+    /// What can be installed.
+    pub(super) locks: &'a [Lock],
+    /// Whether an index may be asked.
+    pub(super) network: Network,
+    /// Folders that hold wheels.
+    pub(super) find_links: Vec<HostPath>,
+    /// How to tell what happens.
+    pub(super) format: MessageFormat,
+}
+
+/// The plan after everything that it installs first is installed: what was foreseen is looked at.
+///
+/// `None`: it installs nothing.
+pub(super) fn carried_out(
+    context: &Context<'_>,
+    selection: &Selection,
+    catalogue: Catalogue,
+    before: (&Sight, &Plan),
+    way: &Way<'_>,
+) -> Result<Option<(Sight, Project, Plan)>, Failure> {
+    let (sight, foreseen) = before;
+    if foreseen.provision.is_empty() {
+        return Ok(None);
+    }
+    install(context, sight, foreseen, way)?;
+    let sight = look::look(context.host, catalogue);
+    let (project, plan) = plan::make(selection, context, context.host, &sight)?;
+    if let Some(one) = plan.provision.first() {
+        let message = format!("{} {} was installed and is not found", one.toolkit, one.choice.release);
+        return Err(Failure::negative("toolkit.broken", message).hint(format!(
+            "`gpubuild toolkit verify {0}` says what is wrong with it, `gpubuild toolkit remove {0}` removes it",
+            one.toolkit
+        )));
+    }
+    for line in differences(foreseen, &plan) {
+        context.printer.warning(&line);
+    }
+    Ok(Some((sight, project, plan)))
+}
+
+/// Cache entries that the installed copy sets otherwise than was foreseen.
+fn differences(foreseen: &Plan, plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for tree in &plan.trees {
+        let Some(before) = foreseen.trees.iter().find(|before| before.id == tree.id) else { continue };
+        for (name, value) in tree.cache.iter().filter(|(name, value)| before.cache.get(*name) != Some(value))
+        {
+            let was = before.cache.get(name).map_or("unset", String::as_str);
+            lines.push(format!("{name} is `{value}` with the installed toolkit; foreseen was `{was}`"));
+        }
+    }
+    lines
+}
+
+/// Installs every toolkit that a plan says is installed first.
+fn install(context: &Context<'_>, sight: &Sight, plan: &Plan, way: &Way<'_>) -> Result<(), Failure> {
+    let events = Events::new(context.printer, way.format);
+    let sink = |event: &Event| events.show(event);
+    for one in &plan.provision {
+        let lock =
+            way.locks.iter().find(|lock| lock.toolkit == one.toolkit && lock.version == one.choice.version);
+        let request = InstallRequest {
+            toolkit: one.toolkit.clone(),
+            release: lock.map_or_else(|| one.choice.version.clone(), |lock| lock.release.clone()),
+            with: Vec::new(),
+            find_links: way.find_links.clone(),
+            lock: lock.cloned(),
+        };
+        if way.format == MessageFormat::Human {
+            for line in one.choice.lines() {
+                context.printer.say(&format!("{} {line}", one.toolkit));
+            }
+        }
+        let tools = tools(&sight.inventory);
+        let installed = provision::install(context.host, &sight.facts, &request, &tools, way.network, &sink)
+            .map_err(|error| toolkit::failure(&error))?;
+        for note in &installed.notes {
+            context.printer.warning(note);
+        }
+    }
+    Ok(())
+}
+
+/// The folders of `--find-links`.
+pub(super) fn folders(context: &Context<'_>, named: &[String]) -> Result<Vec<HostPath>, Failure> {
+    let folder = |text: &String| {
+        let path = absolute(context, text)?;
+        if context.host.is_dir(&path) {
+            return Ok(path);
+        }
+        Err(Failure::usage("usage.no-folder", format!("`{path}` is no folder"))
+            .hint("`--find-links` takes a folder that holds wheels"))
+    };
+    named.iter().map(folder).collect()
+}

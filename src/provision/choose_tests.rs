@@ -1,0 +1,153 @@
+use super::*;
+use crate::host::{Arch, Os};
+use crate::toolkit::Catalogue;
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+/// What differs between the machines of a table.
+#[derive(Default)]
+struct Case {
+    asked: Option<&'static str>,
+    driver: Option<&'static str>,
+    driver_knows: Option<(&'static str, &'static str)>,
+    archs: &'static [u16],
+    gcc: &'static [&'static str],
+    requirement: Option<&'static str>,
+    libc: Option<(&'static str, &'static str)>,
+    platform: Option<(Os, Arch)>,
+}
+
+fn offered() -> Vec<Offered> {
+    let all = ["linux-aarch64", "linux-x86_64", "windows-x86_64"].map(str::to_owned).to_vec();
+    vec![
+        Offered { version: version("13.0.3"), platforms: all.clone() },
+        Offered { version: version("13.5.0"), platforms: all },
+    ]
+}
+
+fn ask(case: &Case) -> Result<Choice, Vec<Objection>> {
+    let catalogue = Catalogue::embedded();
+    let compilers: Vec<HostCompiler> = case
+        .gcc
+        .iter()
+        .map(|major| HostCompiler {
+            family: "gcc".to_owned(),
+            version: Some(version(major)),
+            c: None,
+            cxx: None,
+        })
+        .collect();
+    let driver = case.driver.map(version);
+    let (os, arch) = case.platform.unwrap_or((Os::Linux, Arch::X86_64));
+    choose(&Question {
+        description: catalogue.get("cuda").unwrap(),
+        platform: Platform { os, arch },
+        libc: case.libc.map(|(family, text)| (family.to_owned(), version(text))),
+        offered: &offered(),
+        asked: case.asked,
+        driver: driver.as_ref(),
+        driver_knows: case.driver_knows.map(|(text, who)| (version(text), who.to_owned())),
+        archs: case.archs.iter().map(|number| (*number, "CUDAARCHS".to_owned())).collect(),
+        compilers: &compilers,
+        requirement: case.requirement,
+    })
+}
+
+/// The release, or the ids of what stands against all of them.
+fn outcome(case: &Case) -> String {
+    match ask(case) {
+        Ok(choice) => choice.release,
+        Err(reasons) => reasons.iter().map(|one| one.id.as_str()).collect::<Vec<_>>().join(" "),
+    }
+}
+
+#[test]
+fn the_newest_that_suits_is_taken() {
+    let table: &[(&str, Case)] = &[
+        ("13.5", Case::default()),
+        // The driver bounds it by what it translates, and refuses what does not start at all.
+        ("13.0", Case { driver: Some("580.65.06"), ..Case::default() }),
+        ("13.0", Case { driver: Some("610.20"), ..Case::default() }),
+        ("nv.driver.too-old", Case { driver: Some("550.54"), ..Case::default() }),
+        ("13.5", Case { driver: Some("620.1"), driver_knows: Some(("13.5", "driver")), ..Case::default() }),
+        ("13.0", Case { driver_knows: Some(("13.1", "CONDA_OVERRIDE_CUDA")), ..Case::default() }),
+        ("nv.ptx.too-new", Case { driver_knows: Some(("12.4", "CONDA_OVERRIDE_CUDA")), ..Case::default() }),
+        // Architectures.
+        ("13.5", Case { archs: &[75, 90, 120], ..Case::default() }),
+        ("13.5", Case { archs: &[107], ..Case::default() }),
+        (
+            "nv.ptx.too-new cuda.arch.too-new-for-toolkit",
+            Case { archs: &[107], driver: Some("580"), ..Case::default() },
+        ),
+        ("cuda.arch.dropped-by-toolkit", Case { archs: &[70, 90], ..Case::default() }),
+        ("cuda.arch.too-new-for-toolkit", Case { archs: &[999], ..Case::default() }),
+        // Host compilers: one that fits is enough.
+        ("13.5", Case { gcc: &["16"], ..Case::default() }),
+        ("13.5", Case { gcc: &["17", "12"], ..Case::default() }),
+        ("cuda.host.gcc-too-new", Case { gcc: &["17"], ..Case::default() }),
+        (
+            "nv.ptx.too-new cuda.host.gcc-too-new",
+            Case { gcc: &["16"], driver: Some("580"), ..Case::default() },
+        ),
+        // The project.
+        ("13.0", Case { requirement: Some(">=12.4, <13.1"), ..Case::default() }),
+        ("toolkit.version-unmet", Case { requirement: Some("<13"), ..Case::default() }),
+        // Who names a release gets it.
+        ("13.5", Case { asked: Some("13.5"), driver: Some("580"), ..Case::default() }),
+        ("13.0", Case { asked: Some("13.0.3"), ..Case::default() }),
+        ("13.0", Case { asked: Some("13"), driver: Some("580"), ..Case::default() }),
+        ("toolkit.unknown-release", Case { asked: Some("12.9"), ..Case::default() }),
+        ("toolkit.unknown-release", Case { asked: Some("13.1"), ..Case::default() }),
+        ("toolkit.unknown-release", Case { asked: Some("new"), ..Case::default() }),
+        ("toolkit.no-wheels-here", Case { platform: Some((Os::Macos, Arch::Aarch64)), ..Case::default() }),
+    ];
+    for (index, (expected, case)) in table.iter().enumerate() {
+        let found = outcome(case);
+        assert_eq!(found, *expected, "row {index}");
+    }
+}
+
+#[test]
+fn the_reasons_are_told() {
+    let choice = ask(&Case { driver: Some("580.65.06"), archs: &[90], ..Case::default() }).unwrap();
+    assert_eq!(
+        choice.lines(),
+        [
+            "13.0: the newest offered that suits: driver 580.65.06 knows up to 13.0, it compiles for sm_90",
+            "not 13.5: driver 580.65.06 knows releases up to 13.0, and can't translate PTX of 13.5 [nv.ptx.too-new]",
+        ]
+    );
+    let json = serde_json::to_value(&choice).unwrap();
+    assert_eq!(json["version"], "13.0.3");
+    assert_eq!(json["passed_over"][0]["reasons"][0]["id"], "nv.ptx.too-new");
+    assert!(json.get("against").is_none());
+}
+
+#[test]
+fn what_speaks_against_a_named_release_is_told_and_does_not_stop_it() {
+    let choice = ask(&Case { asked: Some("13.5"), driver: Some("580"), ..Case::default() }).unwrap();
+    assert_eq!(choice.lines()[0], "13.5: asked for by name");
+    assert!(choice.lines()[1].ends_with("[nv.ptx.too-new]"), "{:?}", choice.lines());
+}
+
+#[test]
+fn a_refusal_says_what_would_help() {
+    let refusal = |case: &Case| ask(case).unwrap_err().remove(0);
+    let volta = refusal(&Case { archs: &[70], ..Case::default() });
+    assert_eq!(volta.text, "sm_70 (CUDAARCHS) is not among what 13.0 compiles for: sm_75 to sm_121");
+    let hint = volta.hint.unwrap();
+    assert!(hint.contains("before 13.0") && hint.contains("hold no compiler"), "{hint}");
+    let old = refusal(&Case { driver: Some("550.54"), ..Case::default() });
+    assert_eq!(
+        old.text,
+        "driver 550.54 is here and runs up to 12.4; what CUDA Toolkit 13.0 builds needs driver 580"
+    );
+    assert!(old.hint.unwrap().contains("580 or newer"));
+    let twelve = refusal(&Case { asked: Some("12.9"), ..Case::default() });
+    assert!(twelve.text.ends_with("the wheels of CUDA 12 and older hold no compiler"), "{}", twelve.text);
+    let between = refusal(&Case { asked: Some("13.1"), ..Case::default() });
+    assert!(between.text.ends_with("offered: 13.0, 13.5"), "{}", between.text);
+    assert_eq!(between.hint.unwrap(), "`gpubuild toolkit install cuda --lock FILE` takes a lock of your own");
+}

@@ -1,0 +1,114 @@
+//! What an installation will look like once it is there: so that a plan that makes it has the flags of one after it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::backend::Backend;
+use crate::facts::Fact;
+use crate::finding::Evidence;
+use crate::host::{Host, HostPath};
+use crate::python::Lock;
+use crate::toolkit::pattern::fill;
+use crate::toolkit::places::go_up;
+use crate::toolkit::{Description, Installation, Inventory, OWN, Part};
+
+use super::choose::Choice;
+use super::{PREFIX, folder};
+
+/// A toolkit that a build installs first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Provision {
+    /// Id of the toolkit, `cuda`.
+    pub toolkit: String,
+    /// The backend that needs it.
+    pub backend: Backend,
+    /// Which release, and why.
+    #[serde(flatten)]
+    pub choice: Choice,
+    /// Bytes of its wheels; what the cache of uv or pip already has is not fetched again.
+    pub download_bytes: u64,
+    /// The root that it will have.
+    pub root: HostPath,
+}
+
+/// The root of an installation that is not there yet, by the real path that it will have.
+#[must_use]
+pub fn root(host: &dyn Host, toolkit: &str, choice: &Choice) -> Option<HostPath> {
+    let root = folder(host)?.join(&format!("{toolkit}-{}", choice.release)).join(PREFIX);
+    // Links above what exists lead where they lead; below it there are none yet.
+    let mut missing: Vec<String> = Vec::new();
+    let mut place = root.clone();
+    loop {
+        if let Ok(real) = host.canonical(&place) {
+            return Some(missing.iter().rev().fold(real, |path, name| path.join(name)));
+        }
+        missing.push(place.file_name()?.to_owned());
+        place = place.parent()?;
+    }
+}
+
+/// The inventory as it will be: the new copy first if nothing is chosen so far, else after the others.
+#[must_use]
+pub fn with_installed(
+    host: &dyn Host,
+    inventory: &Inventory,
+    description: &Description,
+    provision: &Provision,
+) -> Inventory {
+    let mut inventory = inventory.clone();
+    let copies = inventory.installations.entry(description.id.clone()).or_default();
+    let chosen = !copies.iter().any(|copy| copy.chosen);
+    copies.retain(|copy| copy.root.key() != provision.root.key());
+    let copy = installation(host, description, provision, chosen);
+    let place = if chosen { 0 } else { copies.len() };
+    copies.insert(place, copy);
+    inventory
+}
+
+fn installation(
+    host: &dyn Host,
+    description: &Description,
+    provision: &Provision,
+    chosen: bool,
+) -> Installation {
+    let part = |id: &String| {
+        let part = &description.parts[id];
+        let path = part
+            .paths
+            .iter()
+            .find_map(|candidate| fill(candidate.on(host.platform())?, host))
+            .map(|relative| go_up(&provision.root.join(&relative).normalized(), part.up));
+        Part {
+            path: path.filter(|_| part.required),
+            required: part.required,
+            looked_for: Vec::new(),
+            missing: part.missing.clone(),
+        }
+    };
+    let lock = format!("{}-{}", provision.toolkit, provision.choice.release);
+    Installation {
+        toolkit: description.id.clone(),
+        version: Some(Fact {
+            value: provision.choice.version.clone(),
+            found_via: "lock".to_owned(),
+            evidence: vec![Evidence::file(lock, provision.choice.version.as_str())],
+        }),
+        root: provision.root.clone(),
+        found_via: vec![OWN.to_owned()],
+        parts: description.parts.keys().map(|id| (id.clone(), part(id))).collect(),
+        limits: BTreeMap::new(),
+        mended: Vec::new(),
+        device_archs: Vec::new(),
+        compiler_archs: Vec::new(),
+        chosen,
+        reason: "it is installed first".to_owned(),
+    }
+}
+
+/// Bytes of the wheels of the base for a machine.
+#[must_use]
+pub fn download_bytes(lock: &Lock, platform: crate::host::Platform, libc: &crate::python::tag::Libc) -> u64 {
+    let wheels = lock.select(&[], platform, libc).unwrap_or_default();
+    wheels.iter().map(crate::python::Pinned::size).sum()
+}

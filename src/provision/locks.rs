@@ -1,0 +1,30 @@
+//! The locks that are known: ours, those of a folder of descriptions, and those of a project.
+
+use crate::host::{Host, HostPath};
+use crate::python::{Lock, lock};
+
+/// The folder of a project that has locks of its own.
+pub const PROJECT_FOLDER: &str = "gpubuild.lock.d";
+
+/// The embedded locks and those in these folders; a later one of the same release replaces an earlier one. Folders that are
+/// not there have none.
+///
+/// # Errors
+/// A file that cannot be read or is no lock, with its path.
+pub fn known(host: &dyn Host, folders: &[HostPath]) -> Result<Vec<Lock>, String> {
+    let mut locks: Vec<Lock> = lock::embedded().to_vec();
+    for folder in folders.iter().filter(|folder| host.is_dir(folder)) {
+        let names = host
+            .list_matching(folder, "*.toml")
+            .map_err(|error| format!("failed to read `{folder}`: {error}"))?;
+        for name in &names {
+            let path = folder.join(name);
+            let text = host.read_text(&path).map_err(|error| format!("failed to read `{path}`: {error}"))?;
+            let lock = Lock::parse(&text).map_err(|error| format!("`{path}` is no lock: {error}"))?;
+            locks.retain(|known| (&known.toolkit, &known.release) != (&lock.toolkit, &lock.release));
+            locks.push(lock);
+        }
+    }
+    locks.sort_by(|left, right| (&left.toolkit, &left.release).cmp(&(&right.toolkit, &right.release)));
+    Ok(locks)
+}

@@ -1,0 +1,175 @@
+//! Which toolkits a build installs first: those without which a wanted backend is blocked, and nothing else is in its way.
+
+use crate::backend::Backend;
+use crate::host::Host;
+use crate::matrix::{self, Matrix, Presence, Probes, Readiness, Reason};
+use crate::plan::archs::ArchWish;
+use crate::plan::request::{Request, Selection};
+use crate::project::Project;
+use crate::python::{Lock, tag};
+use crate::toolkit::description::is_on;
+use crate::toolkit::{Catalogue, Description, Inventory};
+use crate::version::Requirement;
+
+use super::foresee::{self, Provision};
+use super::which::{self, Machine, Wish, which};
+
+/// What a build wants, on a machine that was looked at.
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    /// The host: its environment tells the folder.
+    pub host: &'a dyn Host,
+    /// What is there.
+    pub facts: &'a crate::facts::Facts,
+    /// The descriptions.
+    pub catalogue: &'a Catalogue,
+    /// What is installed.
+    pub inventory: &'a Inventory,
+    /// The verdicts.
+    pub matrix: &'a Matrix,
+    /// What is built.
+    pub project: &'a Project,
+    /// For which backends.
+    pub request: &'a Request,
+    /// `--cuda-archs`.
+    pub cuda_archs: Option<&'a str>,
+    /// What can be installed.
+    pub locks: &'a [Lock],
+}
+
+/// A machine as it will be, and what makes it so.
+#[derive(Debug, Clone)]
+pub struct Foreseen {
+    /// With the toolkits that are installed first.
+    pub inventory: Inventory,
+    /// The verdicts with them. Where nothing suits, the reasons say so.
+    pub matrix: Matrix,
+    /// Those toolkits.
+    pub provision: Vec<Provision>,
+}
+
+/// Foresees. Nothing is done, and without anything to install nothing changes.
+#[must_use]
+pub fn foresee(scene: &Scene<'_>) -> Foreseen {
+    let mut foreseen =
+        Foreseen { inventory: scene.inventory.clone(), matrix: scene.matrix.clone(), provision: Vec::new() };
+    for backend in wanted(scene) {
+        let Some(description) = lacking(scene, backend) else { continue };
+        match choose(scene, description, backend) {
+            Ok(provision) => {
+                let inventory =
+                    foresee::with_installed(scene.host, &foreseen.inventory, description, &provision);
+                let matrix = matrix::evaluate(scene.facts, &inventory, scene.catalogue, &Probes::new());
+                // What is blocked all the same is not worth a download.
+                if matrix.verdict(backend).build != Readiness::Blocked {
+                    foreseen.inventory = inventory;
+                    foreseen.matrix = matrix;
+                    foreseen.provision.push(provision);
+                }
+            }
+            Err(mut reasons) => {
+                let verdict = foreseen.matrix.verdicts.iter_mut().find(|verdict| verdict.backend == backend);
+                if let Some(verdict) = verdict {
+                    // The command would be refused for the same reason.
+                    for reason in &mut verdict.build_reasons {
+                        reason.hint = reason.hint.take().and_then(|hint| without_command(hint, description));
+                    }
+                    reasons.append(&mut verdict.build_reasons);
+                    verdict.build_reasons = reasons;
+                    verdict.build = Readiness::Blocked;
+                }
+            }
+        }
+    }
+    foreseen
+}
+
+/// A hint without the way that is refused.
+fn without_command(hint: String, description: &Description) -> Option<String> {
+    match hint.strip_prefix(&which::words(description)) {
+        Some(rest) => Some(rest.trim_start_matches(", or ").to_owned()).filter(|rest| !rest.is_empty()),
+        None => Some(hint),
+    }
+}
+
+/// The backends that were named; of `auto` those whose hardware is here.
+fn wanted(scene: &Scene<'_>) -> Vec<Backend> {
+    match &scene.request.selection {
+        Selection::Named(list) => list.clone(),
+        Selection::Auto => scene
+            .matrix
+            .verdicts
+            .iter()
+            .filter(|verdict| verdict.hardware == Presence::Present)
+            .map(|verdict| verdict.backend)
+            .filter(|backend| !scene.request.without.iter().any(|(without, _)| without == backend))
+            .collect(),
+    }
+}
+
+/// The description of a backend's toolkit, if it can be had as wheels, no usable copy is here, and the project has a use
+/// for it.
+fn lacking<'a>(scene: &Scene<'a>, backend: Backend) -> Option<&'a Description> {
+    let description = scene.catalogue.for_backend(backend)?;
+    let project = scene.project;
+    let has_use = !project.without_kernels.contains(&backend)
+        && (project.profile.backends.contains_key(&backend) || project.file.backends.contains_key(&backend));
+    if !has_use
+        || !which::is_offered(&description.id)
+        || !is_on(&description.build.on, scene.facts.platform.os)
+    {
+        return None;
+    }
+    let requirement: Option<Requirement> = requirement(scene, backend).and_then(|text| text.parse().ok());
+    let meets = |copy: &&crate::toolkit::Installation| {
+        copy.is_complete()
+            && requirement
+                .as_ref()
+                .is_none_or(|requirement| copy.version().is_some_and(|version| requirement.holds(version)))
+    };
+    scene.inventory.of(&description.id).iter().find(meets).is_none().then_some(description)
+}
+
+fn requirement<'a>(scene: &Scene<'a>, backend: Backend) -> Option<&'a str> {
+    scene.project.file.backends.get(&backend)?.toolkit.as_deref()
+}
+
+fn choose(scene: &Scene<'_>, description: &Description, backend: Backend) -> Result<Provision, Vec<Reason>> {
+    let verdict = scene.matrix.verdict(backend);
+    let table = scene.project.file.backends.get(&backend);
+    let archs =
+        ArchWish::cuda(scene.cuda_archs, scene.host.env(), table.and_then(|table| table.archs.as_ref()));
+    let machine = Machine {
+        facts: scene.facts,
+        inventory: scene.inventory,
+        catalogue: scene.catalogue,
+        driver: verdict.driver.as_ref(),
+        devices: &verdict.devices,
+    };
+    let wish = Wish { asked: None, archs: Some(&archs), requirement: requirement(scene, backend) };
+    let choice = which(&machine, description, &wish, scene.locks)
+        .map_err(|reasons| reasons.into_iter().map(Reason::from).collect::<Vec<_>>())?;
+    let no_folder = || {
+        vec![Reason {
+            id: "cache.missing".to_owned(),
+            text: "there is no cache folder: set GPUBUILD_CACHE or HOME".to_owned(),
+            ..Reason::default()
+        }]
+    };
+    let root = foresee::root(scene.host, &description.id, &choice).ok_or_else(no_folder)?;
+    let lock =
+        scene.locks.iter().find(|lock| lock.toolkit == description.id && lock.version == choice.version);
+    let libc = libc(scene.facts);
+    let download_bytes = lock.map_or(0, |lock| foresee::download_bytes(lock, scene.facts.platform, &libc));
+    Ok(Provision { toolkit: description.id.clone(), backend, choice, download_bytes, root })
+}
+
+/// The C library in the words of wheels.
+#[must_use]
+pub fn libc(facts: &crate::facts::Facts) -> tag::Libc {
+    match facts.libc.as_ref().map(|fact| &fact.value) {
+        Some(libc) if libc.family == "glibc" => tag::Libc::Glibc(libc.version.clone()),
+        Some(libc) if libc.family == "musl" => tag::Libc::Musl,
+        _ => tag::Libc::Other,
+    }
+}
