@@ -325,9 +325,12 @@ pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
     list("target_link_libraries", libraries);
     let mut options = directives.arguments.clone();
     // CMake drops words that it has seen: a folder and what stands before it are one.
-    options.extend(directives.rpath.iter().map(|path| match rpath_words(path).as_slice() {
-        [word] => word.clone(),
-        _ => format!("LINKER:SHELL:-rpath '{}'", path.replace('\'', r"'\''")),
+    options.extend(directives.rpath.iter().map(|path| {
+        if let [word] = rpath_words(path).as_slice() {
+            return word.clone();
+        }
+        let quote = if path.contains('\'') { '"' } else { '\'' };
+        format!("SHELL:-Xlinker -rpath -Xlinker {quote}{path}{quote}")
     }));
     list("target_link_options", options);
     text

@@ -134,6 +134,20 @@ fn shared_libraries_of_the_project_get_an_rpath() {
 }
 
 #[test]
+fn folders_of_an_environment_are_one_word_each() {
+    let folders = vec!["$ORIGIN".to_owned(), "/v, 1/lib".to_owned()];
+    let directives = Directives::default().with_search_path(folders);
+    let rest = ["-Xlinker", "-rpath", "-Xlinker", "/v, 1/lib"];
+    let words = words(&directives);
+    assert_eq!(words[0], "-Wl,-rpath,$ORIGIN");
+    assert_eq!(words[1..], rest);
+    assert!(plain(&directives).starts_with("'-Wl,-rpath,$ORIGIN' -Xlinker -rpath -Xlinker '/v, 1/lib'"));
+    let lines = cargo_lines(&directives);
+    assert_eq!(lines.last().unwrap(), "cargo::rustc-link-arg=/v, 1/lib");
+    assert!(cmake(&directives, &two_trees()).contains("SHELL:-Xlinker -rpath -Xlinker '/v, 1/lib'"));
+}
+
+#[test]
 fn windows_and_unconventional_names() {
     let link = vec![
         fixed(r"C:\b\gk-cpu.lib"),

@@ -150,6 +150,14 @@ impl Sandbox {
         command
     }
 
+    /// Runs with what uv and pip are set to use on this machine, for tests that download.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn run_online(&self, arguments: &[&str]) -> Ran {
+        let is_theirs = |name: &str| ["UV_", "PIP_", "SSL_CERT"].iter().any(|start| name.starts_with(start));
+        let theirs = std::env::vars().filter(|(name, _)| is_theirs(name));
+        Ran::from(self.command().envs(theirs).args(arguments).output().unwrap())
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
         Ran::from(self.command().args(arguments).output().unwrap())
     }

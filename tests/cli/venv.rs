@@ -260,8 +260,9 @@ fn project(sandbox: &Sandbox) {
     );
     sandbox.write(
         "gpubuild.toml",
-        "schema = 1\n[project]\nname = \"asks\"\nsource = \"vendor\"\ntargets = [\"asks\"]\n[python]\nvenv = \"env\"\n",
+        "schema = 1\n[project]\nname = \"asks\"\nsource = \"vendor\"\ntargets = [\"asks\"]\n[python]\nvenv = \"my env, it's v1\"\n",
     );
+    sandbox.start(&["mv", "env", "my env, it's v1"]).succeeds();
     sandbox.write(
         "main.c",
         "#include <stdio.h>\nint asks(int);\nint main(void) { printf(\"%d %d.%d.%d\\n\", asks(-1), asks(0), asks(1), asks(2)); return 0; }\n",
@@ -285,13 +286,22 @@ fn programs_find_the_libraries_of_their_environment_from_anywhere() {
     assert!(sandbox.run(&arguments).succeeds().stdout.contains("unchanged since they were loaded"));
     let words = sandbox.run(&["link"]).succeeds().stdout.clone();
     assert!(words.contains("'-Wl,-rpath,$ORIGIN'") && words.contains("nvidia/cublas/lib"), "{words}");
-    // What the linker saw is gone: only the environment is left.
     sandbox.start(&["sh", "-c", &format!("cc main.c -o program {words}")]).succeeds();
+    sandbox.write("app/asks.cmake", &sandbox.run(&["link", "--format", "cmake"]).succeeds().stdout);
+    sandbox.write(
+        "app/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.24)\nproject(app C)\ninclude(asks.cmake)\n\
+         add_executable(app ../main.c)\ntarget_link_libraries(app PRIVATE gpubuild::asks)\n",
+    );
+    sandbox.start(&["cmake", "-G", "Ninja", "-S", "app", "-B", "app/out"]).succeeds();
+    sandbox.start(&["cmake", "--build", "app/out"]).succeeds();
+    // What the linker saw is gone: only the environment is left.
     sandbox.start(&["mv", "libs", "away"]).succeeds();
     let program = sandbox.path("program");
     let start =
         |program: &Path| sandbox.start(&["sh", "-c", &format!("cd / && exec env -i {}", program.display())]);
     assert_eq!(start(&program).succeeds().stdout, "12090 12.9.2\n");
+    assert_eq!(start(&sandbox.path("app/out/app")).succeeds().stdout, "12090 12.9.2\n");
     // The same through the loader's variable, as a shell sets it.
     let print = sandbox.run(&["venv", "--print-env"]).succeeds().stdout.clone();
     let shown = sandbox.start(&["sh", "-c", &format!("{print}echo \"$LD_LIBRARY_PATH\"")]);
@@ -299,7 +309,7 @@ fn programs_find_the_libraries_of_their_environment_from_anywhere() {
     // Packed: beside the libraries it needs no environment.
     sandbox.run(&[&arguments, ["--copy-to", "pack"].as_slice()].concat()).succeeds();
     sandbox.start(&["cp", "program", "pack/program"]).succeeds();
-    sandbox.start(&["mv", "env", "elsewhere"]).succeeds();
+    sandbox.start(&["mv", "my env, it's v1", "elsewhere"]).succeeds();
     assert!(!start(&program).is_success());
     assert_eq!(start(&sandbox.path("pack/program")).succeeds().stdout, "12090 12.9.2\n");
     sandbox.run(&["link"]).succeeds().says(&["is gone: run `gpubuild venv` again"]);
@@ -332,10 +342,14 @@ fn a_library_with_cublas_from_real_wheels_answers_from_anywhere() {
         "main.c",
         "#include <stdio.h>\nint asks(int);\nint main(void) { printf(\"%d %d.%d.%d\\n\", asks(-1), asks(0), asks(1), asks(2)); return 0; }\n",
     );
-    sandbox.run(&["toolkit", "install", "cuda@13.0", "--with", "cublas"]).succeeds();
-    sandbox.run(&["build", "--backends", "cuda"]).succeeds();
+    sandbox.run_online(&["toolkit", "install", "cuda@13.0", "--with", "cublas"]).succeeds();
+    sandbox.run_online(&["build", "--backends", "cuda"]).succeeds();
     assert!(
-        sandbox.run(&["venv"]).succeeds().stdout.contains("loaded: cublas says 13.1.1, cudart says 13.0")
+        sandbox
+            .run_online(&["venv"])
+            .succeeds()
+            .stdout
+            .contains("loaded: cublas says 13.1.1, cudart says 13.0")
     );
     let words = sandbox.run(&["link"]).succeeds().stdout.clone();
     sandbox.start(&["sh", "-c", &format!("cc main.c -o program {words}")]).succeeds();
