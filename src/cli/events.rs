@@ -62,7 +62,7 @@ impl<'a> Events<'a> {
             }
             Event::Provisioning { toolkit, version, into, download, disk, free } => {
                 let free = free.map(|free| format!(" ({} are free)", bytes::show(free))).unwrap_or_default();
-                let (download, disk) = (bytes::show(*download), bytes::show(*disk));
+                let (download, disk) = (bytes::show_if_known(*download), bytes::show_if_known(*disk));
                 self.say(&format!(
                     "installing {toolkit} {version} into {into}: {download} to download, at most {disk} of disk{free}"
                 ));

@@ -27,6 +27,12 @@ pub fn parse(text: &str) -> Option<u64> {
         .then_some((value * unit as f64) as u64)
 }
 
+/// The same of a size that nobody may have told: an index need not.
+#[must_use]
+pub fn show_if_known(bytes: u64) -> String {
+    if bytes == 0 { "an unknown size".to_owned() } else { show(bytes) }
+}
+
 /// A size for people, in binary units with one digit after the point.
 #[must_use]
 pub fn show(bytes: u64) -> String {

@@ -82,6 +82,18 @@ pub fn compilers(inventory: &Inventory, catalogue: &Catalogue) -> Vec<HostCompil
     compilers
 }
 
+/// What to fetch where a tool is missing, if its description pins a wheel.
+#[must_use]
+pub fn fetch(description: &Description) -> Option<Fetch> {
+    let wheel = description.wheel.as_ref()?;
+    Some(Fetch {
+        tool: description.id.clone(),
+        version: wheel.version.to_string(),
+        package: wheel.package.clone(),
+        sha256: wheel.files.iter().map(|file| file.sha256.clone()).collect(),
+    })
+}
+
 /// CMake and Ninja: those of the host if they are new enough, else the pinned wheels.
 #[must_use]
 pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> Tools {
@@ -96,13 +108,8 @@ pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> Tools {
             .chosen(id)
             .filter(|copy| new_enough(copy.version()))
             .and_then(|copy| copy.part("program").cloned());
-        if let (None, Some(wheel)) = (&program, &description.wheel) {
-            tools.fetch.push(Fetch {
-                tool: id.to_owned(),
-                version: wheel.version.to_string(),
-                package: wheel.package.clone(),
-                sha256: wheel.files.iter().map(|file| file.sha256.clone()).collect(),
-            });
+        if program.is_none() {
+            tools.fetch.extend(fetch(description));
         }
         match id {
             "cmake" => tools.cmake = program,

@@ -13,6 +13,8 @@ use crate::host::Os;
 pub struct Kit {
     /// The wheel that names, for each release, the wheels that go together.
     pub names: String,
+    /// The parts of a release.
+    pub components: Vec<Part>,
     /// The folder in every wheel that is the toolkit's root.
     pub tree: String,
     /// A program of the prefix (`{exe}`: `.exe` on Windows) and its arguments: it runs once everything is there.
@@ -28,6 +30,32 @@ pub struct Kit {
     pub stub: Option<Stub>,
     /// A file that tells the release, made if it is absent.
     pub version_file: Option<VersionFile>,
+}
+
+/// Wheels of a release that go together.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// `base`, `cublas`.
+    pub id: String,
+    /// Only installed if it is asked for.
+    #[serde(default)]
+    pub optional: bool,
+    /// Parts that it does not work without.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Its wheels.
+    pub wheels: Vec<PartWheel>,
+}
+
+/// A wheel of a part.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PartWheel {
+    /// Its name on the index.
+    pub package: String,
+    /// The extra of the naming wheel that brings it.
+    pub extra: String,
 }
 
 /// A link of the prefix.

@@ -19,6 +19,7 @@ pub mod foresee;
 pub mod install;
 pub mod kit;
 pub mod locks;
+pub mod pin;
 pub mod plan;
 mod prefix;
 pub mod state;

@@ -102,7 +102,7 @@ impl Lock {
         Ok(lock)
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
             return Err(format!("`schema` is `{}`, not `{SCHEMA}`", self.schema));
         }

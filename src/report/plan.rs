@@ -57,7 +57,7 @@ pub fn text(plan: &Plan) -> String {
         }
     }
     for one in &plan.provision {
-        let size = bytes::show(one.download_bytes);
+        let size = bytes::show_if_known(one.download_bytes);
         let _ = writeln!(out, "install     {} {}, {size} to download", one.toolkit, one.choice.version);
         let _ = writeln!(out, "            into {}", one.root);
         for line in one.choice.lines() {

@@ -132,7 +132,8 @@ impl DryRun {
         let state = if self.installed { "is installed in" } else { "would be installed into" };
         let _ = writeln!(text, " {state} {}", self.into);
         if !self.installed {
-            let (download, disk) = (bytes::show(self.download_bytes), bytes::show(self.disk_bytes));
+            let download = bytes::show_if_known(self.download_bytes);
+            let disk = bytes::show_if_known(self.disk_bytes);
             let free = self.free_bytes.map(|free| format!(", {} are free", bytes::show(free)));
             let _ =
                 writeln!(text, "{download} to download, at most {disk} of disk{}", free.unwrap_or_default());
@@ -235,7 +236,8 @@ impl List {
         text.push_str("offered\n");
         for offer in &self.offered {
             let name = format!("{}@{}", offer.toolkit, offer.release);
-            let size = offer.download_bytes.map_or_else(|| "not for this system".to_owned(), bytes::show);
+            let size =
+                offer.download_bytes.map_or_else(|| "not for this system".to_owned(), bytes::show_if_known);
             let driver = offer.min_driver.as_ref().map(|driver| format!("driver >= {driver}"));
             let more = offer.optional.iter().map(|one| {
                 let size = one.download_bytes.map(|size| format!(" (+{})", bytes::show(size)));

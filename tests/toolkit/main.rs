@@ -10,6 +10,7 @@
 
 mod building;
 mod faults;
+mod locking;
 mod real;
 mod sandbox;
 mod usual;

@@ -4,6 +4,7 @@ mod choose;
 mod env;
 mod install;
 mod list;
+mod lock;
 mod remove;
 mod verify;
 
@@ -31,6 +32,8 @@ enum Command {
     Remove(remove::Arguments),
     /// Print the lines that make a shell use it
     Env(env::Arguments),
+    /// Write down the wheels of a release that gpubuild does not know yet, with their sums
+    Lock(lock::Arguments),
 }
 
 impl Arguments {
@@ -43,6 +46,7 @@ impl Arguments {
             Command::Verify(arguments) => arguments.json,
             Command::Remove(arguments) => arguments.json,
             Command::Env(arguments) => arguments.is_json(),
+            Command::Lock(_) => false,
         }
     }
 }
@@ -55,6 +59,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         Command::Verify(arguments) => verify::run(arguments, context),
         Command::Remove(arguments) => remove::run(arguments, context),
         Command::Env(arguments) => env::run(arguments, context),
+        Command::Lock(arguments) => lock::run(arguments, context),
     }
 }
 

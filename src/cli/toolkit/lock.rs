@@ -1,0 +1,151 @@
+//! `gpubuild toolkit lock`.
+
+use super::Wanted;
+use crate::cli::build::{NetworkArguments, tools};
+use crate::cli::events::{Events, MessageFormat};
+use crate::cli::look::{self, HostArguments, Sight};
+use crate::cli::provision::folders;
+use crate::cli::{Context, Exit, Failure, absolute};
+use crate::exec::Event;
+use crate::host::{Host, HostPath};
+use crate::plan::kits;
+use crate::provision::locks::PROJECT_FOLDER;
+use crate::provision::pin::{self, PinError};
+use crate::provision::{ProvisionError, kit};
+use crate::python::{InstallError, Lock, Network};
+use crate::store;
+
+/// Arguments of `toolkit lock`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// What, and which release: `cuda@13.2`, `cuda@13.2.1`
+    #[arg(value_name = "TOOLKIT@RELEASE")]
+    wanted: Wanted,
+    /// Where the lock is written; `-` for standard output [default: gpubuild.lock.d/ of the project, else the current folder]
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<String>,
+    /// Folder that holds wheels; may be given several times
+    #[arg(long, value_name = "DIR")]
+    find_links: Vec<String>,
+    #[command(flatten)]
+    network: NetworkArguments,
+}
+
+/// Asks the index which wheels make a release, and writes them down with their sums.
+pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let toolkit = arguments.wanted.toolkit.as_str();
+    let release = arguments.wanted.release.as_ref().ok_or_else(|| {
+        Failure::usage("toolkit.unknown-release", format!("which release of {toolkit} is to be locked?"))
+            .hint(format!("write `gpubuild toolkit lock {toolkit}@13.0`"))
+    })?;
+    let sight = look::look(context.host, HostArguments { host: None, toolkits: None }.catalogue(context)?);
+    let (kit, description) = kit::embedded()
+        .kits
+        .get(toolkit)
+        .zip(sight.catalogue.get(toolkit))
+        .ok_or_else(|| super::failure(&unknown(toolkit)))?;
+    let requirement = pin::requirement(kit, description, release).map_err(|error| failure(&error))?;
+    let find_links = folders(context, &arguments.find_links)?;
+    let network = arguments.network.network(context.host);
+    let printed = ask(context, &sight, &requirement, &find_links, network)?;
+    let lock = pin::lock(kit, toolkit, release, &printed).map_err(|error| failure(&error))?;
+    let text = pin::text(&lock, kit);
+    if arguments.output.as_deref() == Some("-") {
+        context.printer.answer(&text)?;
+        return Ok(Exit::Done);
+    }
+    let path = place(arguments, context, &lock)?;
+    write(context.host, &path, &text)?;
+    context.printer.say(&format!(
+        "locked {toolkit} {} for {}: {path}",
+        lock.version,
+        lock.platforms.join(", ")
+    ));
+    let known = path.parent().is_some_and(|folder| folder.file_name() == Some(PROJECT_FOLDER));
+    let option = if known { String::new() } else { format!(" --lock {path}") };
+    context
+        .printer
+        .hint(&format!("`gpubuild toolkit install {toolkit}@{}{option}` installs it", lock.release));
+    Ok(Exit::Done)
+}
+
+/// What uv says of the wheels; it is fetched where it is missing.
+fn ask(
+    context: &Context<'_>,
+    sight: &Sight,
+    requirement: &str,
+    find_links: &[HostPath],
+    network: Network,
+) -> Result<String, Failure> {
+    let host = context.host;
+    let tools = tools(&sight.inventory);
+    let uv = match (&tools.uv, sight.catalogue.get("uv").and_then(kits::fetch)) {
+        (Some(uv), _) => uv.clone(),
+        (None, Some(fetch)) => {
+            let events = Events::new(context.printer, MessageFormat::Human);
+            let sink = |event: &Event| events.show(event);
+            crate::python::fetch(host, &fetch, &tools, network, &sink).map_err(|error| {
+                let mut failure = Failure::negative(error.id(), error.to_string());
+                failure.hint = error.hint();
+                failure
+            })?
+        }
+        (None, None) => return Err(Failure::negative("fetch.failed", "uv is missing")),
+    };
+    let cache = store::cache_folder(host).ok_or_else(|| super::failure(&ProvisionError::NoCache))?;
+    host.create_dir_all(&cache)?;
+    let scratch = host.temporary_dir(&cache)?;
+    let printed = pin::resolve(host, &tools, &uv, requirement, &scratch, find_links, network);
+    // Whatever is left of it is in nobody's way.
+    let _ = host.remove(&scratch);
+    printed.map_err(|error| failure(&error))
+}
+
+/// Where the lock goes.
+fn place(arguments: &Arguments, context: &Context<'_>, lock: &Lock) -> Result<HostPath, Failure> {
+    if let Some(file) = &arguments.output {
+        return absolute(context, file);
+    }
+    let name = format!("{}-{}.toml", lock.toolkit, lock.release);
+    match look::project(context, None) {
+        Ok(project) => Ok(project.root.join(PROJECT_FOLDER).join(&name)),
+        Err(failure) if failure.id == "project.not-found" => absolute(context, &name),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// One rename: a lock is there whole or not at all.
+fn write(host: &dyn Host, path: &HostPath, text: &str) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or_else(|| host.path("."));
+    host.create_dir_all(&folder)?;
+    let scratch = host.temporary_dir(&folder)?;
+    let new = scratch.join("lock.toml");
+    let done = host.write(&new, text.as_bytes()).and_then(|()| host.rename(&new, path));
+    // Whatever is left of it is in nobody's way.
+    let _ = host.remove(&scratch);
+    Ok(done?)
+}
+
+fn unknown(toolkit: &str) -> ProvisionError {
+    let kits = kit::embedded();
+    match kits.elsewhere.get(toolkit) {
+        Some(elsewhere) => ProvisionError::Elsewhere {
+            toolkit: toolkit.to_owned(),
+            why: elsewhere.why.clone(),
+            command: None,
+        },
+        None => ProvisionError::UnknownToolkit {
+            asked: toolkit.to_owned(),
+            offered: kits.kits.keys().cloned().collect::<Vec<_>>().join(", "),
+        },
+    }
+}
+
+fn failure(error: &PinError) -> Failure {
+    match error {
+        PinError::NoToolkit { .. } => Failure::usage(error.id(), error.to_string()),
+        PinError::Resolve(InstallError::Interrupted) => super::failure(&ProvisionError::Interrupted),
+        PinError::Resolve(inner) => super::failure(&ProvisionError::Install(inner.clone())),
+        _ => Failure::negative(error.id(), error.to_string()),
+    }
+}

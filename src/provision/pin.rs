@@ -1,0 +1,314 @@
+//! Makes a lock: which wheels a release of a toolkit has, for every platform, as the index that uv is configured with knows them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::kit::Kit;
+use crate::exec::Tools;
+use crate::host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
+use crate::python::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
+use crate::python::tag::{self, Fit, Libc};
+use crate::python::{InstallError, Network, said};
+use crate::toolkit::Description;
+use crate::version::Version;
+
+/// Only descriptions of wheels are read, no wheels.
+const DEADLINE: Duration = Duration::from_secs(5 * 60);
+
+/// Platforms that a lock may be for.
+const PLATFORMS: [(&str, Os, Arch); 4] = [
+    ("linux-aarch64", Os::Linux, Arch::Aarch64),
+    ("linux-x86_64", Os::Linux, Arch::X86_64),
+    ("windows-aarch64", Os::Windows, Arch::Aarch64),
+    ("windows-x86_64", Os::Windows, Arch::X86_64),
+];
+
+/// Why there is no lock.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PinError {
+    /// The wheels of this release are no toolkit.
+    #[error("{toolkit} {release} cannot be locked: {why}")]
+    NoToolkit {
+        /// Id of the toolkit.
+        toolkit: String,
+        /// What was asked for.
+        release: String,
+        /// What its wheels lack.
+        why: String,
+    },
+    /// uv does not know it, or cannot ask.
+    #[error(transparent)]
+    Resolve(#[from] InstallError),
+    /// What uv says has not what a lock needs.
+    #[error("the index has no {what} for {toolkit} {release}")]
+    Incomplete {
+        /// What is missing.
+        what: String,
+        /// Id of the toolkit.
+        toolkit: String,
+        /// What was asked for.
+        release: String,
+    },
+    /// What uv printed is no list of wheels.
+    #[error("uv printed something else than a list of wheels: {message}")]
+    Unreadable {
+        /// What is wrong.
+        message: String,
+    },
+    /// A file of ours.
+    #[error("failed to write `{path}`: {message}")]
+    Write {
+        /// The path.
+        path: String,
+        /// What the system said.
+        message: String,
+    },
+}
+
+impl PinError {
+    /// Stable id.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::NoToolkit { .. } => "toolkit.not-in-wheels",
+            Self::Resolve(error) => error.id(),
+            Self::Incomplete { .. } => "toolkit.lock-incomplete",
+            Self::Unreadable { .. } => "toolkit.lock-unreadable",
+            Self::Write { .. } => "cache.failed",
+        }
+    }
+}
+
+/// The part of a `pylock.toml` (PEP 751) that a lock needs.
+#[derive(Debug, Deserialize)]
+struct Pylock {
+    #[serde(default)]
+    packages: Vec<Package>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    name: String,
+    #[serde(default)]
+    version: String,
+    #[serde(default)]
+    wheels: Vec<Wheel>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Wheel {
+    name: Option<String>,
+    url: Option<String>,
+    path: Option<String>,
+    #[serde(default)]
+    size: u64,
+    #[serde(default)]
+    hashes: BTreeMap<String, String>,
+}
+
+impl Wheel {
+    /// Its file name: the last part of where it is, if it is not said.
+    fn file_name(&self) -> Option<&str> {
+        let place = self.name.as_deref().or(self.url.as_deref()).or(self.path.as_deref())?;
+        let place = place.split(['?', '#']).next().unwrap_or(place);
+        place.rsplit(['/', '\\']).next().filter(|name| !name.is_empty())
+    }
+}
+
+/// What is asked of the index: the naming wheel with all parts that a kit knows, `cuda-toolkit[nvcc,cudart]==13.1.*`.
+///
+/// # Errors
+/// A release whose wheels are no toolkit.
+pub fn requirement(kit: &Kit, description: &Description, release: &Version) -> Result<String, PinError> {
+    if let Some(offered) = &description.offered
+        && *release < offered.since
+    {
+        return Err(PinError::NoToolkit {
+            toolkit: description.id.clone(),
+            release: release.to_string(),
+            why: offered.before.clone(),
+        });
+    }
+    let extras: Vec<&str> =
+        kit.components.iter().flat_map(|part| &part.wheels).map(|wheel| wheel.extra.as_str()).collect();
+    Ok(format!("{}[{}]=={release}.*", kit.names, extras.join(",")))
+}
+
+/// Asks uv which wheels a release has.
+///
+/// # Errors
+/// See [`PinError`].
+pub fn resolve(
+    host: &dyn Host,
+    tools: &Tools,
+    uv: &HostPath,
+    requirement: &str,
+    scratch: &HostPath,
+    find_links: &[HostPath],
+    network: Network,
+) -> Result<String, PinError> {
+    let input = scratch.join("requirements.in");
+    host.write(&input, format!("{requirement}\n").as_bytes())
+        .map_err(|error| PinError::Write { path: input.to_string(), message: error.to_string() })?;
+    let mut command = Command::new(uv.as_str(), DEADLINE)
+        .args(["pip", "compile", "--universal", "--format", "pylock.toml", "--no-header", "--quiet"])
+        .args(["--only-binary", ":all:"]);
+    if let Some(python) = &tools.python {
+        command = command.args(["--python", python.as_str()]);
+    }
+    for folder in find_links {
+        command = command.args(["--find-links", folder.as_str()]);
+    }
+    if network == Network::Offline {
+        command = command.arg("--offline");
+        if !find_links.is_empty() {
+            command = command.arg("--no-index");
+        }
+    }
+    let failed = |cause, message| InstallError::Failed {
+        what: requirement.to_owned(),
+        version: String::new(),
+        cause,
+        message,
+    };
+    let output =
+        host.run(&command.arg(input.as_str()).env("NO_COLOR", "1")).map_err(|error| match error {
+            RunError::Interrupted => InstallError::Interrupted,
+            other => failed(said::Cause::Other, other.to_string()),
+        })?;
+    if !output.success() {
+        return Err(failed(said::cause(&output), said::what_it_said(&output)).into());
+    }
+    Ok(output.stdout)
+}
+
+/// The lock that uv's list of wheels makes.
+///
+/// # Errors
+/// A list that is none, or that lacks a wheel.
+pub fn lock(kit: &Kit, toolkit: &str, release: &Version, pylock: &str) -> Result<Lock, PinError> {
+    let list: Pylock = toml::from_str(pylock)
+        .map_err(|error| PinError::Unreadable { message: error.message().to_owned() })?;
+    let missing = |what: &str| PinError::Incomplete {
+        what: what.to_owned(),
+        toolkit: toolkit.to_owned(),
+        release: release.to_string(),
+    };
+    let package = |name: &str| list.packages.iter().find(|one| one.name == name).ok_or_else(|| missing(name));
+    let named = &package(&kit.names)?.version;
+    let parts: Vec<&str> = named.split('.').take(3).collect();
+    let version: Version = parts.join(".").parse().map_err(|_| missing(&format!("version in `{named}`")))?;
+    let mut components = Vec::new();
+    for part in &kit.components {
+        let wheels = part
+            .wheels
+            .iter()
+            .map(|wheel| pinned(package(&wheel.package)?, &missing))
+            .collect::<Result<Vec<_>, _>>()?;
+        components.push(Component {
+            id: part.id.clone(),
+            optional: part.optional,
+            needs: part.needs.clone(),
+            wheels,
+        });
+    }
+    let base = || components.iter().filter(|component| !component.optional).flat_map(|one| &one.wheels);
+    let platforms: Vec<String> = PLATFORMS
+        .into_iter()
+        .filter(|(_, os, arch)| base().all(|wheel| wheel.files.iter().any(|file| runs(file, *os, *arch))))
+        .map(|(name, ..)| name.to_owned())
+        .collect();
+    if platforms.is_empty() {
+        return Err(missing("platform that has all wheels"));
+    }
+    let release = version.release().parse().unwrap_or_else(|_| release.clone());
+    let lock = Lock {
+        schema: SCHEMA.to_owned(),
+        toolkit: toolkit.to_owned(),
+        release,
+        version,
+        platforms,
+        components,
+    };
+    lock.check().map_err(|message| PinError::Unreadable { message })?;
+    Ok(lock)
+}
+
+/// Whether a file is for a system, whatever its C library.
+fn runs(file: &PinnedFile, os: Os, arch: Arch) -> bool {
+    tag::fit(&file.name, Platform { os, arch }, &Libc::Glibc(None)) == Fit::Yes
+}
+
+fn pinned(package: &Package, missing: &dyn Fn(&str) -> PinError) -> Result<Pinned, PinError> {
+    let mut files = Vec::new();
+    for wheel in &package.wheels {
+        let name =
+            wheel.file_name().ok_or_else(|| missing(&format!("name of a wheel of `{}`", package.name)))?;
+        let file = PinnedFile { name: name.to_owned(), sha256: String::new(), size: wheel.size };
+        if !PLATFORMS.iter().any(|(_, os, arch)| runs(&file, *os, *arch)) {
+            continue;
+        }
+        let sum = wheel.hashes.get("sha256").ok_or_else(|| missing(&format!("sha256 of `{name}`")))?;
+        files.push(PinnedFile { sha256: sum.to_ascii_lowercase(), ..file });
+    }
+    files.sort_by(|left, right| left.name.cmp(&right.name));
+    if files.is_empty() {
+        return Err(missing(&format!("wheel of `{}`", package.name)));
+    }
+    Ok(Pinned { package: package.name.clone(), version: package.version.clone(), files })
+}
+
+/// The file, in the form of those in `toolkits/locks/`.
+#[must_use]
+pub fn text(lock: &Lock, kit: &Kit) -> String {
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let list = |items: &[String]| items.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ");
+    let mut out = String::new();
+    let name = lock.toolkit.to_ascii_uppercase();
+    let write = (|| -> std::fmt::Result {
+        writeln!(
+            out,
+            "# {name} {} from wheels: what the wheel `{}` names. The form is explained in docs/toolkits-install.md.",
+            lock.version, kit.names
+        )?;
+        writeln!(out, "schema = {}\ntoolkit = {}", quoted(&lock.schema), quoted(&lock.toolkit))?;
+        writeln!(out, "release = {}", quoted(lock.release.as_str()))?;
+        writeln!(
+            out,
+            "version = {}\nplatforms = [{}]",
+            quoted(lock.version.as_str()),
+            list(&lock.platforms)
+        )?;
+        for component in &lock.components {
+            writeln!(out, "\n[[components]]\nid = {}", quoted(&component.id))?;
+            if component.optional {
+                writeln!(out, "optional = true")?;
+            }
+            if !component.needs.is_empty() {
+                writeln!(out, "needs = [{}]", list(&component.needs))?;
+            }
+            for wheel in &component.wheels {
+                writeln!(out, "[[components.wheels]]\npackage = {}", quoted(&wheel.package))?;
+                writeln!(out, "version = {}\nfiles = [", quoted(&wheel.version))?;
+                for file in &wheel.files {
+                    write!(out, "  {{ name = {}, sha256 = {}", quoted(&file.name), quoted(&file.sha256))?;
+                    if file.size > 0 {
+                        write!(out, ", size = {}", file.size)?;
+                    }
+                    writeln!(out, " }},")?;
+                }
+                writeln!(out, "]")?;
+            }
+        }
+        Ok(())
+    })();
+    write.expect("writing to a string");
+    out
+}
+
+#[cfg(test)]
+#[path = "pin_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+use super::*;
+use crate::provision::kit;
+use crate::python::lock;
+use crate::toolkit::Catalogue;
+
+fn kit() -> &'static Kit {
+    &kit::embedded().kits["cuda"]
+}
+
+fn version(text: &str) -> Version {
+    text.parse().unwrap()
+}
+
+/// What uv prints for a lock, with a file that no platform of ours runs.
+fn pylock(lock: &Lock, whole: &str) -> String {
+    let mut text = format!(
+        "lock-version = \"1.0\"\ncreated-by = \"uv\"\n\n[[packages]]\nname = \"cuda-toolkit\"\nversion = \"{whole}\"\n\
+         wheels = [{{ url = \"https://index.example/a/cuda_toolkit-{whole}-py2.py3-none-any.whl\", upload-time = 2026-07-16T10:13:01Z, hashes = {{ sha256 = \"{0}\" }} }}]\n",
+        "0".repeat(64)
+    );
+    for wheel in lock.components.iter().flat_map(|component| &component.wheels) {
+        writeln!(text, "\n[[packages]]\nname = \"{}\"\nversion = \"{}\"", wheel.package, wheel.version)
+            .unwrap();
+        writeln!(text, "marker = \"sys_platform == 'linux'\"\nwheels = [").unwrap();
+        for file in wheel.files.iter().rev() {
+            let PinnedFile { name, sha256, size } = file;
+            writeln!(
+                text,
+                "    {{ url = \"https://index.example/b/{name}\", size = {size}, hashes = {{ sha256 = \"{sha256}\" }} }},"
+            )
+            .unwrap();
+        }
+        writeln!(text, "    {{ url = \"https://index.example/b/x-1-py3-none-macosx_11_0_arm64.whl\" }},\n]")
+            .unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_locks_that_come_along_are_what_their_wheels_make() {
+    for (_, known) in lock::offered("cuda") {
+        let whole =
+            if known.release == version("13.0") { "13.0.3.0".to_owned() } else { known.version.to_string() };
+        let made = super::lock(kit(), "cuda", &known.release, &pylock(known, &whole)).unwrap();
+        assert_eq!(&made, known);
+        assert_eq!(&Lock::parse(&text(&made, kit())).unwrap(), known);
+    }
+}
+
+#[test]
+fn everything_of_a_release_is_asked_for_at_once() {
+    let catalogue = Catalogue::embedded();
+    let cuda = catalogue.get("cuda").unwrap();
+    assert_eq!(
+        requirement(kit(), cuda, &version("13.2")).unwrap(),
+        "cuda-toolkit[nvcc,nvvm,cccl,cudart,crt,cublas,nvrtc]==13.2.*"
+    );
+    let error = requirement(kit(), cuda, &version("12.9")).unwrap_err();
+    assert_eq!(error.id(), "toolkit.not-in-wheels");
+    assert!(error.to_string().contains("hold no compiler"), "{error}");
+}
+
+#[test]
+fn a_list_that_lacks_something_is_no_lock() {
+    let known = lock::offered("cuda").into_values().next().unwrap();
+    let whole = pylock(known, "13.0.3.0");
+    let made = |list: &str| super::lock(kit(), "cuda", &known.release, list).unwrap_err();
+    let error = made(&whole.replace("name = \"nvidia-nvvm\"", "name = \"other\""));
+    assert_eq!((error.id(), error.to_string().contains("nvidia-nvvm")), ("toolkit.lock-incomplete", true));
+    let sum = &known.components[0].wheels[0].files[0].sha256;
+    assert_eq!(made(&whole.replace(sum.as_str(), "12")).id(), "toolkit.lock-unreadable");
+    assert_eq!(
+        made(&whole.replace(&format!("sha256 = \"{sum}\""), "md5 = \"1\"")).id(),
+        "toolkit.lock-incomplete"
+    );
+    assert_eq!(made(&whole.replace("13.0.3.0", "new")).id(), "toolkit.lock-incomplete");
+    assert_eq!(made("").id(), "toolkit.lock-incomplete");
+    assert_eq!(made("no list").id(), "toolkit.lock-unreadable");
+}
+
+#[test]
+fn a_wheel_is_named_by_where_it_is() {
+    let name = |text: &str| toml::from_str::<Wheel>(text).unwrap().file_name().map(str::to_owned);
+    assert_eq!(name("url = 'https://h/x/a-1-any.whl?t=1#sha'").as_deref(), Some("a-1-any.whl"));
+    assert_eq!(name("path = 'wheels/a.whl'").as_deref(), Some("a.whl"));
+    assert_eq!(name("name = 'b.whl'\nurl = 'https://h/c.whl'").as_deref(), Some("b.whl"));
+    assert_eq!(name("url = 'https://h/'"), None);
+    assert_eq!(name(""), None);
+}

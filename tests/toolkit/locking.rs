@@ -1,0 +1,95 @@
+//! New locks, from what uv says; a script stands for uv.
+#![cfg(unix)]
+
+use crate::sandbox::{Ran, Sandbox, requires};
+
+/// A uv that prints this and ends so.
+fn uv(sandbox: &Sandbox, text: &str, exit: i32) {
+    sandbox.write("printed", text);
+    let here = sandbox.path("");
+    sandbox.script(
+        "uv",
+        &format!(
+            "#!/bin/sh\ncd '{}'\necho \"$@\" > asked\ncat printed\ncat printed >&2\nexit {exit}\n",
+            here.display()
+        ),
+    );
+}
+
+fn lock(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
+    let mut command = sandbox.command(&[&["toolkit", "lock"], arguments].concat());
+    Ran::from(command.env("UV", sandbox.path("uv")).output().unwrap())
+}
+
+/// What uv prints of PyPI's CUDA 13.2, without the sums.
+fn list() -> String {
+    let mut text =
+        "lock-version = '1.0'\n[[packages]]\nname = 'cuda-toolkit'\nversion = '13.2.2'\n".to_owned();
+    for package in ["cuda-nvcc", "nvvm", "cuda-cccl", "cuda-runtime", "cuda-crt", "cublas", "cuda-nvrtc"]
+        .map(|name| format!("nvidia-{name}"))
+    {
+        let file = format!("{}-13.2.86-py3-none-manylinux_2_17_x86_64.whl", package.replace('-', "_"));
+        let sum = "ab".repeat(32);
+        text += &format!(
+            "[[packages]]\nname = '{package}'\nversion = '13.2.86'\n\
+             wheels = [{{ url = 'https://index.example/{file}', hashes = {{ sha256 = '{sum}' }} }}]\n"
+        );
+    }
+    text
+}
+
+#[test]
+fn a_lock_is_made_for_the_project_and_offered_from_then_on() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    uv(&sandbox, &list(), 0);
+    std::fs::create_dir(sandbox.path("src")).unwrap();
+    sandbox.write("src/CMakeLists.txt", "");
+    sandbox.write("gpubuild.toml", "schema = 1\n[project]\nname = \"x\"\nsource = \"src\"\n");
+    lock(&sandbox, &["cuda@13.2"])
+        .succeeds()
+        .says(&["locked cuda 13.2.2 for linux-x86_64", "gpubuild.lock.d"]);
+    let asked = std::fs::read_to_string(sandbox.path("asked")).unwrap();
+    assert!(asked.contains("pip compile --universal --format pylock.toml"), "{asked}");
+    let text = std::fs::read_to_string(sandbox.path("gpubuild.lock.d/cuda-13.2.toml")).unwrap();
+    assert!(text.contains("nvidia_cuda_nvcc-13.2.86-py3-none-manylinux_2_17_x86_64.whl"), "{text}");
+    assert!(!text.contains("index.example"), "a lock names no index");
+    sandbox.run(&["toolkit", "install", "cuda@13.2", "--dry-run"]).succeeds();
+    let shown = lock(&sandbox, &["cuda@13.2", "--output", "-"]).succeeds().stdout.clone();
+    assert_eq!(shown, text);
+}
+
+#[test]
+fn what_cannot_be_locked_says_why_and_writes_nothing() {
+    let Some(sandbox) = Sandbox::new() else { return };
+    uv(&sandbox, "error: error sending request for url", 2);
+    lock(&sandbox, &["cuda"]).fails(2, "toolkit.unknown-release").says(&["cuda@13.0"]);
+    lock(&sandbox, &["cuda@12.9"]).fails(2, "toolkit.not-in-wheels").says(&["no compiler"]);
+    lock(&sandbox, &["rocm@6.4"]).fails(2, "toolkit.not-in-wheels");
+    lock(&sandbox, &["vulkan@1"]).fails(2, "toolkit.unknown");
+    assert!(!sandbox.exists("asked"), "uv was not asked for any of these");
+    lock(&sandbox, &["cuda@13.2"]).fails(1, "wheel.network");
+    uv(&sandbox, "  × No solution found when resolving dependencies", 1);
+    lock(&sandbox, &["cuda@13.99"]).fails(1, "wheel.not-found");
+    uv(&sandbox, "<html>", 0);
+    lock(&sandbox, &["cuda@13.2"]).fails(1, "toolkit.lock-unreadable");
+    assert!(!sandbox.exists("cuda-13.2.toml") && !sandbox.exists("cuda-13.99.toml"));
+}
+
+#[test]
+fn the_real_index_has_what_we_locked() {
+    if !requires("network") {
+        println!("skipped: GPUBUILD_REQUIRE does not name network");
+        return;
+    }
+    let Some(sandbox) = Sandbox::new() else { return };
+    // No uv on this PATH: the pinned one is fetched.
+    let made = sandbox.run(&["toolkit", "lock", "cuda@13.0", "--output", "-"]).succeeds().stdout.clone();
+    let ours = include_str!("../../toolkits/locks/cuda-13.0.toml");
+    let sums = |text: &str| {
+        let mut sums: Vec<String> =
+            text.split("sha256 = \"").skip(1).map(|rest| rest[..64].to_owned()).collect();
+        sums.sort();
+        sums
+    };
+    assert_eq!(sums(&made), sums(ours));
+}
