@@ -264,49 +264,43 @@ fn pinned(package: &Package, missing: &dyn Fn(&str) -> PinError) -> Result<Pinne
 /// The file, in the form of those in `toolkits/locks/`.
 #[must_use]
 pub fn text(lock: &Lock, kit: &Kit) -> String {
+    let mut out = String::new();
+    // Writing to a string does not fail.
+    let _ = write_lock(&mut out, lock, kit);
+    out
+}
+
+fn write_lock(out: &mut String, lock: &Lock, kit: &Kit) -> std::fmt::Result {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let list = |items: &[String]| items.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ");
-    let mut out = String::new();
     let name = lock.toolkit.to_ascii_uppercase();
-    let write = (|| -> std::fmt::Result {
-        writeln!(
-            out,
-            "# {name} {} from wheels: what the wheel `{}` names. The form is explained in docs/toolkits-install.md.",
-            lock.version, kit.names
-        )?;
-        writeln!(out, "schema = {}\ntoolkit = {}", quoted(&lock.schema), quoted(&lock.toolkit))?;
-        writeln!(out, "release = {}", quoted(lock.release.as_str()))?;
-        writeln!(
-            out,
-            "version = {}\nplatforms = [{}]",
-            quoted(lock.version.as_str()),
-            list(&lock.platforms)
-        )?;
-        for component in &lock.components {
-            writeln!(out, "\n[[components]]\nid = {}", quoted(&component.id))?;
-            if component.optional {
-                writeln!(out, "optional = true")?;
-            }
-            if !component.needs.is_empty() {
-                writeln!(out, "needs = [{}]", list(&component.needs))?;
-            }
-            for wheel in &component.wheels {
-                writeln!(out, "[[components.wheels]]\npackage = {}", quoted(&wheel.package))?;
-                writeln!(out, "version = {}\nfiles = [", quoted(&wheel.version))?;
-                for file in &wheel.files {
-                    write!(out, "  {{ name = {}, sha256 = {}", quoted(&file.name), quoted(&file.sha256))?;
-                    if file.size > 0 {
-                        write!(out, ", size = {}", file.size)?;
-                    }
-                    writeln!(out, " }},")?;
-                }
-                writeln!(out, "]")?;
-            }
+    write!(out, "# {name} {} from wheels: what the wheel `{}` names. ", lock.version, kit.names)?;
+    writeln!(out, "The form is explained in docs/toolkits-install.md.")?;
+    writeln!(out, "schema = {}\ntoolkit = {}", quoted(&lock.schema), quoted(&lock.toolkit))?;
+    writeln!(out, "release = {}", quoted(lock.release.as_str()))?;
+    writeln!(out, "version = {}\nplatforms = [{}]", quoted(lock.version.as_str()), list(&lock.platforms))?;
+    for component in &lock.components {
+        writeln!(out, "\n[[components]]\nid = {}", quoted(&component.id))?;
+        if component.optional {
+            writeln!(out, "optional = true")?;
         }
-        Ok(())
-    })();
-    write.expect("writing to a string");
-    out
+        if !component.needs.is_empty() {
+            writeln!(out, "needs = [{}]", list(&component.needs))?;
+        }
+        for wheel in &component.wheels {
+            writeln!(out, "[[components.wheels]]\npackage = {}", quoted(&wheel.package))?;
+            writeln!(out, "version = {}\nfiles = [", quoted(&wheel.version))?;
+            for file in &wheel.files {
+                write!(out, "  {{ name = {}, sha256 = {}", quoted(&file.name), quoted(&file.sha256))?;
+                if file.size > 0 {
+                    write!(out, ", size = {}", file.size)?;
+                }
+                writeln!(out, " }},")?;
+            }
+            writeln!(out, "]")?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! New locks, from what uv says; a script stands for uv.
 #![cfg(unix)]
 
+use std::fmt::Write as _;
+
 use crate::sandbox::{Ran, Sandbox, requires};
 
 /// A uv that prints this and ends so.
@@ -30,10 +32,12 @@ fn list() -> String {
     {
         let file = format!("{}-13.2.86-py3-none-manylinux_2_17_x86_64.whl", package.replace('-', "_"));
         let sum = "ab".repeat(32);
-        text += &format!(
+        write!(
+            text,
             "[[packages]]\nname = '{package}'\nversion = '13.2.86'\n\
              wheels = [{{ url = 'https://index.example/{file}', hashes = {{ sha256 = '{sum}' }} }}]\n"
-        );
+        )
+        .unwrap();
     }
     text
 }
