@@ -87,7 +87,13 @@ fn the_real_index_has_what_we_locked() {
     }
     let Some(sandbox) = Sandbox::new() else { return };
     // No uv on this PATH: the pinned one is fetched.
-    let made = sandbox.run(&["toolkit", "lock", "cuda@13.0", "--output", "-"]).succeeds().stdout.clone();
+    let mut command = sandbox.command(&["toolkit", "lock", "cuda@13.0.3", "--output", "-"]);
+    let is_setting = |name: &str| {
+        let name = name.to_ascii_uppercase();
+        ["PIP_", "UV_", "SSL_"].iter().any(|prefix| name.starts_with(prefix)) || name.ends_with("_PROXY")
+    };
+    command.envs(std::env::vars().filter(|(name, _)| is_setting(name)));
+    let made = Ran::from(command.output().unwrap()).succeeds().stdout.clone();
     let ours = include_str!("../../toolkits/locks/cuda-13.0.toml");
     let sums = |text: &str| {
         let mut sums: Vec<String> =
