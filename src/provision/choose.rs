@@ -219,7 +219,7 @@ fn driver_knows(question: &Question<'_>) -> Option<(Version, String)> {
 fn archs(question: &Question<'_>, one: &Offered) -> Option<Objection> {
     let description = question.description;
     let row = description.archs(&one.version)?;
-    let numbers: Vec<u16> = row.archs.iter().filter_map(|arch| arch.parse().ok()).collect();
+    let numbers: Vec<u16> = row.archs.iter().filter_map(|arch| arch.parse::<u16>().ok()).collect();
     let (lowest, highest) = (numbers.first()?, numbers.last()?);
     let unknown: Vec<&(u16, String)> =
         question.archs.iter().filter(|(number, _)| !numbers.contains(number)).collect();

@@ -141,7 +141,7 @@ fn of_devices(devices: &[Gpu], description: &Description, offered: &[Offered]) -
     let known: Vec<u16> = offered
         .iter()
         .filter_map(|one| description.archs(&one.version))
-        .flat_map(|row| row.archs.iter().filter_map(|arch| arch.parse().ok()))
+        .flat_map(|row| row.archs.iter().filter_map(|arch| arch.parse::<u16>().ok()))
         .collect();
     let highest = known.iter().max().copied().unwrap_or(u16::MAX);
     numbers.retain(|(number, _)| *number <= highest);

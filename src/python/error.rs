@@ -38,7 +38,7 @@ pub enum InstallError {
         pinned: u64,
     },
     /// uv or pip said no.
-    #[error("failed to install {what} {version}: {message}")]
+    #[error("failed to install {}: {message}", format!("{what} {version}").trim_end())]
     Failed {
         /// The distribution.
         what: String,
