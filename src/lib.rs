@@ -36,6 +36,7 @@ pub mod project;
 pub mod provision;
 pub mod python;
 pub mod report;
+mod shell;
 pub mod store;
 pub mod toolkit;
 pub mod venv;

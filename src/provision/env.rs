@@ -7,6 +7,7 @@ use super::kit;
 use super::state::Installation;
 use crate::host::{Environment, HostPath, Os};
 use crate::report::{clean, shell};
+use crate::shell::{fish, powershell};
 
 /// Forms of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,23 +97,6 @@ pub fn lines(
         let _ = written;
     }
     Ok(text)
-}
-
-/// In single quotes, fish reads a backslash before itself and before a quote.
-fn fish(value: &str) -> String {
-    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
-}
-
-/// PowerShell takes typographic quotes for quotes; doubled they stand for themselves.
-fn powershell(value: &str) -> String {
-    let mut quoted = String::from("'");
-    for c in value.chars() {
-        if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
-            quoted.push(c);
-        }
-        quoted.push(c);
-    }
-    quoted + "'"
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::clean;
 use crate::host::Os;
+use crate::shell;
 
 /// The value as one word: for a POSIX shell, on Windows for PowerShell. `None` if no command should hold it: it has
 /// characters that are not visible, so that nobody sees what is run, or a program would read it as an option.
@@ -18,18 +19,8 @@ pub fn quote(os: Os, value: &str) -> Option<String> {
         return Some(value.to_owned());
     }
     Some(match os {
-        Os::Windows => {
-            let mut quoted = String::from("'");
-            for c in value.chars() {
-                // PowerShell takes typographic quotes for quotes.
-                if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
-                    quoted.push(c);
-                }
-                quoted.push(c);
-            }
-            quoted + "'"
-        }
-        Os::Linux | Os::Macos => format!("'{}'", value.replace('\'', "'\\''")),
+        Os::Windows => shell::powershell(value),
+        Os::Linux | Os::Macos => shell::posix(value),
     })
 }
 

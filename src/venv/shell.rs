@@ -1,6 +1,7 @@
 //! Pure: folders of libraries as a setting of the loader's search variable, for shells and for workflows of GitHub.
 
 use crate::host::Os;
+use crate::shell::{fish, posix, powershell};
 
 /// For whom the setting is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,26 +58,6 @@ pub fn setting(shell: Shell, os: Os, folders: &[String], now: Option<&str>) -> S
             format!("{name}<<{end}\n{value}\n{end}\n")
         }
     }
-}
-
-fn posix(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-fn fish(text: &str) -> String {
-    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
-}
-
-fn powershell(text: &str) -> String {
-    let mut quoted = String::from("'");
-    for c in text.chars() {
-        // Typographic quotes are quotes there.
-        if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
-            quoted.push(c);
-        }
-        quoted.push(c);
-    }
-    quoted + "'"
 }
 
 #[cfg(test)]
