@@ -149,21 +149,8 @@ fn unchanged(installation: Installation) -> Installed {
 
 /// The kit and the lock of what was asked for.
 fn offered(request: &InstallRequest) -> Result<(&'static Kit, Lock), ProvisionError> {
-    let kits = kit::embedded();
     let toolkit = request.toolkit.as_str();
-    let Some(kit) = kits.kits.get(toolkit) else {
-        return Err(match kits.elsewhere.get(toolkit) {
-            Some(elsewhere) => ProvisionError::Elsewhere {
-                toolkit: toolkit.to_owned(),
-                why: elsewhere.why.clone(),
-                command: None,
-            },
-            None => ProvisionError::UnknownToolkit {
-                asked: toolkit.to_owned(),
-                offered: kits.kits.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
-            },
-        });
-    };
+    let kit = kit::of(toolkit)?;
     if let Some(lock) = request.lock.as_ref().filter(|lock| lock.toolkit == toolkit) {
         return Ok((kit, lock.clone()));
     }

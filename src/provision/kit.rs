@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
+use super::error::ProvisionError;
 use crate::host::Os;
 
 /// How the wheels of one toolkit become an installation.
@@ -148,6 +149,25 @@ pub fn embedded() -> &'static Kits {
     KITS.get_or_init(|| {
         toml::from_str(include_str!("../../toolkits/provision.toml"))
             .expect("toolkits/provision.toml is tested")
+    })
+}
+
+/// The kit of a toolkit.
+///
+/// # Errors
+/// A toolkit that is in no wheels, or of which nothing is known.
+pub fn of(toolkit: &str) -> Result<&'static Kit, ProvisionError> {
+    let kits = embedded();
+    kits.kits.get(toolkit).ok_or_else(|| match kits.elsewhere.get(toolkit) {
+        Some(elsewhere) => ProvisionError::Elsewhere {
+            toolkit: toolkit.to_owned(),
+            why: elsewhere.why.clone(),
+            command: None,
+        },
+        None => ProvisionError::UnknownToolkit {
+            asked: toolkit.to_owned(),
+            offered: kits.kits.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+        },
     })
 }
 

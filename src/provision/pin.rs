@@ -122,12 +122,17 @@ impl Wheel {
 ///
 /// # Errors
 /// A release whose wheels are no toolkit.
-pub fn requirement(kit: &Kit, description: &Description, release: &Version) -> Result<String, PinError> {
-    if let Some(offered) = &description.offered
+pub fn requirement(
+    kit: &Kit,
+    toolkit: &str,
+    description: Option<&Description>,
+    release: &Version,
+) -> Result<String, PinError> {
+    if let Some(offered) = description.and_then(|description| description.offered.as_ref())
         && *release < offered.since
     {
         return Err(PinError::NoToolkit {
-            toolkit: description.id.clone(),
+            toolkit: toolkit.to_owned(),
             release: release.to_string(),
             why: offered.before.clone(),
         });

@@ -50,12 +50,12 @@ fn the_locks_that_come_along_are_what_their_wheels_make() {
 #[test]
 fn everything_of_a_release_is_asked_for_at_once() {
     let catalogue = Catalogue::embedded();
-    let cuda = catalogue.get("cuda").unwrap();
+    let cuda = catalogue.get("cuda");
     assert_eq!(
-        requirement(kit(), cuda, &version("13.2")).unwrap(),
+        requirement(kit(), "cuda", cuda, &version("13.2")).unwrap(),
         "cuda-toolkit[nvcc,nvvm,cccl,cudart,crt,cublas,nvrtc]==13.2.*"
     );
-    let error = requirement(kit(), cuda, &version("12.9")).unwrap_err();
+    let error = requirement(kit(), "cuda", cuda, &version("12.9")).unwrap_err();
     assert_eq!(error.id(), "toolkit.not-in-wheels");
     assert!(error.to_string().contains("hold no compiler"), "{error}");
 }

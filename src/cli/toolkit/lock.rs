@@ -39,12 +39,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
             .hint(format!("write `gpubuild toolkit lock {toolkit}@13.0`"))
     })?;
     let sight = look::look(context.host, HostArguments { host: None, toolkits: None }.catalogue(context)?);
-    let (kit, description) = kit::embedded()
-        .kits
-        .get(toolkit)
-        .zip(sight.catalogue.get(toolkit))
-        .ok_or_else(|| super::failure(&unknown(toolkit)))?;
-    let requirement = pin::requirement(kit, description, release).map_err(|error| failure(&error))?;
+    let kit = kit::of(toolkit).map_err(|error| super::failure(&error))?;
+    let description = sight.catalogue.get(toolkit);
+    let requirement =
+        pin::requirement(kit, toolkit, description, release).map_err(|error| failure(&error))?;
     let find_links = folders(context, &arguments.find_links)?;
     let network = arguments.network.network(context.host);
     let printed = ask(context, &sight, &requirement, &find_links, network)?;
@@ -124,21 +122,6 @@ fn write(host: &dyn Host, path: &HostPath, text: &str) -> Result<(), Failure> {
     // Whatever is left of it is in nobody's way.
     let _ = host.remove(&scratch);
     Ok(done?)
-}
-
-fn unknown(toolkit: &str) -> ProvisionError {
-    let kits = kit::embedded();
-    match kits.elsewhere.get(toolkit) {
-        Some(elsewhere) => ProvisionError::Elsewhere {
-            toolkit: toolkit.to_owned(),
-            why: elsewhere.why.clone(),
-            command: None,
-        },
-        None => ProvisionError::UnknownToolkit {
-            asked: toolkit.to_owned(),
-            offered: kits.kits.keys().cloned().collect::<Vec<_>>().join(", "),
-        },
-    }
 }
 
 fn failure(error: &PinError) -> Failure {
