@@ -110,7 +110,9 @@ pub struct Refusal {
 /// # Errors
 /// A backend that was asked for by name cannot be built, and may not be dropped.
 pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
-    let Choice { mut backends, blocked, named } = choose(inputs);
+    let Choice { mut backends, mut blocked, named } = choose(inputs);
+    // What was named is told before what belongs to every build.
+    blocked.sort_by_key(|(backend, _)| (!named.contains(backend), *backend));
     if !blocked.is_empty() && !named.is_empty() && inputs.missing == Missing::Refuse {
         return Err(Refusal { origin: inputs.request.origin.clone(), blocked });
     }

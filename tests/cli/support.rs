@@ -142,7 +142,9 @@ impl Sandbox {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
         command.current_dir(self.folder.path()).env_clear().env("GPUBUILD_CACHE", self.path("cache"));
-        for kept in ["PATH", "HOME", "SystemRoot", "TEMP", "TMP", "USERPROFILE"] {
+        // Rust need not lie in the home folder: in images for containers it seldom does.
+        for kept in ["PATH", "HOME", "RUSTUP_HOME", "CARGO_HOME", "SystemRoot", "TEMP", "TMP", "USERPROFILE"]
+        {
             if let Some(value) = std::env::var_os(kept) {
                 command.env(kept, value);
             }
