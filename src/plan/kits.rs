@@ -14,6 +14,9 @@ use crate::version::Version;
 /// Roles that the planner asks for.
 const HOST_COMPILER: &str = "host-compiler";
 
+/// What every build needs.
+pub const BUILD_TOOLS: [&str; 2] = ["cmake", "ninja"];
+
 /// Every usable toolkit of every backend, the chosen copy first.
 #[must_use]
 pub fn kits(inventory: &Inventory, catalogue: &Catalogue, platform: Platform) -> BTreeMap<Backend, Vec<Kit>> {
@@ -98,7 +101,7 @@ pub fn fetch(description: &Description) -> Option<Fetch> {
 #[must_use]
 pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> Tools {
     let mut tools = Tools::default();
-    for id in ["cmake", "ninja"] {
+    for id in BUILD_TOOLS {
         let Some(description) = catalogue.get(id) else { continue };
         let new_enough = |version: Option<&Version>| match (&description.minimum, version) {
             (Some(minimum), Some(version)) => version >= minimum,

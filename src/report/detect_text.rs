@@ -8,6 +8,7 @@ use crate::backend::Backend;
 use crate::facts::{Facts, Gpu, Vendor};
 use crate::finding::Evidence;
 use crate::matrix::{Matrix, Presence, Readiness, Reason, Verdict};
+use crate::plan::kits;
 use crate::toolkit::description::Kind;
 use crate::toolkit::{Catalogue, DeadEnd, Installation, Inventory};
 
@@ -266,7 +267,7 @@ impl Page<'_> {
             if let Some(copy) = subject.inventory.chosen(&description.id) {
                 let version = copy.version().map(|version| format!(" {version}")).unwrap_or_default();
                 words.push(format!("{}{version}", description.name));
-            } else if description.wheel.is_some() {
+            } else if kits::BUILD_TOOLS.contains(&description.id.as_str()) && description.wheel.is_some() {
                 words.push(format!("no {} (gpubuild fetches it)", description.name));
             }
         }
