@@ -108,7 +108,8 @@ impl Sandbox {
         let path = std::env::join_paths([bin, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
         command.args(arguments).current_dir(self.folder.path()).env_clear();
         command.env("PATH", path).env("GPUBUILD_CACHE", self.path("cache")).env("HOME", self.folder.path());
-        command.env("PIP_RETRIES", "0").env("UV_HTTP_RETRIES", "0");
+        // pip tells that a connection failed only when it tries again.
+        command.env("PIP_RETRIES", "1").env("UV_HTTP_RETRIES", "0");
         if let Some(uv) = &self.uv {
             command.env("UV", uv).env("UV_CACHE_DIR", self.path("uv-cache"));
         }
