@@ -30,6 +30,7 @@ pub mod facts;
 pub mod finding;
 pub mod host;
 pub mod link;
+pub mod look;
 pub mod matrix;
 pub mod plan;
 pub mod project;

@@ -10,16 +10,13 @@ use super::run;
 use super::{Context, Exit, Failure};
 use crate::artifacts::DeviceCode;
 use crate::backend::Backend;
-use crate::doctor::Teller;
-use crate::doctor::log::{Signatures, tell};
-use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools};
-use crate::finding::{Finding, Findings};
+use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools, known};
+use crate::finding::Finding;
 use crate::host::Host;
 use crate::plan::{Plan, bytes};
 use crate::project::Project;
 use crate::python::Network;
 use crate::report::{self, clean};
-use crate::toolkit::Inventory;
 
 /// Characters of a sentence that are told.
 const SENTENCE: usize = 400;
@@ -176,12 +173,12 @@ impl Work<'_> {
     ) -> Result<Outcome, Failure> {
         let events = Events::new(self.context.printer, self.format);
         let sink = |event: &Event| events.show(event);
-        let explain = |printed: Printed<'_>| explain(self.context.host, self.sight, printed);
+        let explain = |printed: Printed<'_>| known::explain(self.context.host, self.sight, printed);
         let job = Job {
             host: self.context.host,
             project: self.project.file.project.name.clone(),
             root: root.clone(),
-            tools: tools(&self.sight.inventory),
+            tools: Tools::of(&self.sight.inventory),
             network: self.network,
             binary: self.binary,
             replan,
@@ -192,28 +189,6 @@ impl Work<'_> {
         drop(events);
         result.map_err(|error| failure(&error))
     }
-}
-
-/// The programs that a build starts, as far as they are on this machine. In place of those that are too old, the plan
-/// fetches others.
-pub(super) fn tools(inventory: &Inventory) -> Tools {
-    let program = |id: &str| inventory.chosen(id).and_then(|copy| copy.part("program")).cloned();
-    Tools { cmake: program("cmake"), ninja: program("ninja"), python: program("python"), uv: program("uv") }
-}
-
-/// The known failures in what a program of the build printed.
-fn explain(host: &dyn Host, sight: &Sight, printed: Printed<'_>) -> Vec<Finding> {
-    let mut reading = Signatures::embedded().read(printed.lines.join("\n").as_bytes());
-    if reading.causes.is_empty() {
-        return Vec::new();
-    }
-    for cause in &mut reading.causes {
-        cause.line += printed.before;
-    }
-    let findings = Findings::embedded();
-    let is_root = host.identity().uid == Some(0);
-    let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, is_root);
-    tell(&reading, printed.log, &teller, &findings)
 }
 
 /// A failed build in the words of the command line.

@@ -1,15 +1,12 @@
 //! Looking at a machine, real or recorded: shared by every command that has `--host` and `--backends`.
 
-use std::collections::BTreeMap;
-
 use super::{Context, Failure};
 use crate::backend::Backend;
-use crate::facts::{self, Facts, overrides};
 use crate::host::{Host, RecordedHost, RecordingError};
-use crate::matrix::{self, Matrix};
+pub use crate::look::{Sight, look};
 use crate::plan::request::{self, Request};
 use crate::project::{self, Project, ProjectError};
-use crate::toolkit::{self, Catalogue, Inventory};
+use crate::toolkit::Catalogue;
 
 /// Which machine is looked at.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -20,18 +17,6 @@ pub struct HostArguments {
     /// Folder with further toolkit descriptions; one with a known id replaces it
     #[arg(long, value_name = "DIR")]
     pub toolkits: Option<String>,
-}
-
-/// Everything seen of a machine.
-pub struct Sight {
-    /// What is there.
-    pub facts: Facts,
-    /// The descriptions that were looked for.
-    pub catalogue: Catalogue,
-    /// What was found of them.
-    pub inventory: Inventory,
-    /// What follows.
-    pub matrix: Matrix,
 }
 
 impl HostArguments {
@@ -59,8 +44,7 @@ impl HostArguments {
 
 /// Refuses overrides that mean nothing, wherever a machine is looked at: a typing error must not pass for an observation.
 pub fn check_overrides(host: &dyn Host) -> Result<(), Failure> {
-    let text = host.env().get("GPUBUILD_SET").unwrap_or_default();
-    match overrides::parse_set(text).1.first() {
+    match crate::look::bad_override(host) {
         None => Ok(()),
         Some(bad) => Err(Failure::usage(
             "host.override-invalid",
@@ -68,14 +52,6 @@ pub fn check_overrides(host: &dyn Host) -> Result<(), Failure> {
         )
         .hint("write `key=value` separated by commas: `GPUBUILD_SET=\"cuda.driver=550.54,cuda.cc=90\"`")),
     }
-}
-
-/// Looks at a host without asking any driver.
-pub fn look(host: &dyn Host, catalogue: Catalogue) -> Sight {
-    let facts = facts::gather(host);
-    let inventory = toolkit::probe(host, &catalogue);
-    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
-    Sight { facts, catalogue, inventory, matrix }
 }
 
 /// The project in the current folder or above, or in `--project`.

@@ -5,8 +5,9 @@ use super::{Context, Exit, Failure};
 use crate::backend::Backend;
 use crate::finding::{Affects, Finding, Remedy, Severity};
 use crate::host::Host;
-use crate::plan::make::{self, Inputs, Missing, Refusal};
-use crate::plan::{Plan, kits};
+use crate::plan::Plan;
+use crate::plan::make::{Missing, Refusal};
+use crate::plan::whole::{self, Wish};
 use crate::project::Project;
 use crate::provision::{self, locks::PROJECT_FOLDER};
 use crate::python::Lock;
@@ -94,41 +95,18 @@ pub fn make_without(
     let mut request = look::request(selection.backends.as_deref(), host, Some(&project))?;
     request.without.extend_from_slice(without);
     let locks = locks(context, Some(&project))?;
-    let foreseen = (selection.provision || project.file.toolkits.provision).then(|| {
-        provision::plan::foresee(&provision::plan::Scene {
-            host,
-            facts: &sight.facts,
-            catalogue: &sight.catalogue,
-            inventory: &sight.inventory,
-            matrix: &sight.matrix,
-            project: &project,
-            request: &request,
-            cuda_archs: selection.cuda_archs.as_deref(),
-            locks: &locks,
-        })
-    });
-    let (inventory, matrix, provision) = match &foreseen {
-        Some(foreseen) => (&foreseen.inventory, &foreseen.matrix, foreseen.provision.as_slice()),
-        None => (&sight.inventory, &sight.matrix, [].as_slice()),
-    };
-    let kits = kits::kits(inventory, &sight.catalogue, host.platform());
-    let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
-    let tools = kits::tools(&sight.inventory, &sight.catalogue);
-    let inputs = Inputs {
-        facts: &sight.facts,
-        env: host.env(),
-        matrix,
+    let provision = (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice());
+    let wish = Wish {
+        host,
+        sight,
         project: &project,
         request: &request,
         missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
         jobs: selection.jobs,
-        kits: &kits,
-        compilers: &compilers,
-        tools: &tools,
-        provision,
         cuda_archs: selection.cuda_archs.as_deref(),
+        provision,
     };
-    let plan = make::make(&inputs).map_err(|refusal| refused(&refusal))?;
+    let plan = whole::plan(&wish).map_err(|refusal| refused(&refusal))?;
     for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
         let reason = dropped.reasons.first().map_or("", String::as_str);
         context.printer.warning(&format!("{} is left out: {reason}", dropped.id));

@@ -1,11 +1,10 @@
 //! Toolkits that a build installs on its way.
 
-use super::build::tools;
 use super::events::{Events, MessageFormat};
 use super::look::{self, Sight};
 use super::plan::{self, Selection};
 use super::{Context, Failure, absolute, toolkit};
-use crate::exec::Event;
+use crate::exec::{Event, Tools};
 use crate::host::HostPath;
 use crate::plan::Plan;
 use crate::project::Project;
@@ -88,7 +87,7 @@ fn install(context: &Context<'_>, sight: &Sight, plan: &Plan, way: &Way<'_>) -> 
                 context.printer.say(&format!("{} {line}", one.toolkit));
             }
         }
-        let tools = tools(&sight.inventory);
+        let tools = Tools::of(&sight.inventory);
         let installed = provision::install(context.host, &sight.facts, &request, &tools, way.network, &sink)
             .map_err(|error| toolkit::failure(&error))?;
         for note in &installed.notes {

@@ -4,14 +4,14 @@ mod output;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::build::{NetworkArguments, tools};
+use super::build::NetworkArguments;
 use super::events::{Events, MessageFormat};
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure};
 use crate::artifacts::Manifest;
 use crate::backend::Backend;
 use crate::doctor::Teller;
-use crate::exec::{Event, binary, manifest_path};
+use crate::exec::{Event, Tools, binary, manifest_path};
 use crate::facts::Vendor;
 use crate::finding::{Draft, Finding, Findings, Severity};
 use crate::host::{Host, HostPath, Os};
@@ -327,7 +327,7 @@ impl Work<'_> {
             choice,
             libc: &self.libc(),
             folder: &self.folder,
-            tools: &tools(&self.sight.inventory),
+            tools: &Tools::of(&self.sight.inventory),
             python: self.arguments.python.as_deref(),
             network: self.arguments.network.network(self.context.host),
             find_links: &find_links,

@@ -26,7 +26,13 @@ const BUILD_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The folder inside a build tree that holds our own files.
 #[must_use]
 pub fn own_folder(tree: &Tree) -> HostPath {
-    tree.build.join("gpubuild")
+    own_folder_in(&tree.build)
+}
+
+/// The same for the build folder of a tree.
+#[must_use]
+pub fn own_folder_in(build: &HostPath) -> HostPath {
+    build.join("gpubuild")
 }
 
 /// Whether to keep what an earlier configuration left.

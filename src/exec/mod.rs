@@ -6,6 +6,7 @@ pub mod collect;
 pub mod diagnose;
 pub mod error;
 pub mod event;
+pub mod known;
 pub mod log;
 pub mod progress;
 pub mod stamp;
@@ -25,6 +26,7 @@ use crate::finding::Finding;
 use crate::host::{Host, HostPath, Lock, Wait};
 use crate::plan::{Dropped, Plan, Tree};
 use crate::python::Network;
+use crate::toolkit::Inventory;
 
 /// What a build needs beside its plan.
 pub struct Job<'a> {
@@ -94,6 +96,20 @@ pub struct Tools {
     pub python: Option<HostPath>,
     /// uv, for fetching.
     pub uv: Option<HostPath>,
+}
+
+impl Tools {
+    /// Those that were found. In place of those that are too old, the plan fetches others.
+    #[must_use]
+    pub fn of(inventory: &Inventory) -> Self {
+        let program = |id: &str| inventory.chosen(id).and_then(|copy| copy.part("program")).cloned();
+        Self {
+            cmake: program("cmake"),
+            ninja: program("ninja"),
+            python: program("python"),
+            uv: program("uv"),
+        }
+    }
 }
 
 /// What came of a build.

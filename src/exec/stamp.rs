@@ -10,7 +10,7 @@ use crate::store::files::{self, Snapshot};
 use crate::store::sha256;
 
 /// Version of the form; another one is as good as no stamp.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// What a tree was built from and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,8 @@ pub struct Stamp {
     pub outside: Snapshot,
     /// The files that were built.
     pub outputs: Snapshot,
+    /// Every file that configuring or compiling read, and the tools: what a build script has cargo watch.
+    pub read: Vec<String>,
     /// What goes into the manifest.
     pub built: BuiltTree,
 }
@@ -36,9 +38,10 @@ impl Stamp {
         sources: Snapshot,
         outside: Snapshot,
         outputs: Snapshot,
+        read: Vec<String>,
         built: BuiltTree,
     ) -> Self {
-        Self { schema: SCHEMA, key, sources, outside, outputs, built }
+        Self { schema: SCHEMA, key, sources, outside, outputs, read, built }
     }
 
     /// Where a tree keeps it.
@@ -50,7 +53,14 @@ impl Stamp {
     /// The stamp that a tree has, if it is of this form.
     #[must_use]
     pub fn read(host: &dyn Host, tree: &Tree) -> Option<Self> {
-        crate::store::read_json(host, &Self::path(tree)).filter(|stamp: &Self| stamp.schema == SCHEMA)
+        Self::read_in(host, &tree.build)
+    }
+
+    /// The same for the build folder of a tree.
+    #[must_use]
+    pub fn read_in(host: &dyn Host, build: &HostPath) -> Option<Self> {
+        let path = crate::cmake::own_folder_in(build).join("stamp.json");
+        crate::store::read_json(host, &path).filter(|stamp: &Self| stamp.schema == SCHEMA)
     }
 
     /// Whether nothing changed: same options, same sources, same tools and headers, and what was built is still there.
@@ -88,54 +98,59 @@ pub fn key(tree: &Tree, env: &Environment) -> String {
         cache: &tree.cache,
         targets: &tree.targets,
         plan_env: &tree.env,
-        host_env: env.iter().filter(|(name, _)| matters(name)).collect(),
+        host_env: env.select(&LISTENED, &STARTS),
         version: env!("CARGO_PKG_VERSION"),
     };
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
 }
 
 /// Variables that compilers and CMake listen to.
-fn matters(name: &str) -> bool {
-    const NAMES: [&str; 26] = [
-        "CC",
-        "CXX",
-        "CUDACXX",
-        "CUDAHOSTCXX",
-        "HIPCXX",
-        "OBJC",
-        "CFLAGS",
-        "CXXFLAGS",
-        "CPPFLAGS",
-        "CUDAFLAGS",
-        "HIPFLAGS",
-        "LDFLAGS",
-        "CPATH",
-        "C_INCLUDE_PATH",
-        "CPLUS_INCLUDE_PATH",
-        "LIBRARY_PATH",
-        "CUDA_PATH",
-        "CUDA_HOME",
-        "ROCM_PATH",
-        "HIP_PATH",
-        "VULKAN_SDK",
-        "PKG_CONFIG_PATH",
-        "SDKROOT",
-        "MACOSX_DEPLOYMENT_TARGET",
-        "INCLUDE",
-        "LIB",
-    ];
-    NAMES.contains(&name) || name.starts_with("CMAKE_") || name.starts_with("NVCC_")
-}
+const LISTENED: [&str; 31] = [
+    "CC",
+    "CXX",
+    "CUDACXX",
+    "CUDAHOSTCXX",
+    "HIPCXX",
+    "OBJC",
+    "CFLAGS",
+    "CXXFLAGS",
+    "CPPFLAGS",
+    "CUDAFLAGS",
+    "HIPFLAGS",
+    "LDFLAGS",
+    "CPATH",
+    "C_INCLUDE_PATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "CUDA_PATH",
+    "CUDA_HOME",
+    "ROCM_PATH",
+    "HIP_PATH",
+    "VULKAN_SDK",
+    "PKG_CONFIG_PATH",
+    "SDKROOT",
+    "MACOSX_DEPLOYMENT_TARGET",
+    "INCLUDE",
+    "LIB",
+    "CMAKE_PREFIX_PATH",
+    "CMAKE_TOOLCHAIN_FILE",
+    "CMAKE_C_COMPILER_LAUNCHER",
+    "CMAKE_CXX_COMPILER_LAUNCHER",
+    "CMAKE_CUDA_COMPILER_LAUNCHER",
+];
 
-/// Paths of everything that a tree depends on and that is neither among its `sources` nor made by itself.
+/// How the names of others begin.
+const STARTS: [&str; 2] = ["CMAKE_", "NVCC_"];
+
+/// Paths of everything that a tree was made from and that it did not make itself: what configuring and compiling read,
+/// the libraries of others on its link line, the compilers and the tools.
 #[must_use]
-pub fn outside_paths(
+pub fn read_paths(
     tree: &Tree,
     reply: &Reply,
     built: &BuiltTree,
     depfiles: &[String],
     tools: &[&HostPath],
-    sources: &Snapshot,
 ) -> Vec<String> {
     let compilers = built.compilers.values().map(|compiler| compiler.path.clone());
     let libraries = built.link.iter().filter_map(|item| match item {
@@ -147,11 +162,21 @@ pub fn outside_paths(
         reply.inputs.iter().chain(depfiles).cloned().chain(compilers).chain(libraries).chain(tools).collect();
     paths.retain(|path| {
         let made_here = HostPath::new(tree.build.rules(), path).is_inside(&tree.build);
-        !path.is_empty() && !made_here && !sources.contains_key(path)
+        !path.is_empty() && !made_here
     });
     paths.sort();
     paths.dedup();
     paths
+}
+
+/// The files that `ninja -t inputs` lists, absolute: also what steps without a depfile read. Names of targets among them
+/// are no files and fall away later.
+#[must_use]
+pub fn parse_inputs(text: &str, build: &HostPath) -> Vec<String> {
+    text.lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| build.join(line).normalized().to_string())
+        .collect()
 }
 
 /// The files that `ninja -t deps` lists, absolute.
@@ -174,10 +199,16 @@ mod tests {
         let text = "a.o: #deps 2, deps mtime 17 (VALID)\n    ../src/a.c\n    /usr/include/stdio.h\n\nb.o: #deps 1, deps mtime 17 (VALID)\n    ../src/a.c\n\n";
         let build = HostPath::new(PathRules::Unix, "/p/b");
         assert_eq!(parse_deps(text, &build), ["/p/src/a.c", "/usr/include/stdio.h"]);
+        assert_eq!(parse_inputs("../src/a.glsl\n/p/b/x.o\n", &build), ["/p/src/a.glsl", "/p/b/x.o"]);
     }
 
     #[test]
     fn variables_that_change_a_build_are_known() {
-        assert!(matters("CXXFLAGS") && matters("CMAKE_PREFIX_PATH") && !matters("PATH") && !matters("HOME"));
+        use crate::host::Os;
+        let heard = [("CXXFLAGS", "-g"), ("CMAKE_NEW", "1"), ("PATH", "/bin"), ("HOME", "/h")];
+        let env = Environment::new(Os::Linux, heard).recording();
+        assert_eq!(env.select(&LISTENED, &STARTS), [("CMAKE_NEW", "1"), ("CXXFLAGS", "-g")]);
+        let asked = env.asked();
+        assert!(asked.iter().any(|name| name == "CC") && !asked.iter().any(|name| name == "PATH"));
     }
 }

@@ -204,24 +204,40 @@ impl Run<'_> {
         built: BuiltTree,
     ) -> (BuiltTree, Option<Stamp>) {
         let host = self.job.host;
-        let Some(depfiles) = self.dependencies() else { return (built, None) };
+        let Some(depfiles) = self.dependencies(reply) else { return (built, None) };
         let mut tools = vec![self.cmake];
         tools.extend(self.ninja);
-        let paths = stamp::outside_paths(self.tree, reply, &built, &depfiles, &tools, &sources);
-        let outside = files::snapshot(host, paths.iter().map(String::as_str));
+        let mut read = stamp::read_paths(self.tree, reply, &built, &depfiles, &tools);
+        // Names of targets are no files, and Ninja lists those too.
+        read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
+        let elsewhere = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
+        let outside = files::snapshot(host, elsewhere);
         let outputs = files::snapshot(host, built.files.iter().map(|file| file.path.as_str()));
-        (built.clone(), Some(Stamp::new(key, sources, outside, outputs, built)))
+        (built.clone(), Some(Stamp::new(key, sources, outside, outputs, read, built)))
     }
 
-    fn dependencies(&self) -> Option<Vec<String>> {
-        let command = Command::new(self.ninja?.as_str(), Duration::from_secs(120)).args([
-            "-C",
-            self.tree.build.as_str(),
-            "-t",
-            "deps",
-        ]);
-        let output = self.job.host.run(&command).ok().filter(crate::host::Output::success)?;
-        Some(stamp::parse_deps(&output.stdout, &self.tree.build))
+    /// What compilers read, from Ninja's log of depfiles, and what other steps are declared to read; also in trees that
+    /// this one builds for itself. `None` without Ninja.
+    fn dependencies(&self, reply: &Reply) -> Option<Vec<String>> {
+        let host = self.job.host;
+        let ask = |build: &HostPath, words: &[String]| {
+            let command = Command::new(self.ninja?.as_str(), Duration::from_secs(120))
+                .args(["-C", build.as_str(), "-t"])
+                .args(words.iter().map(String::as_str));
+            host.run(&command).ok().filter(crate::host::Output::success).map(|output| output.stdout)
+        };
+        let build = &self.tree.build;
+        let mut paths = stamp::parse_deps(&ask(build, &["deps".to_owned()])?, build);
+        // Ninja before 1.11 does not know this question.
+        let mut words = vec!["inputs".to_owned()];
+        words.extend(collect::targets_to_build(self.tree, reply));
+        paths.extend(stamp::parse_inputs(&ask(build, &words).unwrap_or_default(), build));
+        for nested in files::folders_with(host, build, ".ninja_deps").iter().filter(|folder| *folder != build)
+        {
+            let deps = ask(nested, &["deps".to_owned()]).unwrap_or_default();
+            paths.extend(stamp::parse_deps(&deps, nested));
+        }
+        Some(paths)
     }
 }
 

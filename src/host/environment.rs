@@ -1,15 +1,27 @@
 //! The environment as a value: read once, never written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Os;
 
 /// Variables of a host. Names compare without case on Windows.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Environment {
     fold_case: bool,
     values: BTreeMap<String, (String, String)>,
+    /// The names that were asked for, where somebody wants to know.
+    asked: Option<Arc<Mutex<BTreeSet<String>>>>,
 }
+
+/// Environments are equal if their variables are, whoever listens.
+impl PartialEq for Environment {
+    fn eq(&self, other: &Self) -> bool {
+        self.fold_case == other.fold_case && self.values == other.values
+    }
+}
+
+impl Eq for Environment {}
 
 impl Environment {
     /// An environment with the rules of `os`.
@@ -17,7 +29,7 @@ impl Environment {
         os: Os,
         variables: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
-        let mut environment = Self { fold_case: os == Os::Windows, values: BTreeMap::new() };
+        let mut environment = Self { fold_case: os == Os::Windows, ..Self::default() };
         for (name, value) in variables {
             let name = name.into();
             environment.values.insert(environment.key(&name), (name, value.into()));
@@ -34,8 +46,46 @@ impl Environment {
     /// The value of a variable that is set, even to nothing.
     #[must_use]
     pub fn get_raw(&self, name: &str) -> Option<&str> {
+        self.note(name);
         let found = if self.fold_case { self.values.get(&self.key(name)) } else { self.values.get(name) };
         found.map(|(_, value)| value.as_str())
+    }
+
+    /// The variables that are set among these names and those that begin with one of `starts`, by name.
+    #[must_use]
+    pub fn select<'a>(&'a self, names: &[&'a str], starts: &[&str]) -> Vec<(&'a str, &'a str)> {
+        let mut found: BTreeMap<&str, &str> =
+            names.iter().filter_map(|name| Some((*name, self.get_raw(name)?))).collect();
+        for (name, value) in
+            self.iter().filter(|(name, _)| starts.iter().any(|start| name.starts_with(start)))
+        {
+            self.note(name);
+            found.insert(name, value);
+        }
+        found.into_iter().collect()
+    }
+
+    /// The same, and it remembers from now on which names are asked for, also through copies of it. What [`Self::iter`]
+    /// hands over is not among them.
+    #[must_use]
+    pub fn recording(&self) -> Self {
+        Self { asked: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// The names that were asked for since [`Self::recording`], whether they are set or not, sorted.
+    #[must_use]
+    pub fn asked(&self) -> Vec<String> {
+        let Some(asked) = &self.asked else { return Vec::new() };
+        asked.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    fn note(&self, name: &str) {
+        if let Some(asked) = &self.asked {
+            let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if !asked.contains(name) {
+                asked.insert(name.to_owned());
+            }
+        }
     }
 
     /// All variables by name, in their own spelling.
@@ -85,6 +135,19 @@ mod tests {
         assert_eq!(changed.iter().collect::<Vec<_>>(), [("CUDA_PATH", "C:\\cuda"), ("Path", "C:\\cuda")]);
         assert_eq!(changed.with("path", None).get("Path"), None);
         assert_eq!(windows.get("Path"), Some("C:\\bin"));
+    }
+
+    #[test]
+    fn what_was_asked_for_is_remembered_set_or_not() {
+        let linux = Environment::new(Os::Linux, [("CC", "gcc"), ("CMAKE_X", "1"), ("HOME", "/h")]);
+        assert!(linux.asked().is_empty());
+        let recording = linux.recording();
+        assert_eq!(recording, linux);
+        let copy = recording.with("CC", Some("clang"));
+        assert_eq!((copy.get("CC"), copy.get("CXX")), (Some("clang"), None));
+        assert_eq!(recording.select(&["CFLAGS", "CC"], &["CMAKE_"]), [("CC", "gcc"), ("CMAKE_X", "1")]);
+        assert_eq!(recording.iter().count(), 3);
+        assert_eq!(recording.asked(), ["CC", "CFLAGS", "CMAKE_X", "CXX"]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod make;
 pub mod profile;
 pub mod request;
 mod tree;
+pub mod whole;
 
 use std::collections::BTreeMap;
 

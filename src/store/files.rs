@@ -72,6 +72,28 @@ pub fn walk(
     Ok(found)
 }
 
+/// The folders below one, itself among them, in which a file of this name lies.
+#[must_use]
+pub fn folders_with(host: &dyn Host, folder: &HostPath, name: &str) -> Vec<HostPath> {
+    let mut found = Vec::new();
+    let mut waiting = vec![folder.clone()];
+    while let Some(folder) = waiting.pop() {
+        for entry in host.list(&folder).unwrap_or_default() {
+            let path = folder.join(&entry);
+            if entry == name {
+                found.push(folder.clone());
+            } else if !entry.contains('.')
+                && path.as_str().matches(['/', '\\']).count() < DEEPEST
+                && host.is_dir(&path)
+            {
+                waiting.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 /// Whether every file of a snapshot is what it was.
 #[must_use]
 pub fn unchanged(host: &dyn Host, snapshot: &Snapshot) -> bool {

@@ -2,12 +2,12 @@
 
 use super::choose::{Asked, choose};
 use super::{Wanted, failure};
-use crate::cli::build::{NetworkArguments, tools};
+use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::look::{self, HostArguments, Sight};
 use crate::cli::provision::folders;
 use crate::cli::{Context, Exit, Failure, absolute};
-use crate::exec::Event;
+use crate::exec::{Event, Tools};
 use crate::host::Host;
 use crate::matrix::for_distribution;
 use crate::provision::{self, Change, Choice, InstallRequest, ProvisionError};
@@ -66,7 +66,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let events = Events::new(context.printer, MessageFormat::Human);
     let sink = |event: &Event| events.show(event);
     let network = arguments.network.network(host);
-    let result = provision::install(host, &sight.facts, &request, &tools(&sight.inventory), network, &sink);
+    let result =
+        provision::install(host, &sight.facts, &request, &Tools::of(&sight.inventory), network, &sink);
     drop(events);
     let installed = result.map_err(told)?;
     for note in &installed.notes {

@@ -1,12 +1,12 @@
 //! `gpubuild toolkit lock`.
 
 use super::Wanted;
-use crate::cli::build::{NetworkArguments, tools};
+use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::look::{self, HostArguments, Sight};
 use crate::cli::provision::folders;
 use crate::cli::{Context, Exit, Failure, absolute};
-use crate::exec::Event;
+use crate::exec::{Event, Tools};
 use crate::host::{Host, HostPath};
 use crate::plan::kits;
 use crate::provision::locks::PROJECT_FOLDER;
@@ -76,7 +76,7 @@ fn ask(
     network: Network,
 ) -> Result<String, Failure> {
     let host = context.host;
-    let tools = tools(&sight.inventory);
+    let tools = Tools::of(&sight.inventory);
     let uv = match (&tools.uv, sight.catalogue.get("uv").and_then(kits::fetch)) {
         (Some(uv), _) => uv.clone(),
         (None, Some(fetch)) => {

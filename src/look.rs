@@ -1,0 +1,37 @@
+//! Looking at a machine: what is there, what was found of the toolkits, and what follows. Shared by every command and by
+//! build scripts.
+
+use std::collections::BTreeMap;
+
+use crate::facts::overrides::{self, BadSet};
+use crate::facts::{self, Facts};
+use crate::host::Host;
+use crate::matrix::{self, Matrix};
+use crate::toolkit::{self, Catalogue, Inventory};
+
+/// Everything seen of a machine.
+pub struct Sight {
+    /// What is there.
+    pub facts: Facts,
+    /// The descriptions that were looked for.
+    pub catalogue: Catalogue,
+    /// What was found of them.
+    pub inventory: Inventory,
+    /// What follows.
+    pub matrix: Matrix,
+}
+
+/// Looks at a host without asking any driver.
+#[must_use]
+pub fn look(host: &dyn Host, catalogue: Catalogue) -> Sight {
+    let facts = facts::gather(host);
+    let inventory = toolkit::probe(host, &catalogue);
+    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
+    Sight { facts, catalogue, inventory, matrix }
+}
+
+/// The first override that means nothing: a typing error must not pass for an observation.
+#[must_use]
+pub fn bad_override(host: &dyn Host) -> Option<BadSet> {
+    overrides::parse_set(host.env().get("GPUBUILD_SET").unwrap_or_default()).1.into_iter().next()
+}

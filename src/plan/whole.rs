@@ -1,0 +1,73 @@
+//! The whole way from a machine that was looked at to a plan, for the command line and for build scripts.
+
+use super::make::{self, Inputs, Missing, Refusal};
+use super::request::Request;
+use super::{Plan, kits};
+use crate::host::Host;
+use crate::look::Sight;
+use crate::project::Project;
+use crate::provision;
+use crate::python::Lock;
+
+/// What a plan is made for.
+#[derive(Clone, Copy)]
+pub struct Wish<'a> {
+    /// The machine.
+    pub host: &'a dyn Host,
+    /// What was seen of it.
+    pub sight: &'a Sight,
+    /// What is built.
+    pub project: &'a Project,
+    /// For which backends.
+    pub request: &'a Request,
+    /// What to do with a named backend that is blocked.
+    pub missing: Missing,
+    /// Compilers at once.
+    pub jobs: Option<u32>,
+    /// Architectures for CUDA as somebody named them.
+    pub cuda_archs: Option<&'a str>,
+    /// What may be installed first; `None`: nothing.
+    pub provision: Option<&'a [Lock]>,
+}
+
+/// Makes the plan.
+///
+/// # Errors
+/// A backend that was asked for by name cannot be built, and may not be dropped.
+pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
+    let (host, sight) = (wish.host, wish.sight);
+    let foreseen = wish.provision.map(|locks| {
+        provision::plan::foresee(&provision::plan::Scene {
+            host,
+            facts: &sight.facts,
+            catalogue: &sight.catalogue,
+            inventory: &sight.inventory,
+            matrix: &sight.matrix,
+            project: wish.project,
+            request: wish.request,
+            cuda_archs: wish.cuda_archs,
+            locks,
+        })
+    });
+    let (inventory, matrix, provision) = match &foreseen {
+        Some(foreseen) => (&foreseen.inventory, &foreseen.matrix, foreseen.provision.as_slice()),
+        None => (&sight.inventory, &sight.matrix, [].as_slice()),
+    };
+    let kits = kits::kits(inventory, &sight.catalogue, host.platform());
+    let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
+    let tools = kits::tools(&sight.inventory, &sight.catalogue);
+    make::make(&Inputs {
+        facts: &sight.facts,
+        env: host.env(),
+        matrix,
+        project: wish.project,
+        request: wish.request,
+        missing: wish.missing,
+        jobs: wish.jobs,
+        kits: &kits,
+        compilers: &compilers,
+        tools: &tools,
+        provision,
+        cuda_archs: wish.cuda_archs,
+    })
+}
