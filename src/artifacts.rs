@@ -137,6 +137,25 @@ pub struct BuiltTree {
     pub link: Vec<LinkItem>,
     /// Compilers by language, as CMake identified them.
     pub compilers: BTreeMap<String, Compiler>,
+    /// Which sources were compiled for which instruction set: what `gpubuild audit` holds the machine code against.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compile: Vec<CompileGroup>,
+    /// The entries of the configured cache that promise instruction sets, those with a project's own defaults as well.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub promises: BTreeMap<String, String>,
+}
+
+/// Sources of a target that were compiled with the same flags.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompileGroup {
+    /// CMake target.
+    pub target: String,
+    /// `C`, `CXX`, `CUDA`.
+    pub language: String,
+    /// Those of the flags that decide which instructions may be used: `-mavx2`, `/arch:AVX2`.
+    pub flags: Vec<String>,
+    /// Names of the source files, without their folders: object files are named after them.
+    pub sources: Vec<String>,
 }
 
 /// A file that was built.

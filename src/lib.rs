@@ -29,6 +29,7 @@ pub mod exec;
 pub mod facts;
 pub mod finding;
 pub mod host;
+pub mod isa;
 pub mod link;
 pub mod look;
 pub mod matrix;
@@ -43,6 +44,8 @@ pub mod toolkit;
 pub mod venv;
 pub mod version;
 
+#[cfg(feature = "cli")]
+pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
 

@@ -31,6 +31,8 @@ fn tree(id: &str, files: Vec<Artifact>, link: Vec<LinkItem>) -> BuiltTree {
         files,
         link,
         compilers: BTreeMap::new(),
+        compile: Vec::new(),
+        promises: BTreeMap::new(),
     }
 }
 

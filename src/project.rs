@@ -52,6 +52,9 @@ pub struct ProjectFile {
     /// Limits on parallel work.
     #[serde(default)]
     pub limits: LimitsTable,
+    /// What the results have to keep to.
+    #[serde(default)]
+    pub audit: AuditTable,
 }
 
 /// `[project]`.
@@ -146,6 +149,25 @@ pub struct LimitsTable {
     pub memory_per_cuda_job: Option<String>,
     /// Compilers at once.
     pub jobs: Option<u32>,
+}
+
+/// `[audit]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AuditTable {
+    /// A level or a processor that code for everybody keeps to: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`.
+    pub cpu: Option<String>,
+    /// The newest glibc that may be needed, `2.28`.
+    pub glibc: Option<String>,
+    /// The newest version of libstdc++'s symbols that may be needed, `3.4.25`.
+    pub glibcxx: Option<String>,
+    /// The same of the C++ ABI, `1.3.11`.
+    pub cxxabi: Option<String>,
+    /// The largest file, `200MiB`.
+    pub max_size: Option<String>,
+    /// Ids of findings that are accepted.
+    #[serde(default)]
+    pub allow: Vec<String>,
 }
 
 fn default_profile() -> String {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::audit;
 use super::events::{Events, MessageFormat};
 use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
@@ -128,6 +129,13 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     if arguments.message_format == MessageFormat::Human {
         summary(context, &outcome);
     }
+    if outcome.state == State::Built {
+        tell_audit(
+            context,
+            arguments.message_format,
+            &audit::after_build(context, &project, &sight, &outcome),
+        )?;
+    }
     if !arguments.run {
         return Ok(Exit::Done);
     }
@@ -146,6 +154,29 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 enum Line<'a> {
     /// What `--dry-run` answers.
     Plan(report::plan::Document<'a>),
+    /// What would keep others from starting what was built.
+    Audit {
+        /// As in `gpubuild audit`.
+        findings: &'a [Finding],
+    },
+}
+
+/// Tells what would keep others from starting what was built. The build itself succeeded.
+fn tell_audit(context: &Context<'_>, format: MessageFormat, findings: &[Finding]) -> Result<(), Failure> {
+    if format == MessageFormat::Json {
+        if !findings.is_empty() {
+            context.printer.json_line(&Line::Audit { findings })?;
+        }
+        return Ok(());
+    }
+    for finding in findings {
+        let summary = clean::short(&finding.summary, SENTENCE);
+        context.printer.warning(&format!("{summary} [{}]", finding.id));
+    }
+    if !findings.is_empty() {
+        context.printer.hint("`gpubuild audit` shows the evidence and what to do");
+    }
+    Ok(())
 }
 
 /// What `build` and `test` need to have a plan built.

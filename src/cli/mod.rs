@@ -3,6 +3,7 @@
 //!
 //! A command is a struct of arguments with a function `run(args, &Context) -> Result<Exit, Failure>`.
 
+pub mod audit;
 pub mod build;
 pub mod clean;
 pub mod completions;
@@ -64,6 +65,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Build every backend that can be built here, and the program that links them
     Build(build::Arguments),
+    /// Hold what was built against what was promised: instruction sets, libraries, rpaths, libc, size
+    Audit(audit::Arguments),
     /// Print what a program puts on its link line
     Link(link::Arguments),
     /// Start the program that was built
@@ -168,6 +171,10 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         Command::Build(arguments) => {
             let lines = if arguments.is_json() { Answer::Lines } else { Answer::Text };
             (build::run(&arguments, context), lines)
+        }
+        Command::Audit(arguments) => {
+            let answer = Answer::document_if(arguments.is_json());
+            (audit::run(&arguments, context), answer)
         }
         Command::Link(arguments) => {
             let answer = Answer::document_if(arguments.is_json());

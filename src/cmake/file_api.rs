@@ -73,6 +73,19 @@ pub struct Target {
     pub link: Vec<Fragment>,
     /// Language that drives its linker.
     pub link_language: Option<String>,
+    /// Its sources, by the flags that they are compiled with.
+    pub compile: Vec<Compile>,
+}
+
+/// Sources that are compiled with the same flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compile {
+    /// `C`, `CXX`, `CUDA`.
+    pub language: String,
+    /// Pieces of the command line.
+    pub flags: Vec<String>,
+    /// Paths, absolute or from the top source folder.
+    pub sources: Vec<String>,
 }
 
 /// A piece of a link line.
@@ -185,7 +198,14 @@ impl Reader<'_> {
     fn target(&self, target: raw::Target) -> Target {
         let absolute = |path: &str| self.build.join(path).normalized().to_string();
         let link = target.link.unwrap_or_default();
+        let source = |index: &usize| target.sources.get(*index).map(|source| source.path.clone());
+        let compile = target.compile_groups.iter().map(|group| Compile {
+            language: group.language.clone(),
+            flags: group.fragments.iter().map(|piece| piece.fragment.clone()).collect(),
+            sources: group.source_indexes.iter().filter_map(source).collect(),
+        });
         Target {
+            compile: compile.collect(),
             name: target.name,
             kind: target.kind,
             artifacts: target.artifacts.iter().map(|artifact| absolute(&artifact.path)).collect(),
@@ -251,6 +271,25 @@ mod raw {
         #[serde(default)]
         pub(super) artifacts: Vec<PathEntry>,
         pub(super) link: Option<Link>,
+        #[serde(default)]
+        pub(super) sources: Vec<PathEntry>,
+        #[serde(default, rename = "compileGroups")]
+        pub(super) compile_groups: Vec<CompileGroup>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct CompileGroup {
+        #[serde(default)]
+        pub(super) language: String,
+        #[serde(default, rename = "compileCommandFragments")]
+        pub(super) fragments: Vec<Piece>,
+        #[serde(default, rename = "sourceIndexes")]
+        pub(super) source_indexes: Vec<usize>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Piece {
+        pub(super) fragment: String,
     }
 
     #[derive(Deserialize)]

@@ -249,6 +249,7 @@ mod tests {
             artifacts: vec![artifact.into()],
             link: Vec::new(),
             link_language: None,
+            compile: Vec::new(),
         }
     }
 
@@ -272,6 +273,7 @@ mod tests {
         let probe = Target {
             link: link.collect(),
             link_language: Some(language.into()),
+            compile: Vec::new(),
             ..target("p", "EXECUTABLE", "p")
         };
         link_items(Context { build: &build, os }, &reply, &probe).iter().map(show).collect()

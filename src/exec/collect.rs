@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use super::error::{self, BuildError};
 use super::symbols;
-use crate::artifacts::{Artifact, BuiltTree, DeviceCode, LinkItem};
+use crate::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, LinkItem};
 use crate::backend::Backend;
 use crate::cmake::file_api::{Reply, Target};
 use crate::cmake::fragments::{self, Context};
 use crate::cmake::inject::PROBE;
 use crate::doctor::binary::{KernelKind, embedded};
 use crate::host::Host;
+use crate::isa::{self, is_machine_flag};
 use crate::plan::Tree;
 
 /// The targets to build: those of the plan that produce something, and the project's libraries on the link line.
@@ -81,7 +82,42 @@ pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Res
         files,
         link: link_line(tree, reply, host.platform().os),
         compilers: compilers.collect(),
+        compile: compile_groups(reply, &built),
+        promises: reply
+            .cache
+            .iter()
+            .filter(|(name, value)| isa::table().is_option(name) && !value.is_empty())
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
     })
+}
+
+/// How the sources were compiled that may be in what was built: object libraries become part of other targets.
+fn compile_groups(reply: &Reply, built: &BTreeSet<String>) -> Vec<CompileGroup> {
+    let is_in = |target: &&Target| target.kind == "OBJECT_LIBRARY" || built.contains(&target.name);
+    let mut groups: Vec<CompileGroup> = Vec::new();
+    for target in reply.targets.iter().filter(is_in) {
+        for group in &target.compile {
+            let pieces = group.flags.iter().flat_map(|piece| piece.split_ascii_whitespace());
+            let flags: Vec<String> = pieces.filter(|flag| is_machine_flag(flag)).map(str::to_owned).collect();
+            let name = |path: &String| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+            let sources = group.sources.iter().map(name);
+            // Groups that differ only in definitions count as one.
+            let same = |known: &&mut CompileGroup| {
+                known.target == target.name && known.language == group.language && known.flags == flags
+            };
+            match groups.iter_mut().find(same) {
+                Some(known) => known.sources.extend(sources),
+                None => groups.push(CompileGroup {
+                    target: target.name.clone(),
+                    language: group.language.clone(),
+                    flags,
+                    sources: sources.collect(),
+                }),
+            }
+        }
+    }
+    groups
 }
 
 fn artifact(host: &dyn Host, tree: &Tree, target: &Target, path: &str) -> Result<Artifact, BuildError> {

@@ -22,6 +22,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("files", include_str!("../../findings/files.toml")),
     ("plan", include_str!("../../findings/plan.toml")),
     ("venv", include_str!("../../findings/venv.toml")),
+    ("audit", include_str!("../../findings/audit.toml")),
 ];
 
 /// All findings that are known.
@@ -66,6 +67,8 @@ pub enum Subject {
     File,
     /// A project and what is planned for it: `gpubuild plan`, `build`.
     Plan,
+    /// What a build produced: `gpubuild audit`.
+    Audit,
 }
 
 /// How much a finding matters where its backend does.

@@ -29,6 +29,9 @@ pub struct Document {
     /// The executable or library that was looked into (`--binary`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binary: Option<super::binary::Binary>,
+    /// The files that were audited (`gpubuild audit`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<super::audit::File>,
     /// What changed since a snapshot, where one was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<Change>>,
@@ -89,6 +92,7 @@ impl Document {
             findings,
             backends: Vec::new(),
             binary: None,
+            files: Vec::new(),
             changes: None,
             validation: None,
             recommended: None,

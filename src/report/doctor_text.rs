@@ -33,6 +33,7 @@ pub fn text(document: &Document, detail: Detail, paint: &dyn Fn(Tone, &str) -> S
     let mut page = Page { out: String::new(), paint, detail };
     let mut hidden = 0;
     page.binary(document);
+    page.files(document);
     page.changes(document);
     page.proofs(document);
     if words::is_healthy(document) {
@@ -101,6 +102,13 @@ impl Page<'_> {
     fn binary(&mut self, document: &Document) {
         let Some(binary) = &document.binary else { return };
         for line in binary_text::lines(binary, self.detail) {
+            self.line(&clean::short(&line, SENTENCE));
+        }
+    }
+
+    /// The files that were audited.
+    fn files(&mut self, document: &Document) {
+        for line in document.files.iter().flat_map(super::audit::lines) {
             self.line(&clean::short(&line, SENTENCE));
         }
     }

@@ -1,6 +1,7 @@
 //! The serde structs of every `--json` document, with schema versions. Separate from the values that they show, so that
 //! an inner change does not change what others rely on.
 
+pub mod audit;
 pub mod binary;
 pub mod binary_text;
 pub mod clean;

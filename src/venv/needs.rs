@@ -198,6 +198,8 @@ mod tests {
             files: Vec::new(),
             link,
             compilers: compiler.map(|compiler| ("CUDA".to_owned(), compiler)).into_iter().collect(),
+            compile: Vec::new(),
+            promises: BTreeMap::new(),
         };
         Manifest {
             schema: 1,

@@ -1,6 +1,8 @@
 //! Behaviour of the command: what it prints where, and how it ends.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod audit;
 mod bad_input;
 mod binary;
 mod building;

@@ -226,7 +226,7 @@ pub(super) fn filter(arguments: &Arguments, findings: &Findings) -> Result<Filte
     Ok(Filter { only: arguments.only.clone(), skip: arguments.skip.clone() })
 }
 
-pub(super) fn exit(fail_on: FailOn, document: &Document) -> Exit {
+pub(in crate::cli) fn exit(fail_on: FailOn, document: &Document) -> Exit {
     let bad = match fail_on {
         FailOn::Error => document.summary.errors > 0,
         FailOn::Warning => document.summary.errors + document.summary.warnings > 0,

@@ -8,11 +8,13 @@ mod fix;
 mod list;
 mod log;
 pub(super) mod machine;
-mod output;
+pub(super) mod output;
 mod packages;
 mod resolvers;
 mod self_check;
 mod validate;
+
+pub(super) use machine::exit;
 
 use super::look::HostArguments;
 use super::{Context, Exit, Failure};

@@ -11,7 +11,7 @@ const ROOM: usize = 32 * 1024;
 
 /// How the report is told.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct OutputArguments {
+pub(in crate::cli) struct OutputArguments {
     /// Form of the report on standard output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: Format,
@@ -44,17 +44,17 @@ enum Format {
 
 impl OutputArguments {
     /// Whether the answer is a JSON document.
-    pub(super) fn is_json(&self) -> bool {
+    pub(in crate::cli) fn is_json(&self) -> bool {
         self.json || self.format == Format::Json
     }
 
     /// Refuses a file whose form is not known, before anything is looked at.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    pub(in crate::cli) fn check(&self) -> Result<(), Failure> {
         self.output.iter().try_for_each(|file| format_of(file).map(|_| ()))
     }
 
     /// Writes the files, then the answer.
-    pub(super) fn deliver(&self, document: &Document, context: &Context<'_>) -> Result<(), Failure> {
+    pub(in crate::cli) fn deliver(&self, document: &Document, context: &Context<'_>) -> Result<(), Failure> {
         for file in &self.output {
             let path = crate::cli::absolute(context, file)?;
             let text = render(format_of(file)?, document, None)?;

@@ -1,0 +1,282 @@
+//! Machine code: which functions of a file use which instruction sets. Pure: bytes in, values out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use iced_x86::{
+    CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind,
+};
+use object::read::archive::ArchiveFile;
+use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolFlags, SymbolKind};
+
+use crate::isa::{self, Processor};
+
+/// The type of an ELF symbol whose function is chosen while the program starts.
+const IFUNC: u8 = 10;
+
+/// The machine code of an object file, a library or a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Code {
+    /// Name of the member, in an archive.
+    pub member: Option<String>,
+    /// The processor; `None` if none is known that has these.
+    pub machine: Option<&'static str>,
+    /// Functions that use more than the baseline.
+    pub functions: Vec<Function>,
+    /// How many functions compute with vectors or floating-point numbers.
+    pub vector: usize,
+    /// Where the processor is asked what it has: an instruction or a symbol.
+    pub asks: Option<String>,
+    /// Names of all functions that other files may call.
+    pub global: BTreeSet<String>,
+}
+
+/// A function that uses more than the baseline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its symbol; the section and offset where there is none.
+    pub name: String,
+    /// The first instruction of each set, by the set's id.
+    pub features: BTreeMap<String, Sight>,
+    /// Whether it computes with vectors.
+    pub vector: bool,
+}
+
+/// An instruction that was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sight {
+    /// Its address, in an object file the offset in its section.
+    pub address: u64,
+    /// As an assembler writes it.
+    pub text: String,
+}
+
+/// The code in a file: one entry, or one per member of an archive.
+///
+/// # Errors
+/// It is neither an archive nor an object file, library or program.
+pub fn read(data: &[u8]) -> Result<Vec<Code>, String> {
+    if !data.starts_with(b"!<arch>\n") {
+        let file = object::File::parse(data).map_err(|error| error.to_string())?;
+        return Ok(vec![of_file(&file, None)]);
+    }
+    let archive = ArchiveFile::parse(data).map_err(|error| error.to_string())?;
+    let mut list = Vec::new();
+    for member in archive.members() {
+        let member = member.map_err(|error| error.to_string())?;
+        let Ok(bytes) = member.data(data) else { continue };
+        // Members that are no object files (LTO bytecode, import stubs) have no machine code yet.
+        if let Ok(file) = object::File::parse(bytes) {
+            list.push(of_file(&file, Some(String::from_utf8_lossy(member.name()).into_owned())));
+        }
+    }
+    Ok(list)
+}
+
+fn of_file(file: &object::File<'_>, member: Option<String>) -> Code {
+    let machine = match file.architecture() {
+        Architecture::X86_64 => Some("x86_64"),
+        Architecture::Aarch64 => Some("aarch64"),
+        _ => None,
+    };
+    let mut code = Code { member, machine, ..Code::default() };
+    let mut symbols: Vec<_> = file.symbols().collect();
+    if symbols.is_empty() {
+        symbols = file.dynamic_symbols().collect();
+    }
+    for symbol in &symbols {
+        let Ok(name) = symbol.name() else { continue };
+        let is_function = symbol.kind() == SymbolKind::Text;
+        let is_chosen = matches!(symbol.flags(), SymbolFlags::Elf { st_info, .. } if st_info.0 & 15 == IFUNC);
+        if is_chosen || isa::table().asks(name.trim_start_matches("__imp_")) {
+            code.asks.get_or_insert_with(|| name.to_owned());
+        }
+        if is_function && symbol.is_global() && symbol.is_definition() {
+            code.global.insert(name.to_owned());
+        }
+    }
+    let Some(processor) = machine.and_then(|name| isa::table().processor(name)) else { return code };
+    for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+        let Ok(bytes) = section.data() else { continue };
+        let named: Vec<(u64, u64, &str)> = symbols
+            .iter()
+            .filter(|symbol| symbol.section_index() == Some(section.index()))
+            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?)))
+            .collect();
+        let functions: Vec<_> = symbols
+            .iter()
+            .filter(|symbol| {
+                symbol.kind() == SymbolKind::Text && symbol.section_index() == Some(section.index())
+            })
+            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?)))
+            .collect();
+        let part =
+            Part { bytes, start: section.address(), name: section.name().unwrap_or_default(), processor };
+        part.read(machine == Some("x86_64"), functions, &named, &mut code);
+    }
+    code
+}
+
+/// A section with code.
+struct Part<'a> {
+    bytes: &'a [u8],
+    start: u64,
+    name: &'a str,
+    processor: &'a Processor,
+}
+
+impl<'a> Part<'a> {
+    fn read(
+        &self,
+        is_x86: bool,
+        functions: Vec<(u64, u64, &'a str)>,
+        named: &[(u64, u64, &str)],
+        code: &mut Code,
+    ) {
+        let mut functions = functions;
+        functions.sort_unstable();
+        // Names of the same place count once.
+        functions.dedup_by_key(|(address, _, _)| *address);
+        let end = self.start + self.bytes.len() as u64;
+        if functions.is_empty() {
+            functions.push((self.start, end - self.start, self.name));
+        }
+        for (index, (address, size, name)) in functions.iter().enumerate() {
+            let next = functions.get(index + 1).map_or(end, |(next, _, _)| *next);
+            // Symbols of COFF have no size, and those of assembler files often none.
+            let stop = if *size == 0 { next } else { (address + size).min(end) };
+            let inside = |at: u64| usize::try_from(at.checked_sub(self.start)?).ok();
+            let (Some(from), Some(to)) = (inside(*address), inside(stop)) else { continue };
+            let Some(bytes) = self.bytes.get(from..to) else { continue };
+            let mut function =
+                Function { name: (*name).to_owned(), features: BTreeMap::new(), vector: false };
+            if is_x86 {
+                x86(bytes, *address, &mut function, &mut code.asks);
+            } else {
+                self.aarch64(bytes, *address, named, &mut function);
+            }
+            code.vector += usize::from(function.vector);
+            if !function.features.is_empty() {
+                code.functions.push(function);
+            }
+        }
+    }
+
+    fn aarch64(&self, bytes: &[u8], address: u64, named: &[(u64, u64, &str)], function: &mut Function) {
+        // Mapping symbols tell data among the code (`$d`) from code (`$x`).
+        let mut marks: Vec<(u64, bool)> = named
+            .iter()
+            .filter(|(_, _, name)| name.starts_with("$d") || name.starts_with("$x"))
+            .map(|(at, _, name)| (*at, name.starts_with("$x")))
+            .collect();
+        marks.sort_unstable();
+        for (index, word) in bytes.chunks_exact(4).enumerate() {
+            let at = address + 4 * index as u64;
+            let before = marks.partition_point(|(mark, _)| *mark <= at);
+            if before > 0 && !marks[before - 1].1 {
+                continue;
+            }
+            let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
+            for (id, mask, value) in words(self.processor) {
+                if word & mask == value && !function.features.contains_key(id) {
+                    let sight = Sight { address: at, text: format!(".inst 0x{word:08x}") };
+                    function.features.insert(id.to_owned(), sight);
+                    function.vector = true;
+                }
+            }
+        }
+    }
+}
+
+/// Bits that tell a feature of AArch64, with its id.
+fn words(processor: &Processor) -> impl Iterator<Item = (&str, u32, u32)> {
+    let number = |text: &str| u32::from_str_radix(text.trim_start_matches("0x"), 16).ok();
+    processor.feature.iter().flat_map(move |feature| {
+        feature.words.iter().filter_map(move |word| {
+            let (mask, value) = word.split_once('/')?;
+            Some((feature.id.as_str(), number(mask)?, number(value)?))
+        })
+    })
+}
+
+/// The ids of features by the disassembler's number.
+fn ids() -> &'static [Option<&'static str>] {
+    static IDS: OnceLock<Vec<Option<&'static str>>> = OnceLock::new();
+    IDS.get_or_init(|| {
+        let features = isa::table().processor("x86_64").map(|processor| &processor.feature);
+        let id = |name: String| {
+            features
+                .into_iter()
+                .flatten()
+                .find(|known| known.decoder.contains(&name))
+                .map(|known| known.id.as_str())
+        };
+        CpuidFeature::values().map(|feature| id(format!("{feature:?}"))).collect()
+    })
+}
+
+fn x86(bytes: &[u8], address: u64, function: &mut Function, asks: &mut Option<String>) {
+    let mut decoder = Decoder::with_ip(64, bytes, address, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        let is_vector = |operand: u32| {
+            instruction.op_kind(operand) == OpKind::Register
+                && instruction.op_register(operand).is_vector_register()
+        };
+        function.vector |= (0..instruction.op_count()).any(is_vector);
+        match instruction.mnemonic() {
+            Mnemonic::Cpuid => {
+                asks.get_or_insert_with(|| format!("cpuid in {}", function.name));
+            }
+            // Compilers write it for every processor, since older ones run it as `bsf`.
+            Mnemonic::Tzcnt => continue,
+            _ => {}
+        }
+        for feature in instruction.cpuid_features() {
+            let Some(id) = ids().get(*feature as usize).copied().flatten() else { continue };
+            if !function.features.contains_key(id) {
+                let mut text = String::new();
+                GasFormatter::new().format(&instruction, &mut text);
+                function.features.insert(id.to_owned(), Sight { address: instruction.ip(), text });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(bytes: &[u8]) -> (Vec<String>, Option<String>) {
+        let mut function = Function { name: "f".into(), features: BTreeMap::new(), vector: false };
+        let mut asks = None;
+        x86(bytes, 0x1000, &mut function, &mut asks);
+        (function.features.into_iter().map(|(id, sight)| format!("{id}: {}", sight.text)).collect(), asks)
+    }
+
+    #[test]
+    fn instructions_tell_their_set() {
+        // vaddps %zmm1,%zmm0,%zmm0 after two bytes of baseline.
+        let (features, asks) = found(&[0x31, 0xc0, 0x62, 0xf1, 0x7c, 0x48, 0x58, 0xc1]);
+        assert_eq!(features, ["avx512f: vaddps %zmm1,%zmm0,%zmm0"]);
+        assert_eq!(asks, None);
+        // addps, `rep bsf`, cpuid.
+        let (features, asks) = found(&[0x0f, 0x58, 0xc1, 0xf3, 0x0f, 0xbc, 0xc1, 0x0f, 0xa2]);
+        assert_eq!((features, asks), (Vec::new(), Some("cpuid in f".to_owned())));
+    }
+
+    #[test]
+    fn every_feature_of_x86_is_known_to_the_disassembler() {
+        let known: BTreeSet<&str> = ids().iter().copied().flatten().collect();
+        for feature in &isa::table().processor("x86_64").unwrap().feature {
+            assert!(known.contains(feature.id.as_str()), "{}", feature.id);
+        }
+    }
+
+    #[test]
+    fn what_is_no_code_is_refused() {
+        assert!(read(b"hello").is_err());
+        assert_eq!(read(b"!<arch>\n").unwrap(), []);
+    }
+}

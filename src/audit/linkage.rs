@@ -1,0 +1,149 @@
+//! Libraries that a file names and the folders that it has them searched in (P4, P6, P8).
+
+use std::collections::BTreeSet;
+
+use super::{Depth, Request, Subject};
+use crate::doctor::binary::graph::{self, Graph, Target};
+use crate::doctor::binary::{Binary, When};
+use crate::finding::{Draft, Evidence};
+use crate::host::{Host, HostPath};
+use crate::toolkit::libraries;
+
+/// Folders above one that are looked at for the cache of a CMake build.
+const ABOVE: usize = 5;
+
+/// The folders that a file has libraries searched in.
+pub(super) fn folders(binary: &Binary) -> impl Iterator<Item = &String> {
+    binary.rpath.iter().chain(&binary.runpath)
+}
+
+/// What is to be said about a file that a loader takes.
+pub(super) fn drafts(host: &dyn Host, subject: &Subject<'_>, request: &Request) -> Vec<Draft> {
+    let Some(binary) = &subject.binary else { return Vec::new() };
+    let mut drafts = rpaths(host, subject, binary, request);
+    let here = host.platform();
+    if binary.format.os() == here.os && binary.machine.is(here.arch) {
+        let graph = graph::resolve(host, &subject.path, binary.clone());
+        drafts.extend(missing(subject, &graph));
+        drafts.extend(other_copies(subject, &graph, request));
+    }
+    if request.depth == Depth::Full {
+        drafts.extend(drivers(subject, binary));
+    }
+    drafts
+}
+
+fn rpaths(host: &dyn Host, subject: &Subject<'_>, binary: &Binary, request: &Request) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for folder in folders(binary) {
+        let path = HostPath::new(subject.path.rules(), folder);
+        let id = if is_stubs(folder) {
+            "audit.rpath.stubs"
+        } else if request.depth == Depth::Build || folder.starts_with(['$', '@']) {
+            continue;
+        } else if !path.is_absolute() {
+            "audit.rpath.relative"
+        } else if is_build_folder(host, &path, request) {
+            "audit.rpath.build-folder"
+        } else {
+            "audit.rpath.absolute"
+        };
+        let draft = Draft::new(id).value("file", subject.path.as_str()).value("folder", folder);
+        drafts.push(draft.evidence(Evidence::file(subject.path.as_str(), format!("RUNPATH {folder}"))));
+    }
+    drafts
+}
+
+/// Whether a folder holds a toolkit's stand-ins for the libraries of a driver.
+fn is_stubs(folder: &str) -> bool {
+    folder.split(['/', '\\']).any(|part| part == "stubs")
+}
+
+fn is_build_folder(host: &dyn Host, folder: &HostPath, request: &Request) -> bool {
+    let mut trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
+    if trees.any(|tree| folder.is_inside(&host.path(&tree.build))) {
+        return true;
+    }
+    let mut at = Some(folder.clone());
+    for _ in 0..ABOVE {
+        let Some(here) = at else { return false };
+        if host.is_file(&here.join("CMakeCache.txt")) {
+            return true;
+        }
+        at = here.parent();
+    }
+    false
+}
+
+fn missing(subject: &Subject<'_>, graph: &Graph) -> Vec<Draft> {
+    let is_missing = |link: &&graph::Link| {
+        // A driver is on the machines of those who have the hardware; that it is needed is another finding.
+        link.target == Target::Missing
+            && link.needed.when == When::Start
+            && !libraries::is_driver(&link.needed.name)
+    };
+    let names: BTreeSet<(&str, &str)> = graph
+        .links
+        .iter()
+        .filter(is_missing)
+        .map(|link| (link.needed.name.as_str(), graph.objects[link.from].path.as_str()))
+        .collect();
+    let draft = |(name, by): (&str, &str)| {
+        Draft::new("audit.needed.missing")
+            .value("file", subject.path.as_str())
+            .value("library", name)
+            .evidence(Evidence::file(by, format!("NEEDED {name}, which the loader does not find")))
+    };
+    names.into_iter().map(draft).collect()
+}
+
+/// A library of this build that the loader takes from elsewhere.
+fn other_copies(subject: &Subject<'_>, graph: &Graph, request: &Request) -> Vec<Draft> {
+    let Some(manifest) = &request.manifest else { return Vec::new() };
+    let files = || manifest.trees.iter().flat_map(|tree| &tree.files);
+    let mut drafts = Vec::new();
+    for object in graph.objects.iter().skip(1) {
+        let name = object.path.file_name().unwrap_or_default();
+        let of_build = |path: &str| path.rsplit(['/', '\\']).next() == Some(name);
+        let same = |path: &str| object.path.as_str() == path || object.real.as_str() == path;
+        let own: Vec<&str> = files().map(|file| file.path.as_str()).filter(|path| of_build(path)).collect();
+        let Some(expected) = own.first().filter(|_| !own.iter().any(|path| same(path))) else { continue };
+        drafts.push(
+            Draft::new("audit.needed.other-copy")
+                .value("file", subject.path.as_str())
+                .value("library", name)
+                .value("found", object.path.as_str())
+                .evidence(Evidence::file(object.path.as_str(), "loaded"))
+                .evidence(Evidence::file(*expected, "built")),
+        );
+    }
+    drafts
+}
+
+fn drivers(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
+    let is_hard = |name: &str| libraries::is_driver(name);
+    binary
+        .needed
+        .iter()
+        .filter(|needed| needed.when == When::Start && is_hard(&needed.name))
+        .map(|needed| {
+            let names = needed.functions.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+            let value = if names.is_empty() { "NEEDED".to_owned() } else { format!("NEEDED for {names}") };
+            Draft::new("audit.needed.driver")
+                .value("file", subject.path.as_str())
+                .value("library", &needed.name)
+                .evidence(Evidence::file(subject.path.as_str(), format!("{value}: {}", needed.name)))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_stubs_are_known_by_name() {
+        assert!(is_stubs("/usr/local/cuda/lib64/stubs") && is_stubs("$ORIGIN/stubs"));
+        assert!(!is_stubs("/opt/stubsy/lib"));
+    }
+}

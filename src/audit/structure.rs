@@ -1,0 +1,210 @@
+//! What headers and tables of a file say beyond what a loader needs: segments, relocations, versions of symbols, the C
+//! runtime of Windows' objects. Pure: bytes in, values out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use object::elf;
+use object::read::archive::ArchiveFile;
+use object::read::elf::{Dyn, ElfFile64, ProgramHeader};
+use object::{
+    BinaryFormat, Endianness, Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget,
+    SectionKind, SymbolIndex,
+};
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Structure {
+    /// The stack may be executed.
+    pub executable_stack: bool,
+    /// Addresses of segments that are writable and executable.
+    pub writable_code: Vec<u64>,
+    /// The loader has to change code.
+    pub text_relocations: bool,
+    /// Members, functions or sections whose code works at fixed addresses only, with what they name.
+    pub fixed: Vec<(String, String)>,
+    /// There is debug information.
+    pub debug_info: bool,
+    /// C runtimes that objects of Windows ask for, with the members that do.
+    pub runtimes: BTreeMap<Runtime, BTreeSet<String>>,
+    /// The symbols that need the highest version of each kind: `GLIBC` -> (`2.38`, symbols).
+    pub versions: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+}
+
+/// The C runtime of Microsoft's compiler: the flag that chooses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Runtime {
+    /// `/MT`.
+    Static,
+    /// `/MTd`.
+    StaticDebug,
+    /// `/MD`.
+    Dynamic,
+    /// `/MDd`.
+    DynamicDebug,
+}
+
+impl Runtime {
+    /// The flag.
+    #[must_use]
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Static => "/MT",
+            Self::StaticDebug => "/MTd",
+            Self::Dynamic => "/MD",
+            Self::DynamicDebug => "/MDd",
+        }
+    }
+
+    /// What a value of `CMAKE_MSVC_RUNTIME_LIBRARY` chooses for releases.
+    #[must_use]
+    pub fn of_setting(value: &str) -> Option<Self> {
+        let is_debug = value.contains("Debug") && !value.contains("$<");
+        match (value.starts_with("MultiThreaded"), value.ends_with("DLL"), is_debug) {
+            (false, ..) => None,
+            (_, false, false) => Some(Self::Static),
+            (_, false, true) => Some(Self::StaticDebug),
+            (_, true, false) => Some(Self::Dynamic),
+            (_, true, true) => Some(Self::DynamicDebug),
+        }
+    }
+
+    fn of_library(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        match name.strip_suffix(".lib").unwrap_or(&name) {
+            "libcmt" => Some(Self::Static),
+            "libcmtd" => Some(Self::StaticDebug),
+            "msvcrt" => Some(Self::Dynamic),
+            "msvcrtd" => Some(Self::DynamicDebug),
+            _ => None,
+        }
+    }
+}
+
+/// Looks into a file or into every member of an archive. What is no object file tells nothing.
+#[must_use]
+pub fn read(data: &[u8]) -> Structure {
+    let mut structure = Structure::default();
+    if data.starts_with(b"!<arch>\n") {
+        let Ok(archive) = ArchiveFile::parse(data) else { return structure };
+        for member in archive.members().filter_map(Result::ok) {
+            if let Ok(bytes) = member.data(data) {
+                add(bytes, &String::from_utf8_lossy(member.name()), &mut structure);
+            }
+        }
+    } else {
+        add(data, "", &mut structure);
+    }
+    structure
+}
+
+fn add(data: &[u8], member: &str, structure: &mut Structure) {
+    let Ok(file) = object::File::parse(data) else { return };
+    structure.debug_info |= [".debug_info", ".zdebug_info", ".debug_line"]
+        .iter()
+        .any(|name| file.section_by_name(name).is_some_and(|section| section.size() > 0));
+    match file.format() {
+        BinaryFormat::Coff => runtimes(&file, member, structure),
+        BinaryFormat::Elf => {
+            if file.kind() == object::ObjectKind::Relocatable {
+                fixed(&file, member, structure);
+            } else if let Ok(file) = ElfFile64::<Endianness>::parse(data) {
+                linked(&file, structure);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `/DEFAULTLIB:"LIBCMT"` in the section of an object that the linker reads as its command line.
+fn runtimes(file: &object::File<'_>, member: &str, structure: &mut Structure) {
+    let Some(text) = file.section_by_name(".drectve").and_then(|section| section.data().ok()) else { return };
+    for word in String::from_utf8_lossy(text).split([' ', '\0']) {
+        let Some((flag, value)) = word.split_once(':') else { continue };
+        if !flag.trim_start_matches(['/', '-']).eq_ignore_ascii_case("defaultlib") {
+            continue;
+        }
+        if let Some(runtime) = Runtime::of_library(value.trim_matches('"')) {
+            structure.runtimes.entry(runtime).or_default().insert(member.to_owned());
+        }
+    }
+}
+
+/// Relocations of 32 bits in code: such an object can't be part of a program that lies anywhere (PIE).
+fn fixed(file: &object::File<'_>, member: &str, structure: &mut Structure) {
+    if file.architecture() != object::Architecture::X86_64 {
+        return;
+    }
+    for section in file.sections().filter(|section| section.kind() == SectionKind::Text) {
+        for (_, relocation) in section.relocations() {
+            let RelocationFlags::Elf { r_type } = relocation.flags() else { continue };
+            if ![elf::R_X86_64_32, elf::R_X86_64_32S].contains(&r_type) {
+                continue;
+            }
+            let name = match relocation.target() {
+                RelocationTarget::Symbol(index) => file.symbol_by_index(index).ok(),
+                _ => None,
+            };
+            let name = name.and_then(|symbol| symbol.name().ok().map(str::to_owned)).unwrap_or_default();
+            let place = if member.is_empty() { section.name().unwrap_or_default() } else { member };
+            structure.fixed.push((place.to_owned(), name));
+            break;
+        }
+    }
+}
+
+fn linked(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
+    let endian = file.endian();
+    for segment in file.elf_program_headers() {
+        let flags = segment.p_flags(endian);
+        let (writes, runs) = (flags.0 & elf::PF_W.0 != 0, flags.0 & elf::PF_X.0 != 0);
+        match segment.p_type(endian) {
+            elf::PT_GNU_STACK => structure.executable_stack |= runs,
+            elf::PT_LOAD if writes && runs => structure.writable_code.push(segment.p_vaddr(endian)),
+            _ => {}
+        }
+        if let Ok(Some(dynamic)) = segment.dynamic(endian, file.data()) {
+            structure.text_relocations |= dynamic.iter().any(|entry| {
+                let tag = entry.tag(endian);
+                tag == elf::DT_TEXTREL || (tag == elf::DT_FLAGS && entry.val(endian) & elf::DF_TEXTREL.0 != 0)
+            });
+        }
+    }
+    versions(file, structure);
+}
+
+/// Which symbols need which version of the C and C++ libraries.
+fn versions(file: &ElfFile64<'_, Endianness>, structure: &mut Structure) {
+    let endian = file.endian();
+    let Ok(Some(table)) = file.elf_section_table().versions(endian, file.data()) else { return };
+    for symbol in file.dynamic_symbols().filter(ObjectSymbol::is_undefined) {
+        let SymbolIndex(index) = symbol.index();
+        let version = table.version(table.version_index(endian, SymbolIndex(index)).index());
+        let (Ok(Some(version)), Ok(name)) = (version, symbol.name()) else { continue };
+        let version = String::from_utf8_lossy(version.name()).into_owned();
+        let Some((kind, number)) = version.split_once('_') else { continue };
+        let kinds = structure.versions.entry(kind.to_owned()).or_default();
+        kinds.entry(number.to_owned()).or_default().insert(name.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_of_cmake_choose_a_runtime() {
+        let check = |value: &str, expected: Option<Runtime>| assert_eq!(Runtime::of_setting(value), expected);
+        check("MultiThreaded", Some(Runtime::Static));
+        check("MultiThreadedDLL", Some(Runtime::Dynamic));
+        check("MultiThreadedDebugDLL", Some(Runtime::DynamicDebug));
+        check("MultiThreaded$<$<CONFIG:Debug>:Debug>DLL", Some(Runtime::Dynamic));
+        check("", None);
+    }
+
+    #[test]
+    fn names_of_runtimes_are_known_in_any_case() {
+        assert_eq!(Runtime::of_library("LIBCMT"), Some(Runtime::Static));
+        assert_eq!(Runtime::of_library("msvcrtd.lib"), Some(Runtime::DynamicDebug));
+        assert_eq!(Runtime::of_library("OLDNAMES"), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! `gpubuild audit` on binaries that the tests compile, each with one thing wrong.
+
+use serde_json::Value;
+
+use crate::support::{Ran, Sandbox, is_on_path, skip};
+
+/// A kernel that a compiler turns into vector instructions of whatever it is allowed to use.
+const KERNEL: &str =
+    "void scale(float *x, float y, int n) { for (int i = 0; i < n; i++) x[i] = x[i] * y + 1.0f; }\n";
+
+/// A folder in which these files were compiled with `cc`; `None`, after saying so, where there is none.
+fn compiled(files: &[(&str, &str)], commands: &[&str]) -> Option<Sandbox> {
+    if !is_on_path("cc") {
+        skip("cmake", "no cc");
+        return None;
+    }
+    let sandbox = Sandbox::new();
+    for (name, text) in files {
+        sandbox.write(name, text);
+    }
+    for command in commands {
+        sandbox.start(&command.split(' ').collect::<Vec<_>>()).succeeds();
+    }
+    Some(sandbox)
+}
+
+fn ids(report: &Value) -> Vec<&str> {
+    report["findings"].as_array().unwrap().iter().map(|finding| finding["id"].as_str().unwrap()).collect()
+}
+
+/// The finding of an id, which has to be there.
+#[track_caller]
+fn finding<'a>(report: &'a Value, id: &str) -> &'a Value {
+    let found = report["findings"].as_array().unwrap().iter().find(|finding| finding["id"] == id);
+    found.unwrap_or_else(|| panic!("{id} is not among {:?}", ids(report)))
+}
+
+/// Audits files that are to have exactly these findings.
+#[track_caller]
+fn check(sandbox: &Sandbox, arguments: &[&str], exit: i32, expected: &[&str]) -> Value {
+    let ran = sandbox.run(&[&["audit", "--json"], arguments].concat());
+    let report = ran.json();
+    assert_eq!((ran.exit, ids(&report)), (Some(exit), expected.to_vec()), "{ran:#?}");
+    report
+}
+
+#[test]
+fn code_beyond_the_promise_is_found_by_its_function() {
+    let commands =
+        ["cc -O3 -mavx512f -c k.c -o k.o", "cc -O3 -c k.c -o plain.o", "ar rcs libk.a k.o plain.o"];
+    let Some(sandbox) = compiled(&[("k.c", KERNEL)], &commands) else { return };
+    check(&sandbox, &["plain.o"], 0, &[]);
+    let report = check(&sandbox, &["k.o"], 1, &["audit.isa.above-promise"]);
+    let found = finding(&report, "audit.isa.above-promise");
+    let evidence = found["evidence"][0]["value"].as_str().unwrap();
+    assert!(evidence.starts_with("scale: 0x") && evidence.contains('%'), "{evidence}");
+    assert!(found["summary"].as_str().unwrap().contains("avx512f"), "{found}");
+    assert!(found["remedy"]["text"].as_str().unwrap().contains("x86-64-v4"), "{found}");
+    // Whoever promises it gets it; in an archive the member is named.
+    check(&sandbox, &["k.o", "--cpu", "x86-64-v4"], 0, &[]);
+    let ran = sandbox.run(&["audit", "libk.a"]);
+    assert!(ran.stdout.contains("libk.a(k.o)") && ran.exit == Some(1), "{ran:#?}");
+}
+
+#[test]
+fn versions_of_a_function_that_are_chosen_at_run_time_are_in_order() {
+    let clones = format!("__attribute__((target_clones(\"avx512f\", \"avx2\", \"default\")))\n{KERNEL}");
+    let asks = format!(
+        "__attribute__((target(\"avx2\"))) static {}\n{}int fast(float *x, float y, int n) {{\n\
+         if (__builtin_cpu_supports(\"avx2\")) scale(x, y, n); else plain(x, y, n);\nreturn 0; }}\n",
+        KERNEL.replace("void", "__attribute__((noinline)) void"),
+        KERNEL.replace("scale", "plain")
+    );
+    let main = "int fast(float *, float, int); int main(int c, char **v) { float x[8]; (void)v; return fast(x, 1, c); }\n";
+    let files = [("clones.c", clones.as_str()), ("asks.c", &asks), ("main.c", main)];
+    let commands = ["cc -O3 -shared -fPIC clones.c -o libclones.so", "cc -O3 main.c asks.c -o asks"];
+    let Some(sandbox) = compiled(&files, &commands) else { return };
+    let report = check(&sandbox, &["libclones.so"], 0, &[]);
+    assert_eq!(report["files"][0]["isa"]["above"], Value::Null, "{report}");
+    assert!(report["files"][0]["isa"]["dispatched"].as_array().unwrap().contains(&"avx512f".into()));
+    // Without the flags of its sources a program can't be judged to the end: a note says so.
+    check(&sandbox, &["asks"], 0, &["audit.isa.perhaps-dispatched"]);
+}
+
+#[test]
+fn a_program_compiled_for_more_is_found_although_its_libraries_ask_the_processor() {
+    let mut text =
+        String::from("#include <stdio.h>\nint asks(void) { return __builtin_cpu_supports(\"avx2\"); }\n");
+    for index in 0..10 {
+        text += &KERNEL.replace("scale", &format!("scale{index}"));
+    }
+    text +=
+        "int main(int c, char **v) { float x[9]; (void)v; scale3(x, 2, c); return asks() + (int)x[0]; }\n";
+    let Some(sandbox) = compiled(&[("p.c", &text)], &["cc -O3 -march=haswell p.c -o p"]) else { return };
+    let ran = sandbox.run(&["audit", "--json", "p"]);
+    let report = ran.json();
+    assert!(ids(&report).contains(&"audit.isa.above-promise"), "{ran:#?}");
+    assert_eq!(ran.exit, Some(1));
+}
+
+#[test]
+fn folders_that_libraries_are_searched_in_are_judged() {
+    let commands = [
+        "cc -shared -fPIC k.c -o libstub.so -Wl,-rpath,/usr/local/cuda/lib64/stubs",
+        "cc -shared -fPIC k.c -o libabsolute.so -Wl,-rpath,/opt/mine/lib",
+        "cc -shared -fPIC k.c -o librelative.so -Wl,-rpath,lib",
+        "cc -shared -fPIC k.c -o liborigin.so -Wl,-rpath,$ORIGIN/../lib",
+    ];
+    let Some(sandbox) = compiled(&[("k.c", KERNEL), ("tree/CMakeCache.txt", "")], &commands) else { return };
+    check(&sandbox, &["libstub.so"], 1, &["audit.rpath.stubs"]);
+    check(&sandbox, &["libabsolute.so"], 0, &["audit.rpath.absolute"]);
+    check(&sandbox, &["libabsolute.so", "--fail-on", "warning"], 1, &["audit.rpath.absolute"]);
+    check(&sandbox, &["libabsolute.so", "--allow", "audit.rpath.*", "--fail-on", "warning"], 0, &[]);
+    check(&sandbox, &["librelative.so"], 1, &["audit.rpath.relative"]);
+    check(&sandbox, &["liborigin.so"], 0, &[]);
+    let built = format!("-Wl,-rpath,{}", sandbox.path("tree/src").display());
+    sandbox.start(&["cc", "-shared", "-fPIC", "k.c", "-o", "libbuilt.so", &built]).succeeds();
+    check(&sandbox, &["libbuilt.so"], 0, &["audit.rpath.build-folder"]);
+}
+
+#[test]
+fn libraries_that_are_needed_have_to_be_there_and_drivers_are_told() {
+    let commands = [
+        "cc -shared -fPIC k.c -o libgone.so -Wl,-soname,libgone.so.7",
+        "cc -shared -fPIC k.c -o libcuda.so -Wl,-soname,libcuda.so.1",
+        "cc main.c -o needs -L. -lgone -Wl,-rpath,$ORIGIN",
+        "cc main.c -o driver -L. -Wl,--no-as-needed -lcuda -Wl,-rpath,$ORIGIN",
+    ];
+    let main = "void scale(float *, float, int); int main(int c, char **v) { float x[1]; (void)v; scale(x, 1, c); return 0; }\n";
+    let Some(sandbox) = compiled(&[("k.c", KERNEL), ("main.c", main)], &commands) else { return };
+    let report = check(&sandbox, &["needs"], 1, &["audit.needed.missing"]);
+    assert!(finding(&report, "audit.needed.missing")["summary"].as_str().unwrap().contains("libgone.so.7"));
+    sandbox.start(&["cp", "libgone.so", "libgone.so.7"]).succeeds();
+    check(&sandbox, &["needs"], 0, &[]);
+    // A driver is on the machines that have the hardware; that nothing starts elsewhere is worth a warning.
+    check(&sandbox, &["driver"], 0, &["audit.needed.driver"]);
+}
+
+#[test]
+fn versions_of_the_c_library_are_held_against_the_floor() {
+    let text = "#include <pthread.h>\nstatic void *f(void *x) { return x; }\nint main(void) { pthread_t t; return pthread_create(&t, 0, f, 0); }\n";
+    let Some(sandbox) = compiled(&[("p.c", text)], &["cc p.c -o p -pthread"]) else { return };
+    let report = check(&sandbox, &["p"], 0, &[]);
+    let Some(needs) = report["files"][0]["glibc"].as_str().filter(|version| *version >= "2.34") else {
+        skip("glibc", "this C library has no versions of symbols from 2.34 on");
+        return;
+    };
+    check(&sandbox, &["p", "--glibc", needs], 0, &[]);
+    let report = check(&sandbox, &["p", "--glibc", "2.28"], 1, &["audit.libc.above-floor"]);
+    let evidence = report["findings"][0]["evidence"].to_string();
+    assert!(evidence.contains("pthread_create"), "{evidence}");
+    assert_eq!(sandbox.run(&["audit", "p", "--glibc", "new"]).exit, Some(2));
+}
+
+#[test]
+fn memory_that_may_be_written_and_run_is_told() {
+    let asm = ".globl fixed\n.text\nfixed: movq table, %rax\n ret\n.data\ntable: .quad 0\n";
+    let commands = [
+        "cc -shared -fPIC k.c -o libstack.so -Wl,-z,execstack",
+        "cc -c fixed.s -o fixed.o",
+        "cc -nostdlib -static -no-pie main.c -o rwx -Wl,-N",
+        "cc -shared fixed.o -o libtext.so -Wl,-z,notext",
+    ];
+    let files = [("k.c", KERNEL), ("fixed.s", asm), ("main.c", "void _start(void) { for (;;) {} }\n")];
+    let Some(sandbox) = compiled(&files, &commands[..3]) else { return };
+    check(&sandbox, &["libstack.so"], 1, &["audit.segments.executable-stack"]);
+    let report = check(&sandbox, &["fixed.o"], 1, &["audit.code.not-pic"]);
+    assert!(report["findings"][0]["evidence"][0]["value"].as_str().unwrap().contains("R_X86_64_32"));
+    let report = sandbox.run(&["audit", "--json", "rwx"]).json();
+    finding(&report, "audit.segments.writable-code");
+    // Linkers of 64 bits refuse text relocations of 32 bits; with an address of 64 bits they make them on request.
+    sandbox
+        .write("fixed.s", ".globl fixed\n.text\nfixed: movabsq $table, %rax\n ret\n.data\ntable: .quad 0\n");
+    sandbox.start(&["cc", "-c", "fixed.s", "-o", "fixed.o"]).succeeds();
+    sandbox.start(&commands[3].split(' ').collect::<Vec<_>>()).succeeds();
+    finding(&sandbox.run(&["audit", "--json", "libtext.so"]).json(), "audit.code.text-relocations");
+}
+
+#[test]
+fn size_symbols_and_debug_information_are_told() {
+    let commands = ["cc -g -c k.c -o a.o", "cc -c k.c -o b.o", "ar rcs liba.a a.o", "ar rcs libb.a b.o"];
+    let Some(sandbox) = compiled(&[("k.c", KERNEL)], &commands) else { return };
+    let report =
+        check(&sandbox, &["liba.a", "libb.a"], 1, &["audit.symbols.duplicate", "audit.contents.debug-info"]);
+    assert!(report["findings"][0]["summary"].as_str().unwrap().contains("`scale`"), "{report}");
+    check(&sandbox, &["libb.a", "--max-size", "100B"], 1, &["audit.size.over-budget"]);
+    check(&sandbox, &["libb.a", "--max-size", "1MiB"], 0, &[]);
+}
+
+#[test]
+fn runtimes_of_windows_objects_have_to_agree() {
+    let cc = "x86_64-w64-mingw32-gcc";
+    if !is_on_path(cc) {
+        skip("mingw", "no compiler for Windows");
+        return;
+    }
+    // What Microsoft's compiler writes for /MT and /MD.
+    let object = |library: &str| {
+        format!(
+            "__asm__(\".section .drectve,\\\"yn\\\"\\n.ascii \\\" /DEFAULTLIB:\\\\\\\"{library}\\\\\\\" /DEFAULTLIB:OLDNAMES \\\"\\n.text\");\n{KERNEL}"
+        )
+    };
+    let files = [("mt.c", object("LIBCMT")), ("md.c", object("MSVCRT"))];
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let compile = |name: &str| format!("{cc} -c {name}.c -o {name}.obj");
+    let commands = [compile("mt"), compile("md")];
+    let Some(sandbox) = compiled(&files, &commands.each_ref().map(String::as_str)) else { return };
+    let report = check(&sandbox, &["mt.obj"], 0, &[]);
+    assert_eq!(report["files"][0]["runtimes"], serde_json::json!(["/MT"]));
+    let report = check(&sandbox, &["mt.obj", "md.obj"], 1, &["audit.crt.mixed"]);
+    assert!(report["findings"][0]["summary"].as_str().unwrap().contains("/MT and /MD"), "{report}");
+}
+
+#[test]
+fn instructions_of_aarch64_are_told_in_groups() {
+    let cc = "aarch64-linux-gnu-gcc";
+    if !is_on_path(cc) {
+        skip("aarch64", "no compiler for AArch64");
+        return;
+    }
+    let text = "#include <arm_neon.h>\nint32x4_t dot(int32x4_t a, int8x16_t b, int8x16_t c) { return vdotq_s32(a, b, c); }\n";
+    let sve = "#include <arm_sve.h>\nsvfloat32_t add(svfloat32_t a, svfloat32_t b) { return svadd_f32_x(svptrue_b32(), a, b); }\n";
+    let (plain, dot) =
+        (format!("{cc} -O3 -c k.c -o k.o"), format!("{cc} -O2 -march=armv8.2-a+dotprod -c dot.c -o dot.o"));
+    let vector = format!("{cc} -O2 -march=armv8.2-a+sve -c sve.c -o sve.o");
+    let files = [("k.c", KERNEL), ("dot.c", text), ("sve.c", sve)];
+    let Some(sandbox) = compiled(&files, &[&plain, &dot, &vector]) else { return };
+    check(&sandbox, &["k.o"], 0, &[]);
+    for (name, feature) in [("dot.o", "dotprod"), ("sve.o", "sve")] {
+        let report = check(&sandbox, &[name], 1, &["audit.isa.above-promise"]);
+        assert_eq!(report["files"][0]["isa"]["above"], serde_json::json!([feature]), "{report}");
+    }
+    check(&sandbox, &["dot.o", "--cpu", "armv8.2-a+dotprod"], 0, &[]);
+}
+
+/// A project of one library whose CMakeLists.txt ends with `lines`.
+fn project(lines: &str, sources: &[(&str, &str)]) -> Option<Sandbox> {
+    let sandbox = Sandbox::with_library()?;
+    for (name, text) in sources {
+        sandbox.write(&format!("vendor/{name}"), text);
+    }
+    let names: Vec<&str> = sources.iter().map(|(name, _)| *name).collect();
+    let names = names.join(" ");
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        &format!(
+            "cmake_minimum_required(VERSION 3.24)\nproject(adder C)\nset(CMAKE_C_FLAGS_RELEASE -O3)\n\
+             add_library(adder STATIC adder.c {names})\n{lines}\n"
+        ),
+    );
+    Some(sandbox)
+}
+
+fn built(sandbox: &Sandbox) -> Ran {
+    let built = sandbox.run(&["build"]);
+    built.succeeds();
+    built
+}
+
+#[test]
+fn a_build_says_that_flags_for_all_sources_break_the_promise() {
+    let fixed = "target_compile_options(adder PRIVATE -mavx2)";
+    let Some(sandbox) = project(fixed, &[("kernel.c", KERNEL)]) else { return };
+    built(&sandbox).says(&["audit.isa.above-promise", "gpubuild audit"]);
+    let report = check(&sandbox, &[], 1, &["audit.isa.above-promise"]);
+    assert!(report["findings"][0]["summary"].as_str().unwrap().contains("`scale`"), "{report}");
+    // The project's own file may promise it.
+    let toml = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{toml}[audit]\ncpu = \"x86-64-v3\"\n"));
+    check(&sandbox, &[], 0, &[]);
+    sandbox.write("gpubuild.toml", &format!("{toml}[audit]\ncpu = \"pentium\"\n"));
+    sandbox.run(&["audit"]).fails(2, "audit.cpu-unknown");
+}
+
+#[test]
+fn flags_of_one_source_are_taken_for_dispatch_if_something_asks_the_processor() {
+    let own = "set_source_files_properties(fast.c PROPERTIES COMPILE_OPTIONS -mavx2)";
+    let asks = "int asks(void) { return __builtin_cpu_supports(\"avx2\"); }\n";
+    let Some(sandbox) = project(own, &[("fast.c", KERNEL), ("asks.c", asks)]) else { return };
+    let ran = built(&sandbox);
+    assert!(!ran.stderr.contains("audit."), "{ran:#?}");
+    let report = check(&sandbox, &[], 0, &[]);
+    assert!(report["files"][0]["isa"]["dispatched"].as_array().unwrap().contains(&"avx".into()), "{report}");
+    let Some(sandbox) = project(own, &[("fast.c", KERNEL)]) else { return };
+    built(&sandbox);
+    check(&sandbox, &[], 0, &["audit.isa.unguarded"]);
+}
+
+#[test]
+fn without_a_build_and_without_files_there_is_nothing_to_audit() {
+    Sandbox::new().run(&["audit"]).fails(2, "project.not-found");
+    Sandbox::with_project("cmake").run(&["audit"]).fails(2, "manifest.missing");
+    let sandbox = Sandbox::new();
+    sandbox.write("x.txt", "hello");
+    check(&sandbox, &["x.txt", "gone.so"], 1, &["audit.file.unreadable", "audit.file.unreadable"]);
+    sandbox.run(&["audit", "x.txt", "--allow", "audit.nothing"]).fails(2, "audit.allow-unknown");
+}
