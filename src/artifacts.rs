@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
+use crate::plan::profile::Loader;
 
 /// Version of the form of [`Manifest`].
 pub const SCHEMA: u32 = 1;
@@ -25,6 +26,9 @@ pub struct Manifest {
     pub project: String,
     /// The backends whose libraries are in it.
     pub backends: Vec<Backend>,
+    /// Functions of the project that open modules, where its backends are modules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loader: Option<Loader>,
     /// One per CMake tree.
     pub trees: Vec<BuiltTree>,
 }
@@ -119,6 +123,9 @@ pub struct BuiltTree {
     pub id: String,
     /// Backends in it.
     pub backends: Vec<Backend>,
+    /// Folder of its modules inside the folder of all modules, where another tree has one of the same name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
     /// Hash over everything that went in: options, compilers, environment.
     pub key: String,
     /// Folder with its top `CMakeLists.txt`.

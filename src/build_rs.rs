@@ -14,7 +14,8 @@ use std::fmt::Write as _;
 
 use crate::artifacts::{Manifest, ManifestError};
 use crate::backend::Backend;
-use crate::exec::manifest_path;
+use crate::exec::{manifest_path, stage};
+use crate::glue;
 use crate::host::{Host, HostPath, RealHost};
 use crate::link;
 use crate::plan::Tree;
@@ -57,12 +58,15 @@ pub fn lines(host: &dyn Host) -> (String, Linked) {
                 "warning=no {name} here or above, so no kernels are linked; {VARIABLE} can name a manifest"
             ),
         );
+        write_glue(&mut text, host, None);
         return (text, Linked::default());
     };
     // Watched while it is absent too: the crate is built again once it appears.
     say(&mut text, &format!("rerun-if-changed={path}"));
     let mut linked = Linked::default();
-    match Manifest::read(host, &path) {
+    let manifest = Manifest::read(host, &path);
+    write_glue(&mut text, host, manifest.as_ref().ok());
+    match manifest {
         Ok(manifest) => linked = with_manifest(&mut text, host, &path, &manifest),
         Err(ManifestError::Missing { .. }) => say(
             &mut text,
@@ -96,13 +100,41 @@ fn with_manifest(text: &mut String, host: &dyn Host, path: &HostPath, manifest: 
             say(text, &format!("warning={why}"));
         }
     }
-    let directives = link::directives(manifest, host.platform().os).with_search_path(folders);
+    let mut directives = link::directives(manifest, host.platform().os);
+    match place(host, manifest) {
+        Ok(true) => directives = directives.beside_program(host.platform().os),
+        Ok(false) => {}
+        Err(error) => {
+            say(text, &format!("warning=failed to put shared libraries beside the program: {error}"));
+        }
+    }
+    let directives = directives.with_search_path(folders);
     for line in link::cargo_lines(&directives) {
         text.push_str(&line);
         text.push('\n');
     }
     let libraries = directives.statics.into_iter().map(|library| library.name).collect();
     Linked { backends: manifest.backends.clone(), libraries }
+}
+
+/// Puts shared libraries and modules where cargo puts the programs and tests of this package. Whether it knows where.
+fn place(host: &dyn Host, manifest: &Manifest) -> std::io::Result<bool> {
+    let Some(out) = host.env().get("OUT_DIR") else { return Ok(false) };
+    let folders = stage::cargo_folders(&host.path(out));
+    for folder in &folders {
+        stage::place(host, manifest, folder)?;
+    }
+    Ok(!folders.is_empty())
+}
+
+/// Writes the code that opens modules, and tells cargo where it is.
+fn write_glue(text: &mut String, host: &dyn Host, manifest: Option<&Manifest>) {
+    let Some(out) = host.env().get("OUT_DIR") else { return };
+    let path = host.path(out).join(glue::FILE_NAME);
+    match host.write(&path, glue::code(host, manifest).as_bytes()) {
+        Ok(()) => say(text, &format!("rustc-env={}={path}", glue::VARIABLE)),
+        Err(error) => say(text, &format!("error=failed to write `{path}`: {error}")),
+    }
 }
 
 /// Directives are lines: a line break inside one would start another.

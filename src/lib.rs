@@ -28,6 +28,7 @@ pub mod doctor;
 pub mod exec;
 pub mod facts;
 pub mod finding;
+pub mod glue;
 pub mod host;
 pub mod isa;
 pub mod link;

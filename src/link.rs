@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use crate::artifacts::{LinkItem, Manifest};
 use crate::host::Os;
+use crate::plan::linkage::own_folder;
 
 /// A link line taken apart. The order inside each list is the order for the linker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -85,6 +86,17 @@ impl Directives {
     pub fn with_search_path(mut self, folders: Vec<String>) -> Self {
         self.rpath.extend(folders);
         keep_first(&mut self.rpath);
+        self
+    }
+}
+
+impl Directives {
+    /// The same for a program beside which the shared libraries lie: it looks for them in its own folder.
+    #[must_use]
+    pub fn beside_program(mut self, os: Os) -> Self {
+        if !self.rpath.is_empty() {
+            self.rpath = vec![own_folder(os).to_owned()];
+        }
         self
     }
 }

@@ -21,6 +21,7 @@ fn artifact(path: &str, kind: &str, sha256: &str) -> Artifact {
 fn tree(id: &str, files: Vec<Artifact>, link: Vec<LinkItem>) -> BuiltTree {
     BuiltTree {
         id: id.into(),
+        folder: None,
         backends: vec![Backend::Cpu],
         key: "k".into(),
         source: "/s".into(),
@@ -42,6 +43,7 @@ fn manifest(trees: Vec<BuiltTree>) -> Manifest {
         gpubuild: "0.1.0".into(),
         project: "infer".into(),
         backends: vec![Backend::Cpu, Backend::Vulkan],
+        loader: None,
         trees,
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
+use crate::plan::Linkage;
 use crate::plan::profile::Profile;
 
 /// Name of the file.
@@ -76,6 +77,8 @@ pub struct ProjectTable {
     /// Further cache entries.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// How its libraries come into a program; `static` without it.
+    pub linkage: Option<Linkage>,
     /// C headers to make bindings of.
     #[serde(default)]
     pub headers: Vec<String>,
@@ -99,6 +102,12 @@ pub struct BackendTable {
     pub archs: Option<Archs>,
     /// Version requirement on the toolkit, `>=12.4`, `>=12.4, <13`.
     pub toolkit: Option<String>,
+    /// Several such requirements: one module for each, in a tree of its own.
+    #[serde(default)]
+    pub toolkits: Vec<String>,
+    /// Whether it is built once per level of processors.
+    #[serde(default)]
+    pub variants: bool,
     /// Further cache entries while this backend is built.
     #[serde(default)]
     pub options: BTreeMap<String, String>,

@@ -318,6 +318,7 @@ pub(crate) mod tests {
     /// A tree without anything in it.
     pub(crate) fn tree() -> BuiltTree {
         BuiltTree {
+            folder: None,
             id: "cpu".into(),
             backends: Vec::new(),
             key: String::new(),

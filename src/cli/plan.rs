@@ -5,9 +5,9 @@ use super::{Context, Exit, Failure};
 use crate::backend::Backend;
 use crate::finding::{Affects, Finding, Remedy, Severity};
 use crate::host::Host;
-use crate::plan::Plan;
 use crate::plan::make::{Missing, Refusal};
 use crate::plan::whole::{self, Wish};
+use crate::plan::{Linkage, Plan, linkage};
 use crate::project::Project;
 use crate::provision::{self, locks::PROJECT_FOLDER};
 use crate::python::Lock;
@@ -32,6 +32,9 @@ pub struct Selection {
     /// gpubuild.toml, else auto]
     #[arg(long, value_name = "LIST")]
     pub cuda_archs: Option<String>,
+    /// How the libraries come into a program [default: gpubuild.toml, else static]
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub linkage: Option<Linkage>,
     /// Folder of the project [default: the nearest gpubuild.toml from here up]
     #[arg(long, value_name = "DIR")]
     pub project: Option<String>,
@@ -94,6 +97,10 @@ pub fn make_without(
     let project = look::project(context, selection.project.as_deref())?;
     let mut request = look::request(selection.backends.as_deref(), host, Some(&project))?;
     request.without.extend_from_slice(without);
+    let linkage = selection.linkage.or(project.file.project.linkage).unwrap_or_default();
+    if let Some(reason) = linkage::refusal(&project, linkage) {
+        return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(&reason.id, reason.text.clone()) });
+    }
     let locks = locks(context, Some(&project))?;
     let provision = (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice());
     let wish = Wish {
@@ -101,6 +108,7 @@ pub fn make_without(
         sight,
         project: &project,
         request: &request,
+        linkage,
         missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),

@@ -9,6 +9,7 @@ use super::diagnose::{FirstError, first_error};
 use super::error::BuildError;
 use super::event::{Event, State};
 use super::log::Log;
+use super::modules::Reachable;
 use crate::artifacts::{Artifact, Manifest};
 use crate::host::{Command, Host, HostPath};
 use crate::plan::Binary;
@@ -56,7 +57,7 @@ pub(super) fn build(
     }
     host.remove(&stamp_path).map_err(|error| BuildError::io("remove", &stamp_path, &error))?;
     (job.sink)(&Event::Linking { package: binary.package.to_string() });
-    let executable = run_cargo(job, binary, manifest_path)?;
+    let executable = run_cargo(job, binary, manifest_path, manifest)?;
     let path = host.path(&executable);
     let bytes = host.read(&path).map_err(|error| BuildError::io("read", &path, &error))?;
     let artifact = Artifact {
@@ -76,7 +77,12 @@ pub(super) fn build(
     Ok((artifact, State::Built))
 }
 
-fn run_cargo(job: &Job<'_>, binary: &Binary, manifest_path: &HostPath) -> Result<String, BuildError> {
+fn run_cargo(
+    job: &Job<'_>,
+    binary: &Binary,
+    manifest_path: &HostPath,
+    manifest: &Manifest,
+) -> Result<String, BuildError> {
     let cargo = job.host.env().get("CARGO").unwrap_or("cargo");
     let mut command = Command::new(cargo, DEADLINE)
         .arg("build")
@@ -102,6 +108,14 @@ fn run_cargo(job: &Job<'_>, binary: &Binary, manifest_path: &HostPath) -> Result
     }
     let talk: Vec<&String> = log.last().iter().filter(|line| !line.starts_with('{')).collect();
     let missing = || FirstError { message: "the package has no program".to_owned(), ..FirstError::default() };
+    let plain: Vec<&str> = talk.iter().map(|line| line.as_str()).collect();
+    let undefined = super::modules::undefined(&plain);
+    if !undefined.is_empty()
+        && let Some((symbol, module, more)) =
+            Reachable::of(job.host, manifest)?.out_of_reach(undefined.iter().map(String::as_str))
+    {
+        return Err(BuildError::ModuleCalled { symbol, module, caller: binary.package.to_string(), more });
+    }
     let error = if output.success() { missing() } else { first_error(&talk).unwrap_or_else(missing) };
     let causes = job.causes(&log);
     let log = log.path().to_string();

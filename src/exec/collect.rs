@@ -20,8 +20,9 @@ pub fn targets_to_build(tree: &Tree, reply: &Reply) -> Vec<String> {
     let on_line = linked_targets(tree, reply);
     let wanted = reply.targets.iter().filter(|target| {
         let named = tree.targets.contains(&target.name) && !target.artifacts.is_empty();
+        let module = is_module_of(tree, target);
         let utility = tree.targets.contains(&target.name) && target.kind == "UTILITY";
-        named || utility || on_line.contains(target.name.as_str())
+        named || module || utility || on_line.contains(target.name.as_str())
     });
     let mut names: Vec<String> = wanted.map(|target| target.name.clone()).collect();
     names.sort();
@@ -29,7 +30,18 @@ pub fn targets_to_build(tree: &Tree, reply: &Reply) -> Vec<String> {
     names
 }
 
+/// Whether a target is one of the tree's modules: `ggml-cuda`, or `ggml-cpu-haswell` for `ggml-cpu`.
+fn is_module_of(tree: &Tree, target: &Target) -> bool {
+    let is_one = |module: &String| {
+        target.name.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    target.kind == "MODULE_LIBRARY" && tree.modules.iter().any(is_one)
+}
+
 fn link_line(tree: &Tree, reply: &Reply, os: crate::host::Os) -> Vec<LinkItem> {
+    if tree.targets.is_empty() {
+        return Vec::new();
+    }
     let context = Context { build: &tree.build, os };
     reply.target(PROBE).map(|probe| fragments::link_items(context, reply, probe)).unwrap_or_default()
 }
@@ -73,6 +85,7 @@ pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Res
     Ok(BuiltTree {
         id: tree.id.clone(),
         backends: tree.backends.clone(),
+        folder: tree.folder.clone(),
         key: key.to_owned(),
         source: tree.source.to_string(),
         build: tree.build.to_string(),
@@ -195,6 +208,16 @@ pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Resul
     }
     if let Some(name) = tree.targets.iter().find(|name| reply.target(name).is_none()) {
         return Err(incomplete(format!("CMake knows no target `{name}`")));
+    }
+    let is_there = |module: &&String| {
+        let of_this = Tree { modules: vec![(*module).clone()], ..tree.clone() };
+        reply.targets.iter().any(|target| is_module_of(&of_this, target))
+    };
+    if let Some(name) = tree.modules.iter().find(|module| !is_there(module)) {
+        return Err(incomplete(match reply.target(name) {
+            Some(target) => format!("its target `{name}` is no module but {}", kind_of(&target.kind)),
+            None => format!("it has no module `{name}`"),
+        }));
     }
     let parts: Vec<String> = built
         .files

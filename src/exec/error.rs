@@ -66,6 +66,18 @@ pub enum BuildError {
         /// How many further symbols.
         more: usize,
     },
+    /// Something that is linked calls a function of a module.
+    #[error("`{caller}` calls `{symbol}`, which lies in the module `{module}`{}", and_more_called(*.more))]
+    ModuleCalled {
+        /// The function.
+        symbol: String,
+        /// File name of the module.
+        module: String,
+        /// The library or package that calls it.
+        caller: String,
+        /// How many further functions.
+        more: usize,
+    },
     /// A build that said it succeeded left out what was asked for.
     #[error("`{tree}` was built without error, but {what}")]
     Incomplete {
@@ -120,6 +132,10 @@ fn and_more(more: usize) -> String {
     if more == 0 { String::new() } else { format!(", and so are {more} further symbols") }
 }
 
+fn and_more_called(more: usize) -> String {
+    if more == 0 { String::new() } else { format!(", and {more} further functions of modules") }
+}
+
 impl BuildError {
     pub(super) fn io(what: &'static str, path: &impl ToString, error: &std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::StorageFull {
@@ -144,6 +160,7 @@ impl BuildError {
             Self::Binary { .. } => "build.binary-failed",
             Self::UnusedEntries { .. } => "project.option-unused",
             Self::Duplicate { .. } => "build.duplicate-symbol",
+            Self::ModuleCalled { .. } => "build.module-called",
             Self::Incomplete { .. } => "build.incomplete",
             Self::FileApi(_) => "cmake.file-api",
             Self::NoTool { .. } => "build.tool-missing",
@@ -186,6 +203,11 @@ impl BuildError {
             }
             Self::Duplicate { .. } => Some(
                 "a program can hold one of the two: share the library, or build one of them shared"
+                    .to_owned(),
+            ),
+            Self::ModuleCalled { .. } => Some(
+                "a module is opened while the program runs and cannot be linked: ask the project's registry for what it \
+                 offers, or build with `linkage = \"shared\"` or `\"static\"`"
                     .to_owned(),
             ),
             Self::NoTool { tool } => {

@@ -8,7 +8,9 @@ pub mod error;
 pub mod event;
 pub mod known;
 pub mod log;
+pub mod modules;
 pub mod progress;
+pub mod stage;
 pub mod stamp;
 pub mod symbols;
 mod tree;
@@ -150,13 +152,18 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
         gpubuild: env!("CARGO_PKG_VERSION").to_owned(),
         project: job.project.clone(),
         backends: plan.backends.clone(),
+        loader: plan.loader.clone(),
         trees,
     };
     publish(job, &path, &manifest)?;
+    place(job, &manifest, &stage::runtime_folder(&job.root))?;
     let mut program = None;
     if let (Some(binary), BuildBinary::Yes) = (&plan.binary, job.binary) {
         let (artifact, binary_state) = binary::build(job, binary, &path, &manifest)?;
         state = any_built(&[state, binary_state]);
+        if let Some(folder) = job.host.path(&artifact.path).parent() {
+            place(job, &manifest, &folder)?;
+        }
         program = Some(artifact);
     }
     (job.sink)(&Event::Done {
@@ -180,7 +187,14 @@ fn publish(job: &Job<'_>, path: &HostPath, manifest: &Manifest) -> Result<(), Bu
         return Ok(());
     }
     collect::refuse_duplicates(job.host, &manifest.trees)?;
+    modules::refuse_called(job.host, manifest)?;
     manifest.write(job.host, path).map_err(|error| BuildError::io("write", path, &error))
+}
+
+/// Puts shared libraries and modules where programs find them.
+fn place(job: &Job<'_>, manifest: &Manifest, folder: &HostPath) -> Result<(), BuildError> {
+    stage::place(job.host, manifest, folder)
+        .map_err(|error| BuildError::io("put libraries into", folder, &error))
 }
 
 /// One build per build folder; a second one waits.

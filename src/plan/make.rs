@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::profile::Row;
+use super::profile::{Conflict, Loader, Row};
 use super::request::{Request, Selection};
 use super::tree;
-use super::{Binary, Dropped, Fetch, Jobs, Plan};
+use super::{Binary, Dropped, Fetch, Jobs, Linkage, Plan};
 use crate::arch::CudaArch;
 use crate::backend::Backend;
 use crate::facts::Facts;
@@ -30,6 +30,8 @@ pub struct Inputs<'a> {
     pub project: &'a Project,
     /// For which backends.
     pub request: &'a Request,
+    /// How its libraries come into a program.
+    pub linkage: Linkage,
     /// What to do with a named backend that is blocked.
     pub missing: Missing,
     /// Compilers at once; the project's limit or the processor's threads without it.
@@ -144,6 +146,8 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
     Ok(Plan {
         origin: inputs.request.origin.clone(),
         backends,
+        linkage: inputs.linkage,
+        loader: loader(inputs),
         dropped: dropped
             .into_iter()
             .map(|(id, reasons)| Dropped { id, reasons: reasons.iter().map(Reason::line).collect() })
@@ -157,6 +161,11 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
         }),
         notes,
     })
+}
+
+fn loader(inputs: &Inputs<'_>) -> Option<Loader> {
+    let modules = inputs.project.profile.modules.as_ref().filter(|_| inputs.linkage == Linkage::Dynamic)?;
+    Some(modules.loader.clone())
 }
 
 struct Choice {
@@ -253,15 +262,53 @@ pub(super) fn is_self_contained(inputs: &Inputs<'_>, backend: Backend) -> bool {
     !asks && row(inputs, backend).is_some_and(|row| row.self_contained)
 }
 
+/// Why a backend does not go into one program with those that are taken. Modules never meet in a linker.
 fn conflict(inputs: &Inputs<'_>, backend: Backend, taken: &[Backend]) -> Option<Reason> {
-    let (rule, other) = inputs.project.profile.conflict.iter().find_map(|rule| {
-        taken.iter().find(|other| rule.holds(backend, **other)).map(|other| (rule, *other))
-    })?;
+    if inputs.linkage == Linkage::Dynamic {
+        return None;
+    }
+    let apart = format!("build them one after the other: `--backends {backend}`");
+    let hint = match inputs.project.profile.modules {
+        Some(_) => format!("both go into one program as modules: `--linkage dynamic`; or {apart}"),
+        None => apart,
+    };
+    if let Some(several) = several_toolkits(inputs, backend) {
+        return Some(Reason {
+            id: "plan.toolkits-conflict".to_owned(),
+            text: format!(
+                "{backend} with the toolkits {several}: a program that links both holds every symbol twice"
+            ),
+            hint: Some(match inputs.project.profile.modules {
+                Some(_) => "as modules they go together: `--linkage dynamic`".to_owned(),
+                None => "name one of them as `toolkit`".to_owned(),
+            }),
+            ..Reason::default()
+        });
+    }
+    let (rule, other) = rule_against(inputs, backend, taken)?;
     Some(Reason {
         id: "plan.backends-conflict".to_owned(),
-        text: format!("{backend} and {other} do not go into one binary: {}", rule.reason),
-        hint: Some(format!("build them one after the other: `--backends {backend}`")),
+        text: format!("{backend} and {other} do not go into one program: {}", rule.reason),
+        hint: Some(hint),
         ..Reason::default()
+    })
+}
+
+/// `12 and 13`, where a project asks for several toolkits of one backend.
+fn several_toolkits(inputs: &Inputs<'_>, backend: Backend) -> Option<String> {
+    let table = inputs.project.file.backends.get(&backend)?;
+    (table.toolkits.len() > 1).then(|| table.toolkits.join(" and "))
+}
+
+/// The rule that keeps a backend from being linked with one of the others.
+pub(super) fn rule_against<'a>(
+    inputs: &Inputs<'a>,
+    backend: Backend,
+    others: &[Backend],
+) -> Option<(&'a Conflict, Backend)> {
+    let os = inputs.facts.platform.os;
+    inputs.project.profile.conflict.iter().find_map(|rule| {
+        others.iter().find(|other| rule.holds(backend, **other, os)).map(|other| (rule, *other))
     })
 }
 

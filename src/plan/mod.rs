@@ -4,7 +4,9 @@
 
 pub mod archs;
 pub mod bytes;
+mod groups;
 pub mod kits;
+pub mod linkage;
 pub mod make;
 pub mod profile;
 pub mod request;
@@ -14,6 +16,8 @@ pub mod whole;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+pub use linkage::Linkage;
 
 use crate::backend::Backend;
 use crate::host::HostPath;
@@ -26,6 +30,10 @@ pub struct Plan {
     pub origin: String,
     /// The backends that will be built, in the order of [`Backend::ALL`].
     pub backends: Vec<Backend>,
+    /// How the libraries come into the program.
+    pub linkage: Linkage,
+    /// Functions of the project that open modules, where backends are modules.
+    pub loader: Option<profile::Loader>,
     /// Backends that were asked for (or would be in `auto`) and will not be built.
     pub dropped: Vec<Dropped>,
     /// Toolkits that are missing here and will be installed first.
@@ -79,6 +87,18 @@ pub struct Tree {
     pub cache: BTreeMap<String, String>,
     /// CMake targets that a program links, in no order: the order is learned from CMake.
     pub targets: Vec<String>,
+    /// How they are linked.
+    #[serde(default, skip_serializing_if = "Linkage::is_static")]
+    pub linkage: Linkage,
+    /// Targets that a program opens while it runs; one that ends in nothing here may be several (`ggml-cpu` and its variants).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<String>,
+    /// Folder of its modules inside the folder of all modules, where another tree has one of the same name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// Why these backends are in a tree of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub apart: Option<String>,
     /// Variables for configuring and building.
     pub env: BTreeMap<String, String>,
     /// How much runs at once.

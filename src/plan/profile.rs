@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
+use crate::host::Os;
 
 /// What a project calls its options and targets, and what it cannot combine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -35,9 +36,14 @@ pub struct Profile {
     /// Backends that need a tree of their own.
     #[serde(default)]
     pub separate: Vec<Separate>,
-    /// Backends that one static binary cannot hold together.
+    /// Backends that one program cannot hold together.
     #[serde(default)]
     pub conflict: Vec<Conflict>,
+    /// Cache entries with shared libraries, beside `BUILD_SHARED_LIBS`.
+    #[serde(default)]
+    pub shared: BTreeMap<String, String>,
+    /// How its backends become modules, if they can.
+    pub modules: Option<Modules>,
 }
 
 /// A backend of a profile.
@@ -80,11 +86,48 @@ pub struct Tests {
 pub struct Separate {
     /// Which.
     pub backends: Vec<Backend>,
+    /// Where; everywhere if it names none.
+    #[serde(default)]
+    pub os: Vec<Os>,
     /// Why.
     pub reason: String,
 }
 
-/// Two backends that one static binary cannot hold.
+impl Separate {
+    /// Whether this backend is one of them there.
+    #[must_use]
+    pub fn holds(&self, backend: Backend, os: Os) -> bool {
+        self.backends.contains(&backend) && (self.os.is_empty() || self.os.contains(&os))
+    }
+}
+
+/// How the backends of a project become modules that a program opens.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Modules {
+    /// Cache entries of every tree, beside `BUILD_SHARED_LIBS`.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// The option that builds a backend once per level of processors.
+    #[serde(default)]
+    pub variants: BTreeMap<Backend, String>,
+    /// Functions of the project that open them.
+    pub loader: Loader,
+}
+
+/// Functions with which a program opens modules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loader {
+    /// `void f(const char *folder)` opens all in a folder.
+    pub folder: String,
+    /// `void *f(const char *file)` opens one; null if it cannot be.
+    pub file: String,
+    /// `size_t f(void)` counts those that are open.
+    pub count: String,
+}
+
+/// Two backends that one program cannot hold.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Conflict {
@@ -93,14 +136,20 @@ pub struct Conflict {
     /// Backends that `*` does not stand for.
     #[serde(default)]
     pub except: Vec<Backend>,
+    /// Where; everywhere if it names none.
+    #[serde(default)]
+    pub os: Vec<Os>,
     /// Why.
     pub reason: String,
 }
 
 impl Conflict {
-    /// Whether these two are the ones.
+    /// Whether these two are the ones there.
     #[must_use]
-    pub fn holds(&self, left: Backend, right: Backend) -> bool {
+    pub fn holds(&self, left: Backend, right: Backend, os: Os) -> bool {
+        if !self.os.is_empty() && !self.os.contains(&os) {
+            return false;
+        }
         let named = |text: &str, backend: Backend| match text {
             "*" => !self.except.contains(&backend),
             id => id == backend.id(),
@@ -155,6 +204,8 @@ impl Profile {
         }
         merged.separate.extend(self.separate);
         merged.conflict.extend(self.conflict);
+        merged.shared.extend(self.shared);
+        merged.modules = self.modules.or(merged.modules);
         merged
     }
 }
@@ -189,7 +240,7 @@ mod tests {
     #[test]
     fn conflicts_are_symmetric_and_spare_the_exceptions() {
         let ggml = Profile::builtin("ggml").unwrap();
-        let clash = |a, b| ggml.conflict.iter().any(|rule| rule.holds(a, b));
+        let clash = |a, b| ggml.conflict.iter().any(|rule| rule.holds(a, b, Os::Linux));
         assert!(clash(Backend::Cuda, Backend::Rocm) && clash(Backend::Rocm, Backend::Cuda));
         assert!(clash(Backend::Sycl, Backend::Vulkan) && !clash(Backend::Sycl, Backend::Cpu));
         assert!(!clash(Backend::Cuda, Backend::Vulkan));

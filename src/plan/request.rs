@@ -123,6 +123,7 @@ mod tests {
             backends: Some(backends),
             targets: Vec::new(),
             options: std::collections::BTreeMap::default(),
+            linkage: None,
             headers: Vec::new(),
         });
         resolve(flag, &environment, table.as_ref()).unwrap()

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::archs::{self, ArchWish};
+use super::groups::{Part, Role};
 use super::make::{HostCompiler, Inputs, Kit, is_self_contained};
-use super::{Jobs, Tree};
+use super::{Jobs, Linkage, Tree, linkage};
 use crate::arch::cmake_list;
 use crate::backend::Backend;
 use crate::host::Os;
@@ -21,48 +22,55 @@ pub(super) fn group(
     jobs: &Jobs,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Tree>, Blocked> {
-    let alone = |backend: &Backend| {
-        inputs.project.profile.separate.iter().find(|rule| rule.backends.contains(backend))
-    };
-    let (apart, together): (Vec<Backend>, Vec<Backend>) =
-        backends.iter().copied().partition(|backend| alone(backend).is_some());
+    let parts = super::groups::divide(inputs, backends);
     let mut trees = Vec::new();
-    if !together.is_empty() {
-        trees.push(tree(inputs, &together, named, jobs, notes)?);
-    }
-    for backend in apart {
-        if let (Some(rule), false) = (alone(&backend), trees.is_empty()) {
-            notes.push(format!("{backend} is configured apart: {}", rule.reason));
+    for part in &parts {
+        if let (Some(why), false) = (&part.why, trees.is_empty()) {
+            notes.push(format!("{} is configured apart: {why}", part.id));
         }
-        trees.push(tree(inputs, &[backend], named, jobs, notes)?);
+        trees.push(tree(inputs, part, named, jobs, notes)?);
+    }
+    if inputs.linkage == Linkage::Dynamic {
+        notes.push(
+            "every backend is a module: a program opens those that lie beside it, and calls none of their functions by name"
+                .to_owned(),
+        );
     }
     Ok(trees)
 }
 
 fn tree(
     inputs: &Inputs<'_>,
-    backends: &[Backend],
+    part: &Part,
     named: &BTreeSet<Backend>,
     jobs: &Jobs,
     notes: &mut Vec<String>,
 ) -> Result<Tree, Blocked> {
-    let project = inputs.project;
-    let id = backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join("-");
+    let (project, backends) = (inputs.project, part.backends.as_slice());
     let mut cache = common(inputs);
+    cache.extend(linkage::entries(inputs, part));
     cache.extend(project.profile.options.clone());
-    let mut targets = project.profile.targets.clone();
+    let dynamic = inputs.linkage == Linkage::Dynamic;
+    let (mut targets, mut modules) = (Vec::new(), Vec::new());
+    if part.role == Role::Base {
+        targets.extend(project.profile.targets.clone());
+    }
     for (backend, row) in &project.profile.backends {
         let wanted = backends.contains(backend);
         cache.insert(row.option.clone(), if wanted { "ON" } else { "OFF" }.to_owned());
         if wanted {
             cache.extend(row.options.clone());
-            targets.extend(row.targets.clone());
+            if dynamic { &mut modules } else { &mut targets }.extend(row.targets.clone());
         }
     }
-    targets.extend(project.file.project.targets.clone());
+    if part.role == Role::Base {
+        targets.extend(project.file.project.targets.clone());
+    }
+    cache.extend(linkage::variants(inputs, backends));
     cache.extend(project.file.project.options.clone());
     for backend in backends {
-        cache.extend(settings(inputs, *backend, notes).map_err(|reasons| (*backend, reasons))?);
+        let requirement = part.requirement.as_deref();
+        cache.extend(settings(inputs, *backend, requirement, notes).map_err(|reasons| (*backend, reasons))?);
         if let Some(table) = project.file.backends.get(backend) {
             cache.extend(table.options.clone());
         }
@@ -70,13 +78,17 @@ fn tree(
     let mut seen = BTreeSet::new();
     targets.retain(|target| seen.insert(target.clone()));
     Ok(Tree {
-        build: project.build_root.join(&id),
-        id,
+        build: project.build_root.join(&part.id),
+        id: part.id.clone(),
         backends: backends.to_vec(),
         generator: "Ninja".to_owned(),
         source: project.source.clone(),
         cache,
         targets,
+        linkage: inputs.linkage,
+        modules,
+        folder: part.folder.clone(),
+        apart: part.why.clone(),
         env: BTreeMap::new(),
         jobs: jobs.clone(),
         named: backends.iter().copied().filter(|backend| named.contains(backend)).collect(),
@@ -86,12 +98,8 @@ fn tree(
 /// What every tree gets.
 fn common(inputs: &Inputs<'_>) -> BTreeMap<String, String> {
     let mut cache = BTreeMap::from(
-        [
-            ("BUILD_SHARED_LIBS", "OFF"),
-            ("CMAKE_BUILD_TYPE", "Release"),
-            ("CMAKE_POSITION_INDEPENDENT_CODE", "ON"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        [("CMAKE_BUILD_TYPE", "Release"), ("CMAKE_POSITION_INDEPENDENT_CODE", "ON")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
     if let Some(ninja) = &inputs.tools.ninja {
         cache.insert("CMAKE_MAKE_PROGRAM".to_owned(), ninja.forward_slashes());
@@ -116,12 +124,13 @@ fn common(inputs: &Inputs<'_>) -> BTreeMap<String, String> {
 fn settings(
     inputs: &Inputs<'_>,
     backend: Backend,
+    requirement: Option<&str>,
     notes: &mut Vec<String>,
 ) -> Result<BTreeMap<String, String>, Vec<Reason>> {
     if is_self_contained(inputs, backend) {
         return Ok(BTreeMap::new());
     }
-    let Some(kit) = kit(inputs, backend)? else { return Ok(BTreeMap::new()) };
+    let Some(kit) = kit(inputs, backend, requirement)? else { return Ok(BTreeMap::new()) };
     let mut cache = kit.settings.clone();
     match backend {
         Backend::Cuda => {
@@ -166,10 +175,16 @@ fn settings(
     Ok(cache)
 }
 
-/// The copy of the toolkit to build with: the first that meets the project's requirement.
-fn kit<'a>(inputs: &Inputs<'a>, backend: Backend) -> Result<Option<&'a Kit>, Vec<Reason>> {
+/// The copy of the toolkit to build with: the first that meets the requirement of the tree or of the project.
+pub(super) fn kit<'a>(
+    inputs: &Inputs<'a>,
+    backend: Backend,
+    requirement: Option<&str>,
+) -> Result<Option<&'a Kit>, Vec<Reason>> {
     let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
-    let Some(text) = inputs.project.file.backends.get(&backend).and_then(|table| table.toolkit.as_deref())
+    let table = inputs.project.file.backends.get(&backend);
+    let Some(text) =
+        requirement.or_else(|| table?.toolkit.as_deref().or(table?.toolkits.first().map(String::as_str)))
     else {
         return Ok(kits.first());
     };

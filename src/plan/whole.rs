@@ -2,7 +2,7 @@
 
 use super::make::{self, Inputs, Missing, Refusal};
 use super::request::Request;
-use super::{Plan, kits};
+use super::{Linkage, Plan, kits};
 use crate::host::Host;
 use crate::look::Sight;
 use crate::project::Project;
@@ -20,6 +20,8 @@ pub struct Wish<'a> {
     pub project: &'a Project,
     /// For which backends.
     pub request: &'a Request,
+    /// How its libraries come into a program.
+    pub linkage: Linkage,
     /// What to do with a named backend that is blocked.
     pub missing: Missing,
     /// Compilers at once.
@@ -62,6 +64,7 @@ pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
         matrix,
         project: wish.project,
         request: wish.request,
+        linkage: wish.linkage,
         missing: wish.missing,
         jobs: wish.jobs,
         kits: &kits,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Schema;
 use crate::backend::Backend;
-use crate::plan::{Binary, Dropped, Fetch, Plan, Tree, bytes};
+use crate::plan::{Binary, Dropped, Fetch, Linkage, Plan, Tree, bytes};
 use crate::provision::Provision;
 
 /// The document of `plan --json` and `build --dry-run --json`.
@@ -15,6 +15,7 @@ pub struct Document<'a> {
     schema: Schema,
     origin: &'a str,
     backends: &'a [Backend],
+    linkage: Linkage,
     dropped: &'a [Dropped],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     provision: &'a [Provision],
@@ -33,6 +34,7 @@ impl<'a> Document<'a> {
             schema: Schema { name: "plan", version: 1 },
             origin: &plan.origin,
             backends: &plan.backends,
+            linkage: plan.linkage,
             dropped: &plan.dropped,
             provision: &plan.provision,
             fetch: &plan.fetch,
@@ -50,6 +52,9 @@ pub fn text(plan: &Plan) -> String {
     let ids =
         |backends: &[Backend]| backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join(", ");
     let _ = writeln!(out, "backends    {}  (asked for by {})", ids(&plan.backends), plan.origin);
+    if plan.linkage != Linkage::Static {
+        let _ = writeln!(out, "linkage     {}", plan.linkage.id());
+    }
     for dropped in &plan.dropped {
         for (index, reason) in dropped.reasons.iter().enumerate() {
             let label = if index == 0 { format!("not {}", dropped.id.id()) } else { String::new() };
@@ -75,7 +80,13 @@ pub fn text(plan: &Plan) -> String {
         );
         let _ = writeln!(out, "  source   {}", tree.source);
         let _ = writeln!(out, "  build    {}", tree.build);
-        let _ = writeln!(out, "  targets  {}", tree.targets.join(" "));
+        if !tree.targets.is_empty() {
+            let _ = writeln!(out, "  targets  {}", tree.targets.join(" "));
+        }
+        if !tree.modules.is_empty() {
+            let folder = tree.folder.as_ref().map(|folder| format!("  (in {folder}/)")).unwrap_or_default();
+            let _ = writeln!(out, "  modules  {}{folder}", tree.modules.join(" "));
+        }
         let width = tree.cache.keys().map(String::len).max().unwrap_or(0);
         for (name, value) in &tree.cache {
             let _ = writeln!(out, "  -D {name:<width$} = {value}");

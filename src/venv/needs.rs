@@ -187,6 +187,7 @@ mod tests {
             path: "/opt/cuda/bin/nvcc".into(),
         });
         let tree = BuiltTree {
+            folder: None,
             id: "cuda".into(),
             backends: vec![Backend::Cuda],
             key: String::new(),
@@ -202,6 +203,7 @@ mod tests {
             promises: BTreeMap::new(),
         };
         Manifest {
+            loader: None,
             schema: 1,
             gpubuild: "0".into(),
             project: "p".into(),

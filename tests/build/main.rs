@@ -3,5 +3,6 @@
 
 mod failing;
 mod linking;
+mod modules;
 mod rebuilding;
 mod support;

@@ -62,6 +62,10 @@ impl Project {
             source: self.path("src"),
             cache: entries,
             targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+            linkage: gpubuild::plan::Linkage::Static,
+            modules: Vec::new(),
+            folder: None,
+            apart: None,
             env: BTreeMap::new(),
             jobs: Jobs { total: 2, device: 1, reason: String::new() },
             named: Vec::new(),
@@ -77,6 +81,14 @@ impl Project {
         trees: Vec<Tree>,
         replan: Option<Replan<'_>>,
     ) -> Result<Outcome, BuildError> {
+        self.build_all(&plan(trees), replan)
+    }
+
+    pub(crate) fn build_plan(&self, plan: &Plan) -> Result<Outcome, BuildError> {
+        self.build_all(plan, None)
+    }
+
+    fn build_all(&self, plan: &Plan, replan: Option<Replan<'_>>) -> Result<Outcome, BuildError> {
         let sink = |event: &Event| self.events.lock().unwrap().push(event.clone());
         let job = Job {
             host: &self.host,
@@ -89,7 +101,7 @@ impl Project {
             explain: None,
             sink: &sink,
         };
-        exec::build(&job, &plan(trees))
+        exec::build(&job, plan)
     }
 
     /// Runs a program and returns what it printed; panics with its errors if it fails.
@@ -109,6 +121,8 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
         provision: Vec::new(),
         origin: "test".into(),
         backends,
+        linkage: gpubuild::plan::Linkage::Static,
+        loader: None,
         dropped: Vec::new(),
         fetch: Vec::new(),
         trees,

@@ -13,6 +13,7 @@ mod doctor_output;
 mod end_to_end;
 #[cfg(target_os = "linux")]
 mod hostile;
+mod linkage;
 mod linking;
 mod plan;
 mod provision;

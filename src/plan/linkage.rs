@@ -1,0 +1,146 @@
+//! How a project's libraries come into a program: in it, beside it, or opened by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::groups::Part;
+use super::make::Inputs;
+use super::tree;
+use crate::backend::Backend;
+use crate::host::{HostPath, Os};
+use crate::matrix::Reason;
+use crate::project::Project;
+
+/// Kinds of linkage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum Linkage {
+    /// Archives: everything is in the program.
+    #[default]
+    Static,
+    /// Shared libraries that the program names.
+    Shared,
+    /// Shared libraries, and every backend a module that the program opens while it runs.
+    Dynamic,
+}
+
+impl Linkage {
+    /// The word in gpubuild.toml and on the command line.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Shared => "shared",
+            Self::Dynamic => "dynamic",
+        }
+    }
+
+    /// Whether archives are built.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        *self == Self::Static
+    }
+}
+
+/// Why a project cannot be linked in this way, whatever the backends.
+#[must_use]
+pub fn refusal(project: &Project, linkage: Linkage) -> Option<Reason> {
+    let profile = &project.profile;
+    if linkage == Linkage::Dynamic && profile.modules.is_none() {
+        return Some(Reason {
+            id: "plan.linkage-unsupported".to_owned(),
+            text: format!("the profile `{}` knows no way to build backends as modules", profile.id),
+            hint: Some("use `linkage = \"static\"` or `\"shared\"`".to_owned()),
+            ..Reason::default()
+        });
+    }
+    let variants =
+        project.file.backends.iter().find(|(_, table)| table.variants).map(|(backend, _)| *backend)?;
+    let text = if linkage != Linkage::Dynamic {
+        format!("`backends.{variants}.variants` needs modules, and the linkage is {}", linkage.id())
+    } else if profile.modules.as_ref().is_some_and(|modules| !modules.variants.contains_key(&variants)) {
+        format!("the profile `{}` builds no variants of {variants}", profile.id)
+    } else {
+        return None;
+    };
+    Some(Reason {
+        id: "plan.variants-unsupported".to_owned(),
+        text,
+        hint: Some("build them as modules (`--linkage dynamic`), or remove `variants`".to_owned()),
+        ..Reason::default()
+    })
+}
+
+/// The cache entries that make a tree's libraries what the linkage says.
+pub(super) fn entries(inputs: &Inputs<'_>, part: &Part) -> BTreeMap<String, String> {
+    let profile = &inputs.project.profile;
+    let mut cache = BTreeMap::new();
+    let mut set = |name: &str, value: &str| cache.insert(name.to_owned(), value.to_owned());
+    if inputs.linkage.is_static() {
+        set("BUILD_SHARED_LIBS", "OFF");
+        return cache;
+    }
+    set("BUILD_SHARED_LIBS", "ON");
+    if inputs.facts.platform.os != Os::Windows {
+        // What lies in one folder finds each other there, wherever the folder is.
+        set("CMAKE_BUILD_WITH_INSTALL_RPATH", "ON");
+        set("CMAKE_INSTALL_RPATH", &search_path(inputs, part).join(";"));
+    }
+    cache.extend(profile.shared.clone());
+    if let (Linkage::Dynamic, Some(modules)) = (inputs.linkage, &profile.modules) {
+        cache.extend(modules.options.clone());
+    }
+    cache
+}
+
+/// The options that build a backend once per level of processors.
+pub(super) fn variants(inputs: &Inputs<'_>, backends: &[Backend]) -> BTreeMap<String, String> {
+    let Some(modules) =
+        inputs.project.profile.modules.as_ref().filter(|_| inputs.linkage == Linkage::Dynamic)
+    else {
+        return BTreeMap::new();
+    };
+    let wanted =
+        |backend: &Backend| inputs.project.file.backends.get(backend).is_some_and(|table| table.variants);
+    let options =
+        modules.variants.iter().filter(|(backend, _)| backends.contains(backend) && wanted(backend));
+    options.map(|(_, option)| (option.clone(), "ON".to_owned())).collect()
+}
+
+/// The word for the folder of the library itself, in a search path.
+#[must_use]
+pub fn own_folder(os: Os) -> &'static str {
+    match os {
+        Os::Macos => "@loader_path",
+        Os::Linux | Os::Windows => "$ORIGIN",
+    }
+}
+
+/// Where the libraries of a tree look for others: in their own folder, in that of the base libraries, and where their
+/// toolkits have theirs, unless the system looks there anyway.
+fn search_path(inputs: &Inputs<'_>, part: &Part) -> Vec<String> {
+    let own = own_folder(inputs.facts.platform.os);
+    let mut folders = vec![own.to_owned()];
+    if part.folder.is_some() {
+        folders.push(format!("{own}/.."));
+    }
+    let mut seen = BTreeSet::new();
+    for backend in &part.backends {
+        let Ok(Some(kit)) = tree::kit(inputs, *backend, part.requirement.as_deref()) else { continue };
+        let paths = kit.installation.parts.values().filter_map(|part| part.path.as_ref());
+        let libraries = paths.filter(|path| path.file_name().is_some_and(|name| name.contains(".so")));
+        let theirs = libraries.filter_map(HostPath::parent).filter(|folder| !is_a_system_folder(folder));
+        folders.extend(
+            theirs.map(|folder| folder.forward_slashes()).filter(|folder| seen.insert(folder.clone())),
+        );
+    }
+    folders
+}
+
+/// A folder that the loader knows, or one of stubs, in which no program may ever look.
+fn is_a_system_folder(folder: &HostPath) -> bool {
+    let text = folder.as_str();
+    folder.file_name() == Some("stubs") || text.starts_with("/usr/lib") || text.starts_with("/lib")
+}
