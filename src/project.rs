@@ -8,6 +8,7 @@ use crate::backend::Backend;
 use crate::host::{Host, HostPath};
 use crate::plan::Linkage;
 use crate::plan::profile::Profile;
+use crate::store::settings::CacheTable;
 
 /// Name of the file.
 pub const FILE_NAME: &str = "gpubuild.toml";
@@ -56,6 +57,9 @@ pub struct ProjectFile {
     /// What the results have to keep to.
     #[serde(default)]
     pub audit: AuditTable,
+    /// The build store.
+    #[serde(default)]
+    pub cache: CacheTable,
 }
 
 /// `[project]`.

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::audit;
-use super::events::{Events, MessageFormat};
+use super::cache;
+use super::events::{Events, Explain, MessageFormat};
 use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
 use super::provision;
@@ -18,6 +19,7 @@ use crate::plan::{Plan, bytes};
 use crate::project::Project;
 use crate::python::Network;
 use crate::report::{self, clean};
+use crate::store::settings::Store;
 
 /// Characters of a sentence that are told.
 const SENTENCE: usize = 400;
@@ -44,6 +46,12 @@ pub struct Arguments {
     /// Leave the Rust program alone
     #[arg(long, conflicts_with = "run")]
     no_binary: bool,
+    /// Neither take results from the build store nor put any into it
+    #[arg(long)]
+    no_store: bool,
+    /// Say for every tree whether the store has it, and which part of its key changed
+    #[arg(long)]
+    explain: bool,
     /// Start the program once it is built
     #[arg(long)]
     run: bool,
@@ -124,6 +132,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         network,
         format: arguments.message_format,
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
+        store: if arguments.no_store { None } else { cache::open(context, Some(&project))? },
+        explain: if arguments.explain { Explain::Yes } else { Explain::No },
     };
     let outcome = work.build(&plan, Some(&replan))?;
     if arguments.message_format == MessageFormat::Human {
@@ -187,6 +197,8 @@ pub(super) struct Work<'a> {
     pub(super) network: Network,
     pub(super) format: MessageFormat,
     pub(super) binary: BuildBinary,
+    pub(super) store: Option<Store>,
+    pub(super) explain: Explain,
 }
 
 impl Work<'_> {
@@ -202,7 +214,7 @@ impl Work<'_> {
         plan: &Plan,
         replan: Option<exec::Replan<'_>>,
     ) -> Result<Outcome, Failure> {
-        let events = Events::new(self.context.printer, self.format);
+        let events = Events::new(self.context.printer, self.format).explaining(self.explain);
         let sink = |event: &Event| events.show(event);
         let explain = |printed: Printed<'_>| known::explain(self.context.host, self.sight, printed);
         let job = Job {
@@ -214,6 +226,7 @@ impl Work<'_> {
             binary: self.binary,
             replan,
             explain: Some(&explain),
+            store: self.store.clone(),
             sink: &sink,
         };
         let result = exec::build(&job, plan);
@@ -223,7 +236,7 @@ impl Work<'_> {
 }
 
 /// A failed build in the words of the command line.
-fn failure(error: &BuildError) -> Failure {
+pub(super) fn failure(error: &BuildError) -> Failure {
     let mut failure = Failure::negative(error.id(), error.to_string());
     failure.hint = error.hint();
     failure.findings = error.causes().to_vec();
@@ -259,11 +272,12 @@ fn summary(context: &Context<'_>, outcome: &Outcome) {
     let done = match outcome.state {
         State::Unchanged => "nothing changed, built already:",
         State::Built => "built",
+        State::Taken => "taken from the store:",
     };
     let program =
         outcome.program.as_ref().map(|program| format!(", program {}", program.path)).unwrap_or_default();
     context.printer.say(&format!("{done} {} ({}{program})", built.join(", "), outcome.path));
-    if outcome.state == State::Built {
+    if outcome.state != State::Unchanged {
         for (library, code) in outcome.manifest.device_code() {
             context.printer.say(&code_of(&library, &code));
         }

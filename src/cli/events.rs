@@ -22,10 +22,21 @@ pub enum MessageFormat {
 /// Name of the bar of an installation.
 const WHEELS: &str = "wheels";
 
+/// Whether hits and misses of the store are told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Explain {
+    /// They are.
+    Yes,
+    /// They are not, except with `--verbose`.
+    #[default]
+    No,
+}
+
 /// Shows events.
 pub(super) struct Events<'a> {
     printer: &'a Printer,
     format: MessageFormat,
+    explain: Explain,
     /// `None` where no bar may be drawn.
     bars: Option<Bars>,
 }
@@ -40,7 +51,13 @@ impl<'a> Events<'a> {
     pub(super) fn new(printer: &'a Printer, format: MessageFormat) -> Self {
         let draws = format == MessageFormat::Human && printer.shows_progress();
         let bars = draws.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default() });
-        Self { printer, format, bars }
+        Self { printer, format, explain: Explain::No, bars }
+    }
+
+    /// The same, with hits and misses of the store.
+    pub(super) fn explaining(mut self, explain: Explain) -> Self {
+        self.explain = explain;
+        self
     }
 
     /// Shows one.
@@ -79,15 +96,66 @@ impl<'a> Events<'a> {
             Event::Failed { tree, .. } => self.end(tree),
             Event::Finished { tree, state, seconds } => {
                 self.end(tree);
-                if *state == State::Built {
-                    self.say(&format!("[{tree}] built in {seconds:.1} s"));
+                match state {
+                    State::Built => self.say(&format!("[{tree}] built in {seconds:.1} s")),
+                    State::Taken => self.say(&format!("[{tree}] taken from the store in {seconds:.1} s")),
+                    State::Unchanged => {}
                 }
             }
             Event::Dropped { backend, why } => {
                 self.quietly(|printer| printer.warning(&format!("{backend} is left out: {why}")));
             }
             Event::Linking { package } => self.begin("cargo", &format!("building {package}")),
+            Event::WaitingForStore { .. }
+            | Event::Taken { .. }
+            | Event::NotStored { .. }
+            | Event::Stored { .. }
+            | Event::StoreUnused { .. }
+            | Event::SourcesChanged { .. } => self.store(event),
             Event::Done { .. } => self.end("cargo"),
+        }
+    }
+
+    /// What the store did. Without `--explain` only what somebody has to know.
+    fn store(&self, event: &Event) {
+        let explain = |text: String| {
+            if self.explain == Explain::Yes || self.printer.verbosity() == Verbosity::Verbose {
+                self.say(&text);
+            }
+        };
+        match event {
+            Event::WaitingForStore { tree, lock } => {
+                self.say(&format!("[{tree}] waiting for another build of the same (it holds `{lock}`)"));
+            }
+            Event::Taken { tree, key, entry } => {
+                explain(format!("[{tree}] hit: key {} is stored in {entry}", short(key)));
+            }
+            Event::NotStored { tree, key, why, since, different } => {
+                explain(format!("[{tree}] miss: {why} (key {})", short(key)));
+                if !since.is_empty() {
+                    explain(format!("[{tree}] compared with {since}:"));
+                }
+                for part in different {
+                    explain(format!("[{tree}]   {}", part.line()));
+                }
+            }
+            Event::Stored { tree, key, bytes } => {
+                explain(format!("[{tree}] stored {} under key {}", bytes::show(*bytes), short(key)));
+            }
+            Event::StoreUnused { tree, why } => {
+                self.quietly(|printer| printer.warning(&format!("{tree}: {why}")));
+            }
+            Event::SourcesChanged { tree, files } => {
+                let first = files.first().map_or("", String::as_str);
+                let more = files.len().saturating_sub(1);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                self.quietly(|printer| {
+                    printer.warning(&format!(
+                        "{tree}: `{first}`{more} changed during the build: it is not stored, and the next build looks again"
+                    ));
+                });
+            }
+            _ => {}
         }
     }
 
@@ -160,6 +228,11 @@ impl<'a> Events<'a> {
             None => write(self.printer),
         }
     }
+}
+
+/// As much of a key as people compare.
+fn short(key: &str) -> &str {
+    key.get(..12).unwrap_or(key)
 }
 
 impl Drop for Events<'_> {

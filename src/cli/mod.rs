@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod build;
+pub mod cache;
 pub mod clean;
 pub mod completions;
 pub mod detect;
@@ -75,6 +76,8 @@ enum Command {
     Test(test::Arguments),
     /// Put the run-time libraries that the build needs into a Python environment
     Venv(Box<venv::Arguments>),
+    /// Show what the build store holds, throw away what is old, say why a tree is not in it
+    Cache(cache::Arguments),
     /// Remove everything that was built
     Clean(clean::Arguments),
     /// Make a redacted report to paste into an issue; it replays as a recorded machine
@@ -187,6 +190,10 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
             (toolkit::run(&arguments, context), answer)
         }
         Command::Venv(arguments) => (venv::run(&arguments, context), Answer::document_if(arguments.json)),
+        Command::Cache(arguments) => {
+            let answer = Answer::document_if(arguments.is_json());
+            (cache::run(&arguments, context), answer)
+        }
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),
         Command::Report(arguments) => (report::run(&arguments, context), Answer::Text),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::build::{NetworkArguments, Work};
-use super::events::MessageFormat;
+use super::cache;
+use super::events::{Explain, MessageFormat};
 use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
 use super::provision;
@@ -65,6 +66,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         network,
         format: MessageFormat::Human,
         binary: BuildBinary::No,
+        store: cache::open(context, Some(&project))?,
+        explain: Explain::No,
     };
     let replan = |without: &[(Backend, String)]| {
         plan::make_without(&arguments.selection, context, context.host, &sight, without)

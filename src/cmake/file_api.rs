@@ -52,6 +52,8 @@ pub struct Reply {
     pub compilers: BTreeMap<String, Toolchain>,
     /// Cache entries by name.
     pub cache: BTreeMap<String, String>,
+    /// Cache entries that are files and were searched in vain.
+    pub unfound: Vec<String>,
     /// Every file that configuring read and that is not generated, absolute.
     pub inputs: Vec<String>,
     /// Those of them that are not CMake's own.
@@ -175,6 +177,12 @@ impl Reader<'_> {
         }
         if let Some(object) = object("cache") {
             let file: raw::Cache = self.json(&object.json_file)?;
+            let in_vain = |entry: &&raw::CacheEntry| {
+                entry.kind == "FILEPATH"
+                    && entry.value.ends_with("-NOTFOUND")
+                    && !entry.name.starts_with("CMAKE_")
+            };
+            reply.unfound = file.entries.iter().filter(in_vain).map(|entry| entry.name.clone()).collect();
             reply.cache = file.entries.into_iter().map(|entry| (entry.name, entry.value)).collect();
         }
         if let Some(object) = object("cmakeFiles") {
@@ -350,6 +358,8 @@ mod raw {
     pub(super) struct CacheEntry {
         pub(super) name: String,
         pub(super) value: String,
+        #[serde(default, rename = "type")]
+        pub(super) kind: String,
     }
 
     #[derive(Deserialize)]

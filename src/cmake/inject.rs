@@ -7,7 +7,8 @@ use crate::plan::Tree;
 /// The probe's name among the project's targets.
 pub const PROBE: &str = "gpubuild_probe";
 
-const TEMPLATE: &str = include_str!("inject.cmake");
+/// The script before the names of a plan are filled in.
+pub const TEMPLATE: &str = include_str!("inject.cmake");
 
 /// The script for a tree.
 #[must_use]

@@ -8,8 +8,8 @@ use super::initial_cache::entry_type;
 /// and mean nothing to some.
 #[must_use]
 pub fn must_be_known(name: &str) -> bool {
-    const PREFIXES: [&str; 7] =
-        ["CMAKE_", "CUDAToolkit_", "FETCHCONTENT_", "Vulkan_", "OpenCL_", "Python3_", "SPIRV-"];
+    const PREFIXES: [&str; 8] =
+        ["CMAKE_", "CUDAToolkit_", "FETCHCONTENT_", "GPUBUILD_", "Vulkan_", "OpenCL_", "Python3_", "SPIRV-"];
     const NAMES: [&str; 7] = [
         "BUILD_SHARED_LIBS",
         "BUILD_TESTING",

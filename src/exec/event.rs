@@ -8,6 +8,7 @@ use super::diagnose::FirstError;
 use crate::artifacts::DeviceCode;
 use crate::backend::Backend;
 use crate::finding::Finding;
+use crate::store::key::Difference;
 
 /// Something that happened. As JSON: `{"reason": "configured", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,6 +18,60 @@ pub enum Event {
     Waiting {
         /// The lock file.
         lock: String,
+    },
+    /// Another build makes the same result, and this one waits for it.
+    WaitingForStore {
+        /// Tree.
+        tree: String,
+        /// The lock file.
+        lock: String,
+    },
+    /// The result of a tree came from the store.
+    Taken {
+        /// Tree.
+        tree: String,
+        /// Key.
+        key: String,
+        /// Folder of the entry.
+        entry: String,
+    },
+    /// The store has no result for a tree.
+    NotStored {
+        /// Tree.
+        tree: String,
+        /// Key.
+        key: String,
+        /// Why.
+        why: String,
+        /// What it is compared with, if there is anything.
+        #[serde(skip_serializing_if = "String::is_empty")]
+        since: String,
+        /// The parts of the key that differ from it.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        different: Vec<Difference>,
+    },
+    /// A result was put into the store.
+    Stored {
+        /// Tree.
+        tree: String,
+        /// Key.
+        key: String,
+        /// Bytes of its files.
+        bytes: u64,
+    },
+    /// The store is not used as it should be; the build goes on without.
+    StoreUnused {
+        /// Tree.
+        tree: String,
+        /// Why.
+        why: String,
+    },
+    /// Sources changed while they were compiled: the result is not stored, and the next build looks at them again.
+    SourcesChanged {
+        /// Tree.
+        tree: String,
+        /// The files.
+        files: Vec<String>,
     },
     /// A tool is fetched because the machine has none.
     Fetching {
@@ -151,6 +206,8 @@ pub enum Event {
 pub enum State {
     /// Nothing changed since the last time, and nothing was started.
     Unchanged,
+    /// Everything came from the store.
+    Taken,
     /// Something was built.
     Built,
 }

@@ -11,6 +11,7 @@ pub mod log;
 pub mod modules;
 pub mod progress;
 pub mod stage;
+pub(crate) mod reuse;
 pub mod stamp;
 pub mod symbols;
 mod tree;
@@ -28,6 +29,7 @@ use crate::finding::Finding;
 use crate::host::{Host, HostPath, Lock, Wait};
 use crate::plan::{Dropped, Plan, Tree};
 use crate::python::Network;
+use crate::store::settings::Store;
 use crate::toolkit::Inventory;
 
 /// What a build needs beside its plan.
@@ -48,6 +50,8 @@ pub struct Job<'a> {
     pub replan: Option<Replan<'a>>,
     /// Finds the causes in what failing programs printed.
     pub explain: Option<Explain<'a>>,
+    /// Where results are taken from and put into.
+    pub store: Option<Store>,
     /// Where events go.
     pub sink: Sink<'a>,
 }
@@ -178,7 +182,8 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
 }
 
 fn any_built(states: &[State]) -> State {
-    if states.contains(&State::Built) { State::Built } else { State::Unchanged }
+    let most = [State::Built, State::Taken].into_iter().find(|state| states.contains(state));
+    most.unwrap_or(State::Unchanged)
 }
 
 /// Writes the manifest if it differs (the program's build script watches it), once its libraries are found to go together.

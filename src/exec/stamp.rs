@@ -10,7 +10,7 @@ use crate::store::files::{self, Snapshot};
 use crate::store::sha256;
 
 /// Version of the form; another one is as good as no stamp.
-const SCHEMA: u32 = 2;
+const SCHEMA: u32 = 3;
 
 /// What a tree was built from and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub struct Stamp {
     schema: u32,
     /// [`key`] of the tree.
     pub key: String,
+    /// The key of its content in a store, where one is used and nothing changed during the build.
+    #[serde(default)]
+    pub content: Option<String>,
     /// Every file below the source folder before the build.
     pub sources: Snapshot,
     /// Files elsewhere that configuring or compiling read, and the tools.
@@ -35,13 +38,20 @@ impl Stamp {
     #[must_use]
     pub fn new(
         key: String,
+        content: Option<String>,
         sources: Snapshot,
         outside: Snapshot,
         outputs: Snapshot,
         read: Vec<String>,
         built: BuiltTree,
     ) -> Self {
-        Self { schema: SCHEMA, key, sources, outside, outputs, read, built }
+        Self { schema: SCHEMA, key, content, sources, outside, outputs, read, built }
+    }
+
+    /// The same with sources of the same content that look different.
+    #[must_use]
+    pub fn looking_like(self, sources: Snapshot) -> Self {
+        Self { sources, ..self }
     }
 
     /// Where a tree keeps it.
@@ -66,10 +76,13 @@ impl Stamp {
     /// Whether nothing changed: same options, same sources, same tools and headers, and what was built is still there.
     #[must_use]
     pub fn holds(&self, host: &dyn Host, key: &str, sources: &Snapshot) -> bool {
-        self.key == key
-            && self.sources == *sources
-            && files::unchanged(host, &self.outside)
-            && files::unchanged(host, &self.outputs)
+        self.key == key && self.sources == *sources && self.rest_holds(host)
+    }
+
+    /// Whether tools, headers and what was built are as they were.
+    #[must_use]
+    pub fn rest_holds(&self, host: &dyn Host) -> bool {
+        files::unchanged(host, &self.outside) && files::unchanged(host, &self.outputs)
     }
 }
 
@@ -102,7 +115,7 @@ pub fn key(tree: &Tree, env: &Environment) -> String {
         modules: &tree.modules,
         folder: tree.folder.as_deref(),
         plan_env: &tree.env,
-        host_env: env.select(&LISTENED, &STARTS),
+        host_env: listened(env),
         version: env!("CARGO_PKG_VERSION"),
     };
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
@@ -142,6 +155,12 @@ const LISTENED: [&str; 31] = [
     "CMAKE_CXX_COMPILER_LAUNCHER",
     "CMAKE_CUDA_COMPILER_LAUNCHER",
 ];
+
+/// The variables of an environment that compilers and CMake listen to.
+#[must_use]
+pub fn listened(env: &Environment) -> Vec<(&str, &str)> {
+    env.select(&LISTENED, &STARTS)
+}
 
 /// How the names of others begin.
 const STARTS: [&str; 2] = ["CMAKE_", "NVCC_"];
@@ -183,6 +202,23 @@ pub fn parse_inputs(text: &str, build: &HostPath) -> Vec<String> {
         .collect()
 }
 
+/// The objects that `ninja -t deps` lists with the files that each was made of, all absolute.
+#[must_use]
+pub fn deps_by_object(text: &str, build: &HostPath) -> Vec<(String, Vec<String>)> {
+    let absolute = |path: &str| build.join(path).normalized().to_string();
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for line in text.lines() {
+        if let Some(path) = line.strip_prefix("    ") {
+            if let Some((_, paths)) = found.last_mut() {
+                paths.push(absolute(path));
+            }
+        } else if let Some((object, _)) = line.split_once(": #deps ") {
+            found.push((absolute(object), Vec::new()));
+        }
+    }
+    found
+}
+
 /// The files that `ninja -t deps` lists, absolute.
 #[must_use]
 pub fn parse_deps(text: &str, build: &HostPath) -> Vec<String> {
@@ -204,6 +240,9 @@ mod tests {
         let build = HostPath::new(PathRules::Unix, "/p/b");
         assert_eq!(parse_deps(text, &build), ["/p/src/a.c", "/usr/include/stdio.h"]);
         assert_eq!(parse_inputs("../src/a.glsl\n/p/b/x.o\n", &build), ["/p/src/a.glsl", "/p/b/x.o"]);
+        let by_object = deps_by_object(text, &build);
+        assert_eq!(by_object.len(), 2);
+        assert_eq!(by_object[1], ("/p/b/b.o".to_owned(), vec!["/p/src/a.c".to_owned()]));
     }
 
     #[test]

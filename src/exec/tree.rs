@@ -8,6 +8,7 @@ use super::diagnose::{FirstError, first_error};
 use super::error::{BuildError, is_disk_full};
 use super::event::{Event, State};
 use super::log::Log;
+use super::reuse::{Found, Reuse};
 use super::stamp::{self, Stamp};
 use super::{Job, Tools, collect};
 use crate::artifacts::BuiltTree;
@@ -74,26 +75,68 @@ impl Run<'_> {
         let key = stamp::key(self.tree, host.env());
         let sources = files::walk(host, &self.tree.source, &self.tree.build)
             .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
-        if let Some(stamp) = Stamp::read(host, self.tree)
+        let stamp = Stamp::read(host, self.tree);
+        if let Some(stamp) = &stamp
             && stamp.holds(host, &key, &sources)
         {
+            return Ok((stamp.built.clone(), State::Unchanged));
+        }
+        let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
+        let mut reuse = Reuse::begin(self.job, self.tree, sources.clone(), &tools);
+        if let Some(stamp) = stamp.filter(|stamp| reuse.is_same(stamp, &key)) {
+            let stamp = stamp.looking_like(sources);
+            self.write_stamp(&stamp)?;
             return Ok((stamp.built, State::Unchanged));
         }
+        let lock = match reuse.take()? {
+            Found::Hit(built, read) => {
+                let elsewhere = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
+                let outside = files::snapshot(host, elsewhere);
+                let outputs = self.outputs(&built);
+                let stamp = Stamp::new(key, reuse.key(), sources, outside, outputs, read, *built);
+                self.write_stamp(&stamp)?;
+                return Ok((stamp.built, State::Taken));
+            }
+            Found::Miss(lock) => lock,
+        };
+        let started = host.elapsed();
         let log_path = cmake::own_folder(self.tree).join("build.log");
         let mut log = Log::new(host, self.job.sink, &self.tree.id, log_path);
         self.remove(&Stamp::path(self.tree))?;
+        reuse.settle(self.ninja)?;
         self.configure(&key, &sources, &mut log)?;
         self.build(&mut log)?;
         let reply = self.reply()?;
         let built = collect::built_tree(host, self.tree, &key, &reply)?;
         collect::refuse_incomplete(self.tree, &reply, &built)?;
-        let stamp = self.stamp(key, sources, &reply, built);
-        if let Some(stamp) = &stamp.1 {
-            let path = Stamp::path(self.tree);
-            crate::store::write_json(host, &path, stamp)
-                .map_err(|error| BuildError::io("write", &path, &error))?;
-        }
-        Ok((stamp.0, State::Built))
+        let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
+        let changed = reuse.note_changes()?;
+        // Without Ninja the headers that were read are not known, and there is no stamp.
+        let Some(depfiles) = self.dependencies(&reply) else { return Ok((built, State::Built)) };
+        let mut tools = vec![self.cmake];
+        tools.extend(self.ninja);
+        let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
+        // Names of targets are no files, and Ninja lists those too.
+        read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
+        let elsewhere: Vec<&str> =
+            read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path)).collect();
+        let outside = files::snapshot(host, elsewhere);
+        let content = reuse.key().filter(|_| changed.is_empty());
+        let stamp = Stamp::new(key, content, sources, outside, self.outputs(&built), read, built);
+        self.write_stamp(&stamp)?;
+        reuse.publish(lock, &reply, &stamp, seconds);
+        Ok((stamp.built, State::Built))
+    }
+
+    fn outputs(&self, built: &BuiltTree) -> Snapshot {
+        files::snapshot(self.job.host, built.files.iter().map(|file| file.path.as_str()))
+    }
+
+    /// What is needed to see next time that nothing changed.
+    fn write_stamp(&self, stamp: &Stamp) -> Result<(), BuildError> {
+        let path = Stamp::path(self.tree);
+        crate::store::write_json(self.job.host, &path, stamp)
+            .map_err(|error| BuildError::io("write", &path, &error))
     }
 
     fn remove(&self, path: &HostPath) -> Result<(), BuildError> {
@@ -192,28 +235,6 @@ impl Run<'_> {
             return Err(BuildError::Configure { tree, error, causes, log: at });
         }
         Err(BuildError::Compile { tree, error, causes, log: at })
-    }
-
-    /// What is needed to see next time that nothing changed; without Ninja the headers that were read are not known, and
-    /// there is none.
-    fn stamp(
-        &self,
-        key: String,
-        sources: Snapshot,
-        reply: &Reply,
-        built: BuiltTree,
-    ) -> (BuiltTree, Option<Stamp>) {
-        let host = self.job.host;
-        let Some(depfiles) = self.dependencies(reply) else { return (built, None) };
-        let mut tools = vec![self.cmake];
-        tools.extend(self.ninja);
-        let mut read = stamp::read_paths(self.tree, reply, &built, &depfiles, &tools);
-        // Names of targets are no files, and Ninja lists those too.
-        read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
-        let elsewhere = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
-        let outside = files::snapshot(host, elsewhere);
-        let outputs = files::snapshot(host, built.files.iter().map(|file| file.path.as_str()));
-        (built.clone(), Some(Stamp::new(key, sources, outside, outputs, read, built)))
     }
 
     /// What compilers read, from Ninja's log of depfiles, and what other steps are declared to read; also in trees that

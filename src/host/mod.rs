@@ -57,6 +57,9 @@ pub struct Stat {
     pub owner: Option<Owner>,
     /// Modification time in nanoseconds since 1970, where known. Only for telling whether a file changed.
     pub modified: Option<u128>,
+    /// When content or attributes last changed, in nanoseconds since 1970, where the platform tells. Programs can set
+    /// [`Stat::modified`] to what they like, and not this. Only for telling whether a file changed.
+    pub changed: Option<u128>,
 }
 
 /// Kinds of files.
@@ -162,6 +165,11 @@ pub trait Host: Send + Sync {
     fn link(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
+    /// Makes a second file of the same content by way of a temporary name, sharing the blocks where the disk can. Unlike
+    /// with [`Host::link`], a later change of one leaves the other as it is. Parent folders are made; nothing is flushed.
+    fn duplicate(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Whether two names are known to be of one file: hard links of each other.
     fn is_same_file(&self, _one: &HostPath, _other: &HostPath) -> bool {
         false
@@ -179,7 +187,7 @@ pub trait Host: Send + Sync {
     /// Free bytes on the disk that holds `path` (or its nearest parent that exists), where known.
     fn free_space(&self, path: &HostPath) -> Option<u64>;
 
-    /// Seconds since 1970, for labels in files; never for decisions.
+    /// Seconds since 1970, for labels in files and for the age of what may be thrown away; never for other decisions.
     fn now(&self) -> u64;
     /// Time since the host was made, for measuring.
     fn elapsed(&self) -> Duration;

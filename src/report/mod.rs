@@ -4,6 +4,7 @@
 pub mod audit;
 pub mod binary;
 pub mod binary_text;
+pub mod cache;
 pub mod clean;
 pub mod detect;
 pub mod detect_text;

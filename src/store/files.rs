@@ -1,18 +1,36 @@
-//! Whether files are what they were: by size and time of modification, never by content.
+//! Whether files are what they were: by size and times, never by content.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::{FileKind, Host, HostPath};
+use crate::host::{FileKind, Host, HostPath, Stat};
 
-/// Size and time of modification of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Size and times of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileStamp {
     /// In bytes.
     pub size: u64,
     /// In nanoseconds since 1970; zero where it is not known.
     pub modified: u128,
+    /// When content or attributes last changed, the same way. Programs cannot set it back, as they can the other.
+    pub changed: u128,
+    /// Whether it may be executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
+}
+
+impl FileStamp {
+    /// The stamp in what the system tells of a file.
+    #[must_use]
+    pub fn of(stat: &Stat) -> Self {
+        Self {
+            size: stat.size,
+            modified: stat.modified.unwrap_or_default(),
+            changed: stat.changed.unwrap_or_default(),
+            executable: stat.executable,
+        }
+    }
 }
 
 /// Files by absolute path.
@@ -28,8 +46,7 @@ const DEEPEST: usize = 64;
 #[must_use]
 pub fn stamp(host: &dyn Host, path: &HostPath) -> Option<FileStamp> {
     let stat = host.stat(path).ok()?;
-    (stat.kind == FileKind::File)
-        .then_some(FileStamp { size: stat.size, modified: stat.modified.unwrap_or_default() })
+    (stat.kind == FileKind::File).then(|| FileStamp::of(&stat))
 }
 
 /// The stamps of the files of a list that are there.
@@ -59,8 +76,7 @@ pub fn walk(
             let Ok(stat) = host.stat(&path) else { continue };
             match stat.kind {
                 FileKind::File => {
-                    let stamp = FileStamp { size: stat.size, modified: stat.modified.unwrap_or_default() };
-                    found.insert(path.to_string(), stamp);
+                    found.insert(path.to_string(), FileStamp::of(&stat));
                 }
                 FileKind::Directory if path.as_str().matches(['/', '\\']).count() < DEEPEST => {
                     waiting.push(path);

@@ -2,7 +2,20 @@
 //!
 //! A stamp is written last and by one rename. Whatever is interrupted leaves the old stamp, or none, and is done again.
 
+pub mod contents;
+pub mod entry;
 pub mod files;
+pub mod key;
+pub mod maintain;
+pub mod outputs;
+pub mod places;
+pub mod settings;
+pub mod surroundings;
+pub mod table;
+pub mod tree_key;
+
+/// The folder of this version's entries in a store. Those of other versions lie beside it and are left alone.
+pub const FORMAT: &str = "v1";
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

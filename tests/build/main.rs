@@ -5,4 +5,5 @@ mod failing;
 mod linking;
 mod modules;
 mod rebuilding;
+mod storing;
 mod support;

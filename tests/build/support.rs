@@ -8,6 +8,7 @@ use gpubuild::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan,
 use gpubuild::host::{Host, HostPath, RealHost, find_program};
 use gpubuild::plan::{Jobs, Plan, Tree};
 use gpubuild::python::Network;
+use gpubuild::store::settings::Store;
 
 /// A project in a folder that disappears with it.
 pub(crate) struct Project {
@@ -16,6 +17,8 @@ pub(crate) struct Project {
     pub(crate) tools: Tools,
     /// Everything that was told during the builds so far.
     pub(crate) events: Mutex<Vec<Event>>,
+    /// Where results are shared.
+    pub(crate) store: Option<Store>,
 }
 
 /// A project of these files. `None`, after saying so, if this machine has no CMake, Ninja and C compiler; a machine that
@@ -31,8 +34,13 @@ pub(crate) fn project(files: &[(&str, &str)]) -> Option<Project> {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
-    let project =
-        Project { host, folder, tools: Tools { cmake, ninja, ..Tools::default() }, events: Mutex::default() };
+    let project = Project {
+        host,
+        folder,
+        tools: Tools { cmake, ninja, ..Tools::default() },
+        events: Mutex::default(),
+        store: None,
+    };
     for (name, text) in files {
         project.write(name, text);
     }
@@ -99,6 +107,7 @@ impl Project {
             binary: BuildBinary::No,
             replan,
             explain: None,
+            store: self.store.clone(),
             sink: &sink,
         };
         exec::build(&job, plan)

@@ -109,6 +109,7 @@ impl Sandbox {
         let mut command = Command::new(argv[0]);
         command.args(&argv[1..]).current_dir(self.folder.path());
         command.env("GPUBUILD_CACHE", self.path("cache")).env_remove("GPUBUILD_BACKENDS");
+        command.env("GPUBUILD_STORE", "off");
         Ran::from(command.output().unwrap_or_else(|error| panic!("{argv:?}: {error}")))
     }
 
@@ -142,6 +143,8 @@ impl Sandbox {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
         command.current_dir(self.folder.path()).env_clear().env("GPUBUILD_CACHE", self.path("cache"));
+        // Tests of builds are about building; those of the store switch it on.
+        command.env("GPUBUILD_STORE", "off");
         // Rust need not lie in the home folder: in images for containers it seldom does.
         for kept in ["PATH", "HOME", "RUSTUP_HOME", "CARGO_HOME", "SystemRoot", "TEMP", "TMP", "USERPROFILE"]
         {

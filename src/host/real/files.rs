@@ -47,7 +47,20 @@ pub(super) fn stat(path: &HostPath, extensions: &str) -> io::Result<Stat> {
             .ok()
             .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
             .map(|since| since.as_nanos()),
+        changed: changed(&metadata),
     })
+}
+
+#[cfg(unix)]
+fn changed(metadata: &fs::Metadata) -> Option<u128> {
+    use std::os::unix::fs::MetadataExt;
+    let seconds = u128::try_from(metadata.ctime()).ok()?;
+    Some(seconds * 1_000_000_000 + u128::try_from(metadata.ctime_nsec()).ok()?)
+}
+
+#[cfg(not(unix))]
+fn changed(_metadata: &fs::Metadata) -> Option<u128> {
+    None
 }
 
 #[cfg(unix)]
@@ -195,6 +208,20 @@ pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
     };
     make().map_err(|error: io::Error| {
         io::Error::new(error.kind(), format!("failed to link `{from}` to `{to}`: {error}"))
+    })
+}
+
+/// A copy that is not flushed: who uses it compares its hash.
+pub(super) fn duplicate(from: &HostPath, to: &HostPath) -> io::Result<()> {
+    let make = || {
+        let parent = made_parent(to)?;
+        let file = tempfile::Builder::new()
+            .prefix(".gpubuild-")
+            .make_in(parent, |path| reflink_copy::reflink_or_copy(from.as_std(), path).map(drop))?;
+        file.persist(to.as_std()).map_err(|error| error.error)
+    };
+    make().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("failed to copy `{from}` to `{to}`: {error}"))
     })
 }
 

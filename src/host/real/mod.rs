@@ -276,6 +276,10 @@ impl Host for RealHost {
         files::link(from, to)
     }
 
+    fn duplicate(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::duplicate(from, to)
+    }
+
     fn is_same_file(&self, one: &HostPath, other: &HostPath) -> bool {
         files::is_same_file(one, other)
     }

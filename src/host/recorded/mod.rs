@@ -235,7 +235,7 @@ impl Host for RecordedHost {
             // Links are followed before.
             Entry::Link(_) => (FileKind::Other, 0, false, None),
         };
-        Ok(Stat { kind, size, executable, owner, modified: None })
+        Ok(Stat { kind, size, executable, owner, modified: None, changed: None })
     }
 
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {

@@ -1,0 +1,208 @@
+//! `gpubuild cache`: documents and text.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::Schema;
+use crate::plan::bytes;
+use crate::store::key::Difference;
+use crate::store::maintain::{Item, Pruned};
+
+/// The document of `cache list` and `cache size`.
+#[derive(Debug, Serialize)]
+pub struct Document {
+    schema: Schema,
+    folder: String,
+    bytes: u64,
+    limit: u64,
+    count: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<Vec<EntryDocument>>,
+}
+
+/// An entry.
+#[derive(Debug, Serialize)]
+pub struct EntryDocument {
+    /// `tree` or `objects`.
+    kind: &'static str,
+    /// Key.
+    key: String,
+    /// Its folder.
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
+    bytes: u64,
+    files: usize,
+    /// Seconds since 1970.
+    used: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
+    /// Whether it serves only the folders that it was made in.
+    only_there: bool,
+    /// Why it cannot be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+impl EntryDocument {
+    /// An entry as it is shown.
+    #[must_use]
+    pub fn new(item: &Item) -> Self {
+        let entry = item.entry.as_ref().ok();
+        let name = item.folder.file_name().unwrap_or_default();
+        Self {
+            kind: if item.kind == "trees" { "tree" } else { "objects" },
+            key: entry.map_or_else(|| name.to_owned(), |entry| entry.key.clone()),
+            path: item.folder.to_string(),
+            label: entry.map(|entry| entry.label.clone()),
+            bytes: item.bytes(),
+            files: entry.map_or(0, |entry| entry.files.len()),
+            used: item.used,
+            created: entry.map(|entry| entry.created),
+            seconds: entry.map(|entry| entry.seconds),
+            only_there: entry.is_some_and(|entry| entry.place.is_some()),
+            problem: item.entry.as_ref().err().map(ToString::to_string),
+        }
+    }
+
+    fn line(&self, now: u64) -> String {
+        let key = self.key.get(..12).unwrap_or(&self.key);
+        let what = self.problem.as_deref().or(self.label.as_deref()).unwrap_or_default();
+        let place = if self.only_there { ", only there" } else { "" };
+        let ago = age(now.saturating_sub(self.used));
+        format!("{key}  {:>10}  {ago:>8}  {:<7}  {what}{place}", bytes::show(self.bytes), self.kind)
+    }
+}
+
+/// `3 d`, `5 min`.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+impl Document {
+    /// With every entry, or only how many.
+    #[must_use]
+    pub fn new(folder: String, limit: u64, items: &[Item], with_entries: bool) -> Self {
+        Self {
+            schema: Schema { name: "cache", version: 1 },
+            folder,
+            bytes: items.iter().map(Item::bytes).sum(),
+            limit,
+            count: items.len(),
+            entries: with_entries.then(|| items.iter().map(EntryDocument::new).collect()),
+        }
+    }
+
+    /// The same for people; `now` in seconds since 1970.
+    #[must_use]
+    pub fn text(&self, now: u64) -> String {
+        let mut out = String::new();
+        if let Some(entries) = self.entries.as_ref().filter(|entries| !entries.is_empty()) {
+            let _ = writeln!(out, "{:<12}  {:>10}  {:>8}  {:<7}  what", "key", "size", "used", "kind");
+            for entry in entries {
+                let _ = writeln!(out, "{}", entry.line(now));
+            }
+        }
+        let (bytes, limit) = (bytes::show(self.bytes), bytes::show(self.limit));
+        let _ = write!(out, "{} entries, {bytes} of at most {limit}, in {}", self.count, self.folder);
+        out
+    }
+}
+
+/// The document of `cache prune`.
+#[derive(Debug, Serialize)]
+pub struct PruneDocument {
+    schema: Schema,
+    removed: Vec<EntryDocument>,
+    removed_bytes: u64,
+    in_use: Vec<EntryDocument>,
+    left_bytes: u64,
+}
+
+impl PruneDocument {
+    /// What went and what stayed.
+    #[must_use]
+    pub fn new(pruned: &Pruned) -> Self {
+        Self {
+            schema: Schema { name: "cache-prune", version: 1 },
+            removed: pruned.removed.iter().map(EntryDocument::new).collect(),
+            removed_bytes: pruned.removed.iter().map(Item::bytes).sum(),
+            in_use: pruned.in_use.iter().map(EntryDocument::new).collect(),
+            left_bytes: pruned.left,
+        }
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let busy = match self.in_use.len() {
+            0 => String::new(),
+            count => format!("; {count} more are in use and stay"),
+        };
+        let (gone, left) = (bytes::show(self.removed_bytes), bytes::show(self.left_bytes));
+        format!("removed {} entries, {gone}; {left} stay{busy}", self.removed.len())
+    }
+}
+
+/// The document of `cache explain`.
+#[derive(Debug, Serialize)]
+pub struct ExplainDocument {
+    schema: Schema,
+    trees: Vec<TreeDocument>,
+}
+
+/// Whether a tree is in the store.
+#[derive(Debug, Serialize)]
+pub struct TreeDocument {
+    /// Tree.
+    pub tree: String,
+    /// Its key; absent if what it depends on cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Whether a build would take it from the store.
+    pub hit: bool,
+    /// Folder of the entry, or why there is none.
+    pub what: String,
+    /// What the key is compared with.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub since: String,
+    /// The parts that differ from it.
+    pub different: Vec<Difference>,
+    /// The hash of each part.
+    pub parts: std::collections::BTreeMap<String, String>,
+}
+
+impl ExplainDocument {
+    /// Of these trees.
+    #[must_use]
+    pub fn new(trees: Vec<TreeDocument>) -> Self {
+        Self { schema: Schema { name: "cache-explain", version: 1 }, trees }
+    }
+
+    /// The same for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut lines = Vec::new();
+        for tree in &self.trees {
+            let word = if tree.hit { "hit" } else { "miss" };
+            let key = tree.key.as_deref().and_then(|key| key.get(..12)).unwrap_or("none");
+            lines.push(format!("{}  {word}: {} (key {key})", tree.tree, tree.what));
+            if !tree.since.is_empty() && !tree.different.is_empty() {
+                lines.push(format!("  compared with {}:", tree.since));
+            }
+            lines.extend(tree.different.iter().map(|part| format!("    {}", part.line())));
+            for (part, hash) in &tree.parts {
+                lines.push(format!("  {part:<12} {}", hash.get(..12).unwrap_or(hash)));
+            }
+        }
+        lines.join("\n")
+    }
+}

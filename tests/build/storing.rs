@@ -1,0 +1,322 @@
+//! What is taken from the store, what is not, and what cannot go wrong.
+
+use gpubuild::Backend;
+use gpubuild::exec::{Event, State};
+use gpubuild::host::{Host, HostPath};
+use gpubuild::store::entry::{ENTRY, Entry};
+use gpubuild::store::maintain::{self, Limits};
+use gpubuild::store::settings::{Access, Store};
+
+use crate::support::{Project, project};
+
+const SMALL: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(s C)\noption(S_FAST \"\" OFF)\nif(S_FAST)\n  add_compile_definitions(FAST=1)\nendif()\nconfigure_file(gen.h.in gen/gen.h)\nadd_library(s STATIC s.c)\ntarget_include_directories(s PUBLIC ${CMAKE_BINARY_DIR}/gen)\n",
+    ),
+    ("gen.h.in", "#define GEN 1\n"),
+    (
+        "s.c",
+        "#include \"s.h\"\n#include <gen.h>\nconst char *file(void) { return __FILE__; }\nint s(void) { return S + GEN; }\n",
+    ),
+    ("s.h", "#define S 1\n"),
+];
+
+fn store_in(folder: &tempfile::TempDir, host: &dyn Host) -> Store {
+    let root = host.path(folder.path().to_str().unwrap()).join("v1");
+    Store { root, access: Access::On, limit: 1 << 30 }
+}
+
+/// A project of these files that shares a store.
+fn sharing(files: &[(&str, &str)], folder: &tempfile::TempDir) -> Option<Project> {
+    let mut project = project(files)?;
+    project.store = Some(store_in(folder, &project.host));
+    Some(project)
+}
+
+fn build(project: &Project, fast: &str) -> (State, u64) {
+    project.events.lock().unwrap().clear();
+    let before = project.host.counts().processes;
+    let outcome = project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", fast)])]).unwrap();
+    (outcome.state, project.host.counts().processes - before)
+}
+
+fn entries(project: &Project) -> Vec<HostPath> {
+    let items = maintain::items(&project.host, project.store.as_ref().unwrap());
+    items.into_iter().filter(|item| item.kind == "trees").map(|item| item.folder).collect()
+}
+
+/// What a program that links the library prints.
+fn answer(project: &Project) -> String {
+    let main = project.path("main.c");
+    let text = "#include <stdio.h>\nint s(void); const char *file(void);\nint main(void) { printf(\"%d %s\", s(), file()); }\n";
+    project.host.write(&main, text.as_bytes()).unwrap();
+    let (program, library) = (project.path("main"), project.path("build/cpu/libs.a"));
+    project.output(&["cc", "-o", program.as_str(), main.as_str(), library.as_str()]);
+    project.output(&[program.as_str()])
+}
+
+fn differs(project: &Project) -> Vec<String> {
+    let events = project.events.lock().unwrap();
+    let parts = events.iter().find_map(|event| match event {
+        Event::NotStored { different, .. } => Some(different.iter().map(|part| part.part.clone()).collect()),
+        _ => None,
+    });
+    parts.unwrap_or_default()
+}
+
+#[test]
+fn a_second_place_takes_what_the_first_built_and_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (Some(one), Some(two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
+    assert_eq!(build(&one, "OFF").0, State::Built);
+    assert_eq!(build(&two, "OFF"), (State::Taken, 0), "{:?}", two.events);
+    assert_eq!(answer(&two), "2 ./s.c");
+    assert!(two.host.is_file(&two.path("build/cpu/gen/gen.h")), "generated headers belong to the result");
+    assert_eq!(build(&two, "OFF"), (State::Unchanged, 0));
+    let manifest = two.host.read_text(&two.path("build/manifest.json")).unwrap();
+    assert!(!manifest.contains(one.path("").as_str().trim_end_matches('/')), "{manifest}");
+    // A build folder that is gone is filled again.
+    one.host.remove(&one.path("build")).unwrap();
+    assert_eq!(build(&one, "OFF"), (State::Taken, 0));
+}
+
+#[test]
+fn every_change_is_a_miss_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(project) = sharing(SMALL, &folder) else { return };
+    build(&project, "OFF");
+    assert_eq!((build(&project, "ON").0, differs(&project)), (State::Built, vec!["options".to_owned()]));
+    assert_eq!(build(&project, "OFF").0, State::Taken, "it is still there");
+    project.write("s.h", "#define S 5\n");
+    assert_eq!((build(&project, "OFF").0, differs(&project)), (State::Built, vec!["sources".to_owned()]));
+    assert_eq!(answer(&project), "6 ./s.c");
+    project.write("new.c", "");
+    assert_eq!((build(&project, "OFF").0, differs(&project)), (State::Built, vec!["sources".to_owned()]));
+    project.host.remove(&project.path("src/new.c")).unwrap();
+    assert_eq!(build(&project, "OFF").0, State::Taken);
+    assert_eq!(answer(&project), "6 ./s.c");
+}
+
+#[test]
+fn building_goes_on_rightly_after_results_were_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(project) = sharing(SMALL, &folder) else { return };
+    let header = project.path("src/s.h");
+    let old = project.output(&["date", "-R", "-r", header.as_str()]);
+    let set = |value: u32, project: &Project| {
+        project.write("s.h", &format!("#define S {value}\n"));
+        // As a checkout that keeps times would leave it: Ninja sees nothing new.
+        project.output(&["touch", "-d", old.trim(), header.as_str()]);
+    };
+    for (value, expected) in [(1, "2 ./s.c"), (2, "3 ./s.c"), (1, "2 ./s.c"), (3, "4 ./s.c"), (2, "3 ./s.c")]
+    {
+        set(value, &project);
+        build(&project, "OFF");
+        assert_eq!(answer(&project), expected, "{value}");
+    }
+    // Without the store the folder is as good.
+    let project = Project { store: None, ..project };
+    for (value, expected) in [(1, "2 ./s.c"), (4, "5 ./s.c"), (3, "4 ./s.c")] {
+        set(value, &project);
+        assert_eq!(build(&project, "OFF").0, State::Built);
+        assert_eq!(answer(&project), expected, "{value}");
+    }
+}
+
+#[test]
+fn headers_outside_are_compared_by_content() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\ntarget_include_directories(s PRIVATE ${ELSEWHERE})\n";
+    let files = [("CMakeLists.txt", list), ("s.c", "#include <far.h>\nint s(void) { return FAR; }\n")];
+    let (Some(one), Some(two)) = (sharing(&files, &folder), sharing(&files, &folder)) else { return };
+    let far = one.host.path(elsewhere.path().to_str().unwrap()).join("far.h");
+    one.host.write(&far, b"#define FAR 1\n").unwrap();
+    let place = far.parent().unwrap().to_string();
+    let build = |project: &Project| {
+        project.events.lock().unwrap().clear();
+        let tree = project.tree(&[Backend::Cpu], &["s"], &[("ELSEWHERE", &place)]);
+        project.build(vec![tree]).unwrap().state
+    };
+    assert_eq!(build(&one), State::Built);
+    one.host.write(&far, b"#define FAR 1\n").unwrap();
+    assert_eq!(build(&two), State::Taken, "written again with the same content");
+    one.host.write(&far, b"#define FAR 2\n").unwrap();
+    assert_eq!(build(&two), State::Built);
+    let events = two.events.lock().unwrap();
+    let told =
+        events.iter().any(|event| matches!(event, Event::NotStored { why, .. } if why.contains("far.h")));
+    assert!(told, "{events:?}");
+}
+
+#[test]
+fn what_names_its_place_serves_only_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\ntarget_compile_definitions(s PRIVATE HERE=\"${CMAKE_SOURCE_DIR}\")\n";
+    let files = [("CMakeLists.txt", list), ("s.c", "const char *s(void) { return HERE; }\n")];
+    let (Some(one), Some(two)) = (sharing(&files, &folder), sharing(&files, &folder)) else { return };
+    let build =
+        |project: &Project| project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[])]).unwrap().state;
+    assert_eq!((build(&one), build(&two)), (State::Built, State::Built));
+    for project in [&one, &two] {
+        project.host.remove(&project.path("build")).unwrap();
+        assert_eq!(build(project), State::Taken);
+        let library = project.host.read(&project.path("build/cpu/libs.a")).unwrap();
+        let here = project.path("src").to_string();
+        assert!(String::from_utf8_lossy(&library).contains(&here), "{here}");
+    }
+}
+
+#[test]
+fn a_damaged_entry_is_built_again_and_one_of_a_later_version_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (Some(one), Some(two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
+    build(&one, "OFF");
+    let entry = entries(&one).remove(0);
+    let files = one.host.list(&entry.join("files")).unwrap();
+    let library = files.iter().find(|name| name.ends_with("libs.a")).unwrap();
+    let path = entry.join("files").join(library);
+    let good = one.host.read(&path).unwrap();
+    for bad in [&good[..good.len() - 1], b"", &vec![0; good.len()]] {
+        one.host.write(&path, bad).unwrap();
+        two.host.remove(&two.path("build")).unwrap();
+        assert_eq!(build(&two, "OFF").0, State::Built);
+        assert_eq!(answer(&two), "2 ./s.c");
+        two.host.remove(&two.path("build")).unwrap();
+        assert_eq!(build(&two, "OFF").0, State::Taken, "it was replaced");
+    }
+    for text in ["", "{", "{\"schema\":1}", "[]"] {
+        one.host.write(&entry.join(ENTRY), text.as_bytes()).unwrap();
+        two.host.remove(&two.path("build")).unwrap();
+        assert_eq!(build(&two, "OFF").0, State::Built, "{text}");
+    }
+    let later = br#"{"schema":99,"what":"ever"}"#;
+    one.host.write(&entry.join(ENTRY), later).unwrap();
+    let v9 = one.store.as_ref().unwrap().root.parent().unwrap().join("v9/trees/x/entry.json");
+    one.host.write(&v9, later).unwrap();
+    two.host.remove(&two.path("build")).unwrap();
+    assert_eq!(build(&two, "OFF").0, State::Built);
+    let all = Limits { all: true, ..Limits::default() };
+    assert!(maintain::prune(&one.host, one.store.as_ref().unwrap(), all).unwrap().removed.is_empty());
+    assert_eq!(one.host.read(&entry.join(ENTRY)).unwrap(), later);
+    assert!(one.host.is_file(&v9));
+}
+
+#[test]
+fn two_builds_of_the_same_share_the_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_custom_command(OUTPUT slow.h COMMAND ${CMAKE_COMMAND} -E sleep 2 COMMAND ${CMAKE_COMMAND} -E touch slow.h VERBATIM)\nadd_library(s STATIC s.c slow.h)\n";
+    let files = [("CMakeLists.txt", slow), ("s.c", "int s(void) { return 1; }\n")];
+    let (Some(one), Some(two)) = (sharing(&files, &folder), sharing(&files, &folder)) else { return };
+    let build =
+        |project: &Project| project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[])]).unwrap().state;
+    let states = std::thread::scope(|scope| {
+        let first = scope.spawn(|| build(&one));
+        let second = scope.spawn(|| build(&two));
+        [first.join().unwrap(), second.join().unwrap()]
+    });
+    assert!(states.contains(&State::Built) && states.contains(&State::Taken), "{states:?}");
+    let waited = |project: &Project| {
+        project.events.lock().unwrap().iter().any(|event| matches!(event, Event::WaitingForStore { .. }))
+    };
+    assert!(waited(&one) != waited(&two), "one waited and said so");
+}
+
+#[test]
+fn a_store_that_cannot_be_written_is_read_and_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (Some(one), Some(mut two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
+    build(&one, "OFF");
+    two.store.as_mut().unwrap().access = Access::Readonly;
+    assert_eq!(build(&two, "OFF").0, State::Taken);
+    assert_eq!(build(&two, "ON").0, State::Built);
+    assert_eq!(entries(&one).len(), 1, "nothing was put in");
+    // A file in the way, which not even root can write around.
+    let broken = tempfile::tempdir().unwrap();
+    one.host.write(&one.host.path(broken.path().to_str().unwrap()).join("v1"), b"in the way").unwrap();
+    let Some(three) = sharing(SMALL, &broken) else { return };
+    assert_eq!(build(&three, "OFF").0, State::Built);
+    assert_eq!(answer(&three), "2 ./s.c");
+    let events = three.events.lock().unwrap();
+    let told: Vec<&Event> =
+        events.iter().filter(|event| matches!(event, Event::StoreUnused { .. })).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+}
+
+#[test]
+fn sources_that_change_during_a_build_are_not_stored_and_are_built_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\nif(NOT EXISTS ${CMAKE_BINARY_DIR}/started)\nadd_custom_command(TARGET s PRE_LINK COMMAND ${CMAKE_COMMAND} -E touch started COMMAND ${CMAKE_COMMAND} -E sleep 1)\nendif()\n";
+    let before = "const char *file(void) { return \"\"; }\nint s(void) { return 1; }\n";
+    let files = [("CMakeLists.txt", list), ("s.c", before)];
+    let Some(project) = sharing(&files, &folder) else { return };
+    let build = || {
+        project.events.lock().unwrap().clear();
+        project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[])]).unwrap().state
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !project.host.is_file(&project.path("build/cpu/started")) {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            // It is compiled already, and looks as old as before.
+            project.write("s.c", &before.replace("return 1", "return 7"));
+            project.output(&["touch", "-d", "2020-01-01", project.path("src/s.c").as_str()]);
+        });
+        assert_eq!(build(), State::Built);
+    });
+    let changed = |project: &Project| {
+        project.events.lock().unwrap().iter().any(|event| matches!(event, Event::SourcesChanged { .. }))
+    };
+    assert!(changed(&project));
+    assert!(entries(&project).is_empty());
+    assert_eq!(answer(&project).trim(), "1");
+    assert_eq!(build(), State::Built);
+    assert!(!changed(&project));
+    assert_eq!(answer(&project).trim(), "7", "the next build completes");
+    assert_eq!(entries(&project).len(), 1);
+}
+
+#[test]
+fn touched_files_of_the_same_content_start_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(project) = sharing(SMALL, &folder) else { return };
+    build(&project, "OFF");
+    project.output(&["touch", project.path("src/s.c").as_str(), project.path("src/s.h").as_str()]);
+    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0));
+    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0));
+}
+
+#[test]
+fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(project) = sharing(SMALL, &folder) else { return };
+    let store = project.store.clone().unwrap();
+    build(&project, "OFF");
+    let first = entries(&project).remove(0);
+    build(&project, "ON");
+    let second = entries(&project).into_iter().find(|path| *path != first).unwrap();
+    for (path, when) in [(&first, "2020-01-01"), (&second, "2020-01-02")] {
+        project.output(&["touch", "-d", when, path.join("used").as_str()]);
+    }
+    let one = Entry::read(&project.host, &second).unwrap().bytes;
+    let pruned =
+        maintain::prune(&project.host, &store, Limits { size: Some(one), ..Limits::default() }).unwrap();
+    assert_eq!(pruned.removed.len(), 1);
+    assert_eq!(entries(&project), [second.clone()]);
+    let key = second.file_name().unwrap().split('-').next().unwrap();
+    let old = Limits { age: Some(3600), ..Limits::default() };
+    let held =
+        project.host.lock(&store.root.join(&format!("locks/{key}.lock")), gpubuild::host::Wait::No).unwrap();
+    assert!(held.is_some());
+    let pruned = maintain::prune(&project.host, &store, old).unwrap();
+    assert_eq!((pruned.removed.len(), pruned.in_use.len()), (0, 1));
+    drop(held);
+    // As a clock that went back shows it: from the future, so it is new.
+    project.output(&["touch", "-d", "2090-01-01", second.join("used").as_str()]);
+    assert!(maintain::prune(&project.host, &store, old).unwrap().removed.is_empty());
+    project.output(&["touch", "-d", "2020-01-01", second.join("used").as_str()]);
+    assert_eq!(maintain::prune(&project.host, &store, old).unwrap().removed.len(), 1);
+    assert_eq!(build(&project, "OFF").0, State::Built);
+}
