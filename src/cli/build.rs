@@ -46,18 +46,25 @@ pub struct Arguments {
     /// Leave the Rust program alone
     #[arg(long, conflicts_with = "run")]
     no_binary: bool,
-    /// Neither take results from the build store nor put any into it
-    #[arg(long)]
-    no_store: bool,
-    /// Say for every tree whether the store has it, and which part of its key changed
-    #[arg(long)]
-    explain: bool,
+    #[command(flatten)]
+    store: StoreArguments,
     /// Start the program once it is built
     #[arg(long)]
     run: bool,
     /// Arguments of the program, after `--`; with `--run`
     #[arg(last = true, requires = "run", value_name = "ARGS")]
     forwarded: Vec<String>,
+}
+
+/// How the build store is used.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct StoreArguments {
+    /// Neither take results from the build store nor put any into it
+    #[arg(long)]
+    no_store: bool,
+    /// Say for every tree whether the store has it, and which part of its key changed
+    #[arg(long)]
+    explain: bool,
 }
 
 impl Arguments {
@@ -132,8 +139,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         network,
         format: arguments.message_format,
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
-        store: if arguments.no_store { None } else { cache::open(context, Some(&project))? },
-        explain: if arguments.explain { Explain::Yes } else { Explain::No },
+        store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
+        explain: if arguments.store.explain { Explain::Yes } else { Explain::No },
     };
     let outcome = work.build(&plan, Some(&replan))?;
     if arguments.message_format == MessageFormat::Human {

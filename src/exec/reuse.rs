@@ -24,7 +24,7 @@ use crate::store::key::{Difference, Parts};
 use crate::store::outputs;
 use crate::store::places::Places;
 use crate::store::settings::Store;
-use crate::store::surroundings::Elsewhere;
+use crate::store::surroundings::{self, Elsewhere};
 use crate::store::{maintain, tree_key};
 
 /// Kind of the entries that hold whole trees.
@@ -325,7 +325,12 @@ impl<'a> Reuse<'a> {
         seconds: f64,
     ) -> std::io::Result<Option<Entry>> {
         let (host, tree) = (self.job.host, self.tree);
-        let Ok(processor) = outputs::processor(host, tree, reply) else { return Ok(None) };
+        let native = outputs::is_for_this_processor(host, tree, reply);
+        let processor = if native { surroundings::processor(host) } else { None };
+        // Which processor it is made for is not known here.
+        if native && processor.is_none() {
+            return Ok(None);
+        }
         let Some(outputs) = outputs::gather(host, tree, reply, &stamp.built, &self.places) else {
             return Ok(None);
         };
@@ -368,7 +373,6 @@ impl<'a> Reuse<'a> {
     }
 
     /// Files that were read elsewhere, with hashes, and programs that were found on PATH. `None` if one is gone already.
-    #[expect(clippy::type_complexity, reason = "two maps")]
     fn outside(
         &mut self,
         reply: &Reply,

@@ -51,8 +51,7 @@ pub struct Known {
 impl Known {
     fn read(host: &dyn Host, path: &str, stamp: FileStamp) -> Option<Self> {
         let bytes = host.read(&host.path(path)).ok()?;
-        let is_script =
-            path.ends_with("CMakeLists.txt") || path.ends_with(".cmake") || path.ends_with(".cmake.in");
+        let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
         let words = &super::table::Table::embedded().git_words;
         let asks_git =
             is_script && words.iter().any(|word| memchr::memmem::find(&bytes, word.as_bytes()).is_some());

@@ -219,6 +219,7 @@ impl Entry {
     }
 
     /// Every path that [`Entry::put`] makes.
+    #[must_use]
     pub fn paths(&self, places: &Places) -> Vec<String> {
         let files = self.files.iter().map(|file| &file.path).chain(self.links.iter().map(|(path, _)| path));
         files.map(|path| places.path(path).to_string()).collect()
@@ -245,7 +246,7 @@ impl Inputs {
         let origin = host.path(&self.origin);
         let mut paths: Vec<String> = Vec::new();
         for path in self.outside.keys() {
-            paths.push(self.nearest(host, path, &origin, places));
+            paths.push(nearest(host, path, &origin, places));
         }
         let hashes = elsewhere.hashes(&paths);
         for ((_, expected), (path, found)) in self.outside.iter().zip(paths.into_iter().zip(hashes)) {
@@ -255,23 +256,23 @@ impl Inputs {
         }
         Ok(())
     }
+}
 
-    /// The file that a build here would read in place of one that was read there: `../cmake/x.cmake` of another clone is
-    /// this clone's, `/usr/include/stdio.h` is the same everywhere.
-    fn nearest(&self, host: &dyn Host, path: &str, origin: &HostPath, places: &Places) -> String {
-        let absolute = places.path(path);
-        if path.starts_with('{') || *origin == places.source {
-            return absolute.to_string();
-        }
-        let (from, to): (Vec<&str>, Vec<&str>) =
-            (origin.as_str().split(['/', '\\']).collect(), path.split(['/', '\\']).collect());
-        let shared = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
-        let up = "../".repeat(from.len() - shared);
-        let here = places.source.join(&format!("{up}{}", to[shared..].join("/"))).normalized();
-        // Above the root there is nothing: then they share nothing but that.
-        let is_known_elsewhere = shared <= 1 || !host.is_file(&here);
-        if is_known_elsewhere { absolute.to_string() } else { here.to_string() }
+/// The file that a build here would read in place of one that was read there: `../cmake/x.cmake` of another clone is
+/// this clone's, `/usr/include/stdio.h` is the same everywhere.
+fn nearest(host: &dyn Host, path: &str, origin: &HostPath, places: &Places) -> String {
+    let absolute = places.path(path);
+    if path.starts_with('{') || *origin == places.source {
+        return absolute.to_string();
     }
+    let (from, to): (Vec<&str>, Vec<&str>) =
+        (origin.as_str().split(['/', '\\']).collect(), path.split(['/', '\\']).collect());
+    let shared = from.iter().zip(&to).take_while(|(left, right)| left == right).count();
+    let up = "../".repeat(from.len() - shared);
+    let here = places.source.join(&format!("{up}{}", to[shared..].join("/"))).normalized();
+    // Above the root there is nothing: then they share nothing but that.
+    let is_known_elsewhere = shared <= 1 || !host.is_file(&here);
+    if is_known_elsewhere { absolute.to_string() } else { here.to_string() }
 }
 
 /// A hash of the names in all folders of PATH.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::files;
 use super::places::Places;
+use super::sha256;
 use super::table::{Table, has_extension};
-use super::{sha256, surroundings};
 use crate::artifacts::{BuiltTree, LinkItem};
 use crate::cmake::file_api::Reply;
 use crate::host::{FileKind, Host, HostPath};
@@ -152,15 +152,4 @@ pub fn is_for_this_processor(host: &dyn Host, tree: &Tree, reply: &Reply) -> boo
     // A build file that cannot be read could say anything.
     let Ok(text) = host.read(&tree.build.join("build.ninja")) else { return true };
     table.native_words.iter().any(|word| memchr::memmem::find(&text, word.as_bytes()).is_some())
-}
-
-/// The processor, for results that are made for it. `Err` if it is not known.
-///
-/// # Errors
-/// The machine does not tell.
-pub fn processor(host: &dyn Host, tree: &Tree, reply: &Reply) -> Result<Option<String>, ()> {
-    if is_for_this_processor(host, tree, reply) {
-        return surroundings::processor(host).map(Some).ok_or(());
-    }
-    Ok(None)
 }

@@ -304,7 +304,7 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     let pruned =
         maintain::prune(&project.host, &store, Limits { size: Some(one), ..Limits::default() }).unwrap();
     assert_eq!(pruned.removed.len(), 1);
-    assert_eq!(entries(&project), [second.clone()]);
+    assert_eq!(entries(&project), std::slice::from_ref(&second));
     let key = second.file_name().unwrap().split('-').next().unwrap();
     let old = Limits { age: Some(3600), ..Limits::default() };
     let held =
