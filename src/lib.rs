@@ -51,4 +51,5 @@ pub mod audit;
 pub mod cli;
 
 pub use backend::Backend;
+pub use build_rs::Build;
 pub use version::Version;

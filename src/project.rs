@@ -293,6 +293,16 @@ pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
         .read_text(path)
         .map_err(|error| ProjectError::Unreadable { path: path.to_string(), message: error.to_string() })?;
     let (file, profile) = parse(path.as_str(), &text)?;
+    assemble(host, path, file, profile)
+}
+
+/// The part of [`load`] after the file is read: looks whether the parts are there.
+pub fn assemble(
+    host: &dyn Host,
+    path: &HostPath,
+    file: ProjectFile,
+    profile: Profile,
+) -> Result<Project, ProjectError> {
     let root = path.parent().unwrap_or_else(|| host.path("."));
     let source = root.join(&file.project.source);
     if !host.is_file(&source.join("CMakeLists.txt")) {

@@ -24,7 +24,7 @@ use crate::host::HostPath;
 use crate::provision::Provision;
 
 /// Everything that a build will do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Where the request for backends came from: `--backends`, `GPUBUILD_BACKENDS`, `GGML_CUDA`, `gpubuild.toml`, `auto`.
     pub origin: String,

@@ -1,0 +1,154 @@
+//! A plan's settings for crates that run CMake or a compiler themselves.
+
+use std::collections::BTreeMap;
+
+use crate::plan::Tree;
+
+/// Puts the cache entries and environment of a tree into the `cmake::Config` that a crate has already. Its own defines
+/// that come later win.
+pub fn apply_to_cmake<'a>(tree: &Tree, config: &'a mut cmake::Config) -> &'a mut cmake::Config {
+    for (name, value) in &tree.cache {
+        match name.as_str() {
+            "CMAKE_BUILD_TYPE" => {
+                config.profile(value);
+            }
+            _ => {
+                config.define(name, value);
+            }
+        }
+    }
+    for (name, value) in &tree.env {
+        config.env(name, value);
+    }
+    config.generator(&tree.generator)
+}
+
+/// What a `cc::Build` compiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// C.
+    C,
+    /// C++.
+    Cxx,
+    /// CUDA.
+    Cuda,
+}
+
+impl Language {
+    /// CMake's word for it.
+    fn cmake(self) -> &'static str {
+        match self {
+            Self::C => "C",
+            Self::Cxx => "CXX",
+            Self::Cuda => "CUDA",
+        }
+    }
+}
+
+/// Puts what a tree says about compilers, architectures and flags into a `cc::Build` of that language.
+pub fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build) -> &'a mut cc::Build {
+    let settings = CcSettings::of(&tree.cache, language);
+    match language {
+        Language::C => {}
+        Language::Cxx => {
+            build.cpp(true);
+        }
+        Language::Cuda => {
+            build.cuda(true);
+        }
+    }
+    if let Some(compiler) = &settings.compiler {
+        build.compiler(compiler);
+    }
+    if let Some(pic) = settings.pic {
+        build.pic(pic);
+    }
+    for flag in &settings.flags {
+        build.flag(flag);
+    }
+    for (name, value) in &tree.env {
+        build.env(name, value);
+    }
+    build
+}
+
+/// What a tree's cache says to a single compiler call.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct CcSettings {
+    compiler: Option<String>,
+    pic: Option<bool>,
+    flags: Vec<String>,
+}
+
+impl CcSettings {
+    fn of(cache: &BTreeMap<String, String>, language: Language) -> Self {
+        let word = language.cmake();
+        let get = |name: &str| cache.get(name).filter(|value| !value.is_empty());
+        let mut flags: Vec<String> = get(&format!("CMAKE_{word}_FLAGS"))
+            .map(|text| text.split_whitespace().map(str::to_owned).collect())
+            .unwrap_or_default();
+        if language == Language::Cuda {
+            let archs = get("CMAKE_CUDA_ARCHITECTURES").map(String::as_str).unwrap_or_default();
+            flags.extend(
+                archs.split(';').filter_map(|word| word.parse().ok()).flat_map(|arch| gencode(&arch)),
+            );
+            if let Some(host) = get("CMAKE_CUDA_HOST_COMPILER") {
+                flags.push(format!("-ccbin={host}"));
+            }
+        }
+        Self {
+            compiler: get(&format!("CMAKE_{word}_COMPILER")).cloned(),
+            pic: get("CMAKE_POSITION_INDEPENDENT_CODE").map(|value| value == "ON"),
+            flags,
+        }
+    }
+}
+
+/// nvcc's words for one architecture of a CMake list.
+fn gencode(arch: &crate::arch::CudaArch) -> Vec<String> {
+    use crate::arch::CudaCode;
+    let sm = arch.sm();
+    let compute = sm.replacen("sm_", "compute_", 1);
+    let code = match arch.code {
+        CudaCode::Both => format!("[{compute},{sm}]"),
+        CudaCode::Real => sm,
+        CudaCode::Virtual => compute.clone(),
+    };
+    vec!["-gencode".to_owned(), format!("arch={compute},code={code}")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn a_compiler_call_gets_what_the_tree_says() {
+        let cache = cache(&[
+            ("CMAKE_CUDA_COMPILER", "/cuda/bin/nvcc"),
+            ("CMAKE_CUDA_ARCHITECTURES", "80-virtual;90a-real;120"),
+            ("CMAKE_CUDA_HOST_COMPILER", "/usr/bin/g++-12"),
+            ("CMAKE_CXX_FLAGS", "-O3 -g"),
+            ("CMAKE_POSITION_INDEPENDENT_CODE", "ON"),
+        ]);
+        let cuda = CcSettings::of(&cache, Language::Cuda);
+        assert_eq!(cuda.compiler.as_deref(), Some("/cuda/bin/nvcc"));
+        assert_eq!(
+            cuda.flags,
+            [
+                "-gencode",
+                "arch=compute_80,code=compute_80",
+                "-gencode",
+                "arch=compute_90a,code=sm_90a",
+                "-gencode",
+                "arch=compute_120,code=[compute_120,sm_120]",
+                "-ccbin=/usr/bin/g++-12",
+            ]
+        );
+        let cxx = CcSettings::of(&cache, Language::Cxx);
+        assert_eq!((cxx.compiler, cxx.pic, cxx.flags.len()), (None, Some(true), 2));
+    }
+}

@@ -1,0 +1,233 @@
+//! What cargo tells a build script about the crate, the target and the profile, and what follows for a build.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ScriptError;
+use crate::backend::Backend;
+use crate::host::{Environment, Host, HostPath};
+
+/// A crate that is being compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Crate {
+    /// Its name.
+    pub name: String,
+    /// Folder with its Cargo.toml.
+    pub folder: HostPath,
+    /// The folder that cargo gives to this run of the script.
+    pub out: HostPath,
+    /// Target triple of the program.
+    pub target: String,
+    /// Triple of the machine that compiles.
+    pub host: String,
+    /// `linux`, `windows`, `macos`: of the target.
+    pub os: String,
+    /// `x86_64`, `aarch64`: of the target.
+    pub arch: String,
+    /// `gnu`, `msvc`, `musl` or nothing: of the target.
+    pub env: String,
+    /// Backends that Cargo.toml has a feature for.
+    pub declared: BTreeSet<Backend>,
+    /// Those of them that are switched on.
+    pub enabled: BTreeSet<Backend>,
+    /// `cargo build --jobs`.
+    pub jobs: Option<u32>,
+    /// `0` to `3`, `s`, `z`.
+    pub opt_level: String,
+    /// Whether the profile asks for debug information.
+    pub debug: bool,
+    /// Whether the C run-time library is linked statically (`-C target-feature=+crt-static`).
+    pub static_crt: bool,
+    /// Whether docs.rs builds the documentation: nothing is linked there, and there is no network.
+    pub docs_rs: bool,
+    /// The `links` key of Cargo.toml.
+    pub links: Option<String>,
+}
+
+impl Crate {
+    /// Reads what cargo has set.
+    ///
+    /// # Errors
+    /// A variable that cargo always sets is missing: this is no build script.
+    pub fn read(host: &dyn Host) -> Result<Self, ScriptError> {
+        let env = host.env();
+        let need = |name: &str| {
+            env.get(name).map(str::to_owned).ok_or_else(|| ScriptError::NoCargo { variable: name.to_owned() })
+        };
+        let word = |name: &str| env.get(name).unwrap_or_default().to_owned();
+        let folder = host.path(&need("CARGO_MANIFEST_DIR")?);
+        let declared = declared(&host.read_text(&folder.join("Cargo.toml")).unwrap_or_default());
+        let enabled = declared.iter().filter(|(_, names)| names.iter().any(|name| is_enabled(env, name)));
+        Ok(Self {
+            name: word("CARGO_PKG_NAME"),
+            out: host.path(&need("OUT_DIR")?),
+            target: need("TARGET")?,
+            host: need("HOST")?,
+            os: word("CARGO_CFG_TARGET_OS"),
+            arch: word("CARGO_CFG_TARGET_ARCH"),
+            env: word("CARGO_CFG_TARGET_ENV"),
+            enabled: enabled.map(|(backend, _)| *backend).collect(),
+            declared: declared.keys().copied().collect(),
+            jobs: env.get("NUM_JOBS").and_then(|text| text.parse().ok()),
+            opt_level: word("OPT_LEVEL"),
+            debug: env.get("DEBUG").is_some_and(|value| !matches!(value, "false" | "0" | "none")),
+            static_crt: word("CARGO_CFG_TARGET_FEATURE").split(',').any(|feature| feature == "crt-static"),
+            docs_rs: env.get("DOCS_RS").is_some(),
+            links: env.get("CARGO_MANIFEST_LINKS").map(str::to_owned),
+            folder,
+        })
+    }
+
+    /// The backends that the features of the crate name: `cpu` and those that are switched on. `None` if Cargo.toml has no
+    /// feature that bears the name of a backend.
+    #[must_use]
+    pub fn backends(&self) -> Option<Vec<Backend>> {
+        if self.declared.is_empty() {
+            return None;
+        }
+        let mut list: Vec<Backend> = self.enabled.iter().copied().collect();
+        // A feature `cpu` that is switched off says that there is to be none.
+        if !self.declared.contains(&Backend::Cpu) {
+            list.push(Backend::Cpu);
+        }
+        list.sort();
+        list.dedup();
+        Some(list)
+    }
+
+    /// Cache entries that follow from cargo's profile and target. What the project says itself wins.
+    #[must_use]
+    pub fn options(&self) -> BTreeMap<String, String> {
+        // Kernels that are not optimised are tens of times slower, and Microsoft's debug run-time library does not go with the
+        // one that Rust links: `opt-level = 0` is meant for the crate's own code.
+        let build_type = match (self.opt_level.as_str(), self.debug) {
+            ("s" | "z", _) => "MinSizeRel",
+            ("1" | "2" | "3", true) => "RelWithDebInfo",
+            _ => "Release",
+        };
+        let mut options = BTreeMap::from([("CMAKE_BUILD_TYPE".to_owned(), build_type.to_owned())]);
+        if self.env == "msvc" {
+            let library = if self.static_crt { "MultiThreaded" } else { "MultiThreadedDLL" };
+            options.insert("CMAKE_MSVC_RUNTIME_LIBRARY".to_owned(), library.to_owned());
+            // Without the policy an old project ignores the entry.
+            options.insert("CMAKE_POLICY_DEFAULT_CMP0091".to_owned(), "NEW".to_owned());
+        }
+        options
+    }
+
+    /// A folder below cargo's target folder that outlives this run of the script and is the same for `check`, `build` and
+    /// every profile: `target/gpubuild`, with the triple in between where cargo was given one.
+    #[must_use]
+    pub fn shared_folder(&self) -> HostPath {
+        let mut folder = self.out.parent();
+        while let Some(here) = folder {
+            // `target[/<triple>]/<profile>/build/…`
+            if here.file_name() == Some("build")
+                && let Some(target) = here.parent().and_then(|profile| profile.parent())
+            {
+                return target.join("gpubuild");
+            }
+            folder = here.parent();
+        }
+        self.out.join("gpubuild")
+    }
+}
+
+fn is_enabled(env: &Environment, feature: &str) -> bool {
+    let name = feature.to_ascii_uppercase().replace('-', "_");
+    env.get_raw(&format!("CARGO_FEATURE_{name}")).is_some()
+}
+
+/// Backends by the features of a Cargo.toml that bear their names.
+fn declared(text: &str) -> BTreeMap<Backend, Vec<String>> {
+    let mut found: BTreeMap<Backend, Vec<String>> = BTreeMap::new();
+    let table: toml::Table = text.parse().unwrap_or_default();
+    let features = table.get("features").and_then(toml::Value::as_table);
+    for name in features.into_iter().flat_map(toml::Table::keys) {
+        if let Ok(backend) = name.parse() {
+            found.entry(backend).or_default().push(name.clone());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::host::{Arch, Os, RecordedHost};
+
+    /// A machine on which cargo runs the script of a crate.
+    pub(in crate::build_rs) fn host(cargo_toml: &str, variables: &[(&str, &str)]) -> RecordedHost {
+        let mut host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/c/Cargo.toml", cargo_toml);
+        let usual = [
+            ("CARGO_MANIFEST_DIR", "/c"),
+            ("CARGO_PKG_NAME", "x-sys"),
+            ("OUT_DIR", "/t/debug/build/x-sys-1/out"),
+            ("TARGET", "x86_64-unknown-linux-gnu"),
+            ("HOST", "x86_64-unknown-linux-gnu"),
+            ("CARGO_CFG_TARGET_OS", "linux"),
+            ("CARGO_CFG_TARGET_ARCH", "x86_64"),
+            ("CARGO_CFG_TARGET_ENV", "gnu"),
+            ("OPT_LEVEL", "0"),
+            ("DEBUG", "true"),
+            ("NUM_JOBS", "3"),
+        ];
+        for (name, value) in usual.iter().chain(variables) {
+            host = host.env(name, value);
+        }
+        host.build()
+    }
+
+    const FEATURES: &str = "[package]\nname = \"x-sys\"\n[features]\ncuda = []\nhip = []\nother = []\n";
+
+    fn read(cargo_toml: &str, variables: &[(&str, &str)]) -> Crate {
+        Crate::read(&host(cargo_toml, variables)).unwrap()
+    }
+
+    #[test]
+    fn features_name_backends_where_the_crate_has_any_such() {
+        assert_eq!(read("", &[("CARGO_FEATURE_CUDA", "1")]).backends(), None);
+        assert_eq!(read(FEATURES, &[]).backends(), Some(vec![Backend::Cpu]));
+        let some = read(FEATURES, &[("CARGO_FEATURE_HIP", "1"), ("CARGO_FEATURE_OTHER", "1")]);
+        assert_eq!(some.backends(), Some(vec![Backend::Cpu, Backend::Rocm]));
+        let without_cpu = read("[features]\ncpu = []\nvulkan = []", &[("CARGO_FEATURE_VULKAN", "1")]);
+        assert_eq!(without_cpu.backends(), Some(vec![Backend::Vulkan]));
+    }
+
+    #[test]
+    fn profile_and_target_settle_the_kind_of_build() {
+        let build_type = |level: &str, debug: &str| {
+            read("", &[("OPT_LEVEL", level), ("DEBUG", debug)]).options()["CMAKE_BUILD_TYPE"].clone()
+        };
+        assert_eq!(build_type("0", "true"), "Release");
+        assert_eq!(build_type("3", "false"), "Release");
+        assert_eq!(build_type("3", "2"), "RelWithDebInfo");
+        assert_eq!(build_type("z", "false"), "MinSizeRel");
+        let msvc = |features: &str| {
+            let variables = [("CARGO_CFG_TARGET_ENV", "msvc"), ("CARGO_CFG_TARGET_FEATURE", features)];
+            read("", &variables).options()["CMAKE_MSVC_RUNTIME_LIBRARY"].clone()
+        };
+        assert_eq!(msvc("fxsr,crt-static,sse2"), "MultiThreaded");
+        assert_eq!(msvc("fxsr,sse2"), "MultiThreadedDLL");
+        assert!(!read("", &[]).options().contains_key("CMAKE_MSVC_RUNTIME_LIBRARY"));
+    }
+
+    #[test]
+    fn the_shared_folder_is_that_of_the_target_folder() {
+        let folder = |out: &str| read("", &[("OUT_DIR", out)]).shared_folder().to_string();
+        assert_eq!(folder("/t/debug/build/x-sys-1/out"), "/t/gpubuild");
+        assert_eq!(
+            folder("/t/aarch64-apple-darwin/release/build/x-sys-1/out"),
+            "/t/aarch64-apple-darwin/gpubuild"
+        );
+        assert_eq!(folder("/t/debug/build/x-sys/0f/out"), "/t/gpubuild", "cargo's newer layout");
+        assert_eq!(folder("/elsewhere/out"), "/elsewhere/out/gpubuild");
+    }
+
+    #[test]
+    fn outside_of_cargo_it_says_so() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64).build();
+        let error = Crate::read(&host).unwrap_err();
+        assert_eq!(error.id(), "script.no-cargo");
+        assert!(error.to_string().contains("CARGO_MANIFEST_DIR"), "{error}");
+    }
+}

@@ -1,0 +1,272 @@
+//! What is missing on a machine is told when a program is linked, not before: `cargo check`, editors and docs.rs need no
+//! toolkit.
+//!
+//! The crate gets a static library of two objects that both define one symbol, and the name of that symbol is the help. Linkers
+//! refuse the second definition before they look at anything else and print the name, so the text comes first, however many
+//! functions are undefined (lld stops after twenty). Nothing is asked of the crate.
+
+use std::fmt::Write as _;
+
+use object::write::{Object, Symbol, SymbolSection};
+use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
+
+use super::cargo::Crate;
+use super::script::Script;
+use crate::backend::Backend;
+use crate::doctor::{self, Case, Filter};
+use crate::finding::{Finding, Findings, Severity};
+use crate::host::Host;
+use crate::look::Sight;
+use crate::matrix::{Probes, Reason};
+use crate::report::clean;
+
+/// Characters of a sentence that are told.
+const SENTENCE: usize = 400;
+
+/// Something that a program needs and this machine lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// One line: what cannot be built, and who asked for it.
+    pub what: String,
+    /// The causes, the root cause first, each with its fix.
+    pub causes: Vec<Cause>,
+}
+
+/// A cause with its fix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Stable id.
+    pub id: String,
+    /// One line.
+    pub text: String,
+    /// What to do.
+    pub fix: Option<String>,
+    /// Commands for this machine.
+    pub commands: Vec<String>,
+}
+
+impl Cause {
+    /// A cause without a finding.
+    #[must_use]
+    pub fn of_reason(reason: &Reason) -> Self {
+        Self {
+            id: reason.id.clone(),
+            text: reason.text.clone(),
+            fix: reason.hint.clone(),
+            commands: Vec::new(),
+        }
+    }
+
+    fn of_finding(finding: &Finding) -> Self {
+        let commands = finding.remedy.commands.iter().filter_map(|command| clean::command(command));
+        Self {
+            id: finding.id.clone(),
+            text: clean::short(&finding.summary, SENTENCE).into_owned(),
+            fix: Some(clean::short(&finding.remedy.text, SENTENCE).into_owned())
+                .filter(|fix| !fix.is_empty()),
+            commands: commands.map(str::to_owned).collect(),
+        }
+    }
+}
+
+impl Missing {
+    /// What blocks backends that somebody named, in the doctor's words where it has any.
+    #[must_use]
+    pub fn backends(
+        host: &dyn Host,
+        sight: &Sight,
+        origin: &str,
+        blocked: &[(Backend, Vec<Reason>)],
+    ) -> Self {
+        let list: Vec<Backend> = blocked.iter().map(|(backend, _)| *backend).collect();
+        let names: Vec<&str> = list.iter().map(|backend| backend.id()).collect();
+        let found = diagnose(host, sight, &list);
+        let mut causes: Vec<Cause> = Vec::new();
+        for (backend, reasons) in blocked {
+            let told = found.iter().filter(|finding| {
+                finding.severity == Severity::Error
+                    && (finding.backend == Some(*backend)
+                        || reasons.iter().any(|reason| reason.id == finding.id))
+            });
+            let mut own: Vec<Cause> = told.map(Cause::of_finding).collect();
+            if own.is_empty() {
+                own = reasons.iter().map(Cause::of_reason).collect();
+            }
+            causes.extend(own.into_iter().filter(|cause| !causes.contains(cause)).collect::<Vec<_>>());
+        }
+        Self { what: format!("cannot build {}, which {origin} asks for", names.join(", ")), causes }
+    }
+
+    /// Something else that is missing.
+    #[must_use]
+    pub fn one(what: impl Into<String>, id: &str, text: impl Into<String>, fix: Option<String>) -> Self {
+        let cause = Cause { id: id.to_owned(), text: text.into(), fix, commands: Vec::new() };
+        Self { what: what.into(), causes: vec![cause] }
+    }
+
+    /// One line for cargo's warning.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let cause =
+            self.causes.first().map(|cause| format!(": {} [{}]", cause.text, cause.id)).unwrap_or_default();
+        format!("{}{cause}; linking a program will fail and say what to do", self.what)
+    }
+
+    /// The help as the linker prints it.
+    #[must_use]
+    pub fn help(&self, krate: &str) -> String {
+        let mut text = format!("\n\n  gpubuild: `{krate}` {}\n", self.what);
+        for cause in &self.causes {
+            writeln!(text, "    cause: {} [{}]", cause.text, cause.id).expect("writing to a string");
+            if let Some(fix) = &cause.fix {
+                writeln!(text, "    fix: {fix}").expect("writing to a string");
+            }
+            for command in &cause.commands {
+                writeln!(text, "      {command}").expect("writing to a string");
+            }
+        }
+        text.push_str(
+            "  `gpubuild doctor` says more; the functions that are undefined below follow from this\n\n",
+        );
+        // A symbol ends at the first zero byte.
+        text.replace('\0', "")
+    }
+
+    /// Puts the help into a library in the crate's own folder, and has the crate bring it along.
+    ///
+    /// # Errors
+    /// The library cannot be written.
+    pub fn defer(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
+        let name = format!("gpubuild_missing_{}", krate.name.replace('-', "_"));
+        let file = if krate.env == "msvc" { format!("{name}.lib") } else { format!("lib{name}.a") };
+        let bytes = archive(&self.help(&krate.name), &krate.os, &krate.arch)
+            .map_err(|error| std::io::Error::other(error.to_string()))?;
+        host.write(&krate.out.join(&file), &bytes)?;
+        script.say(&format!("rustc-link-search=native={}", krate.out));
+        script.say(&format!("rustc-link-lib=static:+whole-archive={name}"));
+        script.warning(&self.line());
+        // What is missing may be installed anywhere. A file that never exists has cargo run the script each time, until then.
+        script.watch(krate.out.join("gpubuild-until-it-is-there").as_str());
+        Ok(())
+    }
+}
+
+/// What the doctor says about backends that somebody asked for; drivers are not asked.
+fn diagnose(host: &dyn Host, sight: &Sight, asked: &[Backend]) -> Vec<Finding> {
+    let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
+    let case = Case {
+        facts: &sight.facts,
+        inventory: &sight.inventory,
+        catalogue: &sight.catalogue,
+        matrix: &sight.matrix,
+        probes: &Probes::new(),
+        signs: &signs,
+        env: host.env(),
+        asked: Some(asked),
+        project: None,
+    };
+    let mut found = doctor::diagnose(&case, &Findings::embedded(), &Filter::default());
+    // What only concerns running does not stop a build.
+    found.retain(|finding| finding.affects.contains(&crate::finding::Affects::Build));
+    found
+}
+
+/// A static library whose two objects define the same symbol.
+fn archive(symbol: &str, os: &str, arch: &str) -> Result<Vec<u8>, object::write::Error> {
+    let object = object(symbol, os, arch)?;
+    let mut bytes = b"!<arch>\n".to_vec();
+    // Names end in a slash as GNU and Microsoft write them; Apple's tools take it for a part of the name.
+    let names = if is_apple(os) { ["one.o", "two.o"] } else { ["one.o/", "two.o/"] };
+    for name in names {
+        let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, object.len());
+        bytes.extend(header.as_bytes());
+        bytes.extend(&object);
+        if object.len() % 2 == 1 {
+            bytes.push(b'\n');
+        }
+    }
+    Ok(bytes)
+}
+
+fn is_apple(os: &str) -> bool {
+    matches!(os, "macos" | "ios" | "tvos" | "watchos" | "visionos")
+}
+
+fn object(symbol: &str, os: &str, arch: &str) -> Result<Vec<u8>, object::write::Error> {
+    let format = match os {
+        "windows" => BinaryFormat::Coff,
+        os if is_apple(os) => BinaryFormat::MachO,
+        _ => BinaryFormat::Elf,
+    };
+    let architecture = match arch {
+        "aarch64" => Architecture::Aarch64,
+        "arm" => Architecture::Arm,
+        "x86" => Architecture::I386,
+        "riscv64" => Architecture::Riscv64,
+        "powerpc64" => Architecture::PowerPc64,
+        "s390x" => Architecture::S390x,
+        "loongarch64" => Architecture::LoongArch64,
+        _ => Architecture::X86_64,
+    };
+    let endianness = if arch == "s390x" { Endianness::Big } else { Endianness::Little };
+    let mut object = Object::new(format, architecture, endianness);
+    let section = object.section_id(object::write::StandardSection::Data);
+    let offset = object.append_section_data(section, &[0], 1);
+    object.add_symbol(Symbol {
+        name: symbol.as_bytes().to_vec(),
+        value: offset,
+        size: 1,
+        kind: SymbolKind::Data,
+        scope: SymbolScope::Linkage,
+        weak: false,
+        section: SymbolSection::Section(section),
+        flags: SymbolFlags::None,
+    });
+    object.write()
+}
+
+#[cfg(test)]
+mod tests {
+    use object::read::archive::ArchiveFile;
+    use object::{Object as _, ObjectSymbol};
+
+    use super::*;
+
+    fn missing() -> Missing {
+        let mut missing =
+            Missing::one("cannot build cuda", "cuda.toolkit.missing", "no nvcc", Some("install it".into()));
+        missing.causes[0].commands.push("gpubuild toolkit install cuda".to_owned());
+        missing
+    }
+
+    #[test]
+    fn the_help_says_what_why_and_what_to_do() {
+        let help = missing().help("x-sys");
+        for part in [
+            "`x-sys` cannot build cuda\n",
+            "cause: no nvcc [cuda.toolkit.missing]\n",
+            "fix: install it\n",
+            "      gpubuild toolkit install cuda\n",
+        ] {
+            assert!(help.contains(part), "{part} in {help}");
+        }
+        assert!(missing().line().starts_with("cannot build cuda: no nvcc [cuda.toolkit.missing]; "));
+    }
+
+    #[test]
+    fn both_objects_define_the_help_for_every_kind_of_target() {
+        for (os, arch) in
+            [("linux", "x86_64"), ("linux", "aarch64"), ("windows", "x86_64"), ("macos", "aarch64")]
+        {
+            let bytes = archive("\n  help: do\n", os, arch).unwrap();
+            let archive = ArchiveFile::parse(bytes.as_slice()).unwrap();
+            let mut defined = Vec::new();
+            for member in archive.members() {
+                let object = object::File::parse(member.unwrap().data(bytes.as_slice()).unwrap()).unwrap();
+                let names = object.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition());
+                defined.extend(names.map(|symbol| symbol.name().unwrap().trim_start_matches('_').to_owned()));
+            }
+            assert_eq!(defined, ["\n  help: do\n", "\n  help: do\n"], "{os} {arch}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a build script tells cargo: lines on its standard output, collected so that tests can read them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::artifacts::Manifest;
+use crate::backend::Backend;
+use crate::exec::stage;
+use crate::glue;
+use crate::host::{Host, HostPath};
+use crate::link;
+use crate::store;
+
+/// The lines for cargo.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Script {
+    text: String,
+    watched: BTreeSet<String>,
+}
+
+impl Script {
+    /// Everything that was said so far.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Directives are lines: a line break inside one would start another.
+    pub(super) fn say(&mut self, directive: &str) {
+        let line = directive.replace(['\n', '\r'], " ");
+        writeln!(self.text, "cargo::{line}").expect("writing to a string");
+    }
+
+    /// A line that cargo shows for packages in the workspace, and for others when they fail.
+    pub(super) fn warning(&mut self, text: &str) {
+        self.say(&format!("warning={text}"));
+    }
+
+    /// Lines with which cargo fails the package once the script has ended.
+    pub(super) fn error(&mut self, text: &str) {
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            self.say(&format!("error={line}"));
+        }
+    }
+
+    /// Has the script run again once this file is another, or while it is absent.
+    pub(super) fn watch(&mut self, path: &str) {
+        if self.watched.insert(path.to_owned()) {
+            self.say(&format!("rerun-if-changed={path}"));
+        }
+    }
+
+    /// The same for variables, without those that cargo sets itself and compares anyway.
+    pub(super) fn watch_variables<'a>(
+        &mut self,
+        names: impl IntoIterator<Item = &'a str>,
+        ignored: &BTreeSet<String>,
+    ) {
+        for name in names {
+            if !is_of_cargo(name) && !ignored.contains(name) && self.watched.insert(format!("${name}")) {
+                self.say(&format!("rerun-if-env-changed={name}"));
+            }
+        }
+    }
+
+    /// Every value that `cfg(gpubuild_backend)` may have.
+    pub(super) fn check_cfg(&mut self) {
+        let ids: Vec<String> = Backend::ALL.iter().map(|backend| format!("\"{backend}\"")).collect();
+        self.say(&format!("rustc-check-cfg=cfg(gpubuild_backend, values({}))", ids.join(", ")));
+    }
+
+    /// `cfg(gpubuild_backend = "cuda")` for each.
+    pub(super) fn cfgs(&mut self, backends: &[Backend]) {
+        for backend in backends {
+            self.say(&format!("rustc-cfg=gpubuild_backend=\"{backend}\""));
+        }
+    }
+
+    /// A value that crates which depend on this one see as `DEP_<LINKS>_<NAME>`.
+    pub(super) fn metadata(&mut self, name: &str, value: &str) {
+        self.say(&format!("metadata={name}={value}"));
+    }
+
+    /// The link lines of a manifest; `folders` are those of an environment with run-time libraries.
+    pub(super) fn link(&mut self, host: &dyn Host, manifest: &Manifest, folders: Vec<String>) -> Vec<String> {
+        let os = host.platform().os;
+        let mut directives = link::directives(manifest, os);
+        match place(host, manifest) {
+            Ok(true) => directives = directives.beside_program(os),
+            Ok(false) => {}
+            Err(error) => self.warning(&format!("failed to put shared libraries beside the program: {error}")),
+        }
+        let directives = directives.with_search_path(folders);
+        for line in link::cargo_lines(&directives) {
+            self.text.push_str(&line);
+            self.text.push('\n');
+        }
+        directives.statics.into_iter().map(|library| library.name).collect()
+    }
+
+    /// Writes the code that opens modules, and tells cargo where it is.
+    pub(super) fn glue(&mut self, host: &dyn Host, manifest: Option<&Manifest>) {
+        let Some(out) = host.env().get("OUT_DIR") else { return };
+        let path = host.path(out).join(glue::FILE_NAME);
+        match host.write(&path, glue::code(host, manifest).as_bytes()) {
+            Ok(()) => self.say(&format!("rustc-env={}={path}", glue::VARIABLE)),
+            Err(error) => self.say(&format!("error=failed to write `{path}`: {error}")),
+        }
+    }
+
+    /// Watches exactly what trees were made from. Without a record of that, their source folders.
+    pub(super) fn watch_sources(&mut self, host: &dyn Host, manifest: &Manifest) {
+        let cache = store::cache_folder(host);
+        for tree in &manifest.trees {
+            let build = host.path(&tree.build);
+            let Some(stamp) = crate::exec::stamp::Stamp::read_in(host, &build) else {
+                self.watch(&tree.source);
+                continue;
+            };
+            for path in stamp.read.iter().filter(|path| is_watched(host, path, cache.as_ref())) {
+                self.watch(path);
+            }
+        }
+    }
+}
+
+/// Puts shared libraries and modules where cargo puts the programs and tests of this package. Whether it knows where.
+fn place(host: &dyn Host, manifest: &Manifest) -> std::io::Result<bool> {
+    let Some(out) = host.env().get("OUT_DIR") else { return Ok(false) };
+    let folders = stage::cargo_folders(&host.path(out));
+    for folder in &folders {
+        stage::place(host, manifest, folder)?;
+    }
+    Ok(!folders.is_empty())
+}
+
+/// Whether a file that was read may be watched. Git rewrites its own without a change; what lies in our cache is pinned by its
+/// hash, and may be younger than the start of this very script, which cargo would take for a change.
+fn is_watched(host: &dyn Host, path: &str, cache: Option<&HostPath>) -> bool {
+    let path = host.path(path);
+    let of_git = path.as_str().contains("/.git/") || path.as_str().contains("\\.git\\");
+    !of_git && !cache.is_some_and(|cache| path.is_inside(cache))
+}
+
+/// Whether cargo sets a variable for build scripts, so that its own environment says nothing about it.
+fn is_of_cargo(name: &str) -> bool {
+    const NAMES: [&str; 11] = [
+        "CARGO",
+        "DEBUG",
+        "HOST",
+        "NUM_JOBS",
+        "OPT_LEVEL",
+        "OUT_DIR",
+        "PROFILE",
+        "RUSTC",
+        "RUSTC_LINKER",
+        "RUSTDOC",
+        "TARGET",
+    ];
+    const STARTS: [&str; 5] = ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_MANIFEST_", "CARGO_PKG_", "DEP_"];
+    NAMES.contains(&name) || STARTS.iter().any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_stays_a_line_and_nothing_is_watched_twice() {
+        let mut script = Script::default();
+        script.warning("one\ntwo");
+        script.watch("/a");
+        script.watch("/a");
+        script.watch_variables(
+            ["CC", "OUT_DIR", "CARGO_FEATURE_CUDA", "CC", "HOME"],
+            &BTreeSet::from(["HOME".into()]),
+        );
+        assert_eq!(
+            script.text(),
+            "cargo::warning=one two\ncargo::rerun-if-changed=/a\ncargo::rerun-if-env-changed=CC\n"
+        );
+    }
+
+    #[test]
+    fn errors_of_several_lines_are_several_errors() {
+        let mut script = Script::default();
+        script.error("what\n\n  hint: do\n");
+        assert_eq!(script.text(), "cargo::error=what\ncargo::error=  hint: do\n");
+    }
+}

@@ -1,0 +1,6 @@
+//! Build scripts under the real cargo: crates in temporary folders whose build.rs is the one of the documentation.
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
+
+mod missing;
+mod support;
+mod watching;

@@ -1,0 +1,155 @@
+//! A workspace of a -sys crate and a program, outside of this repository, on the same target folder so that this library is
+//! compiled once.
+
+use std::time::Duration;
+
+use gpubuild::host::{Command, Host, HostPath, Output, RealHost, find_program};
+
+/// A workspace in a folder that disappears with it.
+pub(crate) struct Workspace {
+    pub(crate) host: RealHost,
+    folder: tempfile::TempDir,
+    target: HostPath,
+}
+
+/// What cargo did.
+pub(crate) struct Ran {
+    pub(crate) output: Output,
+}
+
+const ROOT: &str = "[workspace]\nmembers = [\"*-sys\", \"app\"]\nresolver = \"3\"\n[profile.dev]\ndebug = \"line-tables-only\"\n";
+
+/// A workspace with these files. `None`, after saying so, where there is no CMake, Ninja or C++ compiler.
+pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {
+    let host = RealHost::new();
+    if ["cmake", "ninja", "c++"].iter().any(|name| find_program(&host, name).is_empty()) {
+        let required = host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("cmake"));
+        assert!(!required, "GPUBUILD_REQUIRE names cmake, and CMake, Ninja or c++ is missing");
+        println!("skipped: no CMake, Ninja or C++ compiler");
+        return None;
+    }
+    let target = host.path(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let workspace = Workspace { host, folder: tempfile::tempdir().unwrap(), target };
+    workspace.write("Cargo.toml", ROOT);
+    let lock = workspace.host.path(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
+    workspace.write("Cargo.lock", &workspace.host.read_text(&lock).unwrap());
+    for (name, text) in files {
+        workspace.write(name, &text.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR")));
+    }
+    Some(workspace)
+}
+
+impl Workspace {
+    pub(crate) fn path(&self, name: &str) -> HostPath {
+        self.host.canonical(&self.host.path(self.folder.path().to_str().unwrap())).unwrap().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        self.host.write(&self.path(name), text.as_bytes()).unwrap();
+    }
+
+    /// Runs cargo with these words and variables, away from the user's cache and network.
+    pub(crate) fn cargo(&self, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let words: Vec<&str> = words.iter().copied().chain(["--offline"]).collect();
+        self.start(&words, variables)
+    }
+
+    /// Has cargo call rustc with flags for the program only, so that nothing else is compiled again.
+    pub(crate) fn rustc(&self, words: &[&str], flags: &[&str]) -> Ran {
+        let start = ["rustc", "--offline"].iter().chain(words).chain(&["--"]).chain(flags);
+        self.start(&start.copied().collect::<Vec<_>>(), &[])
+    }
+
+    fn start(&self, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let mut command = Command::new("cargo", Duration::from_secs(580))
+            .args(words.iter().copied())
+            .current_dir(self.path("."))
+            .env("CARGO_TARGET_DIR", self.target.as_str())
+            .env("GPUBUILD_CACHE", self.path("cache").as_str())
+            .env("CARGO_TERM_COLOR", "never");
+        for name in [
+            "GPUBUILD_BACKENDS",
+            "GPUBUILD_MANIFEST",
+            "GPUBUILD_SET",
+            "GGML_CUDA",
+            "DOCS_RS",
+            "CC",
+            "CXX",
+            "CUDA_PATH",
+        ] {
+            command = command.env_remove(name);
+        }
+        for (name, value) in variables {
+            command = command.env(*name, *value);
+        }
+        Ran { output: self.host.run(&command).unwrap() }
+    }
+
+    /// The program that was built.
+    pub(crate) fn app(&self) -> String {
+        let program = self.target.join("debug/app");
+        let output = self.host.run(&Command::new(program.as_str(), Duration::from_secs(60))).unwrap();
+        assert!(output.success(), "{}{}", output.stdout, output.stderr);
+        output.stdout.trim().to_owned()
+    }
+}
+
+impl Drop for Workspace {
+    fn drop(&mut self) {
+        // What is built outlives the crates: here it would pile up.
+        let shared = self.target.join("gpubuild");
+        for name in self.host.list_matching(&shared, "brs-*").unwrap_or_default() {
+            let _ = self.host.remove(&shared.join(&name));
+        }
+    }
+}
+
+impl Ran {
+    /// Whether the build script of that crate was started; only with `-v`.
+    pub(crate) fn ran_script_of(&self, krate: &str) -> bool {
+        let start = format!("/build/{krate}-");
+        self.output.stderr.lines().any(|line| {
+            line.contains("Running `") && line.contains(&start) && line.contains("build-script-build`")
+        })
+    }
+
+    pub(crate) fn success(self) -> Self {
+        assert!(self.output.success(), "{}{}", self.output.stdout, self.output.stderr);
+        self
+    }
+
+    pub(crate) fn failure(self) -> Self {
+        assert!(!self.output.success(), "{}{}", self.output.stdout, self.output.stderr);
+        self
+    }
+}
+
+/// A -sys crate with a small library of its own, and a program that calls it.
+pub(crate) const SMALL: &[(&str, &str)] = &[
+    (
+        "x-sys/Cargo.toml",
+        "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[features]\ncuda = []\nsycl = []\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+    ),
+    ("x-sys/build.rs", "fn main() {\n    gpubuild::Build::new().link();\n}\n"),
+    (
+        "x-sys/gpubuild.toml",
+        "schema = 1\n[project]\nname = \"brs-x\"\nsource = \"native\"\ntargets = [\"x\"]\n[backends.cuda]\noptions = { X_CUDA = \"ON\" }\n[backends.sycl]\noptions = { X_SYCL = \"ON\" }\n",
+    ),
+    ("x-sys/src/lib.rs", "unsafe extern \"C\" {\n    pub fn x_answer() -> i32;\n}\n"),
+    (
+        "x-sys/native/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(x C CXX)\nadd_library(x STATIC x.c y.cpp)\ntarget_include_directories(x PUBLIC include)\n",
+    ),
+    ("x-sys/native/x.c", "#include \"x.h\"\nint y(void);\nint x_answer(void) { return X + y(); }\n"),
+    (
+        "x-sys/native/y.cpp",
+        "#include <string>\nextern \"C\" int y() { return (int)std::string(\"a\").size(); }\n",
+    ),
+    ("x-sys/native/include/x.h", "#define X 41\n"),
+    ("x-sys/native/notes.txt", "nothing reads this\n"),
+    (
+        "app/Cargo.toml",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[features]\ncuda = [\"x-sys/cuda\"]\nsycl = [\"x-sys/sycl\"]\n[dependencies]\nx-sys = { path = \"../x-sys\" }\n",
+    ),
+    ("app/src/main.rs", "fn main() {\n    println!(\"{}\", unsafe { x_sys::x_answer() });\n}\n"),
+];
