@@ -1,6 +1,7 @@
 //! A workspace of a -sys crate and a program, outside of this repository, on the same target folder so that this library is
 //! compiled once.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gpubuild::host::{Command, Host, HostPath, Output, RealHost, find_program};
@@ -10,12 +11,28 @@ pub(crate) struct Workspace {
     pub(crate) host: RealHost,
     folder: tempfile::TempDir,
     target: HostPath,
+    /// One workspace at a time: they share the place of the program, and cargo would wait anyway.
+    _turn: MutexGuard<'static, ()>,
 }
+
+static TURN: Mutex<()> = Mutex::new(());
 
 /// What cargo did.
 pub(crate) struct Ran {
     pub(crate) output: Output,
 }
+
+/// Variables of the machine that would change what is built.
+const OF_THE_MACHINE: [&str; 8] = [
+    "GPUBUILD_BACKENDS",
+    "GPUBUILD_MANIFEST",
+    "GPUBUILD_SET",
+    "GGML_CUDA",
+    "DOCS_RS",
+    "CC",
+    "CXX",
+    "CUDA_PATH",
+];
 
 const ROOT: &str = "[workspace]\nmembers = [\"*-sys\", \"app\"]\nresolver = \"3\"\n[profile.dev]\ndebug = \"line-tables-only\"\n";
 
@@ -29,7 +46,8 @@ pub(crate) fn workspace(files: &[(&str, &str)]) -> Option<Workspace> {
         return None;
     }
     let target = host.path(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let workspace = Workspace { host, folder: tempfile::tempdir().unwrap(), target };
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let workspace = Workspace { host, folder: tempfile::tempdir().unwrap(), target, _turn: turn };
     workspace.write("Cargo.toml", ROOT);
     let lock = workspace.host.path(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock");
     workspace.write("Cargo.lock", &workspace.host.read_text(&lock).unwrap());
@@ -67,17 +85,8 @@ impl Workspace {
             .env("CARGO_TARGET_DIR", self.target.as_str())
             .env("GPUBUILD_CACHE", self.path("cache").as_str())
             .env("CARGO_TERM_COLOR", "never");
-        for name in [
-            "GPUBUILD_BACKENDS",
-            "GPUBUILD_MANIFEST",
-            "GPUBUILD_SET",
-            "GGML_CUDA",
-            "DOCS_RS",
-            "CC",
-            "CXX",
-            "CUDA_PATH",
-        ] {
-            command = command.env_remove(name);
+        for name in OF_THE_MACHINE.iter().filter(|name| variables.iter().all(|(other, _)| other != *name)) {
+            command = command.env_remove(*name);
         }
         for (name, value) in variables {
             command = command.env(*name, *value);
