@@ -17,7 +17,7 @@ use crate::plan::make::Missing as MissingBackends;
 use crate::plan::profile::Profile;
 use crate::plan::request::{self, Request};
 use crate::plan::whole::{self, Wish};
-use crate::project::{self, Project, ProjectError, ProjectFile, ProjectTable};
+use crate::project::{self, Project, ProjectError, ProjectFile};
 use crate::python::Network;
 use crate::store::sha256;
 use crate::toolkit::Catalogue;
@@ -395,7 +395,7 @@ impl Build {
             })?;
             project::parse(path.as_str(), &text)?.0
         } else if self.project.is_none() && (self.source.is_some() || source == Source::NotNeeded) {
-            bare(krate)
+            bare(krate)?
         } else {
             return Err(ProjectError::NotFound { start: folder.to_string() }.into());
         };
@@ -475,26 +475,12 @@ enum Source {
 }
 
 /// What `gpubuild.toml` would say where there is none.
-fn bare(krate: &Crate) -> ProjectFile {
+fn bare(krate: &Crate) -> Result<ProjectFile, ProjectError> {
     let plain: String =
         krate.name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
-    ProjectFile {
-        schema: 1,
-        project: ProjectTable {
-            name: if plain.is_empty() { "native".to_owned() } else { plain },
-            source: ".".to_owned(),
-            profile: "cmake".to_owned(),
-            backends: None,
-            targets: Vec::new(),
-            options: BTreeMap::new(),
-            headers: Vec::new(),
-        },
-        backends: BTreeMap::new(),
-        binary: None,
-        toolkits: project::ToolkitsTable::default(),
-        python: None,
-        limits: project::LimitsTable::default(),
-    }
+    let name = if plain.is_empty() { "native" } else { &plain };
+    let text = format!("schema = 1\n[project]\nname = \"{name}\"\nsource = \".\"\n");
+    project::parse("build.rs", &text).map(|(file, _)| file)
 }
 
 /// A folder for what is built in the same way, so that two ways do not undo each other's work.
