@@ -12,11 +12,11 @@ use crate::backend::Backend;
 use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
 use crate::host::{Host, HostPath, Overlay, RealHost};
 use crate::look::{self, Sight};
-use crate::plan::Plan;
 use crate::plan::make::Missing as MissingBackends;
 use crate::plan::profile::Profile;
 use crate::plan::request::{self, Request};
 use crate::plan::whole::{self, Wish};
+use crate::plan::{Plan, linkage};
 use crate::project::{self, Project, ProjectError, ProjectFile};
 use crate::python::Network;
 use crate::store::sha256;
@@ -232,6 +232,7 @@ impl Build {
             // Nothing is linked there. What the features name is documented.
             let backends = krate.backends().unwrap_or_default();
             script.cfgs(&backends);
+            script.glue(host, None);
             return Ok(Built { backends, ..Built::default() });
         }
         let planned = match self.prepare(host, krate.clone(), script, Source::Needed) {
@@ -284,6 +285,10 @@ impl Build {
             other => other?,
         };
         let mut request = self.request(host, &krate, &mut project)?;
+        let linkage = project.file.project.linkage.unwrap_or_default();
+        if let Some(reason) = linkage::refusal(&project, linkage) {
+            return Err(ScriptError::Refused(reason).into());
+        }
         let sight = look::look(host, Catalogue::embedded());
         let cross = match cross::cross(&krate, host.env(), &project.file.project.options) {
             Ok(cross) => cross,
@@ -314,6 +319,7 @@ impl Build {
             sight: &planned.sight,
             project: &planned.project,
             request: &request,
+            linkage: planned.project.file.project.linkage.unwrap_or_default(),
             missing: if self.allow_missing { MissingBackends::Allow } else { MissingBackends::Refuse },
             jobs: planned.krate.jobs.map(|jobs| limit.map_or(jobs, |limit| limit.min(jobs))),
             cuda_archs: None,
@@ -538,6 +544,7 @@ fn later(
         .defer(host, krate, script)
         .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })?;
     // The crate is checked as it will be once everything is there.
+    script.glue(host, None);
     script.cfgs(&backends);
     Ok(Built { backends, missing: Some(missing), ..Built::default() })
 }
@@ -551,6 +558,7 @@ fn linked(
     path: HostPath,
 ) -> Built {
     script.cfgs(&manifest.backends);
+    script.glue(host, Some(&manifest));
     let mut folders = Vec::new();
     if let Some(root) = path.parent() {
         let (found, why) = record::search_path(host, &root);

@@ -88,7 +88,9 @@ impl Script {
         match place(host, manifest) {
             Ok(true) => directives = directives.beside_program(os),
             Ok(false) => {}
-            Err(error) => self.warning(&format!("failed to put shared libraries beside the program: {error}")),
+            Err(error) => {
+                self.warning(&format!("failed to put shared libraries beside the program: {error}"))
+            }
         }
         let directives = directives.with_search_path(folders);
         for line in link::cargo_lines(&directives) {
