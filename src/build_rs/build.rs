@@ -19,6 +19,7 @@ use crate::plan::whole::{self, Wish};
 use crate::plan::{Plan, linkage};
 use crate::project::{self, Project, ProjectError, ProjectFile};
 use crate::python::Network;
+use crate::store::settings::Store;
 use crate::store::sha256;
 use crate::toolkit::Catalogue;
 use crate::venv::record;
@@ -67,6 +68,7 @@ pub struct Planned {
     /// Everything that will be done.
     pub plan: Plan,
     cross: Option<Cross>,
+    store: Option<Store>,
 }
 
 /// Why there is no plan.
@@ -304,7 +306,9 @@ impl Build {
             only_cpu(&krate, &mut request)?;
         }
         project.build_root = krate.shared_folder().join(&folder_name(&krate, &project, &request));
-        let mut planned = Planned { krate, project, sight, request, plan: Plan::default(), cross };
+        let store =
+            Store::open(host, &project.file.cache, Some(&project.root)).map_err(ScriptError::Store)?;
+        let mut planned = Planned { krate, project, sight, request, plan: Plan::default(), cross, store };
         planned.plan = self.make(host, &planned, &[])?;
         Ok(planned)
     }
@@ -366,6 +370,7 @@ impl Build {
             root: planned.project.build_root.clone(),
             tools: Tools::of(&planned.sight.inventory),
             network: Network::from_env(host.env()),
+            store: planned.store.clone(),
             binary: BuildBinary::No,
             replan: Some(&replan),
             explain: Some(&explain),

@@ -6,6 +6,7 @@ use crate::exec::BuildError;
 use crate::facts::overrides::BadSet;
 use crate::matrix::Reason;
 use crate::project::ProjectError;
+use crate::store::settings::SettingsError;
 
 /// Why a build script did not come to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,9 @@ pub enum ScriptError {
     /// A manifest that a variable names.
     #[error("{0}")]
     Manifest(#[from] ManifestError),
+    /// The settings of the build store.
+    #[error("{0}")]
+    Store(SettingsError),
     /// A crate that is to share its libraries.
     #[error(
         "`{variable}` is not set: no crate that this one depends on has `links = \"{links}\"` and was built with gpubuild"
@@ -75,6 +79,7 @@ impl ScriptError {
             Self::Missing(missing) => missing.causes.first().map_or("script.missing", |cause| &cause.id),
             Self::Build(error) => error.id(),
             Self::Manifest(error) => error.id(),
+            Self::Store(error) => error.id(),
             Self::NotShared { .. } => "script.not-shared",
             Self::Io { .. } => "file.failed",
         }
@@ -90,6 +95,7 @@ impl ScriptError {
             Self::Project(error) => Some(error.hint()),
             Self::Refused(reason) => reason.hint.clone(),
             Self::Build(error) => error.hint(),
+            Self::Store(error) => Some(error.hint().to_owned()),
             Self::Manifest(_) => Some("run `gpubuild build` again, or unset `GPUBUILD_MANIFEST`".to_owned()),
             Self::NotShared { links, .. } => Some(format!(
                 "add the crate to [dependencies], with `links = \"{links}\"` in its Cargo.toml and `gpubuild::Build` in its build.rs"

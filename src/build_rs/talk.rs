@@ -34,6 +34,14 @@ fn line(event: &Event) -> Option<String> {
             format!("[{tree}] failed: {error} (the whole log is `{log}`)")
         }
         Event::Finished { tree, state: State::Built, seconds } => format!("[{tree}] built in {seconds:.1} s"),
+        Event::Finished { tree, state: State::Taken, .. } => format!("[{tree}] taken from the store"),
+        Event::WaitingForStore { tree, lock } => {
+            format!("[{tree}] waiting for another build of the same (it holds `{lock}`)")
+        }
+        Event::StoreUnused { tree, why } => format!("[{tree}] the build store is not used: {why}"),
+        Event::SourcesChanged { tree, files } => {
+            format!("[{tree}] sources changed during the build: {}", files.join(", "))
+        }
         Event::Finished { tree, state: State::Unchanged, .. } => format!("[{tree}] nothing changed"),
         Event::Dropped { backend, why } => format!("{backend} is left out: {why}"),
         _ => return None,
