@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Depth, Request, Subject};
 use crate::doctor::binary::graph::{self, Graph, Target};
-use crate::doctor::binary::{Binary, When};
+use crate::doctor::binary::{Binary, Format, When};
 use crate::finding::{Draft, Evidence};
 use crate::host::{Host, HostPath};
 use crate::toolkit::libraries;
@@ -21,6 +21,7 @@ pub(super) fn folders(binary: &Binary) -> impl Iterator<Item = &String> {
 pub(super) fn drafts(host: &dyn Host, subject: &Subject<'_>, request: &Request) -> Vec<Draft> {
     let Some(binary) = &subject.binary else { return Vec::new() };
     let mut drafts = rpaths(host, subject, binary, request);
+    drafts.extend(named_with_folder(subject, binary));
     let here = host.platform();
     if binary.format.os() == here.os && binary.machine.is(here.arch) {
         let graph = graph::resolve(host, &subject.path, binary.clone());
@@ -73,6 +74,23 @@ fn is_build_folder(host: &dyn Host, folder: &HostPath, request: &Request) -> boo
         at = here.parent();
     }
     false
+}
+
+/// Libraries that are named with their folder (P56). Those of macOS itself always are.
+fn named_with_folder(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
+    let is_of_macos = |name: &str| {
+        binary.format == Format::MachO && (name.starts_with("/usr/lib/") || name.starts_with("/System/"))
+    };
+    let names = binary.needed.iter().map(|needed| needed.name.as_str());
+    names
+        .filter(|name| name.starts_with('/') && !is_of_macos(name))
+        .map(|name| {
+            Draft::new("audit.needed.absolute")
+                .value("file", subject.path.as_str())
+                .value("library", name)
+                .evidence(Evidence::file(subject.path.as_str(), format!("NEEDED {name}")))
+        })
+        .collect()
 }
 
 fn missing(subject: &Subject<'_>, graph: &Graph) -> Vec<Draft> {

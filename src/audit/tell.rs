@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::level::{Judged, Use};
 use super::structure::{self, Runtime, Structure};
-use super::{Limits, Request, Subject};
+use super::{Limits, Request, Subject, linkage};
 use crate::exec::symbols;
 use crate::finding::{Draft, Evidence};
 use crate::host::HostPath;
@@ -226,10 +226,14 @@ pub(super) fn paths(subject: &Subject<'_>, request: &Request) -> Option<Draft> {
     let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
     let folders: BTreeSet<&str> =
         trees.flat_map(|tree| [tree.source.as_str(), tree.build.as_str()]).collect();
-    let found: BTreeSet<&str> = folders
-        .into_iter()
-        .filter(|folder| folder.len() > 2 && memchr::memmem::find(&subject.data, folder.as_bytes()).is_some())
-        .collect();
+    // Those in an rpath are told as such.
+    let rpaths = |folder: &str| {
+        let list = subject.binary.iter().flat_map(linkage::folders);
+        list.filter(|rpath| rpath.contains(folder)).count()
+    };
+    let count = |folder: &str| memchr::memmem::find_iter(&subject.data, folder.as_bytes()).count();
+    let found: BTreeSet<&str> =
+        folders.into_iter().filter(|folder| folder.len() > 2 && count(folder) > rpaths(folder)).collect();
     (!found.is_empty()).then(|| about("audit.contents.source-paths", subject).value("folders", some(&found)))
 }
 

@@ -51,6 +51,23 @@ fn nothing_changed_starts_no_process_and_any_change_is_seen() {
 }
 
 #[test]
+fn another_generator_starts_anew_in_place_of_failing() {
+    let Some(project) = project(SMALL) else { return };
+    if gpubuild::host::find_program(&project.host, "make").is_empty() {
+        println!("skipped: no make");
+        return;
+    }
+    assert_eq!(build(&project, "OFF").0, State::Built);
+    let mut tree = project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", "OFF")]);
+    tree.generator = "Unix Makefiles".into();
+    let outcome = project.build(vec![tree]).unwrap();
+    assert_eq!(outcome.manifest.trees[0].generator, "Unix Makefiles");
+    // And back again: what appears on PATH from one day to the next does no harm.
+    assert_eq!(build(&project, "OFF").0, State::Built);
+    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0, false));
+}
+
+#[test]
 fn a_broken_stamp_only_means_more_work() {
     let Some(project) = project(SMALL) else { return };
     build(&project, "OFF");

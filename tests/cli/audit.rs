@@ -287,6 +287,44 @@ fn flags_of_one_source_are_taken_for_dispatch_if_something_asks_the_processor() 
 }
 
 #[test]
+fn a_library_of_another_build_that_is_found_first_is_told() {
+    let lines = "add_library(user SHARED user.c)\ntarget_link_libraries(user PRIVATE adder)\nset_target_properties(adder PROPERTIES POSITION_INDEPENDENT_CODE ON)";
+    let user = "double add(double); double twice(double x) { return add(add(x)); }\n";
+    let Some(sandbox) = project("", &[]) else { return };
+    sandbox.write("vendor/user.c", user);
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        &format!(
+            "cmake_minimum_required(VERSION 3.24)\nproject(adder C)\nadd_library(adder SHARED adder.c)\n\
+             target_link_libraries(adder PUBLIC m)\n{lines}\n"
+        ),
+    );
+    let toml = sandbox.read("gpubuild.toml").replace("[\"adder\"]", "[\"adder\", \"user\"]");
+    sandbox.write("gpubuild.toml", &toml);
+    built(&sandbox);
+    let rpaths = "audit.rpath.build-folder";
+    check(&sandbox, &["--allow", rpaths], 0, &[]);
+    sandbox.write("other/x.c", &format!("{KERNEL}double add(double x) {{ return x; }}\n"));
+    sandbox.start(&["cc", "-shared", "-fPIC", "other/x.c", "-o", "other/libadder.so"]).succeeds();
+    let mut command = sandbox.command();
+    let other = sandbox.path("other");
+    let ran =
+        command.env("LD_LIBRARY_PATH", &other).args(["audit", "--json", "--allow", rpaths]).output().unwrap();
+    let ran = Ran::from(ran);
+    assert_eq!((ran.exit, ids(&ran.json())), (Some(1), vec!["audit.needed.other-copy"]), "{ran:#?}");
+}
+
+#[test]
+fn a_library_that_is_named_with_its_folder_is_told() {
+    let main = "void scale(float *, float, int); int main(int c, char **v) { float x[1]; (void)v; scale(x, 1, c); return 0; }\n";
+    let commands = ["cc -shared -fPIC k.c -o libplain.so"];
+    let Some(sandbox) = compiled(&[("k.c", KERNEL), ("main.c", main)], &commands) else { return };
+    let library = sandbox.path("libplain.so");
+    sandbox.start(&["cc", "main.c", library.to_str().unwrap(), "-o", "main"]).succeeds();
+    check(&sandbox, &["main"], 1, &["audit.needed.absolute"]);
+}
+
+#[test]
 fn without_a_build_and_without_files_there_is_nothing_to_audit() {
     Sandbox::new().run(&["audit"]).fails(2, "project.not-found");
     Sandbox::with_project("cmake").run(&["audit"]).fails(2, "manifest.missing");

@@ -15,6 +15,7 @@ mod end_to_end;
 mod hostile;
 mod linkage;
 mod linking;
+mod pitfalls;
 mod plan;
 mod provision;
 mod running;
