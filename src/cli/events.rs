@@ -91,6 +91,14 @@ impl<'a> Events<'a> {
                     self.say(&format!("[{tree}] configured in {seconds:.1} s"));
                 }
             }
+            Event::Compiling { .. } | Event::Compiled { .. } => {}
+            Event::Narrowed { tree, before, jobs, why } => {
+                self.quietly(|printer| {
+                    printer.warning(&format!(
+                        "[{tree}] a compiler seems to have run out of memory with {before} at once ({why}): going on with {jobs}"
+                    ));
+                });
+            }
             Event::Progress { tree, done, total, what } => self.step(tree, *done, *total, what),
             Event::Line { tree, text } => self.line(tree, text),
             Event::Failed { tree, .. } => self.end(tree),

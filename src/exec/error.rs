@@ -193,6 +193,11 @@ impl BuildError {
             | Self::Compile { error, log, .. }
             | Self::Binary { error, log, .. } => Some(if is_disk_full(&error.message) {
                 "free some space and build again; what is built so far stays".to_owned()
+            } else if error.message.starts_with(ALONE) {
+                format!(
+                    "build where more memory or swap is, or for fewer architectures: it was tried with one compiler at \
+                     a time; the whole log is `{log}`"
+                )
             } else if is_out_of_memory(&error.message) {
                 format!("build with fewer compilers at once: `--jobs 1`; the whole log is `{log}`")
             } else {
@@ -229,6 +234,9 @@ impl BuildError {
 pub(super) fn is_disk_full(message: &str) -> bool {
     message.contains("No space left on device") || message.contains("not enough space on the disk")
 }
+
+/// How the error begins that is left when one compiler at a time is killed as well.
+pub(super) const ALONE: &str = "a compiler ran out of memory, also without any other beside it";
 
 fn is_out_of_memory(message: &str) -> bool {
     ["Killed", "out of memory", "out of heap space", "cannot allocate memory"]

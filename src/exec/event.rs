@@ -130,6 +130,33 @@ pub enum Event {
         /// How long it took.
         seconds: f64,
     },
+    /// The build tool of a tree is being started.
+    Compiling {
+        /// Tree.
+        tree: String,
+        /// Its folder.
+        build: String,
+        /// Compilers at once.
+        jobs: u32,
+    },
+    /// The build tool of a tree has ended.
+    Compiled {
+        /// Tree.
+        tree: String,
+        /// Whether it built everything.
+        success: bool,
+    },
+    /// A compiler was killed, and the rest of a tree is built with fewer at once.
+    Narrowed {
+        /// Tree.
+        tree: String,
+        /// Compilers at once until now.
+        before: u32,
+        /// Compilers at once from now on.
+        jobs: u32,
+        /// The line that says so.
+        why: String,
+    },
     /// A step of a tree began.
     Progress {
         /// Tree.

@@ -9,6 +9,7 @@ pub mod event;
 pub mod known;
 pub mod log;
 pub mod modules;
+pub mod memory;
 pub mod progress;
 pub(crate) mod reuse;
 pub mod stage;

@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::diagnose::{FirstError, first_error};
-use super::error::{BuildError, is_disk_full};
+use super::error::{ALONE, BuildError, is_disk_full};
 use super::event::{Event, State};
 use super::log::Log;
 use super::reuse::{Found, Reuse};
+use super::memory::{self, Sign};
 use super::stamp::{self, Stamp};
 use super::{Job, Tools, collect};
 use crate::artifacts::BuiltTree;
@@ -220,21 +221,51 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Builds, and tries again with fewer compilers at once after one was killed: what is compiled by then stays.
     fn build(&self, log: &mut Log<'_>) -> Result<(), BuildError> {
-        let targets = collect::targets_to_build(self.tree, &self.reply()?);
-        let output = log.run(&cmake::build_command(self.cmake, self.tree, &targets, self.jobs))?;
-        if output.success() {
-            return Ok(());
+        let (host, tree, sink) = (self.job.host, self.tree, self.job.sink);
+        let targets = collect::targets_to_build(tree, &self.reply()?);
+        let (mut jobs, mut attempts) = (self.jobs.max(1), 0);
+        loop {
+            let killed_before = memory::killed_by_kernel(host);
+            let (name, build) = (tree.id.clone(), tree.build.to_string());
+            sink(&Event::Compiling { tree: name, build, jobs });
+            let output = log.run(&cmake::build_command(self.cmake, tree, &targets, jobs))?;
+            sink(&Event::Compiled { tree: tree.id.clone(), success: output.success() });
+            if output.success() {
+                return Ok(());
+            }
+            self.refuse_full_disk(log)?;
+            let sign = memory::sign(log.last()).map(|sign| match sign {
+                Sign::Silent if memory::killed_by_kernel(host) > killed_before => {
+                    Sign::Said("the kernel killed a process for want of memory".to_owned())
+                }
+                sign => sign,
+            });
+            let width = memory::width_of(log.last(), jobs, tree.jobs.device.max(1));
+            let next = sign.as_ref().and_then(|_| memory::narrower(width, attempts));
+            let Some(next) = next else { return Err(self.compile_error(log, output.exit, sign)) };
+            let why = match sign {
+                Some(Sign::Said(line)) => line,
+                _ => "a step failed without a word".to_owned(),
+            };
+            sink(&Event::Narrowed { tree: tree.id.clone(), before: width, jobs: next, why });
+            (jobs, attempts) = (next, attempts + 1);
         }
-        self.refuse_full_disk(log)?;
-        let error = Box::new(failure(log, output.exit));
+    }
+
+    fn compile_error(&self, log: &Log<'_>, exit: Option<i32>, sign: Option<Sign>) -> BuildError {
+        let mut error = Box::new(failure(log, exit));
+        if let Some(Sign::Said(line)) = sign {
+            error.message = format!("{ALONE}: {line}");
+        }
         let causes = self.job.causes(log);
         let (tree, at) = (self.tree.id.clone(), log.path().to_string());
         // Ninja runs CMake again when a script of the project changed.
         if log.last().iter().any(|line| line.starts_with("-- Configuring incomplete")) {
-            return Err(BuildError::Configure { tree, error, causes, log: at });
+            return BuildError::Configure { tree, error, causes, log: at };
         }
-        Err(BuildError::Compile { tree, error, causes, log: at })
+        BuildError::Compile { tree, error, causes, log: at }
     }
 
     /// What compilers read, from Ninja's log of depfiles, and what other steps are declared to read; also in trees that

@@ -4,6 +4,7 @@
 mod failing;
 mod linking;
 mod modules;
+mod memory;
 mod rebuilding;
 mod storing;
 mod support;
