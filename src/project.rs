@@ -57,7 +57,7 @@ pub struct ProjectFile {
     /// What the results have to keep to.
     #[serde(default)]
     pub audit: AuditTable,
-    /// The build store.
+    /// The build store, compiler caches and distributed compilers.
     #[serde(default)]
     pub cache: CacheTable,
 }
@@ -181,6 +181,32 @@ pub struct AuditTable {
     /// Ids of findings that are accepted.
     #[serde(default)]
     pub allow: Vec<String>,
+}
+
+/// `[cache.languages]`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LauncherTable {
+    /// For C.
+    pub c: Option<String>,
+    /// For C++.
+    pub cxx: Option<String>,
+    /// For CUDA.
+    pub cuda: Option<String>,
+    /// For HIP.
+    pub hip: Option<String>,
+}
+
+/// What is wrong with an address of a shared storage, if anything.
+fn remote_problem(remote: &str) -> Option<&'static str> {
+    let Some((_, rest)) = remote.split_once("://") else {
+        return Some("is no address such as `redis://build-cache:6379`");
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    authority.contains('@').then_some(
+        "carries a password, which everybody who reads the file would know: set CCACHE_REMOTE_STORAGE or SCCACHE_REDIS \
+         in the environment instead",
+    )
 }
 
 fn default_profile() -> String {
@@ -351,6 +377,12 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
             ),
         });
     }
+    if let Some(problem) = file.cache.remote.as_deref().and_then(remote_problem) {
+        return Err(ProjectError::Invalid {
+            path: path.to_owned(),
+            message: format!("`cache.remote` {problem}"),
+        });
+    }
     let Some(profile) = Profile::builtin(&file.project.profile) else {
         return Err(ProjectError::UnknownProfile {
             path: path.to_owned(),
@@ -396,6 +428,17 @@ mod tests {
         let error = parse("gpubuild.toml", &format!("{}\n[future]\nx = 1\n", GOOD.replace("= 1", "= 2")))
             .unwrap_err();
         assert_eq!(error, ProjectError::Newer { path: "gpubuild.toml".into(), found: 2 });
+    }
+
+    #[test]
+    fn a_shared_storage_is_an_address_without_a_password() {
+        let cache = |remote: &str| format!("{GOOD}[cache]\nlauncher = \"ccache\"\nremote = {remote:?}\n");
+        let (file, _) = parse("gpubuild.toml", &cache("redis://cache:6379")).unwrap();
+        assert_eq!(file.cache.remote.as_deref(), Some("redis://cache:6379"));
+        let shown = message(&cache("redis://:hunter2@cache:6379"));
+        assert!(shown.contains("CCACHE_REMOTE_STORAGE") && !shown.contains("hunter2"), "{shown}");
+        assert!(message(&cache("cache:6379")).contains("is no address"));
+        assert!(message(&format!("{GOOD}[cache.languages]\nrust = \"sccache\"\n")).contains("rust"));
     }
 
     #[test]

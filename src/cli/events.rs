@@ -92,6 +92,17 @@ impl<'a> Events<'a> {
                 }
             }
             Event::Compiling { .. } | Event::Compiled { .. } => {}
+            Event::LauncherDropped { tree, language, launcher, why } => {
+                self.quietly(|printer| {
+                    printer.warning(&format!("[{tree}] {language} does not go through `{launcher}`: {why}"));
+                });
+            }
+            Event::Cached { tree, launcher, hits, misses, other, note, .. } => {
+                self.say(&cached(tree, launcher, (*hits, *misses, *other)));
+                if let Some(note) = note {
+                    self.quietly(|printer| printer.warning(&format!("[{tree}] {launcher}: {note}")));
+                }
+            }
             Event::Narrowed { tree, before, jobs, why } => {
                 self.quietly(|printer| {
                     printer.warning(&format!(
@@ -241,6 +252,14 @@ impl<'a> Events<'a> {
 /// As much of a key as people compare.
 fn short(key: &str) -> &str {
     key.get(..12).unwrap_or(key)
+}
+
+/// `[cpu] ccache: 12 of 15 compilations were in the cache (80 %); 1 cannot be cached`.
+fn cached(tree: &str, launcher: &str, (hits, misses, other): (u64, u64, u64)) -> String {
+    let all = hits + misses;
+    let share = (hits * 100).checked_div(all).map(|share| format!(" ({share} %)")).unwrap_or_default();
+    let rest = if other > 0 { format!("; {other} cannot be cached") } else { String::new() };
+    format!("[{tree}] {launcher}: {hits} of {all} compilations were in the cache{share}{rest}")
 }
 
 impl Drop for Events<'_> {

@@ -35,6 +35,10 @@ pub struct Selection {
     /// How the libraries come into a program [default: gpubuild.toml, else static]
     #[arg(long, value_enum, value_name = "KIND")]
     pub linkage: Option<Linkage>,
+    /// What stands in front of the compilers: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
+    /// `none` [default: `GPUBUILD_LAUNCHER`, else `CMAKE_<LANG>_COMPILER_LAUNCHER`, else gpubuild.toml, else none]
+    #[arg(long, value_name = "NAME")]
+    pub launcher: Option<String>,
     /// Folder of the project [default: the nearest gpubuild.toml from here up]
     #[arg(long, value_name = "DIR")]
     pub project: Option<String>,
@@ -114,7 +118,9 @@ pub fn make_without(
         cuda_archs: selection.cuda_archs.as_deref(),
         provision,
     };
-    let plan = whole::plan(&wish).map_err(|refusal| refused(&refusal))?;
+    let mut plan = whole::plan(&wish).map_err(|refusal| refused(&refusal))?;
+    whole::put_launchers(&mut plan, &wish, selection.launcher.as_deref())
+        .map_err(|error| Failure::usage(error.id(), error.to_string()).hint(error.hint()))?;
     for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
         let reason = dropped.reasons.first().map_or("", String::as_str);
         context.printer.warning(&format!("{} is left out: {reason}", dropped.id));

@@ -112,5 +112,9 @@ fn with_tree_env(mut command: Command, tree: &Tree) -> Command {
             command = command.env_remove(name);
         }
     }
+    // The plan has settled these; one that is left out must not come back.
+    for language in crate::plan::launchers::LANGUAGES {
+        command = command.env_remove(crate::plan::launchers::entry(language));
+    }
     command.env("CLICOLOR_FORCE", "0").env("CMAKE_COLOR_DIAGNOSTICS", "OFF").env("LC_ALL", "C.UTF-8")
 }

@@ -146,6 +146,36 @@ pub enum Event {
         /// Whether it built everything.
         success: bool,
     },
+    /// A launcher is left out for one language because it does not go with its compiler.
+    LauncherDropped {
+        /// Tree.
+        tree: String,
+        /// `CUDA`.
+        language: String,
+        /// The launcher.
+        launcher: String,
+        /// Why.
+        why: String,
+    },
+    /// What a compiler cache has saved in a tree.
+    Cached {
+        /// Tree.
+        tree: String,
+        /// `ccache`, `sccache`.
+        launcher: String,
+        /// Calls answered from the cache.
+        hits: u64,
+        /// Calls that were compiled and are in the cache now.
+        misses: u64,
+        /// Calls that cannot be cached.
+        other: u64,
+        /// The launcher's log of each call.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        log: Option<String>,
+        /// What is strange about it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
     /// A compiler was killed, and the rest of a tree is built with fewer at once.
     Narrowed {
         /// Tree.

@@ -7,6 +7,7 @@ pub mod diagnose;
 pub mod error;
 pub mod event;
 pub mod known;
+pub mod launcher;
 pub mod log;
 pub mod modules;
 pub mod memory;

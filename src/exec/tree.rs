@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::diagnose::{FirstError, first_error};
 use super::error::{ALONE, BuildError, is_disk_full};
 use super::event::{Event, State};
+use super::launcher;
 use super::log::Log;
 use super::reuse::{Found, Reuse};
 use super::memory::{self, Sign};
@@ -46,6 +47,7 @@ pub(super) fn run(
         let ninja = ninja.ok_or_else(|| missing("Ninja"))?;
         tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
     }
+    launcher::settle(job.host, job.sink, &mut tree);
     let run = Run { job, cmake, ninja, tree: &tree, jobs };
     let result = run.unless_unchanged();
     let seconds = job.host.elapsed().saturating_sub(started).as_secs_f64();
@@ -225,6 +227,7 @@ impl Run<'_> {
     fn build(&self, log: &mut Log<'_>) -> Result<(), BuildError> {
         let (host, tree, sink) = (self.job.host, self.tree, self.job.sink);
         let targets = collect::targets_to_build(tree, &self.reply()?);
+        let counting = launcher::Counting::begin(host, tree);
         let (mut jobs, mut attempts) = (self.jobs.max(1), 0);
         loop {
             let killed_before = memory::killed_by_kernel(host);
@@ -233,6 +236,7 @@ impl Run<'_> {
             let output = log.run(&cmake::build_command(self.cmake, tree, &targets, jobs))?;
             sink(&Event::Compiled { tree: tree.id.clone(), success: output.success() });
             if output.success() {
+                counting.tell(sink);
                 return Ok(());
             }
             self.refuse_full_disk(log)?;

@@ -7,6 +7,7 @@ pub mod bytes;
 mod groups;
 pub mod kits;
 pub mod linkage;
+pub mod launchers;
 pub mod make;
 pub mod profile;
 pub mod request;

@@ -1,5 +1,6 @@
 //! The whole way from a machine that was looked at to a plan, for the command line and for build scripts.
 
+use super::launchers::{self, LauncherError, Scene};
 use super::make::{self, Inputs, Missing, Refusal};
 use super::request::Request;
 use super::{Linkage, Plan, kits};
@@ -73,4 +74,17 @@ pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
         provision,
         cuda_archs: wish.cuda_archs,
     })
+}
+
+/// Puts compiler launchers in front of the compilers of a plan: what `flag`, the environment or gpubuild.toml asks for.
+///
+/// # Errors
+/// A launcher that is not known, or one that was asked for just now and is not here.
+pub fn put_launchers(plan: &mut Plan, wish: &Wish<'_>, flag: Option<&str>) -> Result<(), LauncherError> {
+    let (host, sight) = (wish.host, wish.sight);
+    let home = host.env().get("HOME").unwrap_or_default();
+    let exists = |file: &str| host.is_file(&host.path(&file.replace("{home}", home)));
+    let known = launchers::launchers(&sight.inventory, &sight.catalogue, &sight.facts, &exists);
+    let (env, table, root) = (host.env(), &wish.project.file.cache, &wish.project.root);
+    launchers::apply(plan, &Scene { launchers: &known, flag, env, table, root })
 }

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::host::{Host, HostPath};
 use crate::plan::bytes;
+use crate::project::LauncherTable;
 
 /// The variable that names or switches off the store.
 pub const VARIABLE: &str = "GPUBUILD_STORE";
@@ -21,6 +22,14 @@ pub struct CacheTable {
     pub folder: Option<String>,
     /// How much it may hold, `10GiB`.
     pub max_size: Option<String>,
+    /// What stands in front of compilers: `none` (default), `auto`, `ccache`, `sccache`, `distcc`, `icecream`,
+    /// `ccache+distcc`.
+    pub launcher: Option<String>,
+    /// The same by language.
+    #[serde(default)]
+    pub languages: LauncherTable,
+    /// Storage that machines share through a launcher, `redis://build-cache:6379`.
+    pub remote: Option<String>,
 }
 
 /// What may be done with a store.

@@ -67,6 +67,8 @@ pub struct Description {
     /// CMake cache entries of a chosen copy; `{root}` and `{part-id}` stand for its folders and parts.
     #[serde(default)]
     pub cmake: BTreeMap<String, CmakeEntry>,
+    /// What it does in front of compilers.
+    pub launcher: Option<LauncherDescription>,
     /// Install help by distribution or package manager: a command, or a sentence.
     #[serde(default)]
     pub install: BTreeMap<String, String>,
@@ -101,6 +103,40 @@ pub struct Description {
     /// Documentation.
     #[serde(default)]
     pub links: Vec<String>,
+}
+
+/// What a tool does in front of compilers (`CMAKE_<LANG>_COMPILER_LAUNCHER`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LauncherDescription {
+    /// Languages as CMake calls them: `C`, `CXX`, `CUDA`, `HIP`.
+    pub languages: Vec<String>,
+    /// The variable with a file that gets the outcome of every call.
+    pub log: Option<String>,
+    /// Whether it keeps what compilers made.
+    #[serde(default)]
+    pub caches: bool,
+    /// The variable with a folder below which paths are the same everywhere.
+    pub base: Option<String>,
+    /// The variable with a program that stands between it and the compiler.
+    pub prefix: Option<String>,
+    /// The variable that lists the machines to compile on.
+    pub hosts: Option<String>,
+    /// Files that list them as well.
+    #[serde(default)]
+    pub hosts_files: Vec<String>,
+    /// A storage that several machines share.
+    pub remote: Option<RemoteDescription>,
+}
+
+/// A storage that several machines share.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemoteDescription {
+    /// How its addresses begin: `redis`, `http`.
+    pub schemes: Vec<String>,
+    /// The variables that take the address; all of them are set.
+    pub env: Vec<String>,
 }
 
 /// Which releases of a toolkit can be had as wheels at all.

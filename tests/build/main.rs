@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 
 mod failing;
+mod launchers;
 mod linking;
 mod modules;
 mod memory;

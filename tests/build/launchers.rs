@@ -1,0 +1,369 @@
+//! Compiler launchers: real caches and distributors in front of real compilers, and ones that break.
+#![expect(clippy::disallowed_methods, reason = "servers run beside the test and are ended with it")]
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use gpubuild::Backend;
+use gpubuild::exec::{Event, State};
+use gpubuild::host::{Environment, Host, Os, find_program};
+use gpubuild::plan::Tree;
+use gpubuild::plan::launchers::{self, Scene};
+use gpubuild::{facts, toolkit};
+
+use crate::support::{Project, plan, project};
+
+const MIXED: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(l C CXX)\nadd_library(t-core STATIC one.c two.c three.cpp)\n\
+         target_include_directories(t-core PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/include)\n",
+    ),
+    ("include/all.h", "#define VALUE 7\n"),
+    ("one.c", "#include <all.h>\nint one(void) { return VALUE; }\n"),
+    ("two.c", "#include <all.h>\nint two(void) { return VALUE + 1; }\n"),
+    ("three.cpp", "#include <all.h>\nint three() { return VALUE + 2; }\n"),
+];
+
+/// Whether these programs are here. A machine that has to have them fails, and says which is missing.
+fn have(project: &Project, programs: &[(&str, &str)]) -> bool {
+    for (word, program) in programs {
+        if find_program(&project.host, program).is_empty() {
+            let required = project.host.env().get("GPUBUILD_REQUIRE");
+            let required = required.is_some_and(|list| list.split(',').any(|one| one == *word));
+            assert!(!required, "GPUBUILD_REQUIRE names {word}, and there is no {program}");
+            println!("skipped: no {program}");
+            return false;
+        }
+    }
+    true
+}
+
+/// A tree that goes through what `table` and `env` ask for, as `gpubuild build` would have it.
+fn tree(project: &Project, name: &str, table: &str, env: &[(&str, &str)]) -> Tree {
+    let mut tree = project.tree(&[Backend::Cpu], &["t-core"], &[]);
+    tree.id = name.into();
+    tree.build = project.path("build").join(name);
+    let catalogue = toolkit::Catalogue::embedded();
+    let inventory = toolkit::probe(&project.host, &catalogue);
+    let known = launchers::launchers(&inventory, &catalogue, &facts::gather(&project.host), &|_| false);
+    let environment = Environment::new(Os::Linux, env.iter().copied());
+    let (table, root) = (toml::from_str(table).unwrap(), project.path("."));
+    let scene = Scene { launchers: &known, flag: None, env: &environment, table: &table, root: &root };
+    let mut whole = plan(vec![tree]);
+    launchers::apply(&mut whole, &scene).unwrap();
+    let mut tree = whole.trees.remove(0);
+    tree.env.extend(env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+    tree
+}
+
+/// Builds a tree and returns hits and misses.
+fn built(project: &Project, tree: Tree) -> (u64, u64) {
+    project.events.lock().unwrap().clear();
+    assert_eq!(project.build(vec![tree]).unwrap().state, State::Built);
+    let events = project.events.lock().unwrap();
+    let counts = events.iter().find_map(|event| match event {
+        Event::Cached { hits, misses, note, .. } => {
+            assert_eq!(*note, None);
+            Some((*hits, *misses))
+        }
+        _ => None,
+    });
+    assert!(!events.iter().any(|event| matches!(event, Event::LauncherDropped { .. })), "{events:?}");
+    counts.expect("it told what was in the cache")
+}
+
+fn dropped(project: &Project) -> Vec<(String, String)> {
+    let events = project.events.lock().unwrap();
+    let of = |event: &Event| match event {
+        Event::LauncherDropped { language, why, .. } => Some((language.clone(), why.clone())),
+        _ => None,
+    };
+    events.iter().filter_map(of).collect()
+}
+
+/// A server that ends with the test.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn serve(program: &str, port: u16, arguments: &[&str]) -> Server {
+    let mut command = std::process::Command::new(program);
+    let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let server = Server(child.spawn().unwrap());
+    for _ in 0..100 {
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return server;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{program} does not answer on port {port}");
+}
+
+fn redis(project: &Project) -> (Server, String) {
+    let port = free_port();
+    let folder = project.path("redis");
+    project.host.create_dir_all(&folder).unwrap();
+    let text = port.to_string();
+    let arguments = ["--port", &text, "--bind", "127.0.0.1", "--save", "", "--dir", folder.as_str()];
+    (serve("redis-server", port, &arguments), format!("redis://127.0.0.1:{port}"))
+}
+
+#[test]
+fn ccache_answers_a_second_build_folder_and_says_how_often() {
+    let Some(project) = project(MIXED) else { return };
+    if !have(&project, &[("ccache", "ccache")]) {
+        return;
+    }
+    let folder = project.path("ccache").to_string();
+    let env = [("CCACHE_DIR", folder.as_str())];
+    let first = tree(&project, "a", "launcher = \"ccache\"", &env);
+    assert_eq!(built(&project, first.clone()), (0, 3));
+    assert_eq!(built(&project, tree(&project, "b", "launcher = \"auto\"", &env)), (3, 0));
+    assert_eq!(project.build(vec![first]).unwrap().state, State::Unchanged, "and nothing is tried again");
+}
+
+#[test]
+fn two_checkouts_on_two_machines_share_a_redis_server_through_ccache() {
+    let (Some(one), Some(other)) = (project(MIXED), project(MIXED)) else { return };
+    if !have(&one, &[("ccache", "ccache"), ("redis", "redis-server")]) {
+        return;
+    }
+    let (_server, url) = redis(&one);
+    let table = format!("launcher = \"ccache\"\nremote = {url:?}\n");
+    for (project, expected) in [(&one, (0, 3)), (&other, (3, 0))] {
+        // A cache of its own for each: what one finds of the other comes from the server.
+        let folder = project.path("ccache").to_string();
+        let tree = tree(project, "cpu", &table, &[("CCACHE_DIR", folder.as_str())]);
+        assert_eq!(built(project, tree), expected);
+    }
+}
+
+/// Ends the server of sccache that listens on a port.
+struct Sccache(String);
+
+impl Drop for Sccache {
+    fn drop(&mut self) {
+        let mut stop = std::process::Command::new("sccache");
+        let _ = stop.arg("--stop-server").env("SCCACHE_SERVER_PORT", &self.0).output();
+    }
+}
+
+#[test]
+fn sccache_answers_a_second_build_folder_and_says_how_often() {
+    let Some(project) = project(MIXED) else { return };
+    if !have(&project, &[("sccache", "sccache")]) {
+        return;
+    }
+    let (server, folder) = (Sccache(free_port().to_string()), project.path("sccache").to_string());
+    let env = [("SCCACHE_SERVER_PORT", server.0.as_str()), ("SCCACHE_DIR", folder.as_str())];
+    assert_eq!(built(&project, tree(&project, "a", "launcher = \"sccache\"", &env)), (0, 3));
+    assert_eq!(built(&project, tree(&project, "b", "launcher = \"sccache\"", &env)), (3, 0));
+}
+
+#[test]
+fn two_servers_of_sccache_share_a_redis_server_or_say_that_they_cannot() {
+    let Some(project) = project(MIXED) else { return };
+    if !have(&project, &[("sccache", "sccache"), ("redis", "redis-server")]) {
+        return;
+    }
+    let (_server, url) = redis(&project);
+    let table = format!("launcher = \"sccache\"\nremote = {url:?}\n");
+    for (name, expected) in [("a", (0, 3)), ("b", (3, 0))] {
+        let (server, folder) = (Sccache(free_port().to_string()), project.path(name).to_string());
+        let env = [("SCCACHE_SERVER_PORT", server.0.as_str()), ("SCCACHE_DIR", folder.as_str())];
+        let tree = tree(&project, name, &table, &env);
+        assert_eq!(tree.env["SCCACHE_REDIS"], url);
+        // Debian's is compiled without this storage: then it is left out, and the build comes to its end.
+        let version = project.output(&["sccache", "--version"]);
+        if version.contains("0.4.0-pre") {
+            assert_eq!(project.build(vec![tree]).unwrap().state, State::Built);
+            let what = dropped(&project);
+            assert!(what.iter().all(|(_, why)| why.contains("cache type is not enabled")), "{what:?}");
+            assert_eq!(what.iter().map(|(language, _)| language.as_str()).collect::<Vec<_>>(), ["C", "CXX"]);
+            println!("skipped: this sccache knows no Redis");
+            return;
+        }
+        assert_eq!(built(&project, tree), expected);
+    }
+}
+
+/// Two daemons of distcc, their logs, and the variables that name them.
+fn distcc(project: &Project) -> (Vec<Server>, Vec<String>, String) {
+    let (mut servers, mut logs, mut hosts) = (Vec::new(), Vec::new(), Vec::new());
+    for index in 0..2 {
+        let (port, log) = (free_port(), project.path(&format!("distccd-{index}.log")).to_string());
+        let text = port.to_string();
+        std::fs::write(&log, "").unwrap();
+        // Run by root it becomes another user, who has to be able to write the log.
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o666)).unwrap();
+            for folder in [project.folder.path()] {
+                std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+            }
+        }
+        let arguments = [
+            "--no-detach",
+            "--daemon",
+            "--listen",
+            "127.0.0.1",
+            "-p",
+            &text,
+            "-a",
+            "127.0.0.1",
+            "--jobs",
+            "2",
+            "--log-level",
+            "info",
+            "--log-file",
+            &log,
+            "--user",
+            "nobody",
+        ];
+        servers.push(serve("distccd", port, &arguments));
+        logs.push(log);
+        hosts.push(format!("127.0.0.1:{port}/1"));
+    }
+    (servers, logs, hosts.join(" "))
+}
+
+fn compiled(logs: &[String]) -> Vec<usize> {
+    let count = |log: &String| std::fs::read_to_string(log).unwrap().matches("COMPILE_OK").count();
+    logs.iter().map(count).collect()
+}
+
+const MANY: usize = 6;
+
+/// A project whose files take a moment, so that both machines get some.
+fn many() -> Option<Project> {
+    let project = project(MIXED)?;
+    let names: Vec<String> = (0..MANY).map(|index| format!("m{index}.cpp")).collect();
+    for (index, name) in names.iter().enumerate() {
+        project.write(
+            name,
+            &format!(
+                "#include <vector>\nint m{index}(const std::vector<int>& of) {{ return of[{index}]; }}\n"
+            ),
+        );
+    }
+    let list = names.join(" ");
+    project.write(
+        "CMakeLists.txt",
+        &format!(
+            "cmake_minimum_required(VERSION 3.16)\nproject(l C CXX)\nadd_library(t-core STATIC {list})\n"
+        ),
+    );
+    Some(project)
+}
+
+#[test]
+fn both_machines_of_distcc_compile_and_a_cache_in_front_of_them_answers_the_second_time() {
+    let Some(project) = many() else { return };
+    if !have(&project, &[("distcc", "distcc"), ("distcc", "distccd"), ("ccache", "ccache")]) {
+        return;
+    }
+    let (_servers, logs, hosts) = distcc(&project);
+    let (state, cache) = (project.path("distcc"), project.path("ccache").to_string());
+    project.host.create_dir_all(&state).unwrap();
+    // Without the way out of compiling here, a file that did not travel fails.
+    let env = [
+        ("DISTCC_HOSTS", hosts.as_str()),
+        ("DISTCC_DIR", state.as_str()),
+        ("DISTCC_FALLBACK", "0"),
+        ("CCACHE_DIR", &cache),
+    ];
+    let mut plain = tree(&project, "plain", "launcher = \"distcc\"", &env);
+    plain.jobs.total = 4;
+    project.build(vec![plain]).unwrap();
+    let alone = compiled(&logs);
+    assert!(alone.iter().all(|count| *count > 0), "both compiled: {alone:?}");
+    assert!(alone.iter().sum::<usize>() >= MANY, "{alone:?}");
+
+    let both = tree(&project, "both", "launcher = \"ccache+distcc\"", &env);
+    assert_eq!(built(&project, both), (0, MANY as u64));
+    let after = compiled(&logs);
+    assert!(after.iter().sum::<usize>() >= alone.iter().sum::<usize>() + MANY, "{alone:?} {after:?}");
+    assert_eq!(
+        built(&project, tree(&project, "again", "launcher = \"ccache+distcc\"", &env)),
+        (MANY as u64, 0)
+    );
+    let last: usize = compiled(&logs).iter().sum();
+    assert_eq!(last, after.iter().sum::<usize>(), "what is in the cache does not travel");
+}
+
+/// A launcher that breaks what it is told to break, and counts its trials.
+fn faulty(project: &Project) -> String {
+    let (script, count) = (project.path("faulty"), project.path("trials"));
+    let text = format!(
+        "#!/bin/sh\ncase \"$*\" in\n*trial.cpp*) echo x >> '{count}'; echo 'sccache: error: failed to execute compile' >&2; exit 2;;\n\
+         *trial.*) echo x >> '{count}';;\nesac\nexec \"$@\"\n"
+    );
+    project.host.write(&script, text.as_bytes()).unwrap();
+    project.host.set_executable(&script).unwrap();
+    script.to_string()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_launcher_that_breaks_one_compiler_is_left_out_for_it_alone_and_tried_once() {
+    let Some(project) = project(MIXED) else { return };
+    let script = faulty(&project);
+    let tree = tree(&project, "cpu", &format!("launcher = {script:?}"), &[]);
+    let outcome = project.build(vec![tree.clone()]).unwrap();
+    assert_eq!(outcome.state, State::Built);
+    let what = dropped(&project);
+    assert_eq!(what.len(), 1, "{what:?}");
+    assert!(what[0].0 == "CXX" && what[0].1.contains("failed to execute compile"), "{what:?}");
+    let rules = project.host.read_text(&tree.build.join("CMakeFiles/rules.ninja")).unwrap();
+    assert!(rules.contains(&format!("{script} /")), "C goes through it: {rules}");
+    let cxx = rules.lines().find(|line| line.contains("-x c++") || line.contains("c++ $DEFINES")).unwrap();
+    assert!(!cxx.contains(&script), "{cxx}");
+    assert_eq!(project.build(vec![tree]).unwrap().state, State::Unchanged);
+    let trials = project.host.read_text(&project.path("trials")).unwrap();
+    assert_eq!(trials.lines().count(), 2, "one trial for each language, none the second time");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_launcher_never_stands_in_front_of_itself() {
+    let Some(project) = project(MIXED) else { return };
+    if !have(&project, &[("ccache", "ccache")]) {
+        return;
+    }
+    let folder = project.path("ccache").to_string();
+    let env = [("CCACHE_DIR", folder.as_str())];
+    // The compiler is a link to the cache, as distributions put it on PATH.
+    let masked = project.path("mask/cc");
+    project.host.create_dir_all(&project.path("mask")).unwrap();
+    let ccache = find_program(&project.host, "ccache").remove(0);
+    project.host.symlink(ccache.as_str(), &masked).unwrap();
+    let mut one = tree(&project, "masked", "launcher = \"ccache\"", &env);
+    one.cache.insert("CMAKE_C_COMPILER".into(), masked.to_string());
+    project.build(vec![one]).unwrap();
+    let what = dropped(&project);
+    assert!(what.len() == 1 && what[0].0 == "C" && what[0].1.contains("already"), "{what:?}");
+
+    // The project brings one of its own.
+    let text = MIXED[0].1.replace(
+        "project(l C CXX)",
+        "project(l C CXX)\nset_property(GLOBAL PROPERTY RULE_LAUNCH_COMPILE ccache)",
+    );
+    project.write("CMakeLists.txt", &text);
+    let other = tree(&project, "rule", "launcher = \"ccache\"", &env);
+    let rules = other.build.join("CMakeFiles/rules.ninja");
+    assert_eq!(built(&project, other), (3, 0));
+    let rules = project.host.read_text(&rules).unwrap();
+    assert!(rules.lines().all(|line| line.matches("ccache ").count() <= 1), "{rules}");
+}
