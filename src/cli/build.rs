@@ -9,9 +9,11 @@ use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
 use super::provision;
 use super::run;
+use super::timings;
 use super::{Context, Exit, Failure};
 use crate::artifacts::DeviceCode;
 use crate::backend::Backend;
+use crate::exec::timings::Recorder;
 use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools, known};
 use crate::finding::Finding;
 use crate::host::Host;
@@ -48,6 +50,10 @@ pub struct Arguments {
     no_binary: bool,
     #[command(flatten)]
     store: StoreArguments,
+    /// Write what took how long: a page, the data (`.json`), or a trace (`.trace.json`) [default file: timings.html in the
+    /// build folder]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    timings: Option<String>,
     /// Start the program once it is built
     #[arg(long)]
     run: bool,
@@ -141,8 +147,12 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
         store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
         explain: if arguments.store.explain { Explain::Yes } else { Explain::No },
+        timings: None,
     };
-    let outcome = work.build(&plan, Some(&replan))?;
+    let outcome = match &arguments.timings {
+        Some(file) => timings::recorded(work, file, &|work| work.build(&plan, Some(&replan)))?,
+        None => work.build(&plan, Some(&replan))?,
+    };
     if arguments.message_format == MessageFormat::Human {
         summary(context, &outcome);
     }
@@ -206,6 +216,8 @@ pub(super) struct Work<'a> {
     pub(super) binary: BuildBinary,
     pub(super) store: Option<Store>,
     pub(super) explain: Explain,
+    /// Who records how long everything takes.
+    pub(super) timings: Option<&'a Recorder<'a>>,
 }
 
 impl Work<'_> {
@@ -222,7 +234,12 @@ impl Work<'_> {
         replan: Option<exec::Replan<'_>>,
     ) -> Result<Outcome, Failure> {
         let events = Events::new(self.context.printer, self.format).explaining(self.explain);
-        let sink = |event: &Event| events.show(event);
+        let sink = |event: &Event| {
+            if let Some(recorder) = self.timings {
+                recorder.event(event);
+            }
+            events.show(event);
+        };
         let explain = |printed: Printed<'_>| known::explain(self.context.host, self.sight, printed);
         let job = Job {
             host: self.context.host,

@@ -23,6 +23,7 @@ mod provision;
 pub mod report;
 pub mod run;
 pub mod test;
+mod timings;
 pub mod toolkit;
 pub mod venv;
 

@@ -65,6 +65,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         sight: &sight,
         network,
         format: MessageFormat::Human,
+        timings: None,
         binary: BuildBinary::No,
         store: cache::open(context, Some(&project))?,
         explain: Explain::No,

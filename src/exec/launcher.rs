@@ -91,12 +91,12 @@ impl Pair<'_> {
         if let Some(path) = self.tree.cache.get(&format!("CMAKE_{}_COMPILER", self.language)) {
             return Some(self.host.path(path));
         }
-        let named = self.host.env().get(variable).and_then(|value| value.split_whitespace().next());
+        let asked = self.host.env().get(variable).and_then(|value| value.split_whitespace().next());
         let found = |name: &str| match self.host.path(name) {
             path if path.is_absolute() => Some(path),
             _ => find_program(self.host, name).into_iter().next(),
         };
-        named.and_then(found).or_else(|| names.iter().find_map(|name| found(name)))
+        asked.and_then(found).or_else(|| names.iter().find_map(|name| found(name)))
     }
 
     /// Why this launcher cannot stand in front of this compiler.

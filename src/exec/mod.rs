@@ -9,13 +9,16 @@ pub mod event;
 pub mod known;
 pub mod launcher;
 pub mod log;
-pub mod modules;
 pub mod memory;
+pub mod modules;
+pub mod ninja;
+pub mod processes;
 pub mod progress;
 pub(crate) mod reuse;
 pub mod stage;
 pub mod stamp;
 pub mod symbols;
+pub mod timings;
 mod tree;
 
 use std::collections::VecDeque;

@@ -204,9 +204,10 @@ fn choose<'a>(
     match word.as_str() {
         "none" | "off" | "" => return Ok(None),
         "auto" => {
-            let here = scene.launchers.iter().filter(|launcher| launcher.description.caches).filter(takes);
+            let mut here =
+                scene.launchers.iter().filter(|launcher| launcher.description.caches).filter(takes);
             let Some(first) = here.clone().find(|launcher| launcher.program.is_some()) else {
-                let install = here.filter_map(|launcher| launcher.install.as_deref()).next();
+                let install = here.find_map(|launcher| launcher.install.as_deref());
                 let hint = install.map(|install| format!(": {install}")).unwrap_or_default();
                 notes.push(format!("{origin} asks for a compiler cache, and none is on this machine{hint}"));
                 return Ok(None);

@@ -18,6 +18,10 @@ fn plan(backends: &[Backend]) -> Plan {
         build: unix("/p/build"),
         cache: BTreeMap::new(),
         targets: Vec::new(),
+        linkage: crate::plan::linkage::Linkage::default(),
+        modules: Vec::new(),
+        folder: None,
+        apart: None,
         env: BTreeMap::new(),
         jobs: Jobs { total: 1, device: 1, reason: String::new() },
         named: Vec::new(),
@@ -25,6 +29,8 @@ fn plan(backends: &[Backend]) -> Plan {
     Plan {
         origin: "test".into(),
         backends: backends.to_vec(),
+        linkage: crate::plan::linkage::Linkage::default(),
+        loader: None,
         dropped: Vec::new(),
         provision: Vec::new(),
         fetch: Vec::new(),
@@ -34,13 +40,10 @@ fn plan(backends: &[Backend]) -> Plan {
     }
 }
 
+type Asked = (BTreeMap<String, String>, BTreeMap<String, String>, Vec<String>);
+
 /// The launchers of a tree for C, C++ and CUDA, with its variables and the plan's notes.
-fn ask(
-    here: &[&str],
-    flag: Option<&str>,
-    env: &[(&str, &str)],
-    table: &str,
-) -> Result<(BTreeMap<String, String>, BTreeMap<String, String>, Vec<String>), LauncherError> {
+fn ask(here: &[&str], flag: Option<&str>, env: &[(&str, &str)], table: &str) -> Result<Asked, LauncherError> {
     let known: Vec<Launcher> =
         ["ccache", "sccache", "distcc"].iter().map(|id| launcher(id, here.contains(id))).collect();
     let (env, table) = (Environment::new(Os::Linux, env.iter().copied()), toml::from_str(table).unwrap());

@@ -31,6 +31,8 @@ pub struct Profile {
     /// Per backend.
     #[serde(default)]
     pub backends: BTreeMap<Backend, Row>,
+    /// Memory that one CUDA or HIP compiler of this project needs, `2GiB`.
+    pub memory_per_device_job: Option<String>,
     /// The program that compares every backend with a reference.
     pub tests: Option<Tests>,
     /// Backends that need a tree of their own.
@@ -193,6 +195,7 @@ impl Profile {
         merged.id = self.id;
         merged.name = self.name;
         merged.extends = self.extends;
+        merged.memory_per_device_job = self.memory_per_device_job.or(merged.memory_per_device_job);
         merged.always.extend(self.always);
         // What stands on top is linked first; CMake settles the order in any case.
         merged.targets.splice(0..0, self.targets);

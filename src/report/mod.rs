@@ -33,6 +33,7 @@ pub mod resolvers;
 pub mod resolvers_text;
 pub mod shell;
 pub mod test;
+pub mod timings;
 pub mod toolkit;
 pub mod venv;
 pub mod words;

@@ -210,9 +210,7 @@ fn distcc(project: &Project) -> (Vec<Server>, Vec<String>, String) {
         {
             use std::os::unix::fs::PermissionsExt;
             std::fs::set_permissions(&log, std::fs::Permissions::from_mode(0o666)).unwrap();
-            for folder in [project.folder.path()] {
-                std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-            }
+            std::fs::set_permissions(project.folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         }
         let arguments = [
             "--no-detach",

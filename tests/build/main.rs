@@ -4,8 +4,9 @@
 mod failing;
 mod launchers;
 mod linking;
-mod modules;
 mod memory;
+mod modules;
 mod rebuilding;
 mod storing;
 mod support;
+mod timings;

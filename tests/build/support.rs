@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use gpubuild::Backend;
-use gpubuild::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan, Tools};
+use gpubuild::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan, Sink, Tools};
 use gpubuild::host::{Host, HostPath, RealHost, find_program};
 use gpubuild::plan::{Jobs, Plan, Tree};
 use gpubuild::python::Network;
@@ -97,7 +97,15 @@ impl Project {
     }
 
     fn build_all(&self, plan: &Plan, replan: Option<Replan<'_>>) -> Result<Outcome, BuildError> {
-        let sink = |event: &Event| self.events.lock().unwrap().push(event.clone());
+        self.build_to(plan, replan, &|event| self.events.lock().unwrap().push(event.clone()))
+    }
+
+    pub(crate) fn build_to(
+        &self,
+        plan: &Plan,
+        replan: Option<Replan<'_>>,
+        sink: Sink<'_>,
+    ) -> Result<Outcome, BuildError> {
         let job = Job {
             host: &self.host,
             project: "test".into(),
@@ -108,7 +116,7 @@ impl Project {
             replan,
             explain: None,
             store: self.store.clone(),
-            sink: &sink,
+            sink,
         };
         exec::build(&job, plan)
     }

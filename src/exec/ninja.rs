@@ -1,0 +1,154 @@
+//! What Ninja tells in files: when each output was made, and what it was made of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::timings::Unit;
+
+/// Ninja's log, below a build folder.
+pub const LOG: &str = ".ninja_log";
+
+/// An output that Ninja made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Made {
+    /// The first of the outputs of its step.
+    pub output: String,
+    /// Seconds after Ninja began.
+    pub start: f64,
+    /// Seconds after Ninja began.
+    pub end: f64,
+}
+
+/// Reads the lines of a log that were not there before. A step with several outputs counts once.
+#[must_use]
+pub fn parse_log(text: &str, before: &BTreeSet<String>) -> Vec<Made> {
+    let mut seen = BTreeSet::new();
+    let fresh = text.lines().filter(|line| !line.starts_with('#') && !before.contains(*line));
+    let made = fresh.filter_map(|line| {
+        let mut fields = line.split('\t');
+        let (start, end): (u32, u32) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+        let (output, command) = (fields.nth(1)?, fields.next()?);
+        let milliseconds = |value: u32| f64::from(value) / 1000.0;
+        seen.insert((start, end, command.to_owned())).then(|| Made {
+            output: output.replace('\\', "/"),
+            start: milliseconds(start),
+            end: milliseconds(end.max(start)),
+        })
+    });
+    made.collect()
+}
+
+/// A `build` statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    outputs: Vec<String>,
+    inputs: Vec<String>,
+}
+
+/// Reads the `build` statements of a `build.ninja`.
+#[must_use]
+pub fn parse_edges(text: &str) -> Vec<Edge> {
+    let joined = text.replace("$\r\n", "").replace("$\n", "");
+    let statements = joined.lines().filter_map(|line| line.strip_prefix("build "));
+    statements
+        .filter_map(|statement| {
+            let words = words(statement);
+            let colon = words.iter().position(|word| word == ":")?;
+            let plain = |word: &&String| !word.starts_with('|');
+            let of = |words: &[String]| words.iter().filter(plain).cloned().collect::<Vec<String>>();
+            // After the colon stands the rule.
+            let inputs = of(words.get(colon + 2..).unwrap_or_default());
+            Some(Edge { outputs: of(&words[..colon]), inputs })
+        })
+        .collect()
+}
+
+/// Words between blanks, with `$` escapes taken away; the colon is a word.
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word) = (Vec::new(), String::new());
+    let mut end = |word: &mut String| {
+        if !word.is_empty() {
+            words.push(std::mem::take(word));
+        }
+    };
+    let mut letters = text.chars();
+    let mut colons = 0;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '$' => word.extend(letters.next()),
+            ' ' => end(&mut word),
+            // Only the first plain one ends the outputs; CMake escapes those inside of names.
+            ':' if colons == 0 => {
+                colons += 1;
+                end(&mut word);
+                word.push(':');
+                end(&mut word);
+            }
+            letter => word.push(letter),
+        }
+    }
+    end(&mut word);
+    words
+}
+
+/// For each unit the units that had to be made before it; what was not made this time is passed through.
+#[must_use]
+pub fn needs(units: &[Unit], edges: &BTreeMap<String, Vec<Edge>>) -> Vec<Vec<usize>> {
+    let mut needs = vec![Vec::new(); units.len()];
+    for (tree, edges) in edges {
+        let by_output: BTreeMap<&str, &Edge> = edges
+            .iter()
+            .flat_map(|edge| edge.outputs.iter().map(move |output| (output.as_str(), edge)))
+            .collect();
+        let made: BTreeMap<&str, usize> = (units.iter().enumerate())
+            .filter(|(_, unit)| unit.tree == *tree)
+            .map(|(index, unit)| (unit.output.as_str(), index))
+            .collect();
+        for (output, index) in &made {
+            let mut open: Vec<&str> = inputs(&by_output, output);
+            let mut seen = BTreeSet::new();
+            while let Some(name) = open.pop().filter(|_| seen.len() < 100_000) {
+                if !seen.insert(name) {
+                    continue;
+                }
+                match by_output.get(name).and_then(|edge| first_made(edge, &made)) {
+                    Some(other) if other != *index => needs[*index].push(other),
+                    _ => open.extend(inputs(&by_output, name)),
+                }
+            }
+            needs[*index].sort_unstable();
+            needs[*index].dedup();
+        }
+    }
+    needs
+}
+
+fn inputs<'a>(edges: &BTreeMap<&str, &'a Edge>, output: &str) -> Vec<&'a str> {
+    edges.get(output).map(|edge| edge.inputs.iter().map(String::as_str).collect()).unwrap_or_default()
+}
+
+/// The unit of a step, under whichever of its outputs the log has it.
+fn first_made(edge: &Edge, made: &BTreeMap<&str, usize>) -> Option<usize> {
+    edge.outputs.iter().find_map(|output| made.get(output.as_str()).copied())
+}
+
+/// The chain of units that took longest, one needing the other: no number of processors makes a build shorter.
+#[must_use]
+pub fn critical_path(units: &[Unit], needs: &[Vec<usize>]) -> Vec<usize> {
+    // What a unit needs has ended before it: in the order of ends each is settled before it is asked for.
+    let mut order: Vec<usize> = (0..units.len()).collect();
+    order.sort_by(|left, right| units[*left].end.total_cmp(&units[*right].end));
+    let mut longest = vec![(0.0_f64, None); units.len()];
+    for index in order {
+        let before = needs.get(index).into_iter().flatten().copied();
+        let best = before.max_by(|left, right| longest[*left].0.total_cmp(&longest[*right].0));
+        longest[index] = (units[index].seconds() + best.map_or(0.0, |best| longest[best].0), best);
+    }
+    let mut at = (0..units.len()).max_by(|left, right| longest[*left].0.total_cmp(&longest[*right].0));
+    let mut path = Vec::new();
+    while let Some(index) = at.filter(|_| path.len() <= units.len()) {
+        path.push(index);
+        at = longest[index].1;
+    }
+    path.reverse();
+    path
+}

@@ -1,0 +1,255 @@
+//! `gpubuild build --timings`: the document, the page that shows it, and a trace for Perfetto.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::Schema;
+use crate::exec::ninja::critical_path;
+use crate::exec::processes::Sample;
+use crate::exec::timings::{Cache, Message, Recording, Step, TreeTime, Unit};
+use crate::plan::bytes;
+
+/// The document, also inside the page.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: Schema,
+    project: &'a str,
+    gpubuild: &'static str,
+    /// Whether the build came to its end.
+    success: bool,
+    seconds: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processors: Option<u32>,
+    trees: &'a [TreeTime],
+    steps: &'a [Step],
+    units: &'a [Unit],
+    critical_path: CriticalPath,
+    caches: &'a [Cache],
+    messages: &'a [Message],
+    samples: &'a [Sample],
+}
+
+/// The chain of units that no number of processors makes shorter.
+#[derive(Debug, Serialize)]
+struct CriticalPath {
+    seconds: f64,
+    /// Places in `units`, in the order in which they were made.
+    units: Vec<usize>,
+}
+
+/// What a page is about, beside the recording.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// Name of the project.
+    pub project: &'a str,
+    /// Whether the build came to its end.
+    pub success: bool,
+    /// Threads of the processor.
+    pub processors: Option<u32>,
+}
+
+/// A form in which timings are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// One page of HTML.
+    Page,
+    /// The document.
+    Json,
+    /// Trace events, for Perfetto and `chrome://tracing`.
+    Trace,
+}
+
+impl Form {
+    /// The form that a file's name asks for.
+    #[must_use]
+    pub fn of(path: &str) -> Self {
+        match path.to_ascii_lowercase().strip_suffix(".json") {
+            Some(rest) if rest.strip_suffix(".trace").is_some() => Self::Trace,
+            Some(_) => Self::Json,
+            None => Self::Page,
+        }
+    }
+}
+
+impl<'a> Document<'a> {
+    /// The document of a recording.
+    #[must_use]
+    pub fn new(about: About<'a>, recording: &'a Recording) -> Self {
+        let path = critical_path(&recording.units, &recording.needs);
+        let seconds = path.iter().map(|index| recording.units[*index].seconds()).sum();
+        Self {
+            schema: Schema { name: "timings", version: 1 },
+            project: about.project,
+            gpubuild: env!("CARGO_PKG_VERSION"),
+            success: about.success,
+            seconds: recording.seconds,
+            processors: about.processors,
+            trees: &recording.trees,
+            steps: &recording.steps,
+            units: &recording.units,
+            critical_path: CriticalPath { seconds, units: path },
+            caches: &recording.caches,
+            messages: &recording.messages,
+            samples: &recording.samples,
+        }
+    }
+
+    /// The text of a file of that form.
+    ///
+    /// # Errors
+    /// Never with values that a build makes: plain data always serialises.
+    pub fn render(&self, form: Form) -> Result<String, serde_json::Error> {
+        match form {
+            Form::Page => self.page(),
+            Form::Json => serde_json::to_string_pretty(self).map(|text| text + "\n"),
+            Form::Trace => serde_json::to_string(&self.trace()).map(|text| text + "\n"),
+        }
+    }
+
+    fn page(&self) -> Result<String, serde_json::Error> {
+        // In a script element only `<` matters; the separators end lines for old readers of JavaScript.
+        let data = serde_json::to_string(self)?
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e")
+            .replace('&', "\\u0026")
+            .replace('\u{2028}', "\\u2028")
+            .replace('\u{2029}', "\\u2029");
+        let title = format!("{}: {}", self.project, duration(self.seconds));
+        // Each part is put in once, so that a file named like a mark stays what it is.
+        let fill = |name: &str| match name {
+            "TITLE" => escaped(&title),
+            "SUMMARY" => self.summary(),
+            "DATA" => data.clone(),
+            other => format!("@{other}@"),
+        };
+        let parts = TEMPLATE.split("@@").enumerate();
+        Ok(parts.map(|(at, part)| if at % 2 == 0 { part.to_owned() } else { fill(part) }).collect())
+    }
+
+    /// The most important numbers, readable without any script.
+    fn summary(&self) -> String {
+        let compiled: Vec<&Unit> = self.units.iter().filter(|unit| unit.kind != "configure").collect();
+        let work: f64 = compiled.iter().map(|unit| unit.seconds()).sum();
+        let mut rows = vec![
+            (
+                "Build",
+                format!("{} ({})", duration(self.seconds), if self.success { "done" } else { "failed" }),
+            ),
+            ("Files made", format!("{} in {} of work", compiled.len(), duration(work))),
+            (
+                "Critical path",
+                format!(
+                    "{} in {} files",
+                    duration(self.critical_path.seconds),
+                    self.critical_path.units.len()
+                ),
+            ),
+        ];
+        if let Some(most) = self.samples.iter().map(|sample| sample.bytes).max().filter(|most| *most > 0) {
+            rows.push(("Most memory", bytes::show(most)));
+        }
+        if let Some(largest) = self.units.iter().max_by_key(|unit| unit.memory_bytes) {
+            let size = largest.memory_bytes.map(bytes::show);
+            rows.extend(size.map(|size| ("Largest file to make", format!("{size}: {}", largest.output))));
+        }
+        for cache in self.caches {
+            let text = format!("{} of {} from {}", cache.hits, cache.hits + cache.misses, cache.launcher);
+            rows.push(("From the cache", text));
+        }
+        let row =
+            |(name, value): &(&str, String)| format!("<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
+        rows.iter().map(row).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Trace events: a process for each tree, a thread for each row of its files.
+    fn trace(&self) -> serde_json::Value {
+        let microseconds = |seconds: f64| (seconds * 1e6).round();
+        let mut names: Vec<&str> = vec![""];
+        let mut events = Vec::new();
+        let mut number = |tree: &'a str| {
+            names.iter().position(|name| *name == tree).unwrap_or_else(|| {
+                names.push(tree);
+                names.len() - 1
+            })
+        };
+        for step in self.steps {
+            let (time, length) = (microseconds(step.start), microseconds(step.end - step.start));
+            events.push(
+                json!({"ph": "X", "name": step.name, "cat": step.kind, "pid": number(&step.tree), "tid": 0,
+                "ts": time, "dur": length}),
+            );
+        }
+        for (unit, row) in self.units.iter().zip(rows(self.units)) {
+            let (time, length) = (microseconds(unit.start), microseconds(unit.seconds()));
+            events.push(json!({"ph": "X", "name": unit.output, "cat": unit.kind, "pid": number(&unit.tree),
+                "tid": row + 1, "ts": time, "dur": length,
+                "args": {"memory_bytes": unit.memory_bytes, "cache": unit.cache}}));
+        }
+        for sample in self.samples {
+            events.push(json!({"ph": "C", "name": "memory", "pid": 0, "ts": microseconds(sample.time),
+                "args": {"MiB": sample.bytes >> 20}}));
+        }
+        for (id, name) in names.iter().enumerate() {
+            let name = if name.is_empty() { self.project } else { name };
+            events.push(json!({"ph": "M", "name": "process_name", "pid": id, "args": {"name": name}}));
+        }
+        json!({"displayTimeUnit": "ms", "traceEvents": events})
+    }
+}
+
+/// For each unit a row in which nothing else of its tree is at the time.
+fn rows(units: &[Unit]) -> Vec<usize> {
+    let mut ends: Vec<(&str, Vec<f64>)> = Vec::new();
+    units
+        .iter()
+        .map(|unit| {
+            let at = ends.iter().position(|(tree, _)| *tree == unit.tree).unwrap_or_else(|| {
+                ends.push((&unit.tree, Vec::new()));
+                ends.len() - 1
+            });
+            let of_tree = &mut ends[at].1;
+            let row = of_tree.iter().position(|end| *end <= unit.start + 0.0005).unwrap_or_else(|| {
+                of_tree.push(0.0);
+                of_tree.len() - 1
+            });
+            of_tree[row] = unit.end;
+            row
+        })
+        .collect()
+}
+
+/// `4.2 s`, `12 min 5 s`, `2 h 3 min`.
+fn duration(seconds: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a build is no million years long"
+    )]
+    let whole = seconds.max(0.0).round() as u64;
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            letter => safe.push(letter),
+        }
+    }
+    safe
+}
+
+const TEMPLATE: &str = include_str!("timings.html");
+
+#[cfg(test)]
+#[path = "timings_tests.rs"]
+mod tests;

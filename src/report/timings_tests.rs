@@ -1,0 +1,94 @@
+use super::*;
+use crate::exec::State;
+use crate::exec::launcher::Outcome;
+
+const EVIL: &str = "CMakeFiles/x.dir/a\"'</script><script>alert(1)</script>@@DATA@@\u{2028}.c.o";
+
+pub(super) fn recording() -> Recording {
+    let unit = |output: &str, start, end| Unit {
+        tree: "cpu".into(),
+        output: output.into(),
+        kind: "c",
+        start,
+        end,
+        memory_bytes: Some(300 << 20),
+        cache: Some(Outcome::Hit),
+        seen: false,
+    };
+    Recording {
+        seconds: 75.0,
+        trees: vec![TreeTime { id: "cpu".into(), state: Some(State::Built) }],
+        steps: vec![Step {
+            tree: "cpu".into(),
+            kind: "build",
+            name: "<b>build</b>".into(),
+            start: 0.0,
+            end: 7.0,
+        }],
+        units: vec![unit(EVIL, 0.0, 2.0), unit("b.c.o", 1.0, 6.0), unit("liba.a", 6.0, 7.0)],
+        caches: vec![Cache { tree: "cpu".into(), launcher: "ccache".into(), hits: 2, misses: 1, other: 0 }],
+        messages: vec![Message { time: 1.0, text: "<img src=x onerror=alert(1)>".into() }],
+        samples: vec![
+            Sample { time: 0.0, bytes: 0, active: 0 },
+            Sample { time: 1.0, bytes: 1 << 30, active: 2 },
+        ],
+        needs: vec![vec![], vec![], vec![0, 1]],
+    }
+}
+
+const ABOUT: About<'_> = About { project: "infer", success: true, processors: Some(2) };
+
+#[test]
+fn hostile_names_stay_data_in_the_page() {
+    let recording = recording();
+    let document = Document::new(ABOUT, &recording);
+    let page = document.render(Form::Page).unwrap();
+    assert!(!page.contains("<script>alert") && !page.contains("<img src=x"));
+    assert_eq!(page.matches("</script>").count(), 2, "one for the data, one for the code");
+    let (_, rest) = page.split_once("id=\"data\">").unwrap();
+    let (data, _) = rest.split_once("</script>").unwrap();
+    let data: serde_json::Value = serde_json::from_str(data).unwrap();
+    assert_eq!(data["units"][0]["output"], EVIL);
+    let alone: serde_json::Value = serde_json::from_str(&document.render(Form::Json).unwrap()).unwrap();
+    assert_eq!(data, alone, "the page holds the whole document");
+    for outside in ["http://", "https://", "src=", "@import", "url(h"] {
+        let code = page.replace(data["units"][0]["output"].as_str().unwrap(), "");
+        let code = code.replace("http://www.w3.org/2000/svg", "");
+        assert!(!code.contains(outside) || outside == "src=", "the page loads nothing: {outside}");
+    }
+}
+
+#[test]
+fn the_summary_tells_the_most_important_without_a_script() {
+    let recording = recording();
+    let page = Document::new(ABOUT, &recording).render(Form::Page).unwrap();
+    for text in
+        ["1 min 15 s (done)", "3 in 8.0 s of work", "6.0 s in 2 files", "1.0 GiB", "2 of 3 from ccache"]
+    {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn a_trace_has_each_file_in_a_row_of_its_own_at_the_time() {
+    let recording = recording();
+    let text = Document::new(ABOUT, &recording).render(Form::Trace).unwrap();
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let rows: Vec<u64> = events
+        .iter()
+        .filter(|event| event["ph"] == "X" && event["cat"] == "c")
+        .map(|event| event["tid"].as_u64().unwrap())
+        .collect();
+    assert_eq!(rows, [1, 2, 1]);
+    assert!(events.iter().any(|event| event["ph"] == "C" && event["args"]["MiB"] == 1024));
+    assert!(events.iter().any(|event| event["ph"] == "M" && event["args"]["name"] == "cpu"));
+}
+
+#[test]
+fn the_name_of_the_file_says_the_form() {
+    assert_eq!(Form::of("a/timings.html"), Form::Page);
+    assert_eq!(Form::of("a.JSON"), Form::Json);
+    assert_eq!(Form::of("a.trace.json"), Form::Trace);
+    assert_eq!((duration(3.04), duration(3725.0)), ("3.0 s".to_owned(), "1 h 2 min".to_owned()));
+}

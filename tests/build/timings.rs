@@ -1,0 +1,124 @@
+//! `build --timings`: a real build is recorded, and its page is opened in a real browser.
+
+use std::time::Duration;
+
+use gpubuild::Backend;
+use gpubuild::exec::timings::{Message, Recorder, Recording, Unit};
+use gpubuild::host::{Command, Host, Output, find_program};
+use gpubuild::report::timings::{About, Document, Form};
+
+use crate::support::{Project, plan, project};
+
+const SLOW: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(s C CXX)\n\
+         add_custom_command(OUTPUT made.h COMMAND ${CMAKE_COMMAND} -E touch made.h)\n\
+         add_library(t-core STATIC one.c slow.cpp made.h)\n\
+         target_include_directories(t-core PRIVATE ${CMAKE_CURRENT_BINARY_DIR})\n",
+    ),
+    ("one.c", "#include <made.h>\nint one(void) { return 1; }\n"),
+    (
+        "slow.cpp",
+        "#include <regex>\nbool slow(const char* t) { return std::regex_match(t, std::regex(\"a*\")); }\n",
+    ),
+];
+
+fn recorded(project: &Project) -> Recording {
+    let recorder = Recorder::new(&project.host);
+    std::thread::scope(|scope| {
+        scope.spawn(|| recorder.watch());
+        let tree = project.tree(&[Backend::Cpu], &["t-core"], &[]);
+        let result = project.build_to(&plan(vec![tree]), None, &|event| recorder.event(event));
+        recorder.end();
+        result.unwrap();
+    });
+    recorder.finish()
+}
+
+#[test]
+fn files_steps_memory_and_the_critical_path_of_a_real_build() {
+    let Some(project) = project(SLOW) else { return };
+    let recording = recorded(&project);
+    let unit = |end: &str| {
+        let found = recording.units.iter().find(|unit| unit.output.ends_with(end));
+        found.unwrap_or_else(|| panic!("no {end} in {:?}", recording.units))
+    };
+    let (slow, archive) = (unit("slow.cpp.o"), unit("libt-core.a"));
+    assert_eq!(
+        (slow.kind, archive.kind, unit("one.c.o").kind, unit("made.h").kind),
+        ("cxx", "archive", "c", "other")
+    );
+    assert!(slow.end <= archive.start + 0.01 && archive.end <= recording.seconds, "{slow:?} {archive:?}");
+    let kinds: Vec<&str> = recording.steps.iter().map(|step| step.kind).collect();
+    assert_eq!(kinds, ["configure", "build", "collect"]);
+    let build = &recording.steps[1];
+    assert!(build.start <= slow.start + 0.01 && archive.end <= build.end + 0.01, "{build:?} {slow:?}");
+    if cfg!(target_os = "linux") {
+        let memory = slow.memory_bytes.unwrap_or_default();
+        assert!(memory > 20 << 20, "a C++ compiler takes more than {memory} bytes");
+        assert!(recording.samples.iter().any(|sample| sample.active > 0), "{:?}", recording.samples);
+    }
+    let about = About { project: "slow", success: true, processors: Some(2) };
+    let document = serde_json::to_value(Document::new(about, &recording)).unwrap();
+    let path = document["critical_path"]["units"].as_array().unwrap();
+    let names: Vec<&str> = path
+        .iter()
+        .map(|index| recording.units[usize::try_from(index.as_u64().unwrap()).unwrap()].output.as_str())
+        .collect();
+    assert!(names.last().is_some_and(|name| name.ends_with("libt-core.a")), "{names:?}");
+    assert!(names.iter().any(|name| name.ends_with("slow.cpp.o")), "{names:?}");
+}
+
+/// Starts the browser without a window; `None`, after saying so, where there is none.
+fn browse(project: &Project, arguments: &[String]) -> Option<Output> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let Some(browser) = names.iter().find_map(|name| find_program(&project.host, name).into_iter().next())
+    else {
+        let required = project.host.env().get("GPUBUILD_REQUIRE");
+        let required = required.is_some_and(|list| list.split(',').any(|word| word == "chromium"));
+        assert!(!required, "GPUBUILD_REQUIRE names chromium, and there is none");
+        println!("skipped: no Chromium");
+        return None;
+    };
+    let profile = format!("--user-data-dir={}", project.path("profile"));
+    let fixed =
+        ["--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0", &profile];
+    let command = Command::new(browser.as_str(), Duration::from_secs(120)).args(fixed).args(arguments);
+    let output = project.host.run(&command).unwrap();
+    assert!(output.success(), "{output:?}");
+    let complaints: Vec<&str> =
+        output.stderr.lines().filter(|line| line.contains("CONSOLE") || line.contains("Uncaught")).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+    Some(output)
+}
+
+#[test]
+fn the_page_opens_in_a_browser_without_a_complaint_whatever_files_are_called() {
+    let Some(project) = project(SLOW) else { return };
+    let mut recording = recorded(&project);
+    let evil = "we\"ird' </script><script>document.title='broken'</script><img src=x onerror=\"console.error(1)\">.c.o";
+    let mut unit: Unit = recording.units[0].clone();
+    unit.output = evil.to_owned();
+    recording.units.push(unit);
+    recording.needs.push(Vec::new());
+    recording.messages.push(Message { time: 1.0, text: evil.to_owned() });
+    let about = About { project: "slow <b>project</b>", success: true, processors: Some(2) };
+    let text = Document::new(about, &recording).render(Form::Page).unwrap();
+    let page = project.path("timings.html");
+    project.host.write(&page, text.as_bytes()).unwrap();
+    let (address, picture) = (format!("file://{page}"), project.path("page.png"));
+    let dump = ["--dump-dom".to_owned(), address.clone()];
+    let Some(dom) = browse(&project, &dump) else { return };
+    let dom = dom.stdout;
+    assert!(dom.contains("<title>slow &lt;b&gt;project&lt;/b&gt;: "), "the title stays what it was");
+    let (_, table) = dom.split_once("<tbody id=\"rows\">").unwrap();
+    assert_eq!(table.matches("<tr ").count(), recording.units.len(), "each file has its line");
+    assert!(table.contains("&lt;img src=x onerror="), "the name is text: {table}");
+    assert!(dom.matches("class=\"bar").count() >= recording.units.len(), "each file has its bar");
+    assert!(!dom.contains("<img src=\"x\""), "nothing was made of the name");
+    let screenshot = [format!("--screenshot={picture}"), "--window-size=1400,1000".to_owned(), address];
+    browse(&project, &screenshot);
+    let bytes = project.host.read(&picture).unwrap();
+    assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 20_000, "{} bytes", bytes.len());
+}
