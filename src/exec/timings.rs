@@ -196,7 +196,7 @@ impl<'a> Recorder<'a> {
                 inner.say(now, format!("{tree} came from the store"));
             }
             Event::StoreUnused { tree, why } => {
-                inner.say(now, format!("{tree}: the store is not used: {why}"))
+                inner.say(now, format!("{tree}: the store is not used: {why}"));
             }
             Event::Fetching { tool, version, .. } => {
                 inner.begin("", "fetch", format!("{tool} {version}"), now);
