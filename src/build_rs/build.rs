@@ -340,6 +340,10 @@ impl Build {
                 ),
             }
         })?;
+        // A launcher makes builds faster, not possible: one that is not here is left out.
+        if let Err(error) = whole::put_launchers(&mut plan, &wish, None) {
+            plan.notes.push(error.to_string());
+        }
         if let Some(cross) = &planned.cross {
             cross.apply(&mut plan);
         }

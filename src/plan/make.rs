@@ -323,11 +323,7 @@ const DEFAULT_MEMORY_PER_DEVICE_JOB: u64 = 2 << 30;
 fn jobs(inputs: &Inputs<'_>) -> Jobs {
     let limits = &inputs.project.file.limits;
     let threads = inputs.facts.cpu.threads.unwrap_or(1).max(1);
-    // Below cargo, its `-j` holds for us as well.
-    let in_build_script =
-        inputs.env.get("CARGO_MANIFEST_DIR").is_some() && inputs.env.get("OUT_DIR").is_some();
-    let outer = inputs.env.get("NUM_JOBS").filter(|_| in_build_script).and_then(|jobs| jobs.parse().ok());
-    let total = inputs.jobs.or(limits.jobs).or(outer).unwrap_or(threads).max(1);
+    let total = inputs.jobs.or(limits.jobs).unwrap_or(threads).max(1);
     let each = limits
         .memory_per_cuda_job
         .as_deref()
