@@ -89,7 +89,7 @@ impl Script {
             Ok(true) => directives = directives.beside_program(os),
             Ok(false) => {}
             Err(error) => {
-                self.warning(&format!("failed to put shared libraries beside the program: {error}"))
+                self.warning(&format!("failed to put shared libraries beside the program: {error}"));
             }
         }
         let directives = directives.with_search_path(folders);
