@@ -297,7 +297,8 @@ fn levels(
     let told =
         tell::Told { processor, promised: &promised, promised_by: &promised_by, asks: asks.as_deref() };
     let mut drafts = tell::levels(subject, &all, &told);
-    if promise.native {
+    // Code that keeps to the baseline runs everywhere, whatever it was allowed to use.
+    if promise.native && subject.codes.iter().flatten().any(|code| !code.functions.is_empty()) {
         drafts.extend(tell::native(subject, &promised_by));
     }
     (isa, drafts)

@@ -6,7 +6,7 @@ use super::doctor::FailOn;
 use super::doctor::output::OutputArguments;
 use super::look::{self, Sight};
 use super::{Context, Exit, Failure};
-use crate::artifacts::Manifest;
+use crate::artifacts::{BuiltTree, Manifest};
 use crate::audit::{self, Audit, Depth, Limits, Request};
 use crate::doctor::Teller;
 use crate::exec::{self, manifest_path};
@@ -21,9 +21,17 @@ use crate::report::doctor::Document;
 use crate::toolkit::Catalogue;
 use crate::version::Version;
 
+/// Code for the build machine's processor.
+const NATIVE: &str = "audit.isa.native";
+
 /// Findings of one file that a build tells when it is done.
-const TOLD_BY_BUILD: [&str; 4] =
-    ["audit.isa.above-promise", "audit.rpath.stubs", "audit.needed.missing", "audit.needed.other-copy"];
+const TOLD_BY_BUILD: [&str; 5] = [
+    "audit.isa.above-promise",
+    NATIVE,
+    "audit.rpath.stubs",
+    "audit.needed.missing",
+    "audit.needed.other-copy",
+];
 
 /// Arguments of `audit`.
 #[derive(Debug, clap::Args)]
@@ -219,6 +227,12 @@ pub(super) fn after_build(
     let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, false);
     let allowed: Vec<&String> = table.allow.iter().collect();
     let mut told = tell(&result, &teller, &findings, &allowed);
-    told.retain(|finding| TOLD_BY_BUILD.contains(&finding.id.as_str()));
+    // Who asks for this machine's processor knows; a project may do it by itself.
+    let processor = isa::table().processor(context.host.platform().arch.id());
+    let asked = |tree: &BuiltTree| processor.is_some_and(|known| known.options(&tree.cache).0.native);
+    let is_asked = outcome.manifest.trees.iter().any(asked);
+    told.retain(|finding| {
+        TOLD_BY_BUILD.contains(&finding.id.as_str()) && !(is_asked && finding.id == NATIVE)
+    });
     told
 }

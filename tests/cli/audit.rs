@@ -287,6 +287,27 @@ fn flags_of_one_source_are_taken_for_dispatch_if_something_asks_the_processor() 
 }
 
 #[test]
+fn a_project_that_builds_for_this_machine_by_itself_is_told_by_the_build() {
+    if !std::is_x86_feature_detected!("avx") {
+        skip("avx", "this processor has nothing beyond the baseline");
+        return;
+    }
+    let forced = "set(CMAKE_C_FLAGS \"-march=native\" CACHE STRING \"\" FORCE)";
+    let Some(sandbox) = project("", &[("kernel.c", KERNEL)]) else { return };
+    let lists = sandbox.read("vendor/CMakeLists.txt");
+    sandbox.write("vendor/CMakeLists.txt", &lists.replace("add_library", &format!("{forced}\nadd_library")));
+    built(&sandbox).says(&["audit.isa.native"]);
+    check(&sandbox, &[], 0, &["audit.isa.native"]);
+    // Who asks for it need not be told by the build; the audit says what the file is.
+    sandbox.write("vendor/CMakeLists.txt", &lists);
+    let toml = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{toml}options = {{ CMAKE_C_FLAGS = \"-march=native\" }}\n"));
+    let ran = built(&sandbox);
+    assert!(!ran.stderr.contains("audit."), "{ran:#?}");
+    check(&sandbox, &[], 0, &["audit.isa.native"]);
+}
+
+#[test]
 fn a_library_of_another_build_that_is_found_first_is_told() {
     let lines = "add_library(user SHARED user.c)\ntarget_link_libraries(user PRIVATE adder)\nset_target_properties(adder PROPERTIES POSITION_INDEPENDENT_CODE ON)";
     let user = "double add(double); double twice(double x) { return add(add(x)); }\n";
