@@ -127,6 +127,7 @@ impl<'a> Events<'a> {
             Event::Linking { package } => self.begin("cargo", &format!("building {package}")),
             Event::WaitingForStore { .. }
             | Event::Taken { .. }
+            | Event::ObjectsTaken { .. }
             | Event::NotStored { .. }
             | Event::Stored { .. }
             | Event::StoreUnused { .. }
@@ -148,6 +149,12 @@ impl<'a> Events<'a> {
             }
             Event::Taken { tree, key, entry } => {
                 explain(format!("[{tree}] hit: key {} is stored in {entry}", short(key)));
+            }
+            Event::ObjectsTaken { tree, targets, objects, left } => {
+                let names = targets.join(", ");
+                self.say(&format!(
+                    "[{tree}] {objects} objects of {names} come from the store, {left} are left to compile"
+                ));
             }
             Event::NotStored { tree, key, why, since, different } => {
                 explain(format!("[{tree}] miss: {why} (key {})", short(key)));

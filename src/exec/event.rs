@@ -35,6 +35,17 @@ pub enum Event {
         /// Folder of the entry.
         entry: String,
     },
+    /// The objects of some targets of a tree came from the store, and these are not compiled.
+    ObjectsTaken {
+        /// Tree.
+        tree: String,
+        /// The targets.
+        targets: Vec<String>,
+        /// How many objects.
+        objects: usize,
+        /// How many are left to compile.
+        left: usize,
+    },
     /// The store has no result for a tree.
     NotStored {
         /// Tree.

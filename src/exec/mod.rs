@@ -13,6 +13,7 @@ pub mod memory;
 pub mod modules;
 pub mod ninja;
 pub mod processes;
+mod objects;
 pub mod progress;
 pub(crate) mod reuse;
 pub mod stage;

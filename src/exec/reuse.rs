@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Job;
 use super::error::BuildError;
 use super::event::Event;
+use super::objects::{self, Compiled, OBJECTS, Scene};
 use super::stamp::{self, Stamp};
+use super::{Job, collect};
 use crate::artifacts::BuiltTree;
 use crate::cmake;
 use crate::cmake::file_api::Reply;
@@ -21,7 +22,7 @@ use crate::store::contents::Contents;
 use crate::store::entry::{self, Draft, Entry, Inputs, Miss};
 use crate::store::files::{self, Snapshot};
 use crate::store::key::{Difference, Parts};
-use crate::store::outputs;
+use crate::store::outputs::{self, Output};
 use crate::store::places::Places;
 use crate::store::settings::Store;
 use crate::store::surroundings::{self, Elsewhere};
@@ -56,6 +57,18 @@ pub(super) struct Reuse<'a> {
     parts: Option<Parts>,
     /// Whether something may be put into the store.
     writable: bool,
+    /// Whether objects may be taken: nothing in the folder was compiled yet, or what was left out before is in again.
+    fresh: bool,
+    /// Targets whose objects were taken.
+    taken: Vec<Compiled>,
+    /// Targets that are compiled here, with the parts of their keys.
+    left: Vec<(Compiled, Parts)>,
+    /// Everything that Ninja makes.
+    outputs: BTreeSet<String>,
+    /// What the objects that were taken were made of.
+    also_read: BTreeSet<String>,
+    /// Whether one of them is made for this processor.
+    native: bool,
 }
 
 /// What came of looking into the store.
@@ -91,7 +104,23 @@ impl<'a> Reuse<'a> {
         let parts =
             told.then(|| tree_key::parts(host, tree, &contents, &places, tools, &mut elsewhere)).flatten();
         let writable = job.store.as_ref().is_some_and(Store::is_writable);
-        Self { job, tree, places, sources, contents, before, elsewhere, parts, writable }
+        Self {
+            job,
+            tree,
+            places,
+            sources,
+            contents,
+            before,
+            elsewhere,
+            parts,
+            writable,
+            fresh: false,
+            taken: Vec::new(),
+            left: Vec::new(),
+            outputs: BTreeSet::new(),
+            also_read: BTreeSet::new(),
+            native: false,
+        }
     }
 
     /// The key of what the sources hold.
@@ -220,6 +249,14 @@ impl<'a> Reuse<'a> {
             }
             host.remove(&taken_path(self.tree)).map_err(failed)?;
         }
+        // Objects are taken anew each time: which ones can be told only of a tree that compiles all of them.
+        let reused = reused_path(self.tree);
+        let had_objects = host.exists(&reused);
+        if had_objects {
+            host.remove(&reused).map_err(failed)?;
+            host.remove(&cmake::own_folder(self.tree).join("configured.json")).map_err(failed)?;
+        }
+        self.fresh = had_objects || !host.exists(&ninja_log(self.tree));
         let unseen = self.unseen_changes();
         if !unseen.is_empty() {
             self.invalidate(&unseen, ninja).map_err(failed)?;
@@ -241,13 +278,17 @@ impl<'a> Reuse<'a> {
         self.contents.files.keys().filter(is_unseen).cloned().collect()
     }
 
+    /// Asks Ninja about the build folder.
+    fn ask(&self, ninja: Option<&HostPath>, what: &[&str]) -> Option<String> {
+        let command = Command::new(ninja?.as_str(), Duration::from_secs(120));
+        let command = command.args(["-C", self.tree.build.as_str(), "-t"]).args(what.iter().copied());
+        let output = self.job.host.run(&command).ok().filter(crate::host::Output::success)?;
+        Some(output.stdout)
+    }
+
     fn invalidate(&self, unseen: &BTreeSet<String>, ninja: Option<&HostPath>) -> std::io::Result<()> {
         let (host, build) = (self.job.host, &self.tree.build);
-        let ask = |what: &[&str]| {
-            let command = Command::new(ninja?.as_str(), Duration::from_secs(120));
-            let command = command.args(["-C", build.as_str(), "-t"]).args(what.iter().copied());
-            host.run(&command).ok().filter(crate::host::Output::success).map(|output| output.stdout)
-        };
+        let ask = |what: &[&str]| self.ask(ninja, what);
         let mut left = unseen.clone();
         for (object, paths) in stamp::deps_by_object(&ask(&["deps"]).unwrap_or_default(), build) {
             let used: Vec<&String> = paths.iter().filter(|path| unseen.contains(*path)).collect();
@@ -271,6 +312,197 @@ impl<'a> Reuse<'a> {
             host.remove(&ninja_log(self.tree))?;
         }
         Ok(())
+    }
+
+    /// Puts the objects of targets into the build folder that some tree compiled before, and writes the script that has
+    /// CMake take them. Says whether there are any.
+    pub(super) fn take_objects(
+        &mut self,
+        ninja: Option<&HostPath>,
+        reply: &Reply,
+    ) -> Result<bool, BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
+        let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return Ok(false) };
+        // Who wants the commands of all units gets them.
+        let lists = |name: &str| tree.cache.get(name).is_some_and(|value| value == "ON");
+        if !self.fresh || lists("CMAKE_EXPORT_COMPILE_COMMANDS") {
+            return Ok(false);
+        }
+        let (Some(steps), Some(all)) = (self.ask(ninja, &["compdb"]), self.ask(ninja, &["targets", "all"]))
+        else {
+            return Ok(false);
+        };
+        self.outputs = objects::outputs(&all, &tree.build);
+        let needed = collect::targets_to_build(tree, reply);
+        let mut all = objects::compiled(reply, &objects::steps(&steps), &tree.source, &tree.build);
+        all.retain(|compiled| needed.contains(&compiled.target));
+        let keyed: Vec<(Compiled, Parts)> = {
+            let mut scene = Scene {
+                host,
+                places: &self.places,
+                sources: &self.sources,
+                contents: &self.contents,
+                elsewhere: &mut self.elsewhere,
+                tree: &parts,
+                outputs: &self.outputs,
+                layouts: BTreeMap::new(),
+            };
+            let parts = |one: Compiled| scene.parts(&one).map(|parts| (one, parts));
+            all.into_iter().filter_map(parts).collect()
+        };
+        for (compiled, parts) in keyed {
+            if self.take_target(store, &parts)? {
+                self.native |= parts.0.contains_key("processor");
+                self.also_read.extend(compiled.units.iter().map(|unit| unit.source.clone()));
+                self.taken.push(compiled);
+            } else {
+                self.left.push((compiled, parts));
+            }
+        }
+        if self.taken.is_empty() {
+            return Ok(false);
+        }
+        let text = objects::script(&self.taken, &objects_path(tree));
+        let path = reused_path(tree);
+        host.write(&path, text.as_bytes()).map_err(|error| BuildError::io("write", &path, &error))?;
+        Ok(true)
+    }
+
+    fn take_target(&mut self, store: &Store, parts: &Parts) -> Result<bool, BuildError> {
+        let host = self.job.host;
+        let (key, place) = (parts.key(), entry::place_of(&self.places));
+        for place in [None, Some(place.as_str())] {
+            let folder = entry::folder(store, OBJECTS).join(&entry::name(&key, place));
+            let read = Entry::read(host, &folder).and_then(|entry| {
+                let inputs = Entry::inputs(host, &folder)?;
+                inputs.hold(host, &self.places, &mut self.elsewhere)?;
+                entry.verify(host, &folder)?;
+                Ok((entry, inputs))
+            });
+            let Ok((entry, inputs)) = read else { continue };
+            match entry.put(host, &folder, &self.places) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                    return Err(BuildError::io("write into", &self.tree.build, &error));
+                }
+                // Thrown away while it was being taken.
+                Err(_) => continue,
+            }
+            self.also_read.extend(inputs.read.iter().map(|path| self.places.path(path).to_string()));
+            if self.writable {
+                entry::note_use(host, &folder);
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Whether CMake, told to take the objects, links the same as before. If not, nothing is taken.
+    pub(super) fn keeps_objects(
+        &mut self,
+        before: &Reply,
+        after: Option<&Reply>,
+    ) -> Result<bool, BuildError> {
+        let probe = |reply: &Reply| reply.target(crate::cmake::inject::PROBE).map(|probe| probe.link.clone());
+        let same = after.is_some_and(|after| {
+            let artifacts = |reply: &Reply| -> BTreeMap<String, Vec<String>> {
+                reply.targets.iter().map(|target| (target.name.clone(), target.artifacts.clone())).collect()
+            };
+            probe(before) == probe(after) && artifacts(before) == artifacts(after)
+        });
+        if same {
+            let left = self.left.iter().map(|(compiled, _)| compiled.units.len()).sum();
+            (self.job.sink)(&Event::ObjectsTaken {
+                tree: self.tree.id.clone(),
+                targets: self.taken.iter().map(|compiled| compiled.target.clone()).collect(),
+                objects: self.taken.iter().map(|compiled| compiled.units.len()).sum(),
+                left,
+            });
+            return Ok(true);
+        }
+        self.taken.clear();
+        self.also_read.clear();
+        let path = reused_path(self.tree);
+        self.job.host.remove(&path).map_err(|error| BuildError::io("remove", &path, &error))?;
+        Ok(false)
+    }
+
+    /// What was read by whoever compiled the objects that were taken.
+    pub(super) fn also_read(&self) -> impl Iterator<Item = String> {
+        self.also_read.iter().cloned()
+    }
+
+    /// Puts the objects of targets that were compiled here into the store.
+    fn publish_objects(
+        &mut self,
+        store: &Store,
+        ninja: Option<&HostPath>,
+        seconds: f64,
+    ) -> std::io::Result<()> {
+        let left = std::mem::take(&mut self.left);
+        if left.is_empty() {
+            return Ok(());
+        }
+        let deps = objects::deps(&self.ask(ninja, &["deps"]).unwrap_or_default(), &self.tree.build);
+        let units: usize = left.iter().map(|(compiled, _)| compiled.units.len()).sum();
+        for (compiled, parts) in left {
+            let Some(closure) = objects::closure(&compiled, &deps, &self.outputs) else { continue };
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let seconds = seconds * compiled.units.len() as f64 / units as f64;
+            self.publish_target(store, &compiled, parts, closure, seconds)?;
+        }
+        Ok(())
+    }
+
+    fn publish_target(
+        &mut self,
+        store: &Store,
+        compiled: &Compiled,
+        parts: Parts,
+        closure: BTreeSet<String>,
+        seconds: f64,
+    ) -> std::io::Result<()> {
+        let (host, key) = (self.job.host, parts.key());
+        // Somebody else puts the same in at this moment.
+        let Some(_lock) = host.lock(&entry::lock_path(store, &key), crate::host::Wait::No)? else {
+            return Ok(());
+        };
+        let folder = objects_path(self.tree).join(&compiled.target);
+        let outputs: Option<Vec<Output>> = compiled
+            .units
+            .iter()
+            .map(|unit| {
+                let output = outputs::read(host, &host.path(&unit.object), &self.places)?;
+                Some(Output { belongs: folder.join(&unit.name), ..output })
+            })
+            .collect();
+        let paths: Vec<String> = closure.into_iter().collect();
+        let hashes: Option<Vec<String>> = self.elsewhere.hashes(&paths).into_iter().collect();
+        let (Some(outputs), Some(hashes)) = (outputs, hashes) else { return Ok(()) };
+        let named = |path: &String| self.places.take_out(path);
+        let names_place = outputs.iter().any(|output| output.names_place);
+        let entry = Entry {
+            schema: entry::SCHEMA,
+            kind: OBJECTS.to_owned(),
+            key,
+            label: format!("{} {} {}", self.job.project, self.tree.id, compiled.target),
+            gpubuild: env!("CARGO_PKG_VERSION").to_owned(),
+            created: host.now(),
+            seconds,
+            bytes: 0,
+            place: names_place.then(|| entry::place_of(&self.places)),
+            files: Vec::new(),
+            links: Vec::new(),
+        };
+        let inputs = Inputs {
+            parts,
+            origin: self.tree.source.to_string(),
+            outside: paths.iter().map(named).zip(hashes).collect(),
+            read: paths.iter().map(named).collect(),
+            ..Inputs::default()
+        };
+        let draft = Draft { entry, inputs, outputs: &outputs, links: &[] };
+        entry::publish(host, store, &self.places, draft).map(drop)
     }
 
     /// Compares the sources with what they were before the build, and tells of those that changed meanwhile. The next build
@@ -298,13 +530,21 @@ impl<'a> Reuse<'a> {
     }
 
     /// Puts the result into the store. A build is as good without: what goes wrong is told in one line.
-    pub(super) fn publish(&mut self, lock: Option<Lock>, reply: &Reply, stamp: &Stamp, seconds: f64) {
+    pub(super) fn publish(
+        &mut self,
+        lock: Option<Lock>,
+        ninja: Option<&HostPath>,
+        reply: &Reply,
+        stamp: &Stamp,
+        seconds: f64,
+    ) {
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return };
         self.note_parts(&parts);
         if !self.writable || !self.contents.trusted {
             return;
         }
-        match self.draft(store, &parts, reply, stamp, seconds) {
+        let objects = self.publish_objects(store, ninja, seconds);
+        match objects.and_then(|()| self.draft(store, &parts, reply, stamp, seconds)) {
             Ok(Some(entry)) => {
                 let (tree, key) = (self.tree.id.clone(), entry.key.clone());
                 (self.job.sink)(&Event::Stored { tree, key, bytes: entry.bytes });
@@ -325,7 +565,7 @@ impl<'a> Reuse<'a> {
         seconds: f64,
     ) -> std::io::Result<Option<Entry>> {
         let (host, tree) = (self.job.host, self.tree);
-        let native = outputs::is_for_this_processor(host, tree, reply);
+        let native = self.native || outputs::is_for_this_processor(host, tree, reply);
         let processor = if native { surroundings::processor(host) } else { None };
         // Which processor it is made for is not known here.
         if native && processor.is_none() {
@@ -504,6 +744,16 @@ fn contents_path(tree: &Tree) -> HostPath {
 
 fn taken_path(tree: &Tree) -> HostPath {
     cmake::own_folder(tree).join("taken.json")
+}
+
+/// The script that has CMake take objects.
+fn reused_path(tree: &Tree) -> HostPath {
+    cmake::own_folder(tree).join("reused.cmake")
+}
+
+/// Where objects lie that were taken.
+fn objects_path(tree: &Tree) -> HostPath {
+    cmake::own_folder(tree).join("objects")
 }
 
 fn ninja_log(tree: &Tree) -> HostPath {

@@ -108,14 +108,21 @@ impl Run<'_> {
         self.remove(&Stamp::path(self.tree))?;
         reuse.settle(self.ninja)?;
         self.configure(&key, &sources, &mut log)?;
+        let mut reply = self.reply()?;
+        let takes_objects = reuse.take_objects(self.ninja, &reply)?
+            && self.configure_with_objects(&mut reuse, &reply, &mut log)?;
         self.build(&mut log)?;
-        let reply = self.reply()?;
+        // How sources are compiled is told only where all of them are; without that the answer may be newer now.
+        if !takes_objects {
+            reply = self.reply()?;
+        }
         let built = collect::built_tree(host, self.tree, &key, &reply)?;
         collect::refuse_incomplete(self.tree, &reply, &built)?;
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
         let changed = reuse.note_changes()?;
         // Without Ninja the headers that were read are not known, and there is no stamp.
-        let Some(depfiles) = self.dependencies(&reply) else { return Ok((built, State::Built)) };
+        let Some(mut depfiles) = self.dependencies(&reply) else { return Ok((built, State::Built)) };
+        depfiles.extend(reuse.also_read());
         let mut tools = vec![self.cmake];
         tools.extend(self.ninja);
         let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
@@ -127,7 +134,7 @@ impl Run<'_> {
         let content = reuse.key().filter(|_| changed.is_empty());
         let stamp = Stamp::new(key, content, sources, outside, self.outputs(&built), read, built);
         self.write_stamp(&stamp)?;
-        reuse.publish(lock, &reply, &stamp, seconds);
+        reuse.publish(lock, self.ninja, &reply, &stamp, seconds);
         Ok((stamp.built, State::Built))
     }
 
@@ -188,6 +195,25 @@ impl Run<'_> {
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
         (self.job.sink)(&Event::Configured { tree: tree.id.clone(), seconds });
         Ok(())
+    }
+
+    /// Configures again so that objects from the store take the place of sources. If that changes what is linked, or does
+    /// not work, everything is compiled.
+    fn configure_with_objects(
+        &self,
+        reuse: &mut Reuse<'_>,
+        before: &Reply,
+        log: &mut Log<'_>,
+    ) -> Result<bool, BuildError> {
+        let command = cmake::configure_command(self.cmake, self.tree, Start::Keep);
+        let done = log.run(&command)?.success();
+        let after = if done { self.reply().ok() } else { None };
+        if reuse.keeps_objects(before, after.as_ref())? {
+            return Ok(true);
+        }
+        // Without the script this is the configuration that worked before.
+        log.run(&command)?;
+        Ok(false)
     }
 
     fn refuse_unused(&self) -> Result<(), BuildError> {

@@ -332,7 +332,7 @@ fn make(host: &dyn Host, folder: &HostPath, places: &Places, draft: Draft<'_>) -
         entry.bytes += output.bytes;
         entry.files.push(Stored {
             name,
-            path: places.take_out(output.path.as_str()),
+            path: places.take_out(output.belongs.as_str()),
             bytes: output.bytes,
             sha256: output.sha256.clone(),
             executable: output.executable,

@@ -16,6 +16,8 @@ use crate::plan::Tree;
 pub struct Output {
     /// Where it lies.
     pub path: HostPath,
+    /// Where it belongs.
+    pub belongs: HostPath,
     /// Size in bytes.
     pub bytes: u64,
     /// Its hash.
@@ -129,7 +131,13 @@ fn headers(host: &dyn Host, build: &HostPath, paths: &mut BTreeSet<String>) -> O
 }
 
 fn output(host: &dyn Host, path: &str, places: &Places) -> Option<Output> {
-    let path = host.path(path);
+    read(host, &host.path(path), places)
+}
+
+/// A file that belongs where it lies. `None` if it cannot be read.
+#[must_use]
+pub fn read(host: &dyn Host, path: &HostPath, places: &Places) -> Option<Output> {
+    let path = path.clone();
     let bytes = host.read(&path).ok()?;
     let executable = files::stamp(host, &path)?.executable;
     Some(Output {
@@ -137,6 +145,7 @@ fn output(host: &dyn Host, path: &str, places: &Places) -> Option<Output> {
         sha256: sha256(&bytes),
         executable,
         names_place: places.are_named_in(&bytes),
+        belongs: path.clone(),
         path,
     })
 }

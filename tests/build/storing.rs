@@ -198,7 +198,8 @@ fn a_damaged_entry_is_built_again_and_one_of_a_later_version_is_left_alone() {
     two.host.remove(&two.path("build")).unwrap();
     assert_eq!(build(&two, "OFF").0, State::Built);
     let all = Limits { all: true, ..Limits::default() };
-    assert!(maintain::prune(&one.host, one.store.as_ref().unwrap(), all).unwrap().removed.is_empty());
+    let pruned = maintain::prune(&one.host, one.store.as_ref().unwrap(), all).unwrap();
+    assert!(pruned.removed.iter().all(|item| item.kind == "objects"), "{pruned:?}");
     assert_eq!(one.host.read(&entry.join(ENTRY)).unwrap(), later);
     assert!(one.host.is_file(&v9));
 }
@@ -297,6 +298,7 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     let first = entries(&project).remove(0);
     build(&project, "ON");
     let second = entries(&project).into_iter().find(|path| *path != first).unwrap();
+    project.host.remove(&store.root.join("objects")).unwrap();
     for (path, when) in [(&first, "2020-01-01"), (&second, "2020-01-02")] {
         project.output(&["touch", "-d", when, path.join("used").as_str()]);
     }
@@ -318,5 +320,109 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     assert!(maintain::prune(&project.host, &store, old).unwrap().removed.is_empty());
     project.output(&["touch", "-d", "2020-01-01", second.join("used").as_str()]);
     assert_eq!(maintain::prune(&project.host, &store, old).unwrap().removed.len(), 1);
+    project.host.remove(&project.path("build")).unwrap();
     assert_eq!(build(&project, "OFF").0, State::Built);
+}
+
+/// Two libraries in two languages; only the registry is compiled with the switch.
+const BASE: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(base C CXX)\noption(S_MORE \"\" OFF)\nadd_subdirectory(base)\nadd_library(s STATIC s.c)\ntarget_link_libraries(s PUBLIC base)\nif(S_MORE)\n  target_compile_definitions(s PRIVATE MORE=10)\n  add_library(more-vulkan STATIC more.c)\n  target_link_libraries(s PUBLIC more-vulkan)\nendif()\n",
+    ),
+    (
+        "base/CMakeLists.txt",
+        "configure_file(config.h.in ${CMAKE_CURRENT_BINARY_DIR}/config.h)\nadd_library(base STATIC one.cpp two.c base.h)\ntarget_include_directories(base PUBLIC . ${CMAKE_CURRENT_BINARY_DIR})\n",
+    ),
+    ("base/config.h.in", "#define CONFIGURED 1\n"),
+    ("base/base.h", "#define BASE 2\n"),
+    (
+        "base/one.cpp",
+        "#include <string>\n#include <config.h>\nextern \"C\" int one(void) { return CONFIGURED + (int) std::string(\"abc\").size(); }\n",
+    ),
+    ("base/two.c", "#include \"base.h\"\nint two(void) { return BASE; }\n"),
+    (
+        "s.c",
+        "#ifndef MORE\n#define MORE 0\n#endif\nint one(void); int two(void);\nconst char *file(void) { return __FILE__; }\nint s(void) { return one() + two() + MORE; }\n",
+    ),
+    ("more.c", "int more(void) { return 3; }\n"),
+];
+
+/// Objects that Ninja compiled, by their names.
+fn compiled(project: &Project, tree: &str) -> Vec<String> {
+    let log = project.host.read_text(&project.path(&format!("build/{tree}/gpubuild/build.log"))).unwrap();
+    let lines = log.lines().filter(|line| line.contains("Building C"));
+    let mut names: Vec<String> = lines.filter_map(|line| Some(line.rsplit_once('/')?.1.to_owned())).collect();
+    names.sort();
+    names
+}
+
+fn link(project: &Project, tree: &str, libraries: &[&str]) -> i32 {
+    project.host.write(&project.path("main.c"), b"int s(void);\nint main(void) { return s(); }\n").unwrap();
+    let paths: Vec<String> = std::iter::once(project.path("main.c").to_string())
+        .chain(libraries.iter().map(|name| project.path(&format!("build/{tree}/{name}")).to_string()))
+        .collect();
+    let program = project.path("main").to_string();
+    let mut argv = vec!["c++", "-x", "c", paths[0].as_str(), "-x", "none", "-o", program.as_str()];
+    argv.extend(paths[1..].iter().map(String::as_str));
+    project.output(&argv);
+    let command = gpubuild::host::Command::new(program, std::time::Duration::from_secs(60));
+    project.host.run(&command).unwrap().exit.unwrap()
+}
+
+#[test]
+fn base_libraries_are_reused_between_trees_and_projects() {
+    let folder = tempfile::tempdir().unwrap();
+    let (Some(one), Some(two)) = (sharing(BASE, &folder), sharing(BASE, &folder)) else { return };
+    let cpu = |project: &Project| project.tree(&[Backend::Cpu], &["s"], &[("S_MORE", "OFF")]);
+    let both = |project: &Project| {
+        project.tree(&[Backend::Cpu, Backend::Vulkan], &["s", "more-vulkan"], &[("S_MORE", "ON")])
+    };
+    let first = one.build(vec![cpu(&one)]).unwrap();
+    assert_eq!(compiled(&one, "cpu"), ["one.cpp.o", "s.c.o", "two.c.o"]);
+    // Another tree of the same project: only what the switch reaches is compiled.
+    let second = one.build(vec![both(&one)]).unwrap();
+    assert_eq!(second.state, State::Built);
+    assert_eq!(compiled(&one, "cpu-vulkan"), ["more.c.o", "s.c.o"], "{:?}", one.events);
+    assert_eq!(link(&one, "cpu-vulkan", &["libs.a", "base/libbase.a"]), 16);
+    // The link line still names the C++ runtime, and how the base was compiled is still told.
+    let links = |outcome: &gpubuild::exec::Outcome| format!("{:?}", outcome.manifest.trees[0].link);
+    assert!(links(&second).contains("stdc++") == links(&first).contains("stdc++"), "{}", links(&second));
+    // Another project with the same base, changed elsewhere.
+    two.write("s.c", "int one(void); int two(void);\nint s(void) { return one() * two(); }\n");
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Built);
+    assert_eq!(compiled(&two, "cpu"), ["s.c.o"], "{:?}", two.events);
+    assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 8);
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Unchanged);
+    // What the base was made of is still watched, though this tree never compiled it.
+    two.write("base/base.h", "#define BASE 3\n");
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Built);
+    assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 12);
+    two.write("base/config.h.in", "#define CONFIGURED 2\n");
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Built);
+    assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 15);
+}
+
+#[test]
+fn a_header_that_would_be_found_first_is_a_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = "cmake_minimum_required(VERSION 3.16)\nproject(s C)\noption(X \"\" OFF)\nadd_library(s STATIC s.c)\ntarget_include_directories(s PRIVATE first second)\n";
+    let files = [
+        ("CMakeLists.txt", list),
+        ("first/keep.h", ""),
+        ("second/deep/v.h", "#define V 1\n"),
+        ("s.c", "#include <deep/v.h>\nint s(void) { return V; }\n"),
+    ];
+    let (Some(one), Some(two)) = (sharing(&files, &folder), sharing(&files, &folder)) else { return };
+    let build =
+        |project: &Project| project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[])]).unwrap().state;
+    build(&one);
+    two.write("README.md", "another tree, the same objects");
+    assert_eq!(build(&two), State::Built);
+    assert!(compiled(&two, "cpu").is_empty());
+    two.host.remove(&two.path("build")).unwrap();
+    two.write("first/deep/v.h", "#define V 2\n");
+    assert_eq!(build(&two), State::Built);
+    assert_eq!(compiled(&two, "cpu"), ["s.c.o"]);
+    assert_eq!(link(&two, "cpu", &["libs.a"]), 2);
 }

@@ -19,5 +19,6 @@ mod pitfalls;
 mod plan;
 mod provision;
 mod running;
+mod storing;
 mod support;
 mod venv;
