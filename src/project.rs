@@ -8,6 +8,7 @@ use crate::backend::Backend;
 use crate::host::{Host, HostPath};
 use crate::plan::Linkage;
 use crate::plan::profile::Profile;
+use crate::plan::together::{self, SameSymbols, With};
 use crate::store::settings::CacheTable;
 
 /// Name of the file.
@@ -31,6 +32,8 @@ pub struct Project {
     pub without_kernels: BTreeSet<Backend>,
     /// Folder that everything is built into.
     pub build_root: HostPath,
+    /// Other projects whose libraries go into the same program.
+    pub with: Vec<With>,
 }
 
 /// The file as it is written.
@@ -54,6 +57,9 @@ pub struct ProjectFile {
     /// Limits on parallel work.
     #[serde(default)]
     pub limits: LimitsTable,
+    /// Other projects whose libraries go into the same program.
+    #[serde(default)]
+    pub with: Vec<WithTable>,
     /// What the results have to keep to.
     #[serde(default)]
     pub audit: AuditTable,
@@ -152,6 +158,17 @@ pub struct ToolkitsTable {
 pub struct PythonTable {
     /// Folder of the virtual environment, relative to the file.
     pub venv: String,
+}
+
+/// `[[with]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WithTable {
+    /// Folder with the gpubuild.toml of the other project, relative to this file.
+    pub project: String,
+    /// What to do with symbols that both define.
+    #[serde(default)]
+    pub same_symbols: SameSymbols,
 }
 
 /// `[limits]`.
@@ -315,6 +332,24 @@ pub fn find(host: &dyn Host, start: &HostPath) -> Result<HostPath, ProjectError>
 
 /// Reads a project and looks whether its parts are there.
 pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
+    let mut project = load_alone(host, path)?;
+    let interface =
+        |project: &Project| together::interface(host, &project.source, project.profile.abi.as_ref());
+    for table in &project.file.with {
+        let other = load_alone(host, &project.root.join(&table.project).join(FILE_NAME).normalized())?;
+        project.with.push(With {
+            name: other.file.project.name.clone(),
+            manifest: crate::exec::manifest_path(&other.build_root),
+            differences: together::differences(&interface(&project), &interface(&other)),
+            folder: other.root,
+            same_symbols: table.same_symbols,
+        });
+    }
+    Ok(project)
+}
+
+/// The same without a look at the projects that go with it.
+fn load_alone(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
     let text = host
         .read_text(path)
         .map_err(|error| ProjectError::Unreadable { path: path.to_string(), message: error.to_string() })?;
@@ -345,7 +380,7 @@ pub fn assemble(
     } else {
         root.join(".gpubuild").join(&file.project.name)
     };
-    Ok(Project { root, file, profile, source, without_kernels, build_root })
+    Ok(Project { root, file, profile, source, without_kernels, build_root, with: Vec::new() })
 }
 
 /// The pure part of [`load`]: text to values.

@@ -86,6 +86,9 @@ pub enum BuildError {
         /// What is missing.
         what: String,
     },
+    /// Another project does not go into the same program.
+    #[error("{0}")]
+    Together(#[from] super::together::TogetherError),
     /// CMake's answer about a tree.
     #[error("{0}")]
     FileApi(#[from] crate::cmake::file_api::FileApiError),
@@ -161,6 +164,7 @@ impl BuildError {
             Self::UnusedEntries { .. } => "project.option-unused",
             Self::Duplicate { .. } => "build.duplicate-symbol",
             Self::ModuleCalled { .. } => "build.module-called",
+            Self::Together(error) => error.id(),
             Self::Incomplete { .. } => "build.incomplete",
             Self::FileApi(_) => "cmake.file-api",
             Self::NoTool { .. } => "build.tool-missing",
@@ -215,6 +219,7 @@ impl BuildError {
                  offers, or build with `linkage = \"shared\"` or `\"static\"`"
                     .to_owned(),
             ),
+            Self::Together(error) => Some(error.hint()),
             Self::NoTool { tool } => {
                 Some(format!("install {tool}, or build without `--offline` to have it fetched"))
             }

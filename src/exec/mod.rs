@@ -20,6 +20,7 @@ pub mod stage;
 pub mod stamp;
 pub mod symbols;
 pub mod timings;
+pub mod together;
 mod tree;
 
 use std::collections::VecDeque;
@@ -157,7 +158,7 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
     let (trees, states): (Vec<BuiltTree>, Vec<State>) = built.into_iter().unzip();
     let mut state = any_built(&states);
     let path = manifest_path(&job.root);
-    let manifest = Manifest {
+    let mut manifest = Manifest {
         schema: artifacts::SCHEMA,
         gpubuild: env!("CARGO_PKG_VERSION").to_owned(),
         project: job.project.clone(),
@@ -165,6 +166,7 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
         loader: plan.loader.clone(),
         trees,
     };
+    together::add(job, &plan.with, &mut manifest)?;
     publish(job, &path, &manifest)?;
     place(job, &manifest, &stage::runtime_folder(&job.root))?;
     let mut program = None;

@@ -35,6 +35,29 @@ pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
     Ok(symbols)
 }
 
+/// All global symbols that an archive defines, those among them that linkers merge as well.
+///
+/// # Errors
+/// The file is no archive.
+pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
+    let archive_file = ArchiveFile::parse(archive).map_err(|error| error.to_string())?;
+    let mut symbols = BTreeSet::new();
+    for member in archive_file.members() {
+        let member = member.map_err(|error| error.to_string())?;
+        let Ok(data) = member.data(archive) else { continue };
+        let Ok(file) = object::File::parse(data) else { continue };
+        let global = file.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition());
+        let names = global
+            .filter(|symbol| !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section))
+            .filter_map(|symbol| symbol.name().ok().map(str::to_owned));
+        // References to the personality routine are the compiler's own, the same everywhere.
+        symbols.extend(
+            names.filter(|name| !name.is_empty() && !is_linker_note(name) && !name.starts_with("DW.ref.")),
+        );
+    }
+    Ok(symbols)
+}
+
 fn strong(file: &object::File<'_>) -> Vec<String> {
     let comdats = file.comdats().flat_map(|comdat| comdat.sections().collect::<Vec<_>>());
     let merged: BTreeSet<usize> = comdats.map(|section| section.0).collect();

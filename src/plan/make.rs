@@ -155,6 +155,7 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
         provision,
         fetch: inputs.tools.fetch.clone(),
         trees,
+        with: inputs.project.with.clone(),
         binary: inputs.project.file.binary.as_ref().map(|binary| Binary {
             package: inputs.project.root.join(&binary.package),
             profile: binary.profile.clone().unwrap_or_else(|| "release".to_owned()),

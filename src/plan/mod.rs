@@ -11,6 +11,7 @@ pub mod linkage;
 pub mod make;
 pub mod profile;
 pub mod request;
+pub mod together;
 mod tree;
 pub mod whole;
 
@@ -43,6 +44,8 @@ pub struct Plan {
     pub fetch: Vec<Fetch>,
     /// The CMake trees, in an order that respects nothing: they are independent.
     pub trees: Vec<Tree>,
+    /// Other projects whose libraries go into the same program.
+    pub with: Vec<together::With>,
     /// The Rust binary that links the result, if the project names one.
     pub binary: Option<Binary>,
     /// Remarks for people, each one line.

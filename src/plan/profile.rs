@@ -46,6 +46,8 @@ pub struct Profile {
     pub shared: BTreeMap<String, String>,
     /// How its backends become modules, if they can.
     pub modules: Option<Modules>,
+    /// Where the sources tell the interface of the library that other projects contain as well.
+    pub abi: Option<Abi>,
 }
 
 /// A backend of a profile.
@@ -115,6 +117,20 @@ pub struct Modules {
     pub variants: BTreeMap<Backend, String>,
     /// Functions of the project that open them.
     pub loader: Loader,
+}
+
+/// Where sources tell the interface of a library that several projects contain.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Abi {
+    /// Its header, below the source folder: the first that is there.
+    pub headers: Vec<String>,
+    /// Constants that its structures depend on.
+    pub defines: Vec<String>,
+    /// The script that sets its version: the first that is there.
+    pub scripts: Vec<String>,
+    /// The variables that are its version, joined by dots.
+    pub version: Vec<String>,
 }
 
 /// Functions with which a program opens modules.
@@ -209,6 +225,7 @@ impl Profile {
         merged.conflict.extend(self.conflict);
         merged.shared.extend(self.shared);
         merged.modules = self.modules.or(merged.modules);
+        merged.abi = self.abi.or(merged.abi);
         merged
     }
 }

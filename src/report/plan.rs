@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Schema;
 use crate::backend::Backend;
+use crate::plan::together::With;
 use crate::plan::{Binary, Dropped, Fetch, Linkage, Plan, Tree, bytes};
 use crate::provision::Provision;
 
@@ -21,6 +22,8 @@ pub struct Document<'a> {
     provision: &'a [Provision],
     fetch: &'a [Fetch],
     trees: &'a [Tree],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    with: &'a [With],
     #[serde(skip_serializing_if = "Option::is_none")]
     binary: Option<&'a Binary>,
     notes: &'a [String],
@@ -39,6 +42,7 @@ impl<'a> Document<'a> {
             provision: &plan.provision,
             fetch: &plan.fetch,
             trees: &plan.trees,
+            with: &plan.with,
             binary: plan.binary.as_ref(),
             notes: &plan.notes,
         }
@@ -90,6 +94,18 @@ pub fn text(plan: &Plan) -> String {
         let width = tree.cache.keys().map(String::len).max().unwrap_or(0);
         for (name, value) in &tree.cache {
             let _ = writeln!(out, "  -D {name:<width$} = {value}");
+        }
+    }
+    for with in &plan.with {
+        let _ = writeln!(
+            out,
+            "\nwith        {} ({}), same symbols: {}",
+            with.name,
+            with.folder,
+            with.same_symbols.id()
+        );
+        for difference in &with.differences {
+            let _ = writeln!(out, "            {difference}");
         }
     }
     if let Some(binary) = &plan.binary {

@@ -10,3 +10,4 @@ mod rebuilding;
 mod storing;
 mod support;
 mod timings;
+mod together;

@@ -140,6 +140,7 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
         backends,
         linkage: gpubuild::plan::Linkage::Static,
         loader: None,
+        with: Vec::new(),
         dropped: Vec::new(),
         fetch: Vec::new(),
         trees,

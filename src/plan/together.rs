@@ -1,0 +1,152 @@
+//! Other projects whose libraries go into the same program, and whether their interfaces are the same.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::profile::Abi;
+use crate::host::{Host, HostPath};
+
+/// What to do with symbols that two projects define.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SameSymbols {
+    /// Refuse to build the program.
+    #[default]
+    Refuse,
+    /// Put a prefix before those of the other project.
+    Prefix,
+    /// Keep those of the other project inside a shared library.
+    Dynamic,
+}
+
+impl SameSymbols {
+    /// The word in gpubuild.toml.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Prefix => "prefix",
+            Self::Dynamic => "dynamic",
+        }
+    }
+}
+
+/// Another project whose libraries go into the same program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct With {
+    /// Its name.
+    pub name: String,
+    /// Folder of its gpubuild.toml.
+    pub folder: HostPath,
+    /// What it built.
+    pub manifest: HostPath,
+    /// What to do with symbols that both define.
+    pub same_symbols: SameSymbols,
+    /// How the library that both contain differs, where both contain one.
+    pub differences: Vec<String>,
+}
+
+/// What a project's sources say about the library in it: version and the constants that its structures depend on.
+pub type Interface = BTreeMap<String, String>;
+
+/// Reads it; empty where the profile names no such library or the sources have none.
+#[must_use]
+pub fn interface(host: &dyn Host, source: &HostPath, abi: Option<&Abi>) -> Interface {
+    let Some(abi) = abi else { return Interface::new() };
+    let first = |names: &[String]| names.iter().find_map(|name| host.read_text(&source.join(name)).ok());
+    let mut found = Interface::new();
+    if let Some(header) = first(&abi.headers) {
+        for name in &abi.defines {
+            found.extend(defined(&header, name).map(|value| (name.clone(), value)));
+        }
+    }
+    // A project's own definition wins over the header's: `add_definitions(-DGGML_MAX_NAME=128)`.
+    if let Ok(script) = host.read_text(&source.join("CMakeLists.txt")) {
+        for name in &abi.defines {
+            found.extend(passed(&script, name).map(|value| (name.clone(), value)));
+        }
+    }
+    if let Some(script) = first(&abi.scripts) {
+        let part = |name: &str| set(&script, name);
+        let version: Option<Vec<String>> = abi.version.iter().map(|name| part(name)).collect();
+        found.extend(
+            version.filter(|list| !list.is_empty()).map(|list| ("version".to_owned(), list.join("."))),
+        );
+    }
+    found
+}
+
+/// What differs, each as `GGML_MAX_NAME is 64 and 128`.
+#[must_use]
+pub fn differences(ours: &Interface, theirs: &Interface) -> Vec<String> {
+    let both = ours.iter().filter_map(|(name, value)| Some((name, value, theirs.get(name)?)));
+    both.filter(|(_, ours, theirs)| ours != theirs)
+        .map(|(name, ours, theirs)| format!("{name} is {ours} and {theirs}"))
+        .collect()
+}
+
+/// The value of `#define NAME value`.
+fn defined(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let rest = line.trim().strip_prefix('#')?.trim_start().strip_prefix("define")?;
+        let (found, value) = rest.trim_start().split_once(char::is_whitespace)?;
+        (found == name).then(|| value.split("//").next().unwrap_or_default().trim().to_owned())
+    })
+}
+
+/// The value of `-DNAME=value` or `NAME=value` among definitions of a script, outside of comments.
+fn passed(script: &str, name: &str) -> Option<String> {
+    script.lines().filter(|line| !line.trim_start().starts_with('#')).find_map(|line| {
+        let (before, rest) = line.split_once(&format!("{name}="))?;
+        let whole = before.ends_with("-D") || before.ends_with([' ', '"', '(', '\t']);
+        let value: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
+        (whole && !value.is_empty()).then_some(value)
+    })
+}
+
+/// The value of `set(NAME value)`.
+fn set(script: &str, name: &str) -> Option<String> {
+    let value =
+        script.lines().find_map(|line| line.trim().strip_prefix("set(")?.trim().strip_prefix(name))?;
+    let value = value.strip_prefix(char::is_whitespace)?.trim().trim_end_matches(')');
+    Some(value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Arch, Os, RecordedHost};
+    use crate::plan::profile::Profile;
+
+    fn sources(name: u32, minor: u32, script: &str) -> Interface {
+        let header = format!(
+            "#define GGML_MAX_DIMS 4\n#ifndef GGML_MAX_NAME\n#   define GGML_MAX_NAME        {name}\n#endif\n"
+        );
+        let version = format!(
+            "set(GGML_VERSION_MAJOR 0)\nset(GGML_VERSION_MINOR {minor})\nset(GGML_VERSION_PATCH 5)\n"
+        );
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .file("/s/ggml/include/ggml.h", &header)
+            .file("/s/ggml/CMakeLists.txt", &version)
+            .file("/s/CMakeLists.txt", script)
+            .build();
+        let profile = Profile::builtin("whisper").unwrap();
+        interface(&host, &host.path("/s"), profile.abi.as_ref())
+    }
+
+    #[test]
+    fn constants_and_versions_are_read_from_the_sources() {
+        let found = sources(64, 9, "project(x)\n");
+        assert_eq!((found["GGML_MAX_NAME"].as_str(), found["version"].as_str()), ("64", "0.9.5"));
+        assert!(differences(&found, &sources(64, 9, "")).is_empty());
+        assert_eq!(differences(&found, &sources(64, 25, "")), ["version is 0.9.5 and 0.25.5"]);
+    }
+
+    #[test]
+    fn a_projects_own_definition_wins_over_the_header() {
+        let found = sources(64, 9, "# -DGGML_MAX_NAME=1\n    add_definitions(-DGGML_MAX_NAME=128)\n");
+        assert_eq!(found["GGML_MAX_NAME"], "128");
+        assert_eq!(differences(&sources(64, 9, ""), &found), ["GGML_MAX_NAME is 64 and 128"]);
+    }
+}
