@@ -441,6 +441,7 @@ impl Build {
                 file.backends.entry(*backend).or_default();
             }
             return Ok(Project {
+                with: Vec::new(),
                 source: krate.folder.clone(),
                 root: krate.folder.clone(),
                 build_root: krate.out.clone(),
