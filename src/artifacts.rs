@@ -150,6 +150,13 @@ pub struct BuiltTree {
     /// The entries of the configured cache that promise instruction sets, those with a project's own defaults as well.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub promises: BTreeMap<String, String>,
+    /// Backends of the project in it that gpubuild has no toolkit for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra: Vec<String>,
+    /// What has to agree with another copy of the same library before both may meet in one program: definitions with their
+    /// values, hashes of headers, the version.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub abi: BTreeMap<String, String>,
 }
 
 /// Sources of a target that were compiled with the same flags.

@@ -34,6 +34,7 @@ pub mod isa;
 pub mod link;
 pub mod look;
 pub mod matrix;
+pub mod patch;
 pub mod plan;
 pub mod project;
 pub mod provision;

@@ -20,6 +20,8 @@ fn artifact(path: &str, kind: &str, sha256: &str) -> Artifact {
 
 fn tree(id: &str, files: Vec<Artifact>, link: Vec<LinkItem>) -> BuiltTree {
     BuiltTree {
+        extra: Vec::new(),
+        abi: std::collections::BTreeMap::new(),
         id: id.into(),
         folder: None,
         backends: vec![Backend::Cpu],

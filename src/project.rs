@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
-use crate::plan::Linkage;
-use crate::plan::profile::Profile;
+use crate::plan::profile::{Profile, Wanted, declared};
 use crate::plan::together::{self, SameSymbols, With};
+use crate::plan::{Linkage, PlannedPatch, SourceCopy};
 use crate::store::settings::CacheTable;
 
 /// Name of the file.
@@ -28,6 +28,8 @@ pub struct Project {
     pub profile: Profile,
     /// The folder with the top `CMakeLists.txt`.
     pub source: HostPath,
+    /// Options that the project's own scripts declare, as far as the profile says where.
+    pub known: BTreeSet<String>,
     /// Backends for which the profile says where kernels lie and nothing lies there.
     pub without_kernels: BTreeSet<Backend>,
     /// Folder that everything is built into.
@@ -81,17 +83,80 @@ pub struct ProjectTable {
     pub profile: String,
     /// Backends to build where neither a flag nor the environment names any; `auto` without it.
     pub backends: Option<Request>,
+    /// Backends of the project that gpubuild has no toolkit for.
+    #[serde(default)]
+    pub extra: Vec<String>,
+    /// Whether code may be built that only runs on processors like the build machine's.
+    #[serde(default)]
+    pub native: bool,
     /// CMake targets that a program links, in addition to those of the profile.
     #[serde(default)]
-    pub targets: Vec<String>,
+    pub targets: Vec<Wanted>,
     /// Further cache entries.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
     /// How its libraries come into a program; `static` without it.
     pub linkage: Option<Linkage>,
+    /// Unified diffs for the sources, relative to the file; they are applied to a copy.
+    #[serde(default)]
+    pub patches: Vec<Patch>,
+    /// Whether a copy of the sources is built, as with patches: for projects that write into their source folder.
+    #[serde(default)]
+    pub copy: bool,
     /// C headers to make bindings of.
     #[serde(default)]
     pub headers: Vec<String>,
+}
+
+/// A path, or a table with more about it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "PatchForm")]
+pub struct Patch {
+    /// The diff, relative to the file.
+    pub file: String,
+    /// Whether it is passed over where it does not apply.
+    pub optional: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PatchForm {
+    Path(String),
+    Table(PatchTable),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PatchTable {
+    file: String,
+    #[serde(default)]
+    optional: bool,
+}
+
+impl From<PatchForm> for Patch {
+    fn from(form: PatchForm) -> Self {
+        match form {
+            PatchForm::Path(file) => Self { file, optional: false },
+            PatchForm::Table(table) => Self { file: table.file, optional: table.optional },
+        }
+    }
+}
+
+impl Project {
+    /// The copy of the sources that is built, where it is not the sources themselves.
+    #[must_use]
+    pub fn copy(&self) -> Option<SourceCopy> {
+        let table = &self.file.project;
+        (table.copy || !table.patches.is_empty()).then(|| SourceCopy {
+            from: self.source.clone(),
+            to: self.build_root.join("source"),
+            patches: table
+                .patches
+                .iter()
+                .map(|patch| PlannedPatch { path: self.root.join(&patch.file), optional: patch.optional })
+                .collect(),
+        })
+    }
 }
 
 /// `"auto"`, `"all"`, or a list of ids.
@@ -375,12 +440,19 @@ pub fn assemble(
         .filter(|(_, row)| row.kernels.as_ref().is_some_and(|place| !host.exists(&source.join(place))))
         .map(|(backend, _)| *backend)
         .collect();
+    let scripts = profile.scripts.iter().filter_map(|script| host.read_text(&source.join(script)).ok());
+    let mut known: BTreeSet<String> = scripts.flat_map(|script| declared(&script)).collect();
+    if !profile.scripts.is_empty() {
+        known.extend(
+            host.read_text(&source.join("CMakeLists.txt")).iter().flat_map(|script| declared(script)),
+        );
+    }
     let build_root = if host.is_file(&root.join("Cargo.toml")) {
         root.join("target/gpubuild").join(&file.project.name)
     } else {
         root.join(".gpubuild").join(&file.project.name)
     };
-    Ok(Project { root, file, profile, source, without_kernels, build_root, with: Vec::new() })
+    Ok(Project { root, file, profile, source, known, without_kernels, build_root, with: Vec::new() })
 }
 
 /// The pure part of [`load`]: text to values.

@@ -320,6 +320,8 @@ pub(crate) mod tests {
     pub(crate) fn tree() -> BuiltTree {
         BuiltTree {
             folder: None,
+            extra: Vec::new(),
+            abi: BTreeMap::new(),
             id: "cpu".into(),
             backends: Vec::new(),
             key: String::new(),

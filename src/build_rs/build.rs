@@ -13,7 +13,7 @@ use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, T
 use crate::host::{Host, HostPath, Overlay, RealHost};
 use crate::look::{self, Sight};
 use crate::plan::make::Missing as MissingBackends;
-use crate::plan::profile::Profile;
+use crate::plan::profile::{Profile, Wanted};
 use crate::plan::request::{self, Request};
 use crate::plan::whole::{self, Wish};
 use crate::plan::{Plan, linkage};
@@ -327,11 +327,13 @@ impl Build {
             missing: if self.allow_missing { MissingBackends::Allow } else { MissingBackends::Refuse },
             jobs: planned.krate.jobs.map(|jobs| limit.map_or(jobs, |limit| limit.min(jobs))),
             cuda_archs: None,
+            native: planned.project.file.project.native,
             provision: None,
         };
         let mut plan = whole::plan(&wish).map_err(|refusal| {
             let of_project = |id: &str| id.starts_with("project.") || id.starts_with("plan.");
-            let mut reasons = refusal.blocked.iter().flat_map(|(_, reasons)| reasons);
+            let of_backends = refusal.blocked.iter().flat_map(|(_, reasons)| reasons);
+            let mut reasons = refusal.project.iter().chain(of_backends);
             match reasons.find(|reason| of_project(&reason.id)) {
                 Some(reason) => Stop::Wrong(ScriptError::Refused(reason.clone())),
                 None => Stop::Missing(
@@ -422,7 +424,7 @@ impl Build {
             folder.clone_into(&mut table.source);
         }
         table.profile = self.profile.clone().unwrap_or_else(|| table.profile.clone());
-        table.targets.extend(self.targets.iter().cloned());
+        table.targets.extend(self.targets.iter().map(|target| Wanted::new(target)));
         table.options.extend(self.options.clone());
         for (name, value) in krate.options() {
             table.options.entry(name).or_insert(value);
@@ -447,6 +449,7 @@ impl Build {
                 build_root: krate.out.clone(),
                 file,
                 profile,
+                known: BTreeSet::new(),
                 without_kernels: BTreeSet::new(),
             });
         }

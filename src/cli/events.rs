@@ -71,6 +71,7 @@ impl<'a> Events<'a> {
             Event::Waiting { lock } => {
                 self.say(&format!("waiting for another build of this project (it holds `{lock}`)"));
             }
+            Event::Note { text } => self.say(text),
             Event::Fetching { tool, version, into } => {
                 self.say(&format!("fetching {tool} {version}, which this machine lacks, into {into}"));
             }

@@ -39,6 +39,9 @@ pub struct Selection {
     /// `none` [default: `GPUBUILD_LAUNCHER`, else `CMAKE_<LANG>_COMPILER_LAUNCHER`, else gpubuild.toml, else none]
     #[arg(long, value_name = "NAME")]
     pub launcher: Option<String>,
+    /// Build code that only runs on processors like this machine's
+    #[arg(long)]
+    pub native: bool,
     /// Folder of the project [default: the nearest gpubuild.toml from here up]
     #[arg(long, value_name = "DIR")]
     pub project: Option<String>,
@@ -117,6 +120,7 @@ pub fn make_without(
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),
         provision,
+        native: selection.native || project.file.project.native,
     };
     let mut plan = whole::plan(&wish).map_err(|refusal| refused(&refusal))?;
     whole::put_launchers(&mut plan, &wish, selection.launcher.as_deref())
@@ -136,30 +140,38 @@ pub fn locks(context: &Context<'_>, project: Option<&Project>) -> Result<Vec<Loc
 }
 
 fn refused(refusal: &Refusal) -> Failure {
+    let of_backends = refusal
+        .blocked
+        .iter()
+        .flat_map(|(backend, reasons)| reasons.iter().map(|reason| (Some(*backend), reason)));
+    let all: Vec<_> = refusal.project.iter().map(|reason| (None, reason)).chain(of_backends).collect();
     let mut lines = Vec::new();
     let mut findings = Vec::new();
-    for (backend, reasons) in &refusal.blocked {
-        for reason in reasons {
-            lines.push(format!("  {backend}: {}", reason.line()));
-            if let Some(hint) = &reason.hint {
-                lines.push(format!("    hint: {hint}"));
-            }
-            findings.push(Finding {
-                id: reason.id.clone(),
-                severity: Severity::Error,
-                backend: Some(*backend),
-                affects: vec![Affects::Build],
-                summary: reason.text.clone(),
-                evidence: Vec::new(),
-                remedy: Remedy { text: reason.hint.clone().unwrap_or_default(), ..Remedy::default() },
-                links: Vec::new(),
-                consequences: Vec::new(),
-            });
+    for (backend, reason) in all {
+        let whose = backend.map_or("gpubuild.toml", Backend::id);
+        lines.push(format!("  {whose}: {}", reason.line()));
+        if let Some(hint) = &reason.hint {
+            lines.push(format!("    hint: {hint}"));
         }
+        findings.push(Finding {
+            id: reason.id.clone(),
+            severity: Severity::Error,
+            backend,
+            affects: vec![Affects::Build],
+            summary: reason.text.clone(),
+            evidence: Vec::new(),
+            remedy: Remedy { text: reason.hint.clone().unwrap_or_default(), ..Remedy::default() },
+            links: Vec::new(),
+            consequences: Vec::new(),
+        });
     }
     let message = format!("cannot build what {} asks for:\n{}", refusal.origin, lines.join("\n"));
-    let mut failure = Failure::usage("plan.refused", message)
-        .hint("fix the first reason, or build the rest with `--allow-missing`; nothing was compiled");
+    let hint = if refusal.blocked.is_empty() {
+        "correct gpubuild.toml; nothing was compiled"
+    } else {
+        "fix the first reason, or build the rest with `--allow-missing`; nothing was compiled"
+    };
+    let mut failure = Failure::usage("plan.refused", message).hint(hint);
     failure.findings = findings;
     failure
 }

@@ -77,6 +77,8 @@ pub struct Target {
     pub link_language: Option<String>,
     /// Its sources, by the flags that they are compiled with.
     pub compile: Vec<Compile>,
+    /// Definitions that its sources are compiled with, `NAME` or `NAME=value`.
+    pub defines: Vec<String>,
 }
 
 /// Sources that are compiled with the same flags.
@@ -207,18 +209,31 @@ impl Reader<'_> {
         let absolute = |path: &str| self.build.join(path).normalized().to_string();
         let link = target.link.unwrap_or_default();
         let source = |index: &usize| target.sources.get(*index).map(|source| source.path.clone());
-        let compile = target.compile_groups.iter().map(|group| Compile {
-            language: group.language.clone(),
-            flags: group.fragments.iter().map(|piece| piece.fragment.clone()).collect(),
-            sources: group.source_indexes.iter().filter_map(source).collect(),
-        });
+        let compile: Vec<Compile> = target
+            .compile_groups
+            .iter()
+            .map(|group| Compile {
+                language: group.language.clone(),
+                flags: group.fragments.iter().map(|piece| piece.fragment.clone()).collect(),
+                sources: group.source_indexes.iter().filter_map(source).collect(),
+            })
+            .collect();
+        let mut defines: Vec<String> = target
+            .compile_groups
+            .iter()
+            .flat_map(|group| &group.defines)
+            .map(|one| one.define.clone())
+            .collect();
+        defines.sort();
+        defines.dedup();
         Target {
-            compile: compile.collect(),
+            compile,
             name: target.name,
             kind: target.kind,
             artifacts: target.artifacts.iter().map(|artifact| absolute(&artifact.path)).collect(),
             link: link.command_fragments,
             link_language: link.language,
+            defines,
         }
     }
 }
@@ -293,11 +308,18 @@ mod raw {
         pub(super) fragments: Vec<Piece>,
         #[serde(default, rename = "sourceIndexes")]
         pub(super) source_indexes: Vec<usize>,
+        #[serde(default)]
+        pub(super) defines: Vec<Define>,
     }
 
     #[derive(Deserialize)]
     pub(super) struct Piece {
         pub(super) fragment: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Define {
+        pub(super) define: String,
     }
 
     #[derive(Deserialize)]

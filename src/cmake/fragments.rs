@@ -139,6 +139,9 @@ impl Reader<'_> {
             // A `.lib` of somebody else may be either; linkers take both in the same way.
             let path = self.development_name(path);
             self.items.push(LinkItem::Shared { path });
+        } else if let Some(part) = part_of_libc(name).filter(|_| !self.reply_has(&path)) {
+            // Where there is no `libpthread.so`, CMake finds the archive; the linker knows better what to take.
+            self.items.push(LinkItem::System { name: part.to_owned() });
         } else if is_lib || has_suffix(".a") {
             self.items.push(LinkItem::Static { path });
         } else {
@@ -199,6 +202,12 @@ fn is_link_flag(word: &str) -> bool {
     NEEDED.iter().any(|start| word.starts_with(start))
 }
 
+/// A part of the C library that goes by its name, `pthread` of `libpthread.a`.
+fn part_of_libc(file: &str) -> Option<&str> {
+    const PARTS: [&str; 6] = ["c", "dl", "m", "pthread", "rt", "util"];
+    file.strip_prefix("lib")?.strip_suffix(".a").filter(|name| PARTS.contains(name))
+}
+
 fn is_shared_name(lower: &str) -> bool {
     let versioned =
         lower.split_once(".so.").is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -250,6 +259,7 @@ mod tests {
             link: Vec::new(),
             link_language: None,
             compile: Vec::new(),
+            defines: Vec::new(),
         }
     }
 

@@ -17,10 +17,20 @@ pub fn script(tree: &Tree) -> String {
         let joined: Vec<&str> = names.collect();
         bracket(&joined.join(";"))
     };
+    // `a|b` and, where it may be missing, `a|b?`: none of these characters is in the name of a target.
+    let choices: Vec<String> = tree
+        .choices
+        .iter()
+        .map(|choice| format!("{}{}", choice.any.join("|"), if choice.optional { "?" } else { "" }))
+        .collect();
+    let shims =
+        if tree.shims.is_empty() { String::new() } else { super::shim_folder(tree).forward_slashes() };
     TEMPLATE
         .replace("@TARGETS@", &list(&mut tree.targets.iter().map(String::as_str)))
+        .replace("@CHOICES@", &list(&mut choices.iter().map(String::as_str)))
         .replace("@WATCHED@", &list(&mut unused::watched(&tree.cache)))
         .replace("@SWITCHES@", &list(&mut unused::switches(&tree.cache)))
         .replace("@DEVICE_JOBS@", &bracket(&tree.jobs.device.to_string()))
+        .replace("@SHIMS@", &bracket(&shims))
         .replace("@MARK@", MARK)
 }

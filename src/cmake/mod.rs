@@ -56,7 +56,16 @@ pub fn write_inputs(host: &dyn Host, tree: &Tree) -> std::io::Result<()> {
         .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error.to_string()))?;
     host.write(&file_api::query_path(&tree.build), file_api::QUERY.as_bytes())?;
     host.write(&own.join("initial-cache.cmake"), text.as_bytes())?;
+    for shim in &tree.shims {
+        host.write(&shim_folder(tree).join(&shim.header), shim.text.as_bytes())?;
+    }
     host.write(&script, inject::script(tree).as_bytes())
+}
+
+/// The folder of headers that stand before those of toolkits.
+#[must_use]
+pub fn shim_folder(tree: &Tree) -> HostPath {
+    own_folder(tree).join("shims")
 }
 
 /// The command that configures a tree.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::abi;
 use super::error::{self, BuildError};
 use super::symbols;
 use crate::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, LinkItem};
@@ -18,10 +19,12 @@ use crate::plan::Tree;
 #[must_use]
 pub fn targets_to_build(tree: &Tree, reply: &Reply) -> Vec<String> {
     let on_line = linked_targets(tree, reply);
+    let asked = asked_for(tree, reply);
     let wanted = reply.targets.iter().filter(|target| {
-        let named = tree.targets.contains(&target.name) && !target.artifacts.is_empty();
+        let is_asked = asked.contains(target.name.as_str());
+        let named = is_asked && !target.artifacts.is_empty();
         let module = is_module_of(tree, target);
-        let utility = tree.targets.contains(&target.name) && target.kind == "UTILITY";
+        let utility = is_asked && target.kind == "UTILITY";
         named || module || utility || on_line.contains(target.name.as_str())
     });
     let mut names: Vec<String> = wanted.map(|target| target.name.clone()).collect();
@@ -36,6 +39,13 @@ fn is_module_of(tree: &Tree, target: &Target) -> bool {
         target.name.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     target.kind == "MODULE_LIBRARY" && tree.modules.iter().any(is_one)
+}
+
+/// The targets of the plan by the names that they have in this version of the project.
+fn asked_for<'a>(tree: &'a Tree, reply: &Reply) -> BTreeSet<&'a str> {
+    let there = |name: &&String| reply.target(name).is_some();
+    let chosen = tree.choices.iter().filter_map(|choice| choice.any.iter().find(there));
+    tree.targets.iter().chain(chosen).map(String::as_str).collect()
 }
 
 fn link_line(tree: &Tree, reply: &Reply, os: crate::host::Os) -> Vec<LinkItem> {
@@ -94,6 +104,8 @@ pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Res
         cache: tree.cache.clone(),
         files,
         link: link_line(tree, reply, host.platform().os),
+        extra: tree.extra.clone(),
+        abi: tree.abi.as_ref().map(|abi| abi::read(host, tree, abi, reply)).unwrap_or_default(),
         compilers: compilers.collect(),
         compile: compile_groups(reply, &built),
         promises: reply
@@ -206,7 +218,14 @@ pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Resul
             "CMake {version} did not tell its link line: it takes CMake {oldest}"
         )));
     }
-    if let Some(name) = tree.targets.iter().find(|name| reply.target(name).is_none()) {
+    let there = |name: &String| reply.target(name).is_some();
+    let missing = tree.choices.iter().find(|choice| !choice.optional && !choice.any.iter().any(there));
+    if let Some(choice) = missing {
+        return Err(incomplete(format!("CMake knows no target `{choice}`")));
+    }
+    // An alias or somebody else's library is not among the project's targets; the injected script has looked for it.
+    let is_own = |name: &&String| !name.contains("::");
+    if let Some(name) = tree.targets.iter().filter(is_own).find(|name| reply.target(name).is_none()) {
         return Err(incomplete(format!("CMake knows no target `{name}`")));
     }
     let is_there = |module: &&String| {

@@ -53,6 +53,18 @@ pub enum BuildError {
         folder: String,
         /// The entries.
         names: Vec<String>,
+        /// The option of the project that is most like an entry, where one is.
+        near: std::collections::BTreeMap<String, String>,
+    },
+    /// A patch that was made for other sources.
+    #[error("the patch `{patch}` does not apply to `{folder}`: {why}")]
+    Patch {
+        /// The patch.
+        patch: String,
+        /// The source folder.
+        folder: String,
+        /// File and hunk.
+        why: String,
     },
     /// Two libraries define the same symbol.
     #[error("`{symbol}` is defined in both `{first}` and `{second}`{}", and_more(*.more))]
@@ -162,6 +174,7 @@ impl BuildError {
             Self::Compile { .. } => "build.compile-failed",
             Self::Binary { .. } => "build.binary-failed",
             Self::UnusedEntries { .. } => "project.option-unused",
+            Self::Patch { .. } => "project.patch-failed",
             Self::Duplicate { .. } => "build.duplicate-symbol",
             Self::ModuleCalled { .. } => "build.module-called",
             Self::Together(error) => error.id(),
@@ -207,9 +220,21 @@ impl BuildError {
             } else {
                 format!("the whole log is `{log}`")
             }),
-            Self::UnusedEntries { .. } => {
+            Self::UnusedEntries { near, .. } if near.is_empty() => {
                 Some("correct the names under `options` in gpubuild.toml, or remove them".to_owned())
             }
+            Self::UnusedEntries { near, .. } => {
+                let near: Vec<String> =
+                    near.iter().map(|(from, to)| format!("`{to}` for `{from}`")).collect();
+                Some(format!(
+                    "did you mean {}? correct the names under `options` in gpubuild.toml",
+                    near.join(", ")
+                ))
+            }
+            Self::Patch { .. } => Some(
+                "make it anew for these sources, or give it `optional = true` if newer ones do without it"
+                    .to_owned(),
+            ),
             Self::Duplicate { .. } => Some(
                 "a program can hold one of the two: share the library, or build one of them shared"
                     .to_owned(),
@@ -314,7 +339,12 @@ mod tests {
 
     #[test]
     fn messages_read_well() {
-        let error = BuildError::UnusedEntries { folder: "/s".into(), names: vec!["A".into(), "B".into()] };
+        let error = BuildError::UnusedEntries {
+            folder: "/s".into(),
+            names: vec!["A".into(), "B".into()],
+            near: [("A".into(), "C".into())].into(),
+        };
+        assert!(error.hint().unwrap().starts_with("did you mean `C` for `A`?"));
         assert_eq!(error.to_string(), "the project in `/s` does not know `A`, `B`");
         let error =
             BuildError::Duplicate { symbol: "f".into(), first: "a".into(), second: "b".into(), more: 2 };

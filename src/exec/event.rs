@@ -84,6 +84,11 @@ pub enum Event {
         /// The files.
         files: Vec<String>,
     },
+    /// Something that the user should know.
+    Note {
+        /// One line.
+        text: String,
+    },
     /// A tool is fetched because the machine has none.
     Fetching {
         /// `cmake`, `ninja`.

@@ -1,6 +1,7 @@
 //! Walks a plan: fetches tools, configures and builds the trees, collects what they produced, writes the manifest and
 //! has cargo build the program. Everything it does stands in the plan; everything that happens is an [`Event`].
 
+mod abi;
 pub mod binary;
 pub mod collect;
 pub mod diagnose;
@@ -16,6 +17,7 @@ pub mod processes;
 mod objects;
 pub mod progress;
 pub(crate) mod reuse;
+mod sources;
 pub mod stage;
 pub mod stamp;
 pub mod symbols;
@@ -153,6 +155,9 @@ pub fn manifest_path(root: &HostPath) -> HostPath {
 pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
     let started = job.host.elapsed();
     let _lock = lock(job)?;
+    if let Some(copy) = &plan.copy {
+        sources::prepare(job, copy)?;
+    }
     let tools = fetch_tools(job, plan)?;
     let (plan, built) = build_trees(job, plan, &tools)?;
     let (trees, states): (Vec<BuiltTree>, Vec<State>) = built.into_iter().unzip();

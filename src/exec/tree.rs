@@ -17,7 +17,7 @@ use crate::artifacts::BuiltTree;
 use crate::cmake::file_api::{self, Reply};
 use crate::cmake::{self, Start, unused};
 use crate::host::{Command, HostPath};
-use crate::plan::Tree;
+use crate::plan::{Tree, options};
 use crate::store::files::{self, Snapshot};
 
 /// Bytes that a disk has to have left not to be called full after a failure.
@@ -223,16 +223,29 @@ impl Run<'_> {
             return Ok(());
         }
         let own = cmake::own_folder(self.tree);
-        let paths = self.reply()?.scripts.into_iter().map(|path| host.path(&path));
+        let reply = self.reply()?;
+        let paths = reply.scripts.iter().map(|path| host.path(path));
         let scripts: Vec<String> = paths
             .filter(|path| !path.is_inside(&own))
             .filter_map(|path| host.read_text(&path).ok())
             .collect();
-        let names = unused::unknown(&list, &scripts);
+        let mut names = unused::unknown(&list, &scripts);
+        names.retain(|name| !self.tree.may_be_unknown.contains(name));
         if names.is_empty() {
             return Ok(());
         }
-        Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names })
+        let known: Vec<&str> = reply
+            .cache
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !self.tree.cache.contains_key(*name))
+            .collect();
+        let near = |name: &String| {
+            let near = options::nearest(name, known.iter().copied())?;
+            Some((name.clone(), near.to_owned()))
+        };
+        let near = names.iter().filter_map(near).collect();
+        Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names, near })
     }
 
     /// A full disk makes tools fail with all kinds of messages, CMake without a word about the disk. So after a failure it

@@ -2,6 +2,7 @@
 
 use crate::arch::{CudaArch, CudaCode, parse_cuda_list};
 use crate::matrix::Reason;
+use crate::plan::profile::ArchSuffix;
 use crate::project::Archs;
 
 /// What was asked for, and by whom.
@@ -102,6 +103,25 @@ pub fn cuda(
             Ok(ArchPlan { list, notes: Vec::new() })
         }
     }
+}
+
+/// The list as a project builds it that wants a suffix on some architectures; what that changed, for people.
+#[must_use]
+pub fn with_suffix(list: Vec<CudaArch>, rule: Option<&ArchSuffix>) -> (Vec<CudaArch>, Option<String>) {
+    let Some(rule) = rule else { return (list, None) };
+    let mut changed = Vec::new();
+    let list = list
+        .into_iter()
+        .map(|arch| {
+            if arch.suffix.is_some() || !(rule.from..=rule.to).contains(&arch.number) {
+                return arch;
+            }
+            let with = CudaArch { suffix: Some(rule.suffix), ..arch.clone() };
+            changed.push(format!("{with} for {arch}"));
+            with
+        })
+        .collect();
+    (list, (!changed.is_empty()).then(|| changed.join(", ")))
 }
 
 fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Reason> {
@@ -250,6 +270,15 @@ pub fn rocm(wish: &ArchWish, devices: &[String], default: &[String]) -> Result<A
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_project_may_want_a_suffix() {
+        let rule = ArchSuffix { from: 120, to: 129, suffix: 'a' };
+        let list = parse_cuda_list("90-virtual;120;121-real;120f-real").unwrap();
+        let (list, changed) = with_suffix(list, Some(&rule));
+        assert_eq!(crate::arch::cmake_list(&list), "90-virtual;120a;120f-real;121a-real");
+        assert_eq!(changed.as_deref(), Some("120a for 120, 121a-real for 121-real"));
+    }
     use crate::arch::cmake_list;
 
     fn wish(text: &str) -> ArchWish {

@@ -11,6 +11,11 @@ fn launcher(id: &str, here: bool) -> Launcher {
 fn plan(backends: &[Backend]) -> Plan {
     let unix = |text| HostPath::new(crate::host::PathRules::Unix, text);
     let tree = Tree {
+        abi: None,
+        choices: Vec::new(),
+        extra: Vec::new(),
+        may_be_unknown: std::collections::BTreeSet::new(),
+        shims: Vec::new(),
         id: "t".into(),
         backends: backends.to_vec(),
         generator: "Ninja".into(),
@@ -27,6 +32,8 @@ fn plan(backends: &[Backend]) -> Plan {
         named: Vec::new(),
     };
     Plan {
+        copy: None,
+        extra: Vec::new(),
         origin: "test".into(),
         backends: backends.to_vec(),
         linkage: crate::plan::linkage::Linkage::default(),

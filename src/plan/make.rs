@@ -46,6 +46,8 @@ pub struct Inputs<'a> {
     pub provision: &'a [Provision],
     /// `--cuda-archs`.
     pub cuda_archs: Option<&'a str>,
+    /// Whether code may be built that only runs on processors like this machine's.
+    pub native: bool,
 }
 
 /// What to do with a named backend that is blocked.
@@ -105,6 +107,8 @@ pub struct Refusal {
     pub origin: String,
     /// Per backend, the root cause first.
     pub blocked: Vec<(Backend, Vec<Reason>)>,
+    /// What stands in gpubuild.toml and concerns no one backend.
+    pub project: Vec<Reason>,
 }
 
 /// Makes the plan.
@@ -112,24 +116,32 @@ pub struct Refusal {
 /// # Errors
 /// A backend that was asked for by name cannot be built, and may not be dropped.
 pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
+    let mut told = Vec::new();
+    let refuse_project =
+        |project| Refusal { origin: inputs.request.origin.clone(), blocked: Vec::new(), project };
+    let project = super::options::settled(inputs.project, &mut told).map_err(refuse_project)?;
+    let inputs = &Inputs { project: &project, ..*inputs };
+    refuse_native(inputs).map_err(refuse_project)?;
     let Choice { mut backends, mut blocked, named } = choose(inputs);
+    let refuse = |blocked| Refusal { origin: inputs.request.origin.clone(), blocked, project: Vec::new() };
     // What was named is told before what belongs to every build.
     blocked.sort_by_key(|(backend, _)| (!named.contains(backend), *backend));
     if !blocked.is_empty() && !named.is_empty() && inputs.missing == Missing::Refuse {
-        return Err(Refusal { origin: inputs.request.origin.clone(), blocked });
+        return Err(refuse(blocked));
     }
     let mut dropped = blocked;
     backends.sort();
     let mut notes = Vec::new();
     let jobs = jobs(inputs);
+    let extra = super::extra::planned(inputs, &backends).map_err(refuse_project)?;
+    let ids: Vec<String> = extra.iter().map(|extra| extra.id.clone()).collect();
     let trees = loop {
-        match tree::group(inputs, &backends, &named, &jobs, &mut notes) {
+        match tree::group(inputs, &backends, &ids, &named, &jobs, &mut notes) {
             Ok(trees) => break trees,
             // An architecture list or a version requirement stops a backend only once its toolkit is settled.
             Err((backend, reasons)) => {
                 if named.contains(&backend) && inputs.missing == Missing::Refuse {
-                    let blocked = vec![(backend, reasons)];
-                    return Err(Refusal { origin: inputs.request.origin.clone(), blocked });
+                    return Err(refuse(vec![(backend, reasons)]));
                 }
                 backends.retain(|kept| *kept != backend);
                 dropped.push((backend, reasons));
@@ -138,9 +150,10 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
         }
     };
     if backends.is_empty() {
-        return Err(Refusal { origin: inputs.request.origin.clone(), blocked: dropped });
+        return Err(refuse(dropped));
     }
     dropped.sort_by_key(|(backend, _)| *backend);
+    notes.extend(told);
     let needed = |one: &&Provision| backends.contains(&one.backend);
     let provision: Vec<Provision> = inputs.provision.iter().filter(needed).cloned().collect();
     Ok(Plan {
@@ -154,6 +167,8 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
             .collect(),
         provision,
         fetch: inputs.tools.fetch.clone(),
+        extra,
+        copy: inputs.project.copy(),
         trees,
         with: inputs.project.with.clone(),
         binary: inputs.project.file.binary.as_ref().map(|binary| Binary {
@@ -247,6 +262,9 @@ fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
             ..Reason::default()
         }];
     }
+    if let Some(reason) = missing_in_version(inputs, backend).or_else(|| too_old(inputs, backend)) {
+        return vec![reason];
+    }
     let verdict = inputs.matrix.verdict(backend);
     match verdict.build {
         Readiness::Blocked if is_self_contained(inputs, backend) => {
@@ -255,6 +273,60 @@ fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
         Readiness::Blocked => verdict.build_reasons.clone(),
         _ => Vec::new(),
     }
+}
+
+/// Why this version of the project has no such backend, where its scripts show that.
+fn missing_in_version(inputs: &Inputs<'_>, backend: Backend) -> Option<Reason> {
+    let profile = &inputs.project.profile;
+    let row = row(inputs, backend).filter(|_| backend != Backend::Cpu)?;
+    if super::options::declares(profile, inputs.project, &row.option)? {
+        return None;
+    }
+    Some(Reason {
+        id: "project.backend-missing".to_owned(),
+        text: format!("this version of {} has no option `{}`", profile.name, row.option),
+        hint: Some(format!("take a version that can be built for {backend}, or leave it out")),
+        ..Reason::default()
+    })
+}
+
+/// Why no copy of the toolkit is new enough for the project.
+fn too_old(inputs: &Inputs<'_>, backend: Backend) -> Option<Reason> {
+    let minimum = row(inputs, backend)?.minimum.as_ref()?;
+    let kits = inputs.kits.get(&backend).filter(|kits| !kits.is_empty())?;
+    if kits.iter().any(|kit| tree::is_new_enough(inputs, backend, kit)) {
+        return None;
+    }
+    let found = kits
+        .iter()
+        .filter_map(|kit| Some(format!("{} at {}", kit.installation.version()?, kit.installation.root)));
+    Some(Reason {
+        id: "toolkit.too-old-for-project".to_owned(),
+        text: format!(
+            "{} needs {backend} toolkit {minimum} or newer, found {}",
+            inputs.project.profile.name,
+            found.collect::<Vec<_>>().join(", ")
+        ),
+        hint: Some(format!("install {minimum} or newer; distributions often have older ones")),
+        ..Reason::default()
+    })
+}
+
+/// Refuses `native` where nothing would come of it.
+fn refuse_native(inputs: &Inputs<'_>) -> Result<(), Vec<Reason>> {
+    let profile = &inputs.project.profile;
+    if !inputs.native || profile.native.is_some() {
+        return Ok(());
+    }
+    Err(vec![Reason {
+        id: "project.native-unknown".to_owned(),
+        text: format!("the profile `{}` has no option for code of this processor only", profile.id),
+        hint: Some(
+            "set the project's own option, or `CMAKE_C_FLAGS` and `CMAKE_CXX_FLAGS`, under `options`"
+                .to_owned(),
+        ),
+        ..Reason::default()
+    }])
 }
 
 /// Whether the project builds a backend without its toolkit. A version that it asks for in gpubuild.toml is one it needs.

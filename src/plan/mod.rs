@@ -4,18 +4,21 @@
 
 pub mod archs;
 pub mod bytes;
+mod entries;
+pub mod extra;
 mod groups;
 pub mod kits;
 pub mod launchers;
 pub mod linkage;
 pub mod make;
+pub mod options;
 pub mod profile;
 pub mod request;
 pub mod together;
 mod tree;
 pub mod whole;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +26,8 @@ pub use linkage::Linkage;
 
 use crate::backend::Backend;
 use crate::host::HostPath;
+use crate::plan::extra::PlannedExtra;
+use crate::plan::profile::{Abi, Wanted};
 use crate::provision::Provision;
 
 /// Everything that a build will do.
@@ -42,6 +47,10 @@ pub struct Plan {
     pub provision: Vec<Provision>,
     /// Tools that are missing here and will be fetched into the cache.
     pub fetch: Vec<Fetch>,
+    /// Backends of the project that gpubuild has no toolkit for.
+    pub extra: Vec<PlannedExtra>,
+    /// The copy of the sources that is built, where it is not the sources themselves.
+    pub copy: Option<SourceCopy>,
     /// The CMake trees, in an order that respects nothing: they are independent.
     pub trees: Vec<Tree>,
     /// Other projects whose libraries go into the same program.
@@ -59,6 +68,26 @@ pub struct Dropped {
     pub id: Backend,
     /// Why, the root cause first; each line ends in the id of its finding.
     pub reasons: Vec<String>,
+}
+
+/// A copy of the sources, with patches applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SourceCopy {
+    /// The project's sources; they are only read.
+    pub from: HostPath,
+    /// The copy in the build folder.
+    pub to: HostPath,
+    /// Patches in the order in which they are applied.
+    pub patches: Vec<PlannedPatch>,
+}
+
+/// A unified diff.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedPatch {
+    /// Its file.
+    pub path: HostPath,
+    /// Whether it is passed over where it does not apply.
+    pub optional: bool,
 }
 
 /// A tool to fetch: a wheel, pinned by its hash in `toolkits/`.
@@ -103,12 +132,37 @@ pub struct Tree {
     /// Why these backends are in a tree of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub apart: Option<String>,
+    /// Targets with other names in other versions of the project, or that are not in all of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<Wanted>,
+    /// Backends of the project in it that gpubuild has no toolkit for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extra: Vec<String>,
+    /// Entries that a version of the project need not know.
+    #[serde(skip)]
+    pub may_be_unknown: BTreeSet<String>,
+    /// What is read of the project to compare it with another copy of itself.
+    #[serde(skip)]
+    pub abi: Option<Abi>,
+    /// Headers that stand before those of a toolkit that is too old for the project.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shims: Vec<Shim>,
     /// Variables for configuring and building.
     pub env: BTreeMap<String, String>,
     /// How much runs at once.
     pub jobs: Jobs,
     /// Whether every backend in it (other than `cpu`) was asked for by name: then a failure fails the build.
     pub named: Vec<Backend>,
+}
+
+/// A header that is written into the build folder and found before the toolkit's own, to which it leads on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shim {
+    /// The name under which sources include it.
+    pub header: String,
+    /// Its text.
+    #[serde(skip)]
+    pub text: String,
 }
 
 /// Limits on parallel work.

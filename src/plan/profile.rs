@@ -1,11 +1,18 @@
-//! Profiles: names of options and targets of known projects, as data in `profiles/`.
+//! Profiles: names of options and targets of known projects, as data in `profiles/` (docs/profiles.md has the form).
+
+mod extra;
+mod names;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use extra::{Extra, Need};
+pub use names::{Wanted, declared};
+
 use crate::backend::Backend;
 use crate::host::Os;
+use crate::version::Version;
 
 /// What a project calls its options and targets, and what it cannot combine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -24,15 +31,34 @@ pub struct Profile {
     pub always: Vec<Backend>,
     /// Targets that a program links whatever the backends.
     #[serde(default)]
-    pub targets: Vec<String>,
-    /// Cache entries that are always set.
+    pub targets: Vec<Wanted>,
+    /// Cache entries that are always set. A version of the project that does not know one is fine.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
+    /// The switch for code that only runs on processors like the build machine's.
+    pub native: Option<String>,
+    /// Scripts in which the project declares its options, below the source folder; those that are there are read.
+    #[serde(default)]
+    pub scripts: Vec<String>,
+    /// Further targets that a project may name, with what has to be switched on for them.
+    #[serde(default, rename = "part")]
+    pub parts: Vec<Part>,
     /// Per backend.
     #[serde(default)]
     pub backends: BTreeMap<Backend, Row>,
     /// Memory that one CUDA or HIP compiler of this project needs, `2GiB`.
     pub memory_per_device_job: Option<String>,
+    /// Backends of the project that gpubuild has no toolkit for, by id.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Extra>,
+    /// Options by their former names.
+    #[serde(default)]
+    pub renamed: BTreeMap<String, String>,
+    /// Options that are gone.
+    #[serde(default)]
+    pub removed: BTreeMap<String, Removed>,
+    /// What has to agree before two copies of the project may share libraries or structures.
+    pub abi: Option<Abi>,
     /// The program that compares every backend with a reference.
     pub tests: Option<Tests>,
     /// Backends that need a tree of their own.
@@ -56,12 +82,22 @@ pub struct Profile {
 pub struct Row {
     /// The option that switches it.
     pub option: String,
+    /// Further options that get the same value.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// Further names under which the environment may ask for it.
     #[serde(default)]
     pub environment: Vec<String>,
     /// Targets that a program links.
     #[serde(default)]
-    pub targets: Vec<String>,
+    pub targets: Vec<Wanted>,
+    /// The oldest release of the toolkit that the project takes.
+    pub minimum: Option<Version>,
+    /// Architectures that the project builds only with a suffix.
+    pub arch_suffix: Option<ArchSuffix>,
+    /// Headers that supply what older releases of the toolkit lack.
+    #[serde(default)]
+    pub shims: Vec<ShimRow>,
     /// Cache entries while it is built.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
@@ -71,6 +107,89 @@ pub struct Row {
     /// that neither its headers nor its libraries have to be here.
     #[serde(default)]
     pub self_contained: bool,
+}
+
+/// Compute capabilities, times ten, that are built for one architecture only: `120` becomes `120a`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchSuffix {
+    /// The lowest.
+    pub from: u16,
+    /// The highest.
+    pub to: u16,
+    /// `a` or `f`.
+    pub suffix: char,
+}
+
+/// A header of ours that stands before one of the toolkit and leads on to it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShimRow {
+    /// The name under which sources include it.
+    pub header: String,
+    /// Its text, in `profiles/shims/`.
+    pub file: String,
+    /// The first release of the toolkit that does without it.
+    pub below: Version,
+    /// Operating systems whose compilers know `#include_next`.
+    pub os: Vec<String>,
+    /// What the older releases lack.
+    pub reason: String,
+}
+
+impl ShimRow {
+    /// The text of the header.
+    #[must_use]
+    pub fn text(&self) -> Option<&'static str> {
+        SHIMS.into_iter().find(|(name, _)| *name == self.file).map(|(_, text)| text)
+    }
+}
+
+/// A target that is not part of every build.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// Its names in the versions of the project, the current one first.
+    pub names: Vec<String>,
+    /// Cache entries without which it is not there.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// An option that is gone.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Removed {
+    /// What replaced it, or why it is not needed.
+    pub say: String,
+    /// Whether it may be left out without changing what was meant.
+    #[serde(default)]
+    pub harmless: bool,
+}
+
+/// What has to agree before two copies of a library may meet in one program. It is read from the project, never copied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Abi {
+    /// The target whose definitions count.
+    pub target: String,
+    /// Headers below the source folder that hold the definitions' defaults; those that are there are read.
+    pub headers: Vec<String>,
+    /// Definitions.
+    pub defines: Vec<String>,
+    /// A script that sets the parts of the version, and what their names begin with.
+    #[serde(default)]
+    pub version: Vec<VersionPlace>,
+}
+
+/// Where the project's version stands: `set(GGML_VERSION_MAJOR 0)` and its like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VersionPlace {
+    /// A script below the source folder.
+    pub file: String,
+    /// `GGML_VERSION`: `_MAJOR`, `_MINOR` and `_PATCH` follow.
+    pub prefix: String,
 }
 
 /// A program that tests backends: `TARGET --backend ID --json` prints one report and ends with 0, 1 (failures) or 3 (no
@@ -177,6 +296,9 @@ impl Conflict {
     }
 }
 
+const SHIMS: [(&str, &str); 1] =
+    [("vulkan-layer-settings.hpp", include_str!("../../profiles/shims/vulkan-layer-settings.hpp"))];
+
 const SOURCES: [(&str, &str); 6] = [
     ("cmake", include_str!("../../profiles/cmake.toml")),
     ("ggml", include_str!("../../profiles/ggml.toml")),
@@ -206,6 +328,23 @@ impl Profile {
         })
     }
 
+    /// The part that one of these names means.
+    #[must_use]
+    pub fn part(&self, name: &str) -> Option<&Part> {
+        self.parts.iter().find(|part| part.names.iter().any(|other| other == name))
+    }
+
+    /// The backend or the extra one that an option switches, by id.
+    #[must_use]
+    pub fn switched_by(&self, option: &str) -> Option<&str> {
+        let of = |own: &str, also: &[String]| own == option || also.iter().any(|other| other == option);
+        let backend = self.backends.iter().find(|(_, row)| of(&row.option, &row.also));
+        backend.map(|(backend, _)| backend.id()).or_else(|| {
+            let extra = self.extra.iter().find(|(_, extra)| of(&extra.option, &extra.also));
+            extra.map(|(id, _)| id.as_str())
+        })
+    }
+
     fn on_top_of(self, base: Self) -> Self {
         let mut merged = base;
         merged.id = self.id;
@@ -216,17 +355,50 @@ impl Profile {
         // What stands on top is linked first; CMake settles the order in any case.
         merged.targets.splice(0..0, self.targets);
         merged.options.extend(self.options);
+        merged.native = self.native.or(merged.native);
+        merged.scripts.splice(0..0, self.scripts);
+        merged.parts.extend(self.parts);
         for (backend, row) in self.backends {
-            let targets = merged.backends.get(&backend).map(|old| old.targets.clone()).unwrap_or_default();
-            let row = if row.targets.is_empty() { Row { targets, ..row } } else { row };
+            let row = match merged.backends.remove(&backend) {
+                Some(base) => row.on_top_of(base),
+                None => row,
+            };
             merged.backends.insert(backend, row);
         }
+        for (id, extra) in self.extra {
+            let extra = match merged.extra.remove(&id) {
+                Some(base) => extra.on_top_of(base),
+                None => extra,
+            };
+            merged.extra.insert(id, extra);
+        }
+        merged.renamed.extend(self.renamed);
+        merged.removed.extend(self.removed);
+        merged.abi = self.abi.or(merged.abi);
+        merged.tests = self.tests.or(merged.tests);
         merged.separate.extend(self.separate);
         merged.conflict.extend(self.conflict);
         merged.shared.extend(self.shared);
         merged.modules = self.modules.or(merged.modules);
         merged.abi = self.abi.or(merged.abi);
         merged
+    }
+}
+
+impl Row {
+    fn on_top_of(self, base: Self) -> Self {
+        let targets = if self.targets.is_empty() { base.targets } else { self.targets };
+        let mut options = base.options;
+        options.extend(self.options);
+        Self {
+            targets,
+            options,
+            environment: [base.environment, self.environment].concat(),
+            minimum: self.minimum.or(base.minimum),
+            arch_suffix: self.arch_suffix.or(base.arch_suffix),
+            shims: [base.shims, self.shims].concat(),
+            ..self
+        }
     }
 }
 
@@ -241,6 +413,7 @@ mod tests {
             assert_eq!((profile.id.as_str(), profile.schema), (name, 1));
             for (backend, row) in &profile.backends {
                 assert!(!row.option.is_empty() && !row.targets.is_empty(), "{name}: {backend}");
+                assert!(row.shims.iter().all(|shim| shim.text().is_some()), "{name}: {backend}");
             }
         }
         assert_eq!(Profile::builtin("no-such"), None);
@@ -249,12 +422,54 @@ mod tests {
     #[test]
     fn llama_stands_on_ggml() {
         let llama = Profile::builtin("llama").unwrap();
-        assert_eq!(llama.targets, ["llama", "ggml", "ggml-base"]);
+        let names: Vec<String> = llama.targets.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["llama", "ggml", "ggml-base?"]);
         assert_eq!(llama.options["GGML_NATIVE"], "OFF");
         assert_eq!(llama.backends[&Backend::Rocm].option, "GGML_HIP");
         let diffusion = Profile::builtin("stable-diffusion").unwrap();
         assert_eq!(diffusion.backends[&Backend::Cuda].option, "SD_CUDA");
-        assert_eq!(diffusion.backends[&Backend::Cuda].targets, ["ggml-cuda"]);
+        assert_eq!(diffusion.backends[&Backend::Cuda].targets[0].to_string(), "ggml-cuda");
+        assert_eq!(diffusion.backends[&Backend::Rocm].minimum, Some("6.1".parse().unwrap()));
+        assert_eq!(diffusion.backends[&Backend::Opencl].options["GGML_OPENCL_EMBED_KERNELS"], "ON");
+        assert_eq!(diffusion.switched_by("GGML_METAL"), Some("metal"));
+        assert_eq!(diffusion.switched_by("SD_MUSA"), Some("musa"));
+        assert_eq!(llama.switched_by("GGML_RPC"), Some("rpc"));
+        assert_eq!(llama.switched_by("GGML_NATIVE"), None);
+    }
+
+    /// The data has to be consistent: no name is both current and former, and what replaces a name is current.
+    #[test]
+    fn former_names_lead_to_current_ones() {
+        for name in Profile::names() {
+            let profile = Profile::builtin(name).unwrap();
+            for (old, new) in &profile.renamed {
+                assert!(!profile.renamed.contains_key(new), "{name}: {old} -> {new} is renamed again");
+                assert!(!profile.removed.contains_key(new), "{name}: {old} -> {new} is removed");
+                assert!(!profile.options.contains_key(old), "{name}: {old} is former and set");
+                assert_eq!(profile.switched_by(old), None, "{name}: {old} is former and a switch");
+            }
+            for (old, gone) in &profile.removed {
+                let set = profile.options.contains_key(old);
+                assert!(!set || gone.harmless, "{name}: {old} is removed and set");
+            }
+        }
+    }
+
+    #[test]
+    fn every_backend_of_ggml_has_a_row() {
+        let ggml = Profile::builtin("ggml").unwrap();
+        assert_eq!(ggml.backends.len(), Backend::ALL.len());
+        let extra: Vec<&str> = ggml.extra.keys().map(String::as_str).collect();
+        assert_eq!(
+            extra,
+            [
+                "blas", "cann", "et", "hexagon", "kompute", "musa", "openvino", "rpc", "virtgpu", "webgpu",
+                "zdnn", "zendnn"
+            ]
+        );
+        for (id, extra) in &ggml.extra {
+            assert_eq!(extra.removed.is_some(), extra.targets.is_empty(), "{id}");
+        }
     }
 
     #[test]

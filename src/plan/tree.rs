@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::archs::{self, ArchWish};
-use super::groups::{Part, Role};
+use super::entries::{Entries, entries};
+use super::groups::Part;
 use super::make::{HostCompiler, Inputs, Kit, is_self_contained};
-use super::{Jobs, Linkage, Tree, linkage};
+use super::profile::ShimRow;
+use super::{Jobs, Linkage, Shim, Tree, linkage};
 use crate::arch::cmake_list;
 use crate::backend::Backend;
 use crate::host::Os;
@@ -18,6 +20,7 @@ type Blocked = (Backend, Vec<Reason>);
 pub(super) fn group(
     inputs: &Inputs<'_>,
     backends: &[Backend],
+    extra: &[String],
     named: &BTreeSet<Backend>,
     jobs: &Jobs,
     notes: &mut Vec<String>,
@@ -28,7 +31,9 @@ pub(super) fn group(
         if let (Some(why), false) = (&part.why, trees.is_empty()) {
             notes.push(format!("{} is configured apart: {why}", part.id));
         }
-        trees.push(tree(inputs, part, named, jobs, notes)?);
+        // Extra backends go with the base libraries.
+        let extra = if trees.is_empty() { extra } else { &[] };
+        trees.push(tree(inputs, (part, extra), named, jobs, notes)?);
     }
     if inputs.linkage == Linkage::Dynamic {
         notes.push(
@@ -41,54 +46,39 @@ pub(super) fn group(
 
 fn tree(
     inputs: &Inputs<'_>,
-    part: &Part,
+    (part, extra): (&Part, &[String]),
     named: &BTreeSet<Backend>,
     jobs: &Jobs,
     notes: &mut Vec<String>,
 ) -> Result<Tree, Blocked> {
     let (project, backends) = (inputs.project, part.backends.as_slice());
+    let requirement = part.requirement.as_deref();
+    let mut entries = entries(inputs, part, extra);
     let mut cache = common(inputs);
     cache.extend(linkage::entries(inputs, part));
-    cache.extend(project.profile.options.clone());
-    let dynamic = inputs.linkage == Linkage::Dynamic;
-    let (mut targets, mut modules) = (Vec::new(), Vec::new());
-    if part.role == Role::Base {
-        targets.extend(project.profile.targets.clone());
-    }
-    for (backend, row) in &project.profile.backends {
-        let wanted = backends.contains(backend);
-        cache.insert(row.option.clone(), if wanted { "ON" } else { "OFF" }.to_owned());
-        if wanted {
-            cache.extend(row.options.clone());
-            if dynamic { &mut modules } else { &mut targets }.extend(row.targets.clone());
-        }
-    }
-    if part.role == Role::Base {
-        targets.extend(project.file.project.targets.clone());
-    }
-    cache.extend(linkage::variants(inputs, backends));
-    cache.extend(project.file.project.options.clone());
     for backend in backends {
-        let requirement = part.requirement.as_deref();
         cache.extend(settings(inputs, *backend, requirement, notes).map_err(|reasons| (*backend, reasons))?);
-        if let Some(table) = project.file.backends.get(backend) {
-            cache.extend(table.options.clone());
-        }
     }
-    let mut seen = BTreeSet::new();
-    targets.retain(|target| seen.insert(target.clone()));
+    // What the user wrote wins over what toolkits set.
+    cache.append(&mut entries.cache);
+    let (targets, choices) = Entries::split_targets(entries.targets);
     Ok(Tree {
         build: project.build_root.join(&part.id),
         id: part.id.clone(),
         backends: backends.to_vec(),
         generator: "Ninja".to_owned(),
-        source: project.source.clone(),
+        source: project.copy().map_or_else(|| project.source.clone(), |copy| copy.to),
         cache,
         targets,
+        choices,
         linkage: inputs.linkage,
-        modules,
+        modules: entries.modules,
         folder: part.folder.clone(),
         apart: part.why.clone(),
+        extra: extra.to_vec(),
+        may_be_unknown: entries.may_be_unknown,
+        abi: project.profile.abi.clone(),
+        shims: shims(inputs, part, notes),
         env: BTreeMap::new(),
         jobs: jobs.clone(),
         named: backends.iter().copied().filter(|backend| named.contains(backend)).collect(),
@@ -147,7 +137,12 @@ fn settings(
             let plan =
                 archs::cuda(&wish, &devices, &kit.archs, &kit.default_cuda).map_err(|reason| vec![reason])?;
             notes.extend(plan.notes.iter().map(|note| format!("cuda: {note}")));
-            cache.insert("CMAKE_CUDA_ARCHITECTURES".to_owned(), cmake_list(&plan.list));
+            let rule = inputs.project.profile.backends.get(&backend).and_then(|row| row.arch_suffix.as_ref());
+            let (list, changed) = archs::with_suffix(plan.list, rule);
+            notes.extend(
+                changed.map(|changed| format!("cuda: {} builds {changed}", inputs.project.profile.name)),
+            );
+            cache.insert("CMAKE_CUDA_ARCHITECTURES".to_owned(), cmake_list(&list));
             if let Some((name, value)) = named_host_compiler(inputs) {
                 notes.push(format!("cuda: {name} names the host compiler `{value}`"));
                 cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), value.to_owned());
@@ -175,6 +170,24 @@ fn settings(
     Ok(cache)
 }
 
+/// Headers for what the toolkits lack that the project takes for granted.
+fn shims(inputs: &Inputs<'_>, part: &Part, notes: &mut Vec<String>) -> Vec<Shim> {
+    let mut shims = Vec::new();
+    for backend in &part.backends {
+        let Some(row) = inputs.project.profile.backends.get(backend) else { continue };
+        let Ok(Some(kit)) = kit(inputs, *backend, part.requirement.as_deref()) else { continue };
+        let Some(version) = kit.installation.version() else { continue };
+        let os = inputs.facts.platform.os.id();
+        let needed = |shim: &&ShimRow| *version < shim.below && shim.os.iter().any(|name| name == os);
+        for shim in row.shims.iter().filter(needed) {
+            let Some(text) = shim.text() else { continue };
+            notes.push(format!("{backend}: `{}` {version} is supplemented: {}", shim.header, shim.reason));
+            shims.push(Shim { header: shim.header.clone(), text: text.to_owned() });
+        }
+    }
+    shims
+}
+
 /// The copy of the toolkit to build with: the first that meets the requirement of the tree or of the project.
 pub(super) fn kit<'a>(
     inputs: &Inputs<'a>,
@@ -182,11 +195,12 @@ pub(super) fn kit<'a>(
     requirement: Option<&str>,
 ) -> Result<Option<&'a Kit>, Vec<Reason>> {
     let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
+    let kits: Vec<&Kit> = kits.iter().filter(|kit| is_new_enough(inputs, backend, kit)).collect();
     let table = inputs.project.file.backends.get(&backend);
     let Some(text) =
         requirement.or_else(|| table?.toolkit.as_deref().or(table?.toolkits.first().map(String::as_str)))
     else {
-        return Ok(kits.first());
+        return Ok(kits.first().copied());
     };
     let requirement: Requirement = text.parse().map_err(|error| {
         vec![Reason {
@@ -197,7 +211,8 @@ pub(super) fn kit<'a>(
         }]
     })?;
     let version = |kit: &Kit| kit.installation.version.as_ref().map(|fact| fact.value.clone());
-    if let Some(kit) = kits.iter().find(|kit| version(kit).is_some_and(|version| requirement.holds(&version)))
+    if let Some(kit) =
+        kits.iter().copied().find(|kit| version(kit).is_some_and(|version| requirement.holds(&version)))
     {
         return Ok(Some(kit));
     }
@@ -215,6 +230,12 @@ pub(super) fn kit<'a>(
         hint: Some("install a version in that range, or relax `toolkit`".to_owned()),
         ..Reason::default()
     }])
+}
+
+/// Whether a copy of a toolkit is one that the project's profile takes. One of unknown version is.
+pub(super) fn is_new_enough(inputs: &Inputs<'_>, backend: Backend, kit: &Kit) -> bool {
+    let minimum = inputs.project.profile.backends.get(&backend).and_then(|row| row.minimum.as_ref());
+    minimum.is_none_or(|minimum| kit.installation.version().is_none_or(|version| version >= minimum))
 }
 
 /// The host compiler that a variable of CMake or of nvcc names.

@@ -29,6 +29,8 @@ pub struct Wish<'a> {
     pub jobs: Option<u32>,
     /// Architectures for CUDA as somebody named them.
     pub cuda_archs: Option<&'a str>,
+    /// Whether code may be built that only runs on processors like this machine's.
+    pub native: bool,
     /// What may be installed first; `None`: nothing.
     pub provision: Option<&'a [Lock]>,
 }
@@ -73,6 +75,7 @@ pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
         tools: &tools,
         provision,
         cuda_archs: wish.cuda_archs,
+        native: wish.native,
     })
 }
 

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::Schema;
 use crate::backend::Backend;
+use crate::plan::extra::PlannedExtra;
 use crate::plan::together::With;
-use crate::plan::{Binary, Dropped, Fetch, Linkage, Plan, Tree, bytes};
+use crate::plan::{Binary, Dropped, Fetch, Linkage, Plan, SourceCopy, Tree, bytes};
 use crate::provision::Provision;
 
 /// The document of `plan --json` and `build --dry-run --json`.
@@ -21,6 +22,10 @@ pub struct Document<'a> {
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     provision: &'a [Provision],
     fetch: &'a [Fetch],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    extra: &'a [PlannedExtra],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy: Option<&'a SourceCopy>,
     trees: &'a [Tree],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     with: &'a [With],
@@ -41,6 +46,8 @@ impl<'a> Document<'a> {
             dropped: &plan.dropped,
             provision: &plan.provision,
             fetch: &plan.fetch,
+            extra: &plan.extra,
+            copy: plan.copy.as_ref(),
             trees: &plan.trees,
             with: &plan.with,
             binary: plan.binary.as_ref(),
@@ -76,6 +83,22 @@ pub fn text(plan: &Plan) -> String {
     for fetch in &plan.fetch {
         let _ = writeln!(out, "fetch       {} {}, into gpubuild's own cache", fetch.tool, fetch.version);
     }
+    if let Some(copy) = &plan.copy {
+        let _ = writeln!(out, "copy        {} to {}", copy.from, copy.to);
+        for patch in &copy.patches {
+            let optional = if patch.optional { " (optional)" } else { "" };
+            let _ = writeln!(out, "            patched with {}{optional}", patch.path);
+        }
+    }
+    for extra in &plan.extra {
+        let _ = writeln!(out, "extra       {}", extra.id);
+        let needs = extra.needs.iter().map(|need| format!("needs {need}"));
+        let link = (!extra.link.is_empty()).then(|| format!("links {}", extra.link.join(", ")));
+        let network = extra.network.iter().map(|what| format!("downloads {what}"));
+        for line in needs.chain(link).chain(network).chain(extra.note.clone()) {
+            let _ = writeln!(out, "            {line}");
+        }
+    }
     for tree in &plan.trees {
         let _ = writeln!(
             out,
@@ -84,8 +107,10 @@ pub fn text(plan: &Plan) -> String {
         );
         let _ = writeln!(out, "  source   {}", tree.source);
         let _ = writeln!(out, "  build    {}", tree.build);
-        if !tree.targets.is_empty() {
-            let _ = writeln!(out, "  targets  {}", tree.targets.join(" "));
+        let choices = tree.choices.iter().map(ToString::to_string);
+        let targets: Vec<String> = tree.targets.iter().cloned().chain(choices).collect();
+        if !targets.is_empty() {
+            let _ = writeln!(out, "  targets  {}", targets.join("  "));
         }
         if !tree.modules.is_empty() {
             let folder = tree.folder.as_ref().map(|folder| format!("  (in {folder}/)")).unwrap_or_default();

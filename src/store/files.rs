@@ -64,12 +64,38 @@ pub fn walk(
     folder: &HostPath,
     without: &HostPath,
 ) -> Result<Snapshot, (HostPath, std::io::Error)> {
+    walk_passing(host, folder, without, &PASSED_OVER)
+}
+
+/// All files below a folder that a copy of it needs, except those in `without`.
+///
+/// # Errors
+/// The first folder that cannot be listed.
+pub fn walk_all(
+    host: &dyn Host,
+    folder: &HostPath,
+    without: &HostPath,
+) -> Result<Snapshot, (HostPath, std::io::Error)> {
+    let mut found = walk_passing(host, folder, without, &[".git", ".gpubuild"])?;
+    // What cargo and others mark as a cache is no source.
+    let caches: Vec<String> =
+        found.keys().filter_map(|path| path.strip_suffix("CACHEDIR.TAG")).map(str::to_owned).collect();
+    found.retain(|path, _| !caches.iter().any(|cache| path.starts_with(cache.as_str())));
+    Ok(found)
+}
+
+fn walk_passing(
+    host: &dyn Host,
+    folder: &HostPath,
+    without: &HostPath,
+    passed_over: &[&str],
+) -> Result<Snapshot, (HostPath, std::io::Error)> {
     let mut found = Snapshot::new();
     let mut waiting = vec![folder.clone()];
     while let Some(folder) = waiting.pop() {
         for name in host.list(&folder).map_err(|error| (folder.clone(), error))? {
             let path = folder.join(&name);
-            if PASSED_OVER.contains(&name.as_str()) || path == *without {
+            if passed_over.contains(&name.as_str()) || path == *without {
                 continue;
             }
             // A link that dangles is no file; nothing can depend on it.

@@ -188,6 +188,8 @@ mod tests {
         });
         let tree = BuiltTree {
             folder: None,
+            extra: Vec::new(),
+            abi: std::collections::BTreeMap::new(),
             id: "cuda".into(),
             backends: vec![Backend::Cuda],
             key: String::new(),

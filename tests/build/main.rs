@@ -6,6 +6,7 @@ mod launchers;
 mod linking;
 mod memory;
 mod modules;
+mod patching;
 mod rebuilding;
 mod storing;
 mod support;

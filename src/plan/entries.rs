@@ -1,0 +1,119 @@
+//! The cache entries and targets of a tree that follow from the profile and gpubuild.toml.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::groups::{Part, Role};
+use super::make::Inputs;
+use super::profile::Wanted;
+use super::{Linkage, linkage};
+
+/// What a profile and a project say about a tree.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// Cache entries by name.
+    pub(super) cache: BTreeMap<String, String>,
+    /// Entries of the profile that say what is the case in any version that does not know them.
+    pub(super) may_be_unknown: BTreeSet<String>,
+    /// Targets that a program links.
+    pub(super) targets: Vec<Wanted>,
+    /// Targets that a program opens while it runs.
+    pub(super) modules: Vec<String>,
+}
+
+impl Entries {
+    fn soft(&mut self, entries: &BTreeMap<String, String>) {
+        self.may_be_unknown.extend(entries.keys().cloned());
+        self.cache.extend(entries.clone());
+    }
+
+    fn switch<'a>(&mut self, names: impl Iterator<Item = &'a String>, on: bool) {
+        for name in names {
+            self.cache.insert(name.clone(), if on { "ON" } else { "OFF" }.to_owned());
+            // An unknown option that is off is off.
+            if on {
+                self.may_be_unknown.remove(name);
+            } else {
+                self.may_be_unknown.insert(name.clone());
+            }
+        }
+    }
+
+    /// The libraries of a backend: linked, or opened by their names.
+    fn backend(&mut self, targets: &[Wanted], dynamic: bool) {
+        if dynamic {
+            self.modules.extend(targets.iter().flat_map(|target| target.any.clone()));
+        } else {
+            self.targets.extend(targets.to_vec());
+        }
+    }
+
+    fn user(&mut self, entries: &BTreeMap<String, String>) {
+        for (name, value) in entries {
+            self.may_be_unknown.remove(name);
+            self.cache.insert(name.clone(), value.clone());
+        }
+    }
+
+    /// Targets with one name that are in every version, and the others.
+    pub(super) fn split_targets(targets: Vec<Wanted>) -> (Vec<String>, Vec<Wanted>) {
+        let (mut plain, mut choices) = (Vec::new(), Vec::new());
+        for target in targets {
+            match target.plain() {
+                Some(name) if !plain.iter().any(|known| known == name) => plain.push(name.to_owned()),
+                Some(_) => {}
+                None if !choices.contains(&target) => choices.push(target),
+                None => {}
+            }
+        }
+        (plain, choices)
+    }
+}
+
+/// The entries of a tree; `extra` is what it holds beside its backends.
+pub(super) fn entries(inputs: &Inputs<'_>, part: &Part, extra: &[String]) -> Entries {
+    let (profile, file) = (&inputs.project.profile, &inputs.project.file);
+    let backends = part.backends.as_slice();
+    let dynamic = inputs.linkage == Linkage::Dynamic;
+    let mut entries = Entries::default();
+    if part.role == Role::Base {
+        entries.targets.clone_from(&profile.targets);
+    }
+    entries.soft(&profile.options);
+    if let (Some(name), true) = (&profile.native, inputs.native) {
+        entries.cache.insert(name.clone(), "ON".to_owned());
+        entries.may_be_unknown.remove(name);
+    }
+    for (backend, row) in &profile.backends {
+        let on = backends.contains(backend);
+        entries.switch(std::iter::once(&row.option).chain(&row.also), on);
+        if on {
+            entries.soft(&row.options);
+            entries.backend(&row.targets, dynamic);
+        }
+    }
+    for (id, row) in profile.extra.iter().filter(|(_, row)| row.removed.is_none()) {
+        let on = extra.contains(id);
+        entries.switch(std::iter::once(&row.option).chain(&row.also), on);
+        if on {
+            entries.soft(&row.options);
+            entries.backend(&row.targets, dynamic);
+        }
+    }
+    let named = if part.role == Role::Base { file.project.targets.as_slice() } else { &[] };
+    for target in named {
+        let part = target.plain().and_then(|name| profile.part(name));
+        match part {
+            Some(part) => {
+                entries.soft(&part.options);
+                entries.targets.push(Wanted { any: part.names.clone(), optional: false });
+            }
+            None => entries.targets.push(target.clone()),
+        }
+    }
+    entries.cache.extend(linkage::variants(inputs, backends));
+    entries.user(&file.project.options);
+    for table in backends.iter().filter_map(|backend| file.backends.get(backend)) {
+        entries.user(&table.options);
+    }
+    entries
+}

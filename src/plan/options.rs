@@ -1,0 +1,224 @@
+//! Options of gpubuild.toml in the words of the project at hand: former names are translated, and what says nothing any more is
+//! refused or left out with a note.
+
+use std::collections::BTreeMap;
+
+use super::profile::Profile;
+use crate::backend::edit_distance;
+use crate::matrix::Reason;
+use crate::project::Project;
+
+/// The project with every option under the name that it has there.
+///
+/// # Errors
+/// Every option that means something else today, or nothing.
+pub(super) fn settled(project: &Project, notes: &mut Vec<String>) -> Result<Project, Vec<Reason>> {
+    let mut settled = project.clone();
+    let mut reasons = Vec::new();
+    let mut settle = |entries: &BTreeMap<String, String>, of: Option<&str>| {
+        let mut kept = BTreeMap::new();
+        for (name, value) in entries {
+            match translate(project, name, value, of) {
+                Ok(Some((new, note))) => {
+                    notes.extend(note);
+                    // What is written under the current name wins.
+                    if new == *name || !entries.contains_key(&new) {
+                        kept.insert(new, value.clone());
+                    }
+                }
+                Ok(None) => {
+                    if let Some(gone) = project.profile.removed.get(name) {
+                        notes.push(format!("option {name} is left out: {}", gone.say));
+                    }
+                }
+                Err(reason) => reasons.push(*reason),
+            }
+        }
+        kept
+    };
+    settled.file.project.options = settle(&project.file.project.options, None);
+    for (backend, table) in &project.file.backends {
+        if let Some(settled) = settled.file.backends.get_mut(backend) {
+            settled.options = settle(&table.options, Some(backend.id()));
+        }
+    }
+    if reasons.is_empty() { Ok(settled) } else { Err(reasons) }
+}
+
+type Translated = Option<(String, Option<String>)>;
+
+/// The current name of an option with a remark where it differs; nothing if it may be left out.
+fn translate(
+    project: &Project,
+    name: &str,
+    value: &str,
+    of: Option<&str>,
+) -> Result<Translated, Box<Reason>> {
+    let profile = &project.profile;
+    // A version of the project that still has the old name gets the old name.
+    let is_known = project.known.contains(name);
+    if let Some(gone) = profile.removed.get(name).filter(|_| !is_known) {
+        if gone.harmless || is_off(value) {
+            return Ok(None);
+        }
+        return Err(Box::new(Reason {
+            id: "project.option-removed".to_owned(),
+            text: format!("{} has no option `{name}` any more", profile.name),
+            hint: Some(gone.say.clone()),
+            ..Reason::default()
+        }));
+    }
+    let renamed = profile.renamed.get(name).filter(|_| !is_known);
+    let current = renamed.map_or(name, String::as_str);
+    if let Some(id) = profile.switched_by(current) {
+        return switch(project, (name, current), value, id, of).map(|()| None);
+    }
+    let note =
+        renamed.map(|new| format!("option {name} is called {new} in this version of {}", profile.name));
+    Ok(Some((current.to_owned(), note)))
+}
+
+fn is_off(value: &str) -> bool {
+    ["0", "off", "no", "false", "n", ""].contains(&value.to_ascii_lowercase().as_str())
+}
+
+/// Backends are switched by the plan: an option that says the same is superfluous, and one that says otherwise is refused.
+fn switch(
+    project: &Project,
+    (written, name): (&str, &str),
+    value: &str,
+    id: &str,
+    of: Option<&str>,
+) -> Result<(), Box<Reason>> {
+    let wanted = !is_off(value);
+    let is_extra = project.profile.extra.contains_key(id);
+    let agrees = match of {
+        Some(of) => of == id && wanted,
+        None => is_extra && project.file.project.extra.iter().any(|extra| extra == id) == wanted,
+    };
+    if agrees {
+        return Ok(());
+    }
+    let key = if is_extra { "extra" } else { "backends" };
+    let alias = if written == name { String::new() } else { format!(", today `{name}`,") };
+    let hint = match (wanted, is_extra) {
+        (true, true) => format!("write `extra = [\"{id}\"]` under `[project]` instead"),
+        (true, false) => format!("write `backends = [\"cpu\", \"{id}\"]` under `[project]` instead"),
+        (false, _) => format!("leave {id} out of `{key}` under `[project]` instead"),
+    };
+    Err(Box::new(Reason {
+        id: "project.option-is-backend".to_owned(),
+        text: format!("the option `{written} = \"{value}\"`{alias} switches {id}, which `{key}` decides"),
+        hint: Some(hint),
+        ..Reason::default()
+    }))
+}
+
+/// The name that is most like an unknown one, if one is like it at all.
+#[must_use]
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // `LLAMA_FOO` and `GGML_FOO` are the same word in two houses.
+    let word = |name: &str| name.split_once('_').map_or(name, |(_, word)| word).to_owned();
+    let own = word(name);
+    known
+        .map(|other| {
+            let distance = if word(other) == own { 1 } else { edit_distance(name, other) };
+            (distance, other)
+        })
+        .filter(|(distance, _)| *distance <= (name.len() / 4).max(1))
+        .min()
+        .map(|(_, other)| other)
+}
+
+/// Whether the project's own scripts declare the switch of a backend; where none of the profile's switches is found, that
+/// is not known.
+pub(super) fn declares(profile: &Profile, project: &Project, option: &str) -> Option<bool> {
+    let rows = profile.backends.values().map(|row| &row.option);
+    let any = rows.chain(profile.extra.values().map(|extra| &extra.option));
+    any.into_iter().any(|name| project.known.contains(name)).then(|| project.known.contains(option))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{HostPath, PathRules};
+    use crate::project;
+
+    fn project(profile: &str, options: &str, known: &[&str]) -> Project {
+        let text = format!(
+            "schema = 1\n[project]\nname = \"x\"\nsource = \".\"\nprofile = \"{profile}\"\n{options}"
+        );
+        let (file, profile) = project::parse("gpubuild.toml", &text).unwrap();
+        let path = |text: &str| HostPath::new(PathRules::Unix, text);
+        Project {
+            root: path("/p"),
+            file,
+            profile,
+            source: path("/p"),
+            known: known.iter().map(|name| (*name).to_owned()).collect(),
+            without_kernels: std::collections::BTreeSet::new(),
+            build_root: path("/p/target"),
+        }
+    }
+
+    fn settle(project: &Project) -> (Result<BTreeMap<String, String>, Vec<String>>, Vec<String>) {
+        let mut notes = Vec::new();
+        let settled = settled(project, &mut notes);
+        let lines = |reasons: Vec<Reason>| {
+            reasons.iter().map(|r| format!("{} {}", r.id, r.hint.clone().unwrap_or_default())).collect()
+        };
+        (settled.map(|project| project.file.project.options).map_err(lines), notes)
+    }
+
+    #[test]
+    fn former_names_are_translated_where_the_project_does_not_have_them() {
+        let text = "options = { LLAMA_AVX2 = \"OFF\", LLAMA_CUDA_F16 = \"ON\" }\n";
+        let (options, notes) = settle(&project("llama", text, &["GGML_AVX2"]));
+        assert_eq!(options.unwrap()["GGML_AVX2"], "OFF");
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes[0].contains("LLAMA_AVX2 is called GGML_AVX2"), "{notes:?}");
+        let (options, notes) = settle(&project("llama", text, &["LLAMA_AVX2", "LLAMA_CUDA_F16"]));
+        assert_eq!(options.unwrap().len(), 2);
+        assert_eq!(notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_gone_is_refused_with_what_replaced_it() {
+        let (options, _) = settle(&project("whisper", "options = { WHISPER_CLBLAST = \"ON\" }\n", &[]));
+        let reasons = options.unwrap_err();
+        assert!(
+            reasons[0].starts_with("project.option-removed") && reasons[0].contains("`vulkan`"),
+            "{reasons:?}"
+        );
+        let (options, _) = settle(&project("whisper", "options = { WHISPER_CLBLAST = \"OFF\" }\n", &[]));
+        assert!(options.unwrap().is_empty());
+    }
+
+    #[test]
+    fn options_do_not_switch_backends_behind_the_plan() {
+        for (text, hint) in [
+            ("options = { LLAMA_CUBLAS = \"ON\" }\n", "`backends = [\"cpu\", \"cuda\"]`"),
+            ("options = { GGML_METAL = \"OFF\" }\n", "leave metal out"),
+            ("options = { GGML_RPC = \"ON\" }\n", "`extra = [\"rpc\"]`"),
+            ("[backends.cuda]\noptions = { GGML_VULKAN = \"ON\" }\n", "vulkan"),
+        ] {
+            let (options, _) = settle(&project("llama", text, &[]));
+            let reasons = options.unwrap_err();
+            assert!(
+                reasons[0].starts_with("project.option-is-backend") && reasons[0].contains(hint),
+                "{reasons:?}"
+            );
+        }
+        let agreed = "extra = [\"rpc\"]\noptions = { LLAMA_RPC = \"1\" }\n[backends.cuda]\noptions = { GGML_CUDA = \"ON\" }\n";
+        let (options, _) = settle(&project("llama", agreed, &[]));
+        assert_eq!(options.unwrap(), BTreeMap::new());
+    }
+
+    #[test]
+    fn near_names_are_found() {
+        let known = ["GGML_VULKAN", "GGML_AVX2", "LLAMA_BUILD_TESTS"];
+        assert_eq!(nearest("LLAMA_VULKAN", known.into_iter()), Some("GGML_VULKAN"));
+        assert_eq!(nearest("GGML_VULCAN", known.into_iter()), Some("GGML_VULKAN"));
+        assert_eq!(nearest("SOMETHING_ELSE", known.into_iter()), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Names in other people's projects: targets that are called otherwise in other versions, and options that are declared.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A target by its names, `llama-common | common`; with a `?` at the end it need not be there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    /// The names, of which a project has one.
+    pub any: Vec<String>,
+    /// Whether it may be missing.
+    pub optional: bool,
+}
+
+impl Wanted {
+    /// Reads the form of profiles and of gpubuild.toml.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        let (names, optional) = match text.trim().strip_suffix('?') {
+            Some(names) => (names, true),
+            None => (text, false),
+        };
+        let any =
+            names.split('|').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        Self { any, optional }
+    }
+
+    /// The one name of a target that is there in every version.
+    #[must_use]
+    pub fn plain(&self) -> Option<&str> {
+        match self.any.as_slice() {
+            [name] if !self.optional => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.any.join(" | "))?;
+        formatter.write_str(if self.optional { "?" } else { "" })
+    }
+}
+
+impl<'de> Deserialize<'de> for Wanted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let wanted = Self::new(&text);
+        if wanted.any.is_empty() {
+            return Err(serde::de::Error::custom("a target has no name"));
+        }
+        Ok(wanted)
+    }
+}
+
+impl Serialize for Wanted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The options and cache entries that a CMake script declares: `option(X …)`, `cmake_dependent_option(X …)` and
+/// `set(X … CACHE …)`.
+#[must_use]
+pub fn declared(script: &str) -> BTreeSet<String> {
+    let text: String = script.lines().map(|line| line.split('#').next().unwrap_or_default()).fold(
+        String::new(),
+        |mut text, line| {
+            text.push_str(line);
+            text.push('\n');
+            text
+        },
+    );
+    let mut found = BTreeSet::new();
+    for (at, _) in text.match_indices('(') {
+        let command = text[..at].trim_end();
+        let command =
+            command.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+        let arguments = &text[at + 1..];
+        let arguments = &arguments[..arguments.find(')').unwrap_or(arguments.len())];
+        let mut words = arguments.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let declares = match command.to_ascii_lowercase().as_str() {
+            "option" | "cmake_dependent_option" => true,
+            "set" => words.any(|word| word == "CACHE"),
+            _ => false,
+        };
+        if declares {
+            found.insert(name.to_owned());
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_several_names_or_may_be_missing() {
+        let wanted = Wanted::new("llama-common | common");
+        assert_eq!(
+            (wanted.any.as_slice(), wanted.optional),
+            (["llama-common", "common"].map(String::from).as_slice(), false)
+        );
+        assert_eq!(wanted.to_string(), "llama-common | common");
+        assert_eq!(Wanted::new("ggml-base?").to_string(), "ggml-base?");
+        assert_eq!((Wanted::new("a").plain(), Wanted::new("a?").plain()), (Some("a"), None));
+    }
+
+    #[test]
+    fn options_are_found_where_they_are_declared_and_not_where_they_are_named() {
+        let script = "option(GGML_CUDA \"ggml: use CUDA (fast)\" OFF)\nOPTION (A_B \"\" ON) # option(NOT_ME)\n\
+                      set(GGML_BLAS_VENDOR ${X} CACHE STRING\n   \"vendor\")\nset(PLAIN 1)\n\
+                      llama_option_depr(FATAL_ERROR LLAMA_CUBLAS GGML_CUDA)\n\
+                      cmake_dependent_option(DEP \"x\" ON \"A\" OFF)\n";
+        let found: Vec<String> = declared(script).into_iter().collect();
+        assert_eq!(found, ["A_B", "DEP", "GGML_BLAS_VENDOR", "GGML_CUDA"]);
+    }
+}

@@ -1,0 +1,128 @@
+//! Sources with patches, targets with several names, and headers that are supplied.
+
+use gpubuild::Backend;
+use gpubuild::exec::{BuildError, Event, State};
+use gpubuild::host::Host;
+use gpubuild::plan::profile::Wanted;
+use gpubuild::plan::{PlannedPatch, Shim, SourceCopy};
+
+use crate::support::{Project, plan, project};
+
+const SMALL: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_library(s STATIC s.c)\nadd_library(now STATIC n.c)\n",
+    ),
+    ("s.c", "int s(void)\n{\n    return 1;\n}\n"),
+    ("n.c", "int n(void) { return 3; }\n"),
+    ("data/run.sh", "#!/bin/sh\n"),
+];
+
+const PATCH: &str =
+    "--- a/s.c\n+++ b/s.c\n@@ -1,4 +1,4 @@\n int s(void)\n {\n-    return 1;\n+    return 2;\n }\n";
+
+fn copy(project: &Project, optional: bool) -> SourceCopy {
+    SourceCopy {
+        from: project.path("src"),
+        to: project.path("build/source"),
+        patches: vec![PlannedPatch { path: project.path("src.patch"), optional }],
+    }
+}
+
+fn build(project: &Project, optional: bool) -> Result<State, BuildError> {
+    let mut tree = project.tree(&[Backend::Cpu], &["s"], &[]);
+    let copy = copy(project, optional);
+    tree.source = copy.to.clone();
+    let mut plan = plan(vec![tree]);
+    plan.copy = Some(copy);
+    project.events.lock().unwrap().clear();
+    project.build_plan(&plan, None).map(|outcome| outcome.state)
+}
+
+fn notes(project: &Project) -> Vec<String> {
+    let events = project.events.lock().unwrap();
+    let note = |event: &Event| if let Event::Note { text } = event { Some(text.clone()) } else { None };
+    events.iter().filter_map(note).collect()
+}
+
+#[test]
+fn a_copy_is_patched_and_follows_the_sources_which_stay_as_they_are() {
+    let Some(project) = project(SMALL) else { return };
+    project.host.write(&project.path("src.patch"), PATCH.as_bytes()).unwrap();
+    project.host.set_executable(&project.path("src/data/run.sh")).unwrap();
+    assert_eq!(build(&project, false), Ok(State::Built));
+    let read = |name: &str| project.host.read_text(&project.path(name)).unwrap();
+    assert!(read("build/source/s.c").contains("return 2") && read("src/s.c").contains("return 1"));
+    project.output(&[project.path("build/source/data/run.sh").as_str()]);
+    assert_eq!(build(&project, false), Ok(State::Unchanged));
+
+    // Somebody's hand in the copy, a change and a new file in the sources, and one that is gone.
+    project.host.write(&project.path("build/source/s.c"), b"broken").unwrap();
+    assert_eq!(build(&project, false), Ok(State::Built));
+    project.write("s.c", "int t;\nint s(void)\n{\n    return 1;\n}\n");
+    project.write("more/new.c", "int u;\n");
+    project.host.remove(&project.path("src/data/run.sh")).unwrap();
+    assert_eq!(build(&project, false), Ok(State::Built));
+    assert_eq!(read("build/source/s.c"), "int t;\nint s(void)\n{\n    return 2;\n}\n");
+    assert_eq!(read("build/source/more/new.c"), "int u;\n");
+    assert!(!project.host.exists(&project.path("build/source/data/run.sh")));
+
+    // The project took the change over.
+    project.write("s.c", "int s(void)\n{\n    return 2;\n}\n");
+    assert_eq!(build(&project, false), Ok(State::Built));
+    assert!(notes(&project)[0].contains("have the change of"), "{:?}", notes(&project));
+}
+
+#[test]
+fn a_patch_for_other_sources_is_refused_with_file_and_hunk_unless_it_is_optional() {
+    let Some(project) = project(SMALL) else { return };
+    project.host.write(&project.path("src.patch"), PATCH.as_bytes()).unwrap();
+    project.write("s.c", "int s(void)\n{\n    return 3;\n}\n");
+    let error = build(&project, false).unwrap_err();
+    assert_eq!(error.id(), "project.patch-failed");
+    let text = error.to_string();
+    assert!(text.contains("src.patch") && text.contains("hunk 1 (line 1) does not fit `s.c`"), "{text}");
+    assert!(!project.host.exists(&project.path("build/source")), "nothing is half done");
+    assert_eq!(build(&project, true), Ok(State::Built));
+    assert!(notes(&project)[0].contains("is left out"), "{:?}", notes(&project));
+    project.host.remove(&project.path("src.patch")).unwrap();
+    assert_eq!(build(&project, true).unwrap_err().id(), "file.failed");
+}
+
+#[test]
+fn targets_may_have_other_names_or_be_missing() {
+    let Some(project) = project(SMALL) else { return };
+    let mut tree = project.tree(&[Backend::Cpu], &["s"], &[("S_GONE", "ON")]);
+    tree.choices = vec![Wanted::new("then | now"), Wanted::new("never?")];
+    tree.may_be_unknown.insert("S_GONE".to_owned());
+    let outcome = project.build(vec![tree.clone()]).unwrap();
+    let built: Vec<&str> = outcome.manifest.trees[0].files.iter().map(|file| file.target.as_str()).collect();
+    assert_eq!(built, ["now", "s"]);
+    tree.choices = vec![Wanted::new("then | never")];
+    let error = project.build(vec![tree.clone()]).unwrap_err().to_string();
+    assert!(error.contains("none of the targets `then;never`") && error.contains("now"), "{error}");
+    tree.choices.clear();
+    tree.may_be_unknown.clear();
+    let error = project.build(vec![tree]).unwrap_err();
+    assert_eq!(error.id(), "project.option-unused");
+}
+
+#[test]
+fn a_supplied_header_is_found_before_the_one_that_it_leads_on_to() {
+    let Some(project) = project(SMALL) else { return };
+    project.write("lib/real.h", "#define REAL 1\n");
+    project.write("s.c", "#include <real.h>\nint s(void) { return REAL + MORE; }\n");
+    project.write(
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.16)\nproject(s C)\nadd_subdirectory(below)\n",
+    );
+    project.write(
+        "below/CMakeLists.txt",
+        "add_library(s STATIC ../s.c)\ntarget_include_directories(s SYSTEM PRIVATE ../lib)\n",
+    );
+    let mut tree = project.tree(&[Backend::Cpu], &["s"], &[]);
+    assert_eq!(project.build(vec![tree.clone()]).unwrap_err().id(), "build.compile-failed");
+    tree.shims =
+        vec![Shim { header: "real.h".into(), text: "#include_next <real.h>\n#define MORE 1\n".into() }];
+    project.build(vec![tree]).unwrap();
+}

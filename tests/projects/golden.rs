@@ -1,0 +1,184 @@
+//! Link lines of the real projects, as CMake tells them when it configures, in the words of cargo, pkg-config, CMake and a
+//! compiler. Nothing is compiled.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gpubuild::Backend;
+use gpubuild::artifacts::{BuiltTree, LinkItem, Manifest, SCHEMA};
+use gpubuild::cmake::fragments::{Context, link_items};
+use gpubuild::cmake::inject::PROBE;
+use gpubuild::cmake::{self, Start, file_api};
+use gpubuild::host::{Host, Os, RealHost, find_program};
+use gpubuild::link;
+use gpubuild::look::look;
+use gpubuild::plan::make::Missing;
+use gpubuild::plan::request::{Request, Selection};
+use gpubuild::plan::whole::{Wish, plan};
+use gpubuild::toolkit::Catalogue;
+
+use crate::sources;
+use crate::support::has_vulkan;
+
+/// Configures a project and returns its link line in every form, with the folders of this machine taken out.
+fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &str) -> String {
+    let host = RealHost::new();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("golden").join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("gpubuild.toml");
+    std::fs::write(
+        &file,
+        format!(
+            "schema = 1\n[project]\nname = \"{name}\"\nsource = \"{}\"\nprofile = \"{profile}\"\n{rest}",
+            source.display()
+        ),
+    )
+    .unwrap();
+    let project = gpubuild::project::load(&host, &host.path(file.to_str().unwrap())).unwrap();
+    let request = Request {
+        selection: Selection::Named(backends.to_vec()),
+        origin: "test".to_owned(),
+        without: Vec::new(),
+    };
+    let sight = look(&host, Catalogue::embedded());
+    let plan = plan(&Wish {
+        host: &host,
+        sight: &sight,
+        project: &project,
+        request: &request,
+        missing: Missing::Refuse,
+        jobs: Some(2),
+        cuda_archs: None,
+        native: false,
+        linkage: gpubuild::plan::Linkage::Static,
+        provision: None,
+    })
+    .unwrap();
+    let [tree] = plan.trees.as_slice() else { panic!("{} trees", plan.trees.len()) };
+    cmake::write_inputs(&host, tree).unwrap();
+    let program = find_program(&host, "cmake").into_iter().next().unwrap();
+    let output = host.run(&cmake::configure_command(&program, tree, Start::Keep)).unwrap();
+    assert!(output.success(), "{}{}", output.stdout, output.stderr);
+    let reply = file_api::read(&host, &tree.build, cmake::configuration(tree)).unwrap();
+    let context = Context { build: &tree.build, os: Os::Linux };
+    let items = link_items(context, &reply, reply.target(PROBE).unwrap());
+    let manifest = manifest(name, backends, items, tree.build.as_str());
+    let directives = link::directives(&manifest, Os::Linux);
+    let text = format!(
+        "cargo\n{}\n\npkg-config\n{}\ncmake\n{}\nplain\n{}\n",
+        link::cargo_lines(&directives).join("\n"),
+        link::pkg_config(&directives, &manifest),
+        link::cmake(&directives, &manifest),
+        link::plain(&directives)
+    );
+    generic(&text, tree.build.as_str())
+}
+
+fn manifest(name: &str, backends: &[Backend], link: Vec<LinkItem>, build: &str) -> Manifest {
+    let tree = BuiltTree {
+        id: "tree".to_owned(),
+        backends: backends.to_vec(),
+        key: String::new(),
+        source: String::new(),
+        build: build.to_owned(),
+        generator: "Ninja".to_owned(),
+        cmake: String::new(),
+        cache: BTreeMap::new(),
+        files: Vec::new(),
+        link,
+        compilers: BTreeMap::new(),
+        extra: Vec::new(),
+        folder: None,
+        abi: BTreeMap::new(),
+        compile: Vec::new(),
+        promises: BTreeMap::new(),
+    };
+    let (project, gpubuild) = (name.to_owned(), "0.0.0".to_owned());
+    Manifest {
+        schema: SCHEMA,
+        gpubuild,
+        project,
+        backends: backends.to_vec(),
+        trees: vec![tree],
+        loader: None,
+    }
+}
+
+/// The text without what differs between machines: folders, versions of the compiler.
+fn generic(text: &str, build: &str) -> String {
+    let text = text.replace(build, "BUILD");
+    let words = text.split_inclusive(|c: char| c.is_whitespace() || c == '=' || c == '[' || c == ']');
+    words
+        .map(|word| match word.find("/usr/lib") {
+            Some(at) => {
+                let path = PathBuf::from(word[at..].trim_end());
+                let kept = path.file_name().filter(|name| name.to_string_lossy().contains(".so"));
+                let kept = kept.map(|name| format!("/{}", name.to_string_lossy())).unwrap_or_default();
+                let end = &word[word.trim_end().len()..];
+                let close = if word.trim_end().ends_with([']', '[']) {
+                    &word.trim_end()[word.trim_end().len() - 1..]
+                } else {
+                    ""
+                };
+                format!("{}SYSTEM{kept}{close}{end}", &word[..at])
+            }
+            None => word.to_owned(),
+        })
+        .collect()
+}
+
+#[test]
+fn ggml_with_everything_that_configures_here() {
+    if !sources::wanted() || !has_vulkan() {
+        return;
+    }
+    let source = sources::ggml();
+    let backends = [Backend::Cpu, Backend::Vulkan, Backend::Opencl];
+    insta::assert_snapshot!(
+        "ggml-static",
+        lines("ggml-static", "ggml", &source, &backends, "extra = [\"rpc\"]\n")
+    );
+    let shared = "extra = [\"rpc\"]\noptions = { BUILD_SHARED_LIBS = \"ON\" }\n";
+    insta::assert_snapshot!("ggml-shared", lines("ggml-shared", "ggml", &source, &backends, shared));
+}
+
+#[test]
+fn llama_and_its_optional_libraries() {
+    if !sources::wanted() {
+        return;
+    }
+    let source = sources::llama();
+    let rest = "targets = [\"common\", \"mtmd\"]\n";
+    insta::assert_snapshot!("llama-static", lines("llama-static", "llama", &source, &[Backend::Cpu], rest));
+    let other = sources::vendored("llama-cpp-sys-2").join("llama.cpp");
+    insta::assert_snapshot!("llama-other", lines("llama-other", "llama", &other, &[Backend::Cpu], ""));
+    let shared = "options = { BUILD_SHARED_LIBS = \"ON\" }\n";
+    insta::assert_snapshot!("llama-shared", lines("llama-shared", "llama", &source, &[Backend::Cpu], shared));
+}
+
+#[test]
+fn whisper_and_stable_diffusion() {
+    if !sources::wanted() {
+        return;
+    }
+    let whisper = sources::whisper();
+    insta::assert_snapshot!(
+        "whisper-static",
+        lines("whisper-static", "whisper", &whisper, &[Backend::Cpu], "")
+    );
+    let shared = "options = { BUILD_SHARED_LIBS = \"ON\" }\n";
+    insta::assert_snapshot!(
+        "whisper-shared",
+        lines("whisper-shared", "whisper", &whisper, &[Backend::Cpu], shared)
+    );
+    let diffusion = sources::diffusion();
+    insta::assert_snapshot!(
+        "diffusion-static",
+        lines("diffusion-static", "stable-diffusion", &diffusion, &[Backend::Cpu], "")
+    );
+    let shared = "options = { SD_BUILD_SHARED_LIBS = \"ON\" }\n";
+    insta::assert_snapshot!(
+        "diffusion-shared",
+        lines("diffusion-shared", "stable-diffusion", &diffusion, &[Backend::Cpu], shared)
+    );
+}

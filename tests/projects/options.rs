@@ -1,0 +1,97 @@
+//! What the profiles know of the real projects: their options, former names, versions.
+
+use std::collections::BTreeSet;
+
+use gpubuild::plan::profile::Profile;
+
+use crate::sources;
+use crate::support::Place;
+
+/// Every script below a folder, with what it declares.
+fn declared(source: &std::path::Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut waiting = vec![source.to_path_buf()];
+    while let Some(folder) = waiting.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if path.is_dir() {
+                waiting.push(path);
+            } else if path.file_name().is_some_and(|name| name == "CMakeLists.txt") {
+                found.extend(gpubuild::plan::profile::declared(&std::fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// The profile follows the project: what it sets exists, and what it calls former or gone does not.
+#[test]
+fn the_newest_llama_knows_what_the_profile_sets() {
+    if !sources::wanted() {
+        return;
+    }
+    let profile = Profile::builtin("llama").unwrap();
+    let known = declared(&sources::llama());
+    let gone = ["LLAMA_CURL"];
+    for name in profile.options.keys().filter(|name| !gone.contains(&name.as_str())) {
+        assert!(known.contains(name), "{name} is not an option of llama.cpp");
+    }
+    let switches = profile.backends.values().map(|row| &row.option);
+    let extra = profile.extra.values().filter(|row| row.removed.is_none()).map(|row| &row.option);
+    for name in switches.chain(extra) {
+        assert!(known.contains(name), "{name} is not an option of llama.cpp");
+    }
+    for name in profile.renamed.keys().chain(profile.removed.keys()) {
+        assert!(!known.contains(name), "{name} is an option of llama.cpp");
+    }
+    for new in profile.renamed.values() {
+        assert!(known.contains(new), "{new} is not an option of llama.cpp");
+    }
+}
+
+#[test]
+fn the_plan_speaks_the_words_of_the_version_at_hand() {
+    if !sources::wanted() {
+        return;
+    }
+    let place = Place::new(
+        "old-names",
+        "llama",
+        &sources::llama(),
+        "options = { LLAMA_AVX2 = \"OFF\", LLAMA_CUDA_F16 = \"1\" }\n",
+    );
+    let ran = place.gpubuild(&["plan", "--backends", "cpu", "--native"]);
+    assert!(ran.ok, "{}", ran.stderr);
+    for line in ["GGML_AVX2", "LLAMA_AVX2 is called GGML_AVX2", "LLAMA_CUDA_F16 is left out"] {
+        assert!(ran.stdout.contains(line), "{line}: {}", ran.stdout);
+    }
+    let native = ran.stdout.lines().find(|line| line.contains("GGML_NATIVE ")).unwrap();
+    assert!(native.ends_with("= ON"), "{native}");
+
+    // whisper.cpp's ggml is older and has no OpenVINO; llama.cpp's has.
+    place.describe("whisper", &sources::whisper(), "extra = [\"openvino\"]\n");
+    let ran = place.gpubuild(&["plan", "--backends", "cpu"]);
+    assert!(!ran.ok && ran.stderr.contains("no option `GGML_OPENVINO`"), "{}", ran.stderr);
+    place.describe("llama", &sources::llama(), "extra = [\"openvino\", \"kompute\", \"rcp\"]\n");
+    let ran = place.gpubuild(&["plan", "--backends", "cpu"]);
+    for line in
+        ["OpenVINO_DIR or INTEL_OPENVINO_DIR is set", "no backend `kompute` any more", "did you mean `rpc`?"]
+    {
+        assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
+    }
+}
+
+/// CMake itself is asked about options of the user; what the profile sets and this version does not know is no error.
+#[test]
+fn an_unknown_option_is_refused_with_the_nearest_one() {
+    if !sources::wanted() {
+        return;
+    }
+    let place =
+        Place::new("wrong-option", "whisper", &sources::whisper(), "options = { GGML_OPENPM = \"OFF\" }\n");
+    let ran = place.gpubuild(&["build", "--backends", "cpu", "--no-binary"]);
+    assert!(!ran.ok, "{}", ran.stdout);
+    for line in ["does not know `GGML_OPENPM`", "`GGML_OPENMP` for `GGML_OPENPM`", "project.option-unused"] {
+        assert!(ran.stderr.contains(line), "{line}: {}", ran.stderr);
+    }
+}
