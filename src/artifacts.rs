@@ -98,6 +98,26 @@ impl Manifest {
         host.write(path, text.as_bytes())
     }
 
+    /// What sources that use the libraries are compiled with, over all trees.
+    #[must_use]
+    pub fn interface(&self) -> Interface {
+        let mut whole = Interface::default();
+        for tree in &self.trees {
+            let lists = [
+                (&mut whole.includes, &tree.interface.includes),
+                (&mut whole.defines, &tree.interface.defines),
+            ];
+            for (all, own) in lists {
+                for entry in own {
+                    if !all.contains(entry) {
+                        all.push(entry.clone());
+                    }
+                }
+            }
+        }
+        whole
+    }
+
     /// Code for GPUs by library, of those that have any.
     #[must_use]
     pub fn device_code(&self) -> BTreeMap<String, Vec<DeviceCode>> {
@@ -157,6 +177,28 @@ pub struct BuiltTree {
     /// values, hashes of headers, the version.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub abi: BTreeMap<String, String>,
+    /// What sources of others are compiled with to use it, as CMake worked it out.
+    #[serde(default, skip_serializing_if = "Interface::is_empty")]
+    pub interface: Interface,
+}
+
+/// What sources that use a tree's libraries are compiled with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Folders with headers, absolute.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub includes: Vec<String>,
+    /// `NAME` or `NAME=value`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub defines: Vec<String>,
+}
+
+impl Interface {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.includes.is_empty() && self.defines.is_empty()
+    }
 }
 
 /// Sources of a target that were compiled with the same flags.

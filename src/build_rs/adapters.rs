@@ -2,7 +2,48 @@
 
 use std::collections::BTreeMap;
 
+use super::Planned;
+use crate::backend::Backend;
 use crate::plan::Tree;
+
+impl Planned {
+    /// Whether a backend is in the plan.
+    #[must_use]
+    pub fn has(&self, backend: Backend) -> bool {
+        self.plan.backends.contains(&backend)
+    }
+
+    /// [`apply_to_cmake`] with the tree that has the backend.
+    pub fn apply_to_cmake<'a>(
+        &self,
+        backend: Backend,
+        config: &'a mut cmake::Config,
+    ) -> &'a mut cmake::Config {
+        match self.tree(backend) {
+            Some(tree) => apply_to_cmake(tree, config),
+            None => config,
+        }
+    }
+
+    /// [`apply_to_cc`] with the tree that has the backend.
+    pub fn apply_to_cc<'a>(
+        &self,
+        backend: Backend,
+        language: Language,
+        build: &'a mut cc::Build,
+    ) -> &'a mut cc::Build {
+        match self.tree(backend) {
+            Some(tree) => apply_to_cc(tree, language, build),
+            None => build,
+        }
+    }
+
+    /// The tree that has a backend.
+    #[must_use]
+    pub fn tree(&self, backend: Backend) -> Option<&Tree> {
+        self.plan.trees.iter().find(|tree| tree.backends.contains(&backend))
+    }
+}
 
 /// Puts the cache entries and environment of a tree into the `cmake::Config` that a crate has already. Its own defines
 /// that come later win.

@@ -6,8 +6,9 @@ use super::cargo::Crate;
 use super::cross::{self, Cross};
 use super::missing::Missing;
 use super::script::Script;
+use super::share::{self, Shared};
 use super::{ScriptError, VARIABLE, talk};
-use crate::artifacts::Manifest;
+use crate::artifacts::{Interface, Manifest};
 use crate::backend::Backend;
 use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
 use crate::host::{Host, HostPath, Overlay, RealHost};
@@ -37,6 +38,7 @@ pub struct Build {
     pub(super) targets: Vec<String>,
     pub(super) options: BTreeMap<String, String>,
     pub(super) allow_missing: bool,
+    pub(super) shared: Vec<String>,
     pub(super) ignored: BTreeSet<String>,
 }
 
@@ -53,6 +55,8 @@ pub struct Built {
     pub libraries: Vec<String>,
     /// What is missing; whoever links a program will be told.
     pub missing: Option<Missing>,
+    /// What sources that use the libraries are compiled with: folders with headers, definitions.
+    pub interface: Interface,
 }
 
 /// A plan together with what it was made from.
@@ -69,6 +73,7 @@ pub struct Planned {
     pub plan: Plan,
     cross: Option<Cross>,
     store: Option<Store>,
+    shared: Vec<Shared>,
 }
 
 /// Why there is no plan.
@@ -146,6 +151,14 @@ impl Build {
     #[must_use]
     pub fn allow_missing(mut self) -> Self {
         self.allow_missing = true;
+        self
+    }
+
+    /// Uses the libraries that a crate with `links = "<name>"` has built, in place of an own copy: CMake finds them as the
+    /// package `<name>`. The crate has to be among `[dependencies]`, and used.
+    #[must_use]
+    pub fn share(mut self, links: impl Into<String>) -> Self {
+        self.shared.push(links.into());
         self
     }
 
@@ -227,7 +240,7 @@ impl Build {
             for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
                 script.watch(&file.path);
             }
-            return Ok(linked(host, script, None, manifest, path));
+            return Ok(linked(host, script, None, (manifest, path), &[]));
         }
         let krate = Crate::read(host)?;
         if krate.docs_rs {
@@ -246,8 +259,9 @@ impl Build {
         };
         match self.build(host, &planned, script, sink) {
             Ok(outcome) => {
-                script.watch_sources(host, &outcome.manifest);
-                Ok(linked(host, script, Some(&krate), outcome.manifest, outcome.path))
+                script.watch_sources(host, &outcome.manifest, &planned.project.build_root);
+                let built = (outcome.manifest, outcome.path);
+                Ok(linked(host, script, Some(&krate), built, &planned.shared))
             }
             Err(error @ (BuildError::NoTool { .. } | BuildError::Fetch(_))) if !is_interrupted(&error) => {
                 let missing = Missing::one(
@@ -305,10 +319,21 @@ impl Build {
         if cross.is_some() {
             only_cpu(&krate, &mut request)?;
         }
-        project.build_root = krate.shared_folder().join(&folder_name(&krate, &project, &request));
+        let shared = share::find(host, &self.shared)?;
+        share::apply(&shared, &mut project, &mut request);
+        for (feature, option) in &project.profile.instructions {
+            if krate.instructions.contains(feature) {
+                project.file.project.options.entry(option.clone()).or_insert_with(|| "ON".to_owned());
+            }
+        }
+        project.build_root = krate.shared_folder().join(&folder_name(&krate, &project, &request, &shared));
+        for one in &shared {
+            one.point(&mut project);
+        }
         let store =
             Store::open(host, &project.file.cache, Some(&project.root)).map_err(ScriptError::Store)?;
-        let mut planned = Planned { krate, project, sight, request, plan: Plan::default(), cross, store };
+        let plan = Plan::default();
+        let mut planned = Planned { krate, project, sight, request, plan, cross, store, shared };
         planned.plan = self.make(host, &planned, &[])?;
         Ok(planned)
     }
@@ -349,6 +374,9 @@ impl Build {
         if let Some(cross) = &planned.cross {
             cross.apply(&mut plan);
         }
+        for shared in &planned.shared {
+            shared.strip(&planned.project, &mut plan);
+        }
         Ok(plan)
     }
 
@@ -382,6 +410,11 @@ impl Build {
             explain: Some(&explain),
             sink,
         };
+        for shared in &planned.shared {
+            shared
+                .write_package(host, &planned.project.build_root)
+                .map_err(|error| BuildError::io("write into", &planned.project.build_root, &error))?;
+        }
         let outcome = exec::build(&job, &planned.plan)?;
         for dropped in &outcome.dropped {
             if !planned.plan.dropped.contains(dropped) {
@@ -439,8 +472,13 @@ impl Build {
         };
         if source == Source::NotNeeded && !is_there {
             // A crate that compiles its own sources names backends by its features alone.
-            for backend in krate.enabled.iter().chain(self.named_here().iter()) {
-                file.backends.entry(*backend).or_default();
+            let mut known = self.named_here();
+            known.extend(krate.enabled.iter().copied());
+            if self.backends.is_none() && krate.declared.is_empty() {
+                known.extend(Backend::ALL);
+            }
+            for backend in known {
+                file.backends.entry(backend).or_default();
             }
             return Ok(Project {
                 with: Vec::new(),
@@ -503,14 +541,15 @@ fn bare(krate: &Crate) -> Result<ProjectFile, ProjectError> {
 }
 
 /// A folder for what is built in the same way, so that two ways do not undo each other's work.
-fn folder_name(krate: &Crate, project: &Project, request: &Request) -> String {
+fn folder_name(krate: &Crate, project: &Project, request: &Request, shared: &[Shared]) -> String {
+    let shared: Vec<&str> = shared.iter().map(|one| one.path.as_str()).collect();
     let file = &project.file;
     let backends: BTreeMap<_, _> =
         file.backends.iter().map(|(backend, table)| (backend, &table.options)).collect();
     let parts = (
         (project.source.as_str(), &krate.target, krate.static_crt),
         (format!("{:?}", request.selection), format!("{:?}", request.without)),
-        (&file.project.options, &file.project.targets, &project.profile.id, backends),
+        (&file.project.options, &file.project.targets, &project.profile.id, backends, shared),
     );
     let hash = sha256(&serde_json::to_vec(&parts).unwrap_or_default());
     format!("{}-{}", file.project.name, &hash[..10])
@@ -567,10 +606,14 @@ fn linked(
     host: &dyn Host,
     script: &mut Script,
     krate: Option<&Crate>,
-    manifest: Manifest,
-    path: HostPath,
+    (manifest, path): (Manifest, HostPath),
+    shared: &[Shared],
 ) -> Built {
-    script.cfgs(&manifest.backends);
+    let theirs = shared.iter().flat_map(|one| one.manifest.backends.iter());
+    let mut backends: Vec<Backend> = manifest.backends.iter().chain(theirs).copied().collect();
+    backends.sort();
+    backends.dedup();
+    script.cfgs(&backends);
     script.glue(host, Some(&manifest));
     let mut folders = Vec::new();
     if let Some(root) = path.parent() {
@@ -580,14 +623,17 @@ fn linked(
             script.warning(&why);
         }
     }
-    let libraries = script.link(host, &manifest, folders);
+    // What another crate has built, that crate links.
+    let own = shared.iter().fold(manifest.clone(), |own, one| one.without(own));
+    let libraries = script.link(host, &own, folders);
     let links =
         krate.and_then(|krate| krate.links.as_deref()).or_else(|| host.env().get("CARGO_MANIFEST_LINKS"));
     if links.is_some() {
-        super::share::export(script, &manifest, &path);
+        share::export(script, &manifest, &path);
     }
     Built {
-        backends: manifest.backends.clone(),
+        interface: manifest.interface(),
+        backends,
         libraries,
         path: Some(path),
         manifest: Some(manifest),

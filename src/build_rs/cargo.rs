@@ -35,6 +35,8 @@ pub struct Crate {
     pub opt_level: String,
     /// Whether the profile asks for debug information.
     pub debug: bool,
+    /// Features of the processor that the crate is compiled for, in rustc's words.
+    pub instructions: BTreeSet<String>,
     /// Whether the C run-time library is linked statically (`-C target-feature=+crt-static`).
     pub static_crt: bool,
     /// Whether docs.rs builds the documentation: nothing is linked there, and there is no network.
@@ -57,6 +59,8 @@ impl Crate {
         let folder = host.path(&need("CARGO_MANIFEST_DIR")?);
         let declared = declared(&host.read_text(&folder.join("Cargo.toml")).unwrap_or_default());
         let enabled = declared.iter().filter(|(_, names)| names.iter().any(|name| is_enabled(env, name)));
+        let instructions: BTreeSet<String> =
+            word("CARGO_CFG_TARGET_FEATURE").split(',').map(str::to_owned).collect();
         Ok(Self {
             name: word("CARGO_PKG_NAME"),
             out: host.path(&need("OUT_DIR")?),
@@ -70,7 +74,8 @@ impl Crate {
             jobs: env.get("NUM_JOBS").and_then(|text| text.parse().ok()),
             opt_level: word("OPT_LEVEL"),
             debug: env.get("DEBUG").is_some_and(|value| !matches!(value, "false" | "0" | "none")),
-            static_crt: word("CARGO_CFG_TARGET_FEATURE").split(',').any(|feature| feature == "crt-static"),
+            static_crt: instructions.contains("crt-static"),
+            instructions,
             docs_rs: env.get("DOCS_RS").is_some(),
             links: env.get("CARGO_MANIFEST_LINKS").map(str::to_owned),
             folder,

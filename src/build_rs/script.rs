@@ -111,7 +111,7 @@ impl Script {
     }
 
     /// Watches exactly what trees were made from. Without a record of that, their source folders.
-    pub(super) fn watch_sources(&mut self, host: &dyn Host, manifest: &Manifest) {
+    pub(super) fn watch_sources(&mut self, host: &dyn Host, manifest: &Manifest, root: &HostPath) {
         let cache = store::cache_folder(host);
         for tree in &manifest.trees {
             let build = host.path(&tree.build);
@@ -120,6 +120,10 @@ impl Script {
                 continue;
             };
             for path in stamp.read.iter().filter(|path| is_watched(host, path, cache.as_ref())) {
+                // What we write ourselves follows from what is watched.
+                if host.path(path).is_inside(root) {
+                    continue;
+                }
                 self.watch(path);
             }
         }

@@ -77,7 +77,9 @@ pub struct Target {
     pub link_language: Option<String>,
     /// Its sources, by the flags that they are compiled with.
     pub compile: Vec<Compile>,
-    /// Definitions that its sources are compiled with, `NAME` or `NAME=value`.
+    /// Folders in which its sources look for headers, absolute, in order.
+    pub includes: Vec<String>,
+    /// What its sources are compiled with: `NAME` or `NAME=value`.
     pub defines: Vec<String>,
 }
 
@@ -209,33 +211,30 @@ impl Reader<'_> {
         let absolute = |path: &str| self.build.join(path).normalized().to_string();
         let link = target.link.unwrap_or_default();
         let source = |index: &usize| target.sources.get(*index).map(|source| source.path.clone());
-        let compile: Vec<Compile> = target
-            .compile_groups
-            .iter()
-            .map(|group| Compile {
-                language: group.language.clone(),
-                flags: group.fragments.iter().map(|piece| piece.fragment.clone()).collect(),
-                sources: group.source_indexes.iter().filter_map(source).collect(),
-            })
-            .collect();
-        let mut defines: Vec<String> = target
-            .compile_groups
-            .iter()
-            .flat_map(|group| &group.defines)
-            .map(|one| one.define.clone())
-            .collect();
-        defines.sort();
-        defines.dedup();
+        let compile = target.compile_groups.iter().map(|group| Compile {
+            language: group.language.clone(),
+            flags: group.fragments.iter().map(|piece| piece.fragment.clone()).collect(),
+            sources: group.source_indexes.iter().filter_map(source).collect(),
+        });
+        let groups = &target.compile_groups;
+        let includes = groups.iter().flat_map(|group| &group.includes).map(|entry| absolute(&entry.path));
+        let defines = groups.iter().flat_map(|group| &group.defines).map(|entry| entry.define.clone());
         Target {
-            compile,
+            includes: without_repeats(includes),
+            defines: without_repeats(defines),
+            compile: compile.collect(),
             name: target.name,
             kind: target.kind,
             artifacts: target.artifacts.iter().map(|artifact| absolute(&artifact.path)).collect(),
             link: link.command_fragments,
             link_language: link.language,
-            defines,
         }
     }
+}
+
+fn without_repeats(list: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    list.filter(|entry| seen.insert(entry.clone())).collect()
 }
 
 /// The files as they are written.
@@ -309,17 +308,19 @@ mod raw {
         #[serde(default, rename = "sourceIndexes")]
         pub(super) source_indexes: Vec<usize>,
         #[serde(default)]
+        pub(super) includes: Vec<PathEntry>,
+        #[serde(default)]
         pub(super) defines: Vec<Define>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Piece {
-        pub(super) fragment: String,
     }
 
     #[derive(Deserialize)]
     pub(super) struct Define {
         pub(super) define: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Piece {
+        pub(super) fragment: String,
     }
 
     #[derive(Deserialize)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::cmake::file_api::Reply;
 use crate::host::Host;
 use crate::plan::Tree;
+use crate::plan::abi::{default_of, version};
 use crate::plan::profile::Abi;
 
 /// Definitions with their values, hashes of headers, and the version; what the project does not have is left out.
@@ -37,43 +38,4 @@ pub(super) fn read(host: &dyn Host, tree: &Tree, abi: &Abi, reply: &Reply) -> BT
         .find_map(|place| version(&host.read_text(&tree.source.join(&place.file)).ok()?, &place.prefix));
     found.extend(version.map(|version| ("version".to_owned(), version)));
     found
-}
-
-/// The value in a line `#define NAME value`, without a remark behind it.
-fn default_of(header: &str, name: &str) -> Option<String> {
-    header.lines().find_map(|line| {
-        let line = line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("define")?;
-        let rest = line.trim_start().strip_prefix(name)?;
-        let value = rest.strip_prefix([' ', '\t'])?.split("//").next()?.trim();
-        (!value.is_empty()).then(|| value.to_owned())
-    })
-}
-
-/// `0.25.3` of three lines `set(PREFIX_MAJOR 0)`.
-fn version(script: &str, prefix: &str) -> Option<String> {
-    let part = |part: &str| {
-        let start = format!("set({prefix}_{part} ");
-        let (_, rest) = script.split_once(&start)?;
-        Some(rest.split(')').next()?.trim().to_owned())
-    };
-    Some(format!("{}.{}.{}", part("MAJOR")?, part("MINOR")?, part("PATCH")?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_stand_in_headers() {
-        let header = "#ifndef GGML_MAX_NAME\n#   define GGML_MAX_NAME        64 // bytes\n#endif\n#define GGML_MAX_NAMES 3\n";
-        assert_eq!(default_of(header, "GGML_MAX_NAME").as_deref(), Some("64"));
-        assert_eq!(default_of(header, "GGML_MAX"), None);
-    }
-
-    #[test]
-    fn the_version_has_three_parts() {
-        let script = "set(GGML_VERSION_MAJOR 0)\nset(GGML_VERSION_MINOR 25)\nset(GGML_VERSION_PATCH 3)\n";
-        assert_eq!(version(script, "GGML_VERSION").as_deref(), Some("0.25.3"));
-        assert_eq!(version(script, "LLAMA_VERSION"), None);
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::abi;
 use super::error::{self, BuildError};
 use super::symbols;
-use crate::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, LinkItem};
+use crate::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, Interface, LinkItem};
 use crate::backend::Backend;
 use crate::cmake::file_api::{Reply, Target};
 use crate::cmake::fragments::{self, Context};
@@ -54,6 +54,14 @@ fn link_line(tree: &Tree, reply: &Reply, os: crate::host::Os) -> Vec<LinkItem> {
     }
     let context = Context { build: &tree.build, os };
     reply.target(PROBE).map(|probe| fragments::link_items(context, reply, probe)).unwrap_or_default()
+}
+
+/// What the probe's one source would be compiled with, were it compiled.
+fn interface(reply: &Reply) -> Interface {
+    let probe = reply.target(PROBE);
+    probe
+        .map(|probe| Interface { includes: probe.includes.clone(), defines: probe.defines.clone() })
+        .unwrap_or_default()
 }
 
 /// The project's own libraries that stand on the probe's link line.
@@ -108,6 +116,7 @@ pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Res
         abi: tree.abi.as_ref().map(|abi| abi::read(host, tree, abi, reply)).unwrap_or_default(),
         compilers: compilers.collect(),
         compile: compile_groups(reply, &built),
+        interface: interface(reply),
         promises: reply
             .cache
             .iter()

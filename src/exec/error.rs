@@ -152,7 +152,7 @@ fn and_more_called(more: usize) -> String {
 }
 
 impl BuildError {
-    pub(super) fn io(what: &'static str, path: &impl ToString, error: &std::io::Error) -> Self {
+    pub(crate) fn io(what: &'static str, path: &impl ToString, error: &std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::StorageFull {
             return Self::DiskFull { path: path.to_string() };
         }

@@ -60,9 +60,8 @@ impl Entries {
         for target in targets {
             match target.plain() {
                 Some(name) if !plain.iter().any(|known| known == name) => plain.push(name.to_owned()),
-                Some(_) => {}
                 None if !choices.contains(&target) => choices.push(target),
-                None => {}
+                Some(_) | None => {}
             }
         }
         (plain, choices)

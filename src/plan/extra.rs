@@ -51,7 +51,7 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
     let refused = |reason: &str, text: String, hint: Option<String>| {
         Box::new(Reason { id: reason.to_owned(), text, hint, ..Reason::default() })
     };
-    let Some(row) = profile.extra.get(id) else { return Err(unknown(inputs, id)) };
+    let Some(row) = profile.extra.get(id) else { return Err(Box::new(unknown(inputs, id))) };
     let declared = declares(profile, inputs.project, &row.option);
     if let Some(removed) = row.removed.as_ref().filter(|_| declared != Some(true)) {
         let text = format!("{} has no backend `{id}` any more", profile.name);
@@ -109,7 +109,7 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
     })
 }
 
-fn unknown(inputs: &Inputs<'_>, id: &str) -> Box<Reason> {
+fn unknown(inputs: &Inputs<'_>, id: &str) -> Reason {
     let profile = &inputs.project.profile;
     let hint = if Backend::ALL.iter().any(|backend| backend.id() == id) {
         format!("`{id}` is a backend of gpubuild: name it in `backends`")
@@ -125,10 +125,10 @@ fn unknown(inputs: &Inputs<'_>, id: &str) -> Box<Reason> {
             None => format!("known are {}", known.join(", ")),
         }
     };
-    Box::new(Reason {
+    Reason {
         id: "project.backend-unknown".to_owned(),
         text: format!("{} has no backend `{id}`", profile.name),
         hint: Some(hint),
         ..Reason::default()
-    })
+    }
 }

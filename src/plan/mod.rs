@@ -2,6 +2,7 @@
 //!
 //! Pure: verdicts x project x request -> [`Plan`]. What `--dry-run` shows is what runs.
 
+pub mod abi;
 pub mod archs;
 pub mod bytes;
 mod entries;

@@ -72,8 +72,23 @@ pub struct Profile {
     pub shared: BTreeMap<String, String>,
     /// How its backends become modules, if they can.
     pub modules: Option<Modules>,
-    /// Where the sources tell the interface of the library that other projects contain as well.
-    pub abi: Option<Abi>,
+    /// Switches for features of processors, by rustc's word for them, where a crate is compiled for these.
+    #[serde(default)]
+    pub instructions: BTreeMap<String, String>,
+    /// Libraries that another project may have built, by the name of their CMake package.
+    #[serde(default)]
+    pub share: BTreeMap<String, Share>,
+}
+
+/// How a project uses libraries that another one has built.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// Cache entries that make it look for the package.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// The profile whose options and targets belong to those libraries.
+    pub profile: Option<String>,
 }
 
 /// A backend of a profile.
@@ -238,20 +253,6 @@ pub struct Modules {
     pub loader: Loader,
 }
 
-/// Where sources tell the interface of a library that several projects contain.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Abi {
-    /// Its header, below the source folder: the first that is there.
-    pub headers: Vec<String>,
-    /// Constants that its structures depend on.
-    pub defines: Vec<String>,
-    /// The script that sets its version: the first that is there.
-    pub scripts: Vec<String>,
-    /// The variables that are its version, joined by dots.
-    pub version: Vec<String>,
-}
-
 /// Functions with which a program opens modules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -376,11 +377,12 @@ impl Profile {
         merged.removed.extend(self.removed);
         merged.abi = self.abi.or(merged.abi);
         merged.tests = self.tests.or(merged.tests);
+        merged.instructions.extend(self.instructions);
+        merged.share.extend(self.share);
         merged.separate.extend(self.separate);
         merged.conflict.extend(self.conflict);
         merged.shared.extend(self.shared);
         merged.modules = self.modules.or(merged.modules);
-        merged.abi = self.abi.or(merged.abi);
         merged
     }
 }

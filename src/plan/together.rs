@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::profile::Abi;
+use super::abi::{default_of, version};
+use super::profile::{Abi, VersionPlace};
 use crate::host::{Host, HostPath};
 
 /// What to do with symbols that two projects define.
@@ -54,11 +55,12 @@ pub type Interface = BTreeMap<String, String>;
 #[must_use]
 pub fn interface(host: &dyn Host, source: &HostPath, abi: Option<&Abi>) -> Interface {
     let Some(abi) = abi else { return Interface::new() };
-    let first = |names: &[String]| names.iter().find_map(|name| host.read_text(&source.join(name)).ok());
     let mut found = Interface::new();
-    if let Some(header) = first(&abi.headers) {
+    for header in abi.headers.iter().filter_map(|name| host.read_text(&source.join(name)).ok()) {
         for name in &abi.defines {
-            found.extend(defined(&header, name).map(|value| (name.clone(), value)));
+            if let Some(value) = default_of(&header, name) {
+                found.entry(name.clone()).or_insert(value);
+            }
         }
     }
     // A project's own definition wins over the header's: `add_definitions(-DGGML_MAX_NAME=128)`.
@@ -67,13 +69,8 @@ pub fn interface(host: &dyn Host, source: &HostPath, abi: Option<&Abi>) -> Inter
             found.extend(passed(&script, name).map(|value| (name.clone(), value)));
         }
     }
-    if let Some(script) = first(&abi.scripts) {
-        let part = |name: &str| set(&script, name);
-        let version: Option<Vec<String>> = abi.version.iter().map(|name| part(name)).collect();
-        found.extend(
-            version.filter(|list| !list.is_empty()).map(|list| ("version".to_owned(), list.join("."))),
-        );
-    }
+    let of = |place: &VersionPlace| version(&host.read_text(&source.join(&place.file)).ok()?, &place.prefix);
+    found.extend(abi.version.iter().find_map(of).map(|version| ("version".to_owned(), version)));
     found
 }
 
@@ -86,15 +83,6 @@ pub fn differences(ours: &Interface, theirs: &Interface) -> Vec<String> {
         .collect()
 }
 
-/// The value of `#define NAME value`.
-fn defined(text: &str, name: &str) -> Option<String> {
-    text.lines().find_map(|line| {
-        let rest = line.trim().strip_prefix('#')?.trim_start().strip_prefix("define")?;
-        let (found, value) = rest.trim_start().split_once(char::is_whitespace)?;
-        (found == name).then(|| value.split("//").next().unwrap_or_default().trim().to_owned())
-    })
-}
-
 /// The value of `-DNAME=value` or `NAME=value` among definitions of a script, outside of comments.
 fn passed(script: &str, name: &str) -> Option<String> {
     script.lines().filter(|line| !line.trim_start().starts_with('#')).find_map(|line| {
@@ -103,14 +91,6 @@ fn passed(script: &str, name: &str) -> Option<String> {
         let value: String = rest.chars().take_while(char::is_ascii_alphanumeric).collect();
         (whole && !value.is_empty()).then_some(value)
     })
-}
-
-/// The value of `set(NAME value)`.
-fn set(script: &str, name: &str) -> Option<String> {
-    let value =
-        script.lines().find_map(|line| line.trim().strip_prefix("set(")?.trim().strip_prefix(name))?;
-    let value = value.strip_prefix(char::is_whitespace)?.trim().trim_end_matches(')');
-    Some(value.to_owned())
 }
 
 #[cfg(test)]

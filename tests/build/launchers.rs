@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "servers run beside the test and are ended with it")]
 
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
@@ -88,7 +89,9 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // Its children too: distccd answers through some that it starts beforehand.
+        let group = format!("-{}", self.0.id());
+        let _ = std::process::Command::new("kill").args(["-KILL", "--", &group]).status();
         let _ = self.0.wait();
     }
 }
@@ -99,6 +102,7 @@ fn free_port() -> u16 {
 
 fn serve(program: &str, port: u16, arguments: &[&str]) -> Server {
     let mut command = std::process::Command::new(program);
+    command.process_group(0);
     let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let server = Server(child.spawn().unwrap());
     for _ in 0..100 {

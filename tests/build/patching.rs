@@ -36,7 +36,7 @@ fn build(project: &Project, optional: bool) -> Result<State, BuildError> {
     let mut plan = plan(vec![tree]);
     plan.copy = Some(copy);
     project.events.lock().unwrap().clear();
-    project.build_plan(&plan, None).map(|outcome| outcome.state)
+    project.build_plan(&plan).map(|outcome| outcome.state)
 }
 
 fn notes(project: &Project) -> Vec<String> {

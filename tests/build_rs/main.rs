@@ -1,6 +1,9 @@
 //! Build scripts under the real cargo: crates in temporary folders whose build.rs is the one of the documentation.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 
+mod adapting;
+mod llama;
 mod missing;
+mod sharing;
 mod support;
 mod watching;

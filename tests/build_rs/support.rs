@@ -78,10 +78,20 @@ impl Workspace {
         self.start(&start.copied().collect::<Vec<_>>(), &[])
     }
 
+    /// Runs cargo in another folder, on the same target folder.
+    pub(crate) fn cargo_in(&self, folder: &HostPath, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+        let words: Vec<&str> = words.iter().copied().chain(["--offline"]).collect();
+        self.start_in(folder, &words, variables)
+    }
+
     fn start(&self, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+        self.start_in(&self.path("."), words, variables)
+    }
+
+    fn start_in(&self, folder: &HostPath, words: &[&str], variables: &[(&str, &str)]) -> Ran {
         let mut command = Command::new("cargo", Duration::from_secs(580))
             .args(words.iter().copied())
-            .current_dir(self.path("."))
+            .current_dir(folder.clone())
             .env("CARGO_TARGET_DIR", self.target.as_str())
             .env("GPUBUILD_CACHE", self.path("cache").as_str())
             .env("CARGO_TERM_COLOR", "never");

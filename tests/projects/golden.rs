@@ -92,6 +92,7 @@ fn manifest(name: &str, backends: &[Backend], link: Vec<LinkItem>, build: &str) 
         abi: BTreeMap::new(),
         compile: Vec::new(),
         promises: BTreeMap::new(),
+        interface: gpubuild::artifacts::Interface::default(),
     };
     let (project, gpubuild) = (name.to_owned(), "0.0.0".to_owned());
     Manifest {
