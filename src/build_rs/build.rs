@@ -233,16 +233,19 @@ impl Build {
         script: &mut Script,
         sink: &(dyn Fn(&Event) + Sync),
     ) -> Result<Built, ScriptError> {
+        let krate = Crate::read(host)?;
         if let Some(path) = host.env().get(VARIABLE) {
             let path = host.path(path);
             let manifest = Manifest::read(host, &path)?;
-            script.watch(path.as_str());
-            for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
-                script.watch(&file.path);
+            // The variable reaches every crate of a program: one with other libraries builds its own.
+            if manifest.project == self.project_name(host, &krate) {
+                script.watch(path.as_str());
+                for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
+                    script.watch(&file.path);
+                }
+                return Ok(linked(host, script, &krate, (manifest, path), &[]));
             }
-            return Ok(linked(host, script, None, (manifest, path), &[]));
         }
-        let krate = Crate::read(host)?;
         if krate.docs_rs {
             // Nothing is linked there. What the features name is documented.
             let backends = krate.backends().unwrap_or_default();
@@ -261,7 +264,7 @@ impl Build {
             Ok(outcome) => {
                 script.watch_sources(host, &outcome.manifest, &planned.project.build_root);
                 let built = (outcome.manifest, outcome.path);
-                Ok(linked(host, script, Some(&krate), built, &planned.shared))
+                Ok(linked(host, script, &krate, built, &planned.shared))
             }
             Err(error @ (BuildError::NoTool { .. } | BuildError::Fetch(_))) if !is_interrupted(&error) => {
                 let missing = Missing::one(
@@ -319,7 +322,10 @@ impl Build {
         if cross.is_some() {
             only_cpu(&krate, &mut request)?;
         }
-        let shared = share::find(host, &self.shared)?;
+        let shared = match share::find(host, &self.shared) {
+            Err(ScriptError::Missing(missing)) => return Err(Stop::Missing(missing, named(&request))),
+            other => other?,
+        };
         share::apply(&shared, &mut project, &mut request);
         for (feature, option) in &project.profile.instructions {
             if krate.instructions.contains(feature) {
@@ -494,6 +500,14 @@ impl Build {
         Ok(project::assemble(host, &path, file, profile)?)
     }
 
+    /// What `gpubuild.toml` calls the project, else the name of the crate.
+    fn project_name(&self, host: &dyn Host, krate: &Crate) -> String {
+        let folder = self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
+        let path = folder.normalized().join(project::FILE_NAME);
+        let file = host.read_text(&path).ok().and_then(|text| project::parse(path.as_str(), &text).ok());
+        file.map_or_else(|| krate.name.clone(), |(file, _)| file.project.name)
+    }
+
     /// The backends that the script names, as far as they are any.
     fn named_here(&self) -> Vec<Backend> {
         self.backends.iter().flatten().filter_map(|name| name.parse().ok()).collect()
@@ -605,7 +619,7 @@ fn later(
 fn linked(
     host: &dyn Host,
     script: &mut Script,
-    krate: Option<&Crate>,
+    krate: &Crate,
     (manifest, path): (Manifest, HostPath),
     shared: &[Shared],
 ) -> Built {
