@@ -609,6 +609,9 @@ fn later(
     missing
         .defer(host, krate, script)
         .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })?;
+    if krate.links.is_some() {
+        share::export_missing(script);
+    }
     // The crate is checked as it will be once everything is there.
     script.glue(host, None);
     script.cfgs(&backends);
@@ -640,9 +643,7 @@ fn linked(
     // What another crate has built, that crate links.
     let own = shared.iter().fold(manifest.clone(), |own, one| one.without(own));
     let libraries = script.link(host, &own, folders);
-    let links =
-        krate.and_then(|krate| krate.links.as_deref()).or_else(|| host.env().get("CARGO_MANIFEST_LINKS"));
-    if links.is_some() {
+    if krate.links.is_some() {
         share::export(script, &manifest, &path);
     }
     Built {

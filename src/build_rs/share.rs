@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use super::ScriptError;
+use super::missing::Missing;
 use super::script::Script;
 use crate::artifacts::{LinkItem, Manifest};
 use crate::backend::Backend;
@@ -17,6 +18,9 @@ use crate::project::Project;
 
 /// The name under which the manifest is handed on: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
 pub const MANIFEST: &str = "GPUBUILD_MANIFEST";
+
+/// The name under which a crate hands on that it was not built.
+const MISSING: &str = "GPUBUILD_MISSING";
 
 /// Folder of the packages in a build folder.
 const PACKAGES: &str = "packages";
@@ -44,20 +48,28 @@ pub(super) fn export(script: &mut Script, manifest: &Manifest, path: &HostPath) 
     script.metadata("INCLUDE", &manifest.interface().includes.join(separator));
 }
 
-/// The variable in which cargo hands a manifest to those that depend on a crate.
-fn variable(links: &str) -> String {
-    format!("DEP_{}_{MANIFEST}", links.to_uppercase().replace('-', "_"))
+/// Hands on that there is none, because something is missing here.
+pub(super) fn export_missing(script: &mut Script) {
+    script.metadata(MISSING, "1");
+}
+
+/// The variable in which cargo hands something to those that depend on a crate.
+fn variable(links: &str, name: &str) -> String {
+    format!("DEP_{}_{name}", links.to_uppercase().replace('-', "_"))
 }
 
 /// What the crates with these `links` keys have built.
 pub(super) fn find(host: &dyn Host, names: &[String]) -> Result<Vec<Shared>, ScriptError> {
     let one = |links: &String| {
-        let variable = variable(links);
-        let path = host
-            .env()
-            .get(&variable)
-            .ok_or_else(|| ScriptError::NotShared { links: links.clone(), variable })?;
-        let path = host.path(path);
+        let name = variable(links, MANIFEST);
+        let Some(path) = host.env().get(&name).map(|path| host.path(path)) else {
+            if host.env().get(&variable(links, MISSING)).is_some() {
+                let what = format!("uses `{links}`, which was not built");
+                let text = format!("the crate with `links = \"{links}\"` misses something");
+                return Err(ScriptError::Missing(Missing::one(what, "script.shared-missing", text, None)));
+            }
+            return Err(ScriptError::NotShared { links: links.clone(), variable: name });
+        };
         Ok(Shared { links: links.clone(), manifest: Manifest::read(host, &path)?, path })
     };
     names.iter().map(one).collect()

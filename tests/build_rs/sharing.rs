@@ -1,5 +1,7 @@
 //! Two -sys crates of which one uses the libraries of the other.
 
+use gpubuild::host::Host;
+
 use crate::support::{SMALL, workspace};
 
 const BASE: &[(&str, &str)] = &[
@@ -56,6 +58,14 @@ fn a_crate_uses_the_libraries_of_another() {
     assert_eq!(workspace.app(), "10 21");
     let ran = workspace.cargo(&["build", "-v"], &[]).success();
     assert!(!ran.ran_script_of("base-sys") && !ran.ran_script_of("user-sys"), "nothing changed");
+
+    // Where the one misses something, so does the other, and only the linker says so.
+    let absent = workspace.path("base-sys/elsewhere");
+    let own = workspace.path("base-sys/native");
+    workspace.host.rename(&own, &absent).unwrap();
+    let told = workspace.cargo(&["check"], &[]).success().output.stderr;
+    assert!(told.contains("[project.source-missing]") && told.contains("[script.shared-missing]"), "{told}");
+    workspace.host.rename(&absent, &own).unwrap();
 
     workspace.write("base-sys/native/base.c", "#include \"base.h\"\nint base_next(void) { return 5; }\n");
     workspace.cargo(&["build"], &[]).success();
