@@ -502,7 +502,8 @@ impl Build {
 
     /// What `gpubuild.toml` calls the project, else the name of the crate.
     fn project_name(&self, host: &dyn Host, krate: &Crate) -> String {
-        let folder = self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
+        let folder =
+            self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
         let path = folder.normalized().join(project::FILE_NAME);
         let file = host.read_text(&path).ok().and_then(|text| project::parse(path.as_str(), &text).ok());
         file.map_or_else(|| krate.name.clone(), |(file, _)| file.project.name)
