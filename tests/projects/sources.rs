@@ -79,10 +79,11 @@ pub(crate) fn vendored(name: &str) -> PathBuf {
     if !found.is_dir() {
         std::fs::create_dir_all(root.join("src")).unwrap();
         std::fs::write(root.join("src/lib.rs"), "").unwrap();
-        let dependencies: String =
-            CRATES.iter().map(|(name, version, _)| format!("{name} = \"={version}\"\n")).collect();
+        let dependencies: Vec<String> =
+            CRATES.iter().map(|(name, version, _)| format!("{name} = \"={version}\"")).collect();
         let manifest = format!(
-            "[package]\nname = \"projects\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n{dependencies}"
+            "[package]\nname = \"projects\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n{}\n",
+            dependencies.join("\n")
         );
         std::fs::write(root.join("Cargo.toml"), manifest).unwrap();
         let status = Command::new("cargo").args(["vendor", "--quiet"]).current_dir(&root).status().unwrap();
