@@ -319,6 +319,7 @@ pub(crate) mod tests {
     /// A tree without anything in it.
     pub(crate) fn tree() -> BuiltTree {
         BuiltTree {
+            interface: crate::artifacts::Interface::default(),
             folder: None,
             extra: Vec::new(),
             abi: BTreeMap::new(),

@@ -253,6 +253,7 @@ mod tests {
 
     fn target(name: &str, kind: &str, artifact: &str) -> Target {
         Target {
+            includes: Vec::new(),
             name: name.into(),
             kind: kind.into(),
             artifacts: vec![artifact.into()],

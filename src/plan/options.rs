@@ -151,6 +151,7 @@ mod tests {
         let (file, profile) = project::parse("gpubuild.toml", &text).unwrap();
         let path = |text: &str| HostPath::new(PathRules::Unix, text);
         Project {
+            with: Vec::new(),
             root: path("/p"),
             file,
             profile,
@@ -161,7 +162,9 @@ mod tests {
         }
     }
 
-    fn settle(project: &Project) -> (Result<BTreeMap<String, String>, Vec<String>>, Vec<String>) {
+    type Settled = Result<BTreeMap<String, String>, Vec<String>>;
+
+    fn settle(project: &Project) -> (Settled, Vec<String>) {
         let mut notes = Vec::new();
         let settled = settled(project, &mut notes);
         let lines = |reasons: Vec<Reason>| {

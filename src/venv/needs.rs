@@ -187,6 +187,7 @@ mod tests {
             path: "/opt/cuda/bin/nvcc".into(),
         });
         let tree = BuiltTree {
+            interface: crate::artifacts::Interface::default(),
             folder: None,
             extra: Vec::new(),
             abi: std::collections::BTreeMap::new(),
