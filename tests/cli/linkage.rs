@@ -60,7 +60,8 @@ fn what_clashes_in_one_program_goes_into_modules() {
     let ids: Vec<&str> = trees.iter().map(|tree| tree["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["cpu-cuda", "rocm"]);
     assert_eq!(trees[0]["modules"], json!(["ggml-cpu", "ggml-cuda"]));
-    assert_eq!(trees[0]["targets"], json!(["llama", "ggml", "ggml-base"]));
+    assert_eq!(trees[0]["targets"], json!(["llama", "ggml"]));
+    assert_eq!(trees[0]["choices"], json!(["ggml-base?"]));
     assert_eq!(trees[1]["modules"], json!(["ggml-hip"]));
     assert_eq!(trees[1]["targets"], json!([]));
     assert!(trees[1]["apart"].as_str().unwrap().contains("same symbols"));
