@@ -62,7 +62,7 @@ impl Serialize for Wanted {
 }
 
 /// The options and cache entries that a CMake script declares: `option(X …)`, `cmake_dependent_option(X …)` and
-/// `set(X … CACHE …)`.
+/// `set(X … CACHE …)`, and the switch of a backend that is added by name.
 #[must_use]
 pub fn declared(script: &str) -> BTreeSet<String> {
     let text: String = script.lines().map(|line| line.split('#').next().unwrap_or_default()).fold(
@@ -82,7 +82,12 @@ pub fn declared(script: &str) -> BTreeSet<String> {
         let arguments = &arguments[..arguments.find(')').unwrap_or(arguments.len())];
         let mut words = arguments.split_whitespace();
         let Some(name) = words.next() else { continue };
-        let declares = match command.to_ascii_lowercase().as_str() {
+        let command = command.to_ascii_lowercase();
+        // `ggml_add_backend(CANN)` asks for GGML_CANN, which no script declares.
+        if let Some(project) = command.strip_suffix("_add_backend") {
+            found.insert(format!("{}_{name}", project.to_ascii_uppercase()));
+        }
+        let declares = match command.as_str() {
             "option" | "cmake_dependent_option" => true,
             "set" => words.any(|word| word == "CACHE"),
             _ => false,
