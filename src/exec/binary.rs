@@ -100,7 +100,7 @@ fn run_cargo(
     if !project.is_some_and(|project| binary.package.is_inside(&project)) {
         command = command.env("GPUBUILD_MANIFEST", manifest_path.as_str());
     }
-    let mut log = Log::new(job.host, job.sink, "cargo", job.root.join("cargo.log"));
+    let mut log = Log::new(job, "cargo", job.root.join("cargo.log"));
     let output = log.run_with(&command, &mut |line| !line.starts_with('{'))?;
     let executable = log.last().iter().rev().find_map(|line| executable(line));
     if let Some(executable) = executable.filter(|_| output.success()) {

@@ -1,5 +1,6 @@
 //! The whole output of the programs of one tree, kept for the first error and for the log file.
 
+use super::Job;
 use super::error::BuildError;
 use super::event::{Event, Sink};
 use super::progress;
@@ -8,6 +9,8 @@ use crate::host::{Command, Host, HostPath, Output, RunError};
 /// Lines of all programs that ran for a tree.
 pub struct Log<'a> {
     host: &'a dyn Host,
+    /// Lock of the folder that the programs work in.
+    lock: HostPath,
     sink: Sink<'a>,
     /// Tree, or `cargo`.
     name: &'a str,
@@ -20,8 +23,9 @@ pub struct Log<'a> {
 impl<'a> Log<'a> {
     /// An empty log that will be written to `path`.
     #[must_use]
-    pub fn new(host: &'a dyn Host, sink: Sink<'a>, name: &'a str, path: HostPath) -> Self {
-        Self { host, sink, name, path, lines: Vec::new(), start: 0 }
+    pub fn new(job: &Job<'a>, name: &'a str, path: HostPath) -> Self {
+        let (host, sink, lock) = (job.host, job.sink, super::lock_path(&job.root));
+        Self { host, lock, sink, name, path, lines: Vec::new(), start: 0 }
     }
 
     /// Where it is written.
@@ -56,7 +60,7 @@ impl<'a> Log<'a> {
         self.lines.push(format!("$ {}", command.argv.join(" ")));
         self.start = self.lines.len();
         let (lines, sink, name) = (&mut self.lines, self.sink, self.name);
-        let result = self.host.run_lines(command, &mut |line| {
+        let result = self.host.run_lines(&command.clone().under(self.lock.clone()), &mut |line| {
             lines.push(line.text.to_owned());
             if let Some(step) = progress::parse(line.text) {
                 let what = step.what.to_owned();

@@ -215,10 +215,15 @@ fn place(job: &Job<'_>, manifest: &Manifest, folder: &HostPath) -> Result<(), Bu
         .map_err(|error| BuildError::io("put libraries into", folder, &error))
 }
 
+/// The lock of a build folder. What a build starts holds it too.
+fn lock_path(root: &HostPath) -> HostPath {
+    root.join(".lock")
+}
+
 /// One build per build folder; a second one waits.
 fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
     job.host.create_dir_all(&job.root).map_err(|error| BuildError::io("create", &job.root, &error))?;
-    let path = job.root.join(".lock");
+    let path = lock_path(&job.root);
     let failed = |error: std::io::Error| BuildError::io("lock", &path, &error);
     if let Some(lock) = job.host.lock(&path, Wait::No).map_err(failed)? {
         return Ok(lock);

@@ -104,7 +104,7 @@ impl Run<'_> {
         };
         let started = host.elapsed();
         let log_path = cmake::own_folder(self.tree).join("build.log");
-        let mut log = Log::new(host, self.job.sink, &self.tree.id, log_path);
+        let mut log = Log::new(self.job, &self.tree.id, log_path);
         self.remove(&Stamp::path(self.tree))?;
         reuse.settle(self.ninja)?;
         self.configure(&key, &sources, &mut log)?;

@@ -17,6 +17,9 @@ pub struct Command {
     pub deadline: Duration,
     /// Where its standard output and error go.
     pub stdio: Stdio,
+    /// A lock that we hold, which nobody else gets while anything that this command started is at work, even if we are
+    /// killed: then it is ended first.
+    pub under: Option<HostPath>,
 }
 
 /// Where a child's output goes.
@@ -38,6 +41,7 @@ impl Command {
             current_dir: None,
             deadline,
             stdio: Stdio::Capture,
+            under: None,
         }
     }
 
@@ -73,6 +77,13 @@ impl Command {
     #[must_use]
     pub fn current_dir(mut self, folder: HostPath) -> Self {
         self.current_dir = Some(folder);
+        self
+    }
+
+    /// Ties it to a lock that we hold.
+    #[must_use]
+    pub fn under(mut self, lock: HostPath) -> Self {
+        self.under = Some(lock);
         self
     }
 

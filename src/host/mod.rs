@@ -235,7 +235,7 @@ pub enum Wait {
 #[derive(Debug)]
 pub struct Lock {
     /// The open file that carries the lock; `None` where the file system has no locks.
-    pub file: Option<std::fs::File>,
+    pub file: Option<std::sync::Arc<std::fs::File>>,
 }
 
 /// What went through the door since the host was made.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::files::{FileStamp, Snapshot};
+use super::settings::Store;
 use super::sha256;
 use crate::host::{Host, HostPath};
 
@@ -19,6 +20,9 @@ const SCHEMA: u32 = 1;
 
 /// Times closer than this may be the same one, in nanoseconds. Some disks count in two seconds.
 const TICK: u128 = 2_000_000_000;
+
+/// Folder of a store with the notes of source folders.
+pub const NOTES: &str = "sources";
 
 /// Readers at once: more wait for the same disk.
 const MOST_READERS: usize = 8;
@@ -34,6 +38,9 @@ pub struct Contents {
     /// When it was written, by the disk's clock.
     #[serde(skip)]
     written: u128,
+    /// How many files were read for it.
+    #[serde(skip)]
+    pub read: usize,
 }
 
 /// The hash of a file, and the file that had it.
@@ -91,7 +98,7 @@ impl Contents {
                 known.insert((*path).clone(), read);
             }
         }
-        Self { schema: SCHEMA, trusted: false, files: known, written: 0 }
+        Self { schema: SCHEMA, trusted: false, files: known, written: 0, read: unknown.len() }
     }
 
     /// The hash of a file that looks as it did, if nothing can have happened to it unseen.
@@ -100,6 +107,22 @@ impl Contents {
         let newest = stamp.modified.max(stamp.changed);
         (stamp.modified > 0 && newest + TICK < self.written).then_some(known)
     }
+}
+
+/// The files of a source folder of which no build folder has a note yet. A store keeps one note for each source folder: the
+/// next tree, a build folder that was removed, and whoever only asks for the key need not read them again.
+#[must_use]
+pub fn noted(host: &dyn Host, store: &Store, source: &HostPath, files: &Snapshot) -> Contents {
+    let name = sha256(source.as_str().as_bytes());
+    let place = store.root.join(NOTES).join(&format!("{}.json", &name[..16]));
+    let contents = Contents::of(host, files, Contents::read(host, &place).as_ref());
+    if contents.read > 0
+        && store.is_writable()
+        && let Err(error) = contents.write(host, &place)
+    {
+        tracing::debug!(%place, %error, "failed to note hashes");
+    }
+    contents
 }
 
 fn read_all(host: &dyn Host, files: &[(&String, FileStamp)]) -> Vec<Option<Known>> {

@@ -133,6 +133,13 @@ pub fn place_of(places: &Places) -> String {
     sha256(format!("{}\n{}", places.source, places.build).as_bytes())
 }
 
+/// Where an entry may lie: the one that serves everywhere, then the one for a place.
+#[must_use]
+pub fn candidates(store: &Store, kind: &str, key: &str, places: &Places) -> [HostPath; 2] {
+    let place = place_of(places);
+    [None, Some(place.as_str())].map(|place| folder(store, kind).join(&name(key, place)))
+}
+
 /// Takes the lock of a key; `waiting` is called if somebody else holds it.
 ///
 /// # Errors
@@ -158,6 +165,50 @@ pub fn lock_path(store: &Store, key: &str) -> HostPath {
 }
 
 impl Entry {
+    /// What is to be published of some files; they are filled in then.
+    #[must_use]
+    pub fn new(
+        host: &dyn Host,
+        places: &Places,
+        kind: &str,
+        key: String,
+        label: String,
+        files: &[Output],
+        seconds: f64,
+    ) -> Self {
+        let names_place = files.iter().any(|file| file.names_place);
+        Self {
+            schema: SCHEMA,
+            kind: kind.to_owned(),
+            key,
+            label,
+            gpubuild: env!("CARGO_PKG_VERSION").to_owned(),
+            created: host.now(),
+            seconds,
+            bytes: 0,
+            place: names_place.then(|| place_of(places)),
+            files: Vec::new(),
+            links: Vec::new(),
+        }
+    }
+
+    /// What a folder holds and what it was made of, if both are whole and a build here would read the same.
+    ///
+    /// # Errors
+    /// Why it does not serve.
+    pub fn serving(
+        host: &dyn Host,
+        folder: &HostPath,
+        places: &Places,
+        elsewhere: &mut Elsewhere<'_>,
+    ) -> Result<(Self, Inputs), Miss> {
+        let entry = Self::read(host, folder)?;
+        let inputs = Self::inputs(host, folder)?;
+        inputs.hold(host, places, elsewhere)?;
+        entry.verify(host, folder)?;
+        Ok((entry, inputs))
+    }
+
     /// What a folder holds.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! What lies in a store, and throwing away what was not used for longest.
 
+use super::contents;
 use super::entry::{self, Entry, Miss, USED};
 use super::settings::Store;
 use crate::host::{Host, HostPath, Wait};
@@ -77,6 +78,7 @@ pub fn prune(host: &dyn Host, store: &Store, limits: Limits) -> std::io::Result<
     let now = host.now();
     let mut pruned = Pruned::default();
     remove_leftovers(host, store)?;
+    remove_notes(host, store, limits.all)?;
     for item in items(host, store) {
         let bytes = item.bytes();
         // A clock that went back makes entries look as if they came from the future: they count as new.
@@ -118,6 +120,22 @@ pub fn discard(host: &dyn Host, folder: &HostPath) -> std::io::Result<()> {
     host.remove(&old)?;
     host.rename(folder, &old)?;
     host.remove(&old)
+}
+
+/// Notes of source folders that were not written for this long are of projects that are gone; if not, they are made again.
+const NOTED: u64 = 60 * 24 * 3600;
+
+fn remove_notes(host: &dyn Host, store: &Store, all: bool) -> std::io::Result<()> {
+    let folder = store.root.join(contents::NOTES);
+    for name in host.list(&folder).unwrap_or_default() {
+        let note = folder.join(&name);
+        let written = host.stat(&note).ok().and_then(|stat| stat.modified);
+        let written = written.and_then(|time| u64::try_from(time / 1_000_000_000).ok()).unwrap_or_default();
+        if all || host.now().saturating_sub(written) > NOTED {
+            host.remove(&note)?;
+        }
+    }
+    Ok(())
 }
 
 /// What kills have left: halves of entries that nobody makes any more.

@@ -125,6 +125,37 @@ fn building_goes_on_rightly_after_results_were_taken() {
 }
 
 #[test]
+fn sources_are_read_once_for_all_trees_of_a_project() {
+    const FILES: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(project) = sharing(SMALL, &folder) else { return };
+    for index in 0..FILES {
+        project.write(&format!("more/f{index}.txt"), &index.to_string());
+    }
+    // What was written this moment could be written again without looking different, and would be read again for that.
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    let read = |name: &str, fast: &str| {
+        let before = project.host.counts().files;
+        let mut tree = project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", fast)]);
+        (tree.id, tree.build) = (name.to_owned(), project.path("build").join(name));
+        assert_eq!(project.build(vec![tree]).unwrap().state, State::Built);
+        usize::try_from(project.host.counts().files - before).unwrap()
+    };
+    let (first, second) = (read("one", "OFF"), read("two", "ON"));
+    assert!(first >= FILES && second + FILES / 2 < first, "{first} {second}");
+    // What changed is read, and only that; notes of projects that are gone go at last.
+    project.write("more/f7.txt", "other");
+    let third = read("three", "OFF");
+    assert!(third + FILES / 2 < first, "{first} {third}");
+    let store = project.store.as_ref().unwrap();
+    let notes = || project.host.list(&store.root.join("sources")).unwrap().len();
+    assert_eq!(notes(), 1);
+    let all = Limits { all: true, ..Limits::default() };
+    maintain::prune(&project.host, store, all).unwrap();
+    assert_eq!(notes(), 0);
+}
+
+#[test]
 fn headers_outside_are_compared_by_content() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = tempfile::tempdir().unwrap();

@@ -117,13 +117,12 @@ fn a_kill_at_any_moment_leaves_a_store_and_a_folder_that_the_next_build_complete
         // Each round another content, with and without what the last one left.
         sandbox.write("vendor/u0.c", &format!("int unit0(void) {{ return {}; }}\n", round / 2));
         if moments.next(2) == 0 {
-            run(&sandbox, &["clean"]).succeeds();
+            clean(&sandbox);
         }
         let mut child = start(&sandbox);
         std::thread::sleep(std::time::Duration::from_millis(moments.next(whole)));
         child.kill().unwrap();
         child.wait().unwrap();
-        wait_for_orphans(&sandbox);
         if round % 5 == 0 {
             run(&sandbox, &["build"]).succeeds();
             answers(&sandbox, round / 2);
@@ -132,7 +131,7 @@ fn a_kill_at_any_moment_leaves_a_store_and_a_folder_that_the_next_build_complete
     }
     for content in [0, 24] {
         sandbox.write("vendor/u0.c", &format!("int unit0(void) {{ return {content}; }}\n"));
-        run(&sandbox, &["clean"]).succeeds();
+        clean(&sandbox);
         run(&sandbox, &["build"]).succeeds();
         answers(&sandbox, content);
     }
@@ -140,6 +139,79 @@ fn a_kill_at_any_moment_leaves_a_store_and_a_folder_that_the_next_build_complete
     let trees = std::fs::read_dir(sandbox.path("store/v1/trees")).unwrap();
     let left: Vec<_> = trees.map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
+/// Removes what was built, once what a killed build had started is gone.
+#[cfg(unix)]
+fn clean(sandbox: &Sandbox) {
+    for _ in 0..200 {
+        if run(sandbox, &["clean"]).is_success() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    run(sandbox, &["clean"]).succeeds();
+}
+
+/// A compiler that writes down when it begins and ends, takes its time, and does not end when it is asked to.
+#[cfg(target_os = "linux")]
+const STUBBORN: &str = r#"#!/bin/sh
+case "$*" in *u[0-9].c)
+    trap '' TERM HUP INT
+    echo "begin $ROUND $$" >> "$NOTES"
+    sleep 2
+    echo "end $ROUND $$" >> "$NOTES"
+esac
+exec cc "$@"
+"#;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    sandbox.write("slow-cc", STUBBORN);
+    std::fs::set_permissions(sandbox.path("slow-cc"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    for index in 0..4 {
+        sandbox
+            .write(&format!("vendor/u{index}.c"), &format!("int unit{index}(void) {{ return {index}; }}\n"));
+    }
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.24)\nproject(adder C)\n\
+         add_library(adder STATIC adder.c u0.c u1.c u2.c u3.c)\ntarget_link_libraries(adder PUBLIC m)\n",
+    );
+    let text = sandbox.read("gpubuild.toml");
+    let compiler = sandbox.path("slow-cc");
+    let options = format!("options = {{ CMAKE_C_COMPILER = {:?} }}\n", compiler.to_str().unwrap());
+    sandbox.write("gpubuild.toml", &format!("{text}{options}"));
+    let build = |round: &str| {
+        let mut command = with_store(&sandbox, &["build", "--jobs", "2"]);
+        command.env("ROUND", round).env("NOTES", sandbox.path("notes"));
+        command
+    };
+    sandbox.write("notes", "");
+    let mut child = build("1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = |text: &str| text.matches("begin").count();
+    for _ in 0..3000 {
+        if begun(&sandbox.read("notes")) >= 2 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let second = Ran::from(build("2").output().unwrap());
+    second.succeeds().says(&["waiting for another build"]);
+    let notes = sandbox.read("notes");
+    let lines: Vec<&str> = notes.lines().collect();
+    let first = lines.iter().position(|line| line.starts_with("begin 2")).unwrap();
+    let (before, after) = lines.split_at(first);
+    // Those of the first round came to their own end, as they do not listen, and no other began.
+    assert_eq!(before.iter().filter(|line| line.starts_with("begin 1")).count(), 2, "{notes}");
+    assert_eq!(before.iter().filter(|line| line.starts_with("end 1")).count(), 2, "{notes}");
+    assert!(after.iter().all(|line| line.contains(" 2 ")) && begun(&after.join("\n")) == 4, "{notes}");
+    answers(&sandbox, 0);
 }
 
 /// Every entry that is there has files with the hashes that it says.
@@ -153,22 +225,6 @@ fn all_are_whole(sandbox: &Sandbox) {
     for item in maintain::items(&host, &store) {
         item.entry.as_ref().unwrap().verify(&host, &item.folder).unwrap();
     }
-}
-
-/// What a killed build had started goes on for a moment: nobody can end it any more.
-#[cfg(unix)]
-fn wait_for_orphans(sandbox: &Sandbox) {
-    let place = sandbox.path("vendor");
-    for _ in 0..600 {
-        let listed = sandbox.start(&["ps", "-eo", "args"]).stdout;
-        let build = sandbox.path(".gpubuild");
-        let ours = |line: &str| [&place, &build].iter().any(|path| line.contains(path.to_str().unwrap()));
-        if !listed.lines().any(ours) {
-            return;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    panic!("what a killed build started is still running");
 }
 
 /// A program that links what was built says what the sources say.

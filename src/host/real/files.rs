@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -329,7 +330,7 @@ pub(super) fn lock(path: &HostPath, wait: Wait, interrupt: &Interrupt) -> io::Re
     let file = open().map_err(naming("open the lock", path))?;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Some(Lock { file: Some(file) })),
+            Ok(()) => return Ok(Some(Lock { file: Some(Arc::new(file)) })),
             Err(TryLockError::WouldBlock) if wait == Wait::No => return Ok(None),
             Err(TryLockError::WouldBlock) if interrupt.requested() => {
                 return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));

@@ -28,6 +28,12 @@ impl Group {
         Self { leader }
     }
 
+    /// The process that leads it; its id is the group's.
+    #[cfg(unix)]
+    pub(super) fn leader(self) -> u32 {
+        self.leader
+    }
+
     /// Ends every member. That none is left is fine.
     #[cfg(unix)]
     pub(super) fn end(self, force: Force) {

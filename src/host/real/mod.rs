@@ -8,10 +8,12 @@ mod process;
 mod registry;
 #[cfg(all(test, unix))]
 mod tests;
+mod watch;
 
+use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupt;
@@ -31,6 +33,8 @@ pub struct RealHost {
     made: Instant,
     processes: AtomicU64,
     files: AtomicU64,
+    /// Locks that were taken; those that were given back are empty.
+    locks: Mutex<Vec<(HostPath, Weak<File>)>>,
 }
 
 impl Default for RealHost {
@@ -62,6 +66,7 @@ impl RealHost {
             made,
             processes: AtomicU64::new(0),
             files: AtomicU64::new(0),
+            locks: Mutex::default(),
         }
     }
 
@@ -88,7 +93,8 @@ impl RealHost {
     fn start(&self, command: &Command, on_line: Option<process::OnLine<'_>>) -> Result<Output, RunError> {
         let program = self.program(command)?;
         self.processes.fetch_add(1, Ordering::Relaxed);
-        process::run(&self.interrupt, &program, command, on_line)
+        let lock = command.under.as_ref().and_then(|path| self.held(path));
+        process::run(&self.interrupt, &program, command, lock.as_deref(), on_line)
     }
 
     /// The program to start: a bare name is searched on the PATH that the child will see.
@@ -120,6 +126,12 @@ impl RealHost {
             Some(folder) if folder.is_absolute() => Ok(folder.join(name)),
             _ => self.current_dir().map(|folder| folder.join(name)).map_err(|_| not_found()),
         }
+    }
+
+    /// The lock on a file, if we hold it.
+    fn held(&self, path: &HostPath) -> Option<Arc<File>> {
+        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.iter().find_map(|(held, file)| file.upgrade().filter(|_| held == path))
     }
 
     fn count_file(&self) {
@@ -297,7 +309,13 @@ impl Host for RealHost {
     }
 
     fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>> {
-        files::lock(path, wait, &self.interrupt)
+        let taken = files::lock(path, wait, &self.interrupt)?;
+        if let Some(file) = taken.as_ref().and_then(|lock| lock.file.as_ref()) {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|(_, file)| file.strong_count() > 0);
+            locks.push((path.clone(), Arc::downgrade(file)));
+        }
+        Ok(taken)
     }
 
     fn free_space(&self, path: &HostPath) -> Option<u64> {

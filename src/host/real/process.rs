@@ -3,6 +3,7 @@
 //! One thread reads each stream and one waits for the child; the caller's thread takes what they send. A descendant that
 //! keeps a pipe open after the child has ended costs us the reading thread until it ends too, but never the answer.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::group::{self, Force, GRACE, Group};
 use super::lines::LineSplitter;
+use super::watch::Watchman;
 use crate::host::command::Stdio;
 use crate::host::interrupt::Interrupt;
 use crate::host::{Command, HostPath, Line, Output, RunError, Stream};
@@ -35,11 +37,13 @@ enum Event {
 /// Takes lines as they come.
 pub(super) type OnLine<'a> = &'a mut dyn FnMut(Line<'_>);
 
-/// Runs `program`, already resolved, with the rest of `command`.
+/// Runs `program`, already resolved, with the rest of `command`. A lock stays taken until all that it started has ended, also
+/// if we are killed.
 pub(super) fn run(
     interrupt: &Interrupt,
     program: &HostPath,
     command: &Command,
+    lock: Option<&File>,
     on_line: Option<OnLine<'_>>,
 ) -> Result<Output, RunError> {
     let (sender, receiver) = sync_channel(CHANNEL);
@@ -51,6 +55,7 @@ pub(super) fn run(
         io::ErrorKind::NotFound => RunError::NotFound { program: command.argv[0].clone() },
         _ => RunError::Start { program: command.argv[0].clone(), message: error.to_string() },
     })?;
+    let watchman = lock.map(|lock| Watchman::start(started.group, lock)).unwrap_or_default();
     let mut watch = Watch {
         receiver,
         interrupt,
@@ -60,22 +65,21 @@ pub(super) fn run(
         stderr: Collected::new(Stream::Stderr),
         on_line,
     };
-    match watch.wait(command.deadline) {
-        Ending::Exited(status) => {
-            watch.drain();
-            watch.answer(status).map_err(|error| RunError::Start {
-                program: command.argv[0].clone(),
-                message: error.to_string(),
-            })
-        }
+    let ending = watch.wait(command.deadline);
+    match &ending {
+        Ending::Exited(_) => watch.drain(),
+        Ending::Deadline | Ending::Interrupted => watch.end_group(),
+    }
+    watchman.dismiss();
+    match ending {
+        Ending::Exited(status) => watch.answer(status).map_err(|error| RunError::Start {
+            program: command.argv[0].clone(),
+            message: error.to_string(),
+        }),
         Ending::Deadline => {
-            watch.end_group();
             Err(RunError::Timeout { program: command.argv[0].clone(), deadline: command.deadline })
         }
-        Ending::Interrupted => {
-            watch.end_group();
-            Err(RunError::Interrupted)
-        }
+        Ending::Interrupted => Err(RunError::Interrupted),
     }
 }
 
