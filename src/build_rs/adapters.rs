@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Planned;
+use super::{Planned, talk};
 use crate::backend::Backend;
+use crate::host::{Host, HostPath, PathRules, RealHost};
 use crate::plan::Tree;
 
 impl Planned {
@@ -11,6 +12,16 @@ impl Planned {
     #[must_use]
     pub fn has(&self, backend: Backend) -> bool {
         self.plan.backends.contains(&backend)
+    }
+
+    /// Why a backend that was asked for is not in the plan, in one line: with [`allow_missing`](super::Build::allow_missing).
+    #[must_use]
+    pub fn why_not(&self, backend: Backend) -> Option<&str> {
+        let dropped = self.plan.dropped.iter().find(|dropped| dropped.id == backend)?;
+        Some(dropped.reasons.first().map_or("it cannot be built here", |reason| {
+            // A value for cargo is one line.
+            reason.lines().next().unwrap_or_default()
+        }))
     }
 
     /// [`apply_to_cmake`] with the tree that has the backend.
@@ -25,7 +36,8 @@ impl Planned {
         }
     }
 
-    /// [`apply_to_cc`] with the tree that has the backend.
+    /// [`apply_to_cc`] with the tree that has the backend. For CUDA, cargo is told to link the toolkit's static run-time
+    /// library and where it lies: `cc` knows one layout of toolkits. A later `.cudart(…)` adds to that.
     pub fn apply_to_cc<'a>(
         &self,
         backend: Backend,
@@ -33,9 +45,29 @@ impl Planned {
         build: &'a mut cc::Build,
     ) -> &'a mut cc::Build {
         match self.tree(backend) {
-            Some(tree) => apply_to_cc(tree, language, build),
+            Some(tree) => {
+                let build = apply_to_cc(tree, language, build);
+                if language == Language::Cuda
+                    && let Some(folder) = self.cuda_libraries(tree)
+                {
+                    talk::print(&format!(
+                        "cargo::rustc-link-search=native={folder}\ncargo::rustc-link-lib=cudart_static\n"
+                    ));
+                    build.cudart("none");
+                }
+                build
+            }
             None => build,
         }
+    }
+
+    /// Where the run-time library of the toolkit lies whose compiler a tree has.
+    fn cuda_libraries(&self, tree: &Tree) -> Option<HostPath> {
+        let compiler = tree.cache.get("CMAKE_CUDA_COMPILER")?;
+        let copies = self.sight.inventory.of(Backend::Cuda.id());
+        let copy =
+            copies.iter().find(|copy| copy.part("compiler").is_some_and(|path| path.as_str() == compiler));
+        copy.or_else(|| copies.iter().find(|copy| copy.chosen))?.part("runtime-static")?.parent()
     }
 
     /// The tree that has a backend.
@@ -101,6 +133,16 @@ pub fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build
     if let Some(compiler) = &settings.compiler {
         build.compiler(compiler);
     }
+    if let Some(nvcc) = &settings.nvcc {
+        let real = RealHost::new();
+        if let Some(path) = first_on_path(&real, &real.path(nvcc)) {
+            build.env("PATH", path);
+        }
+        // Where the plan names a host compiler, that of `cc` is another.
+        if settings.flags.iter().any(|flag| flag.starts_with("-ccbin=")) {
+            build.ccbin(false);
+        }
+    }
     if let Some(pic) = settings.pic {
         build.pic(pic);
     }
@@ -113,10 +155,23 @@ pub fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build
     build
 }
 
+/// `PATH` with the folder of a program in front.
+fn first_on_path(host: &dyn Host, program: &HostPath) -> Option<String> {
+    let folder = program.parent()?;
+    let separator = match folder.rules() {
+        PathRules::Windows => ';',
+        PathRules::Unix => ':',
+    };
+    let rest = host.env().get("PATH").unwrap_or_default();
+    Some(if rest.is_empty() { folder.to_string() } else { format!("{folder}{separator}{rest}") })
+}
+
 /// What a tree's cache says to a single compiler call.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CcSettings {
     compiler: Option<String>,
+    /// `cc` takes nvcc from `NVCC` or from PATH; one that is named as its compiler would get a C++ compiler's flags.
+    nvcc: Option<String>,
     pic: Option<bool>,
     flags: Vec<String>,
 }
@@ -137,11 +192,12 @@ impl CcSettings {
                 flags.push(format!("-ccbin={host}"));
             }
         }
-        Self {
-            compiler: get(&format!("CMAKE_{word}_COMPILER")).cloned(),
-            pic: get("CMAKE_POSITION_INDEPENDENT_CODE").map(|value| value == "ON"),
-            flags,
-        }
+        let named = get(&format!("CMAKE_{word}_COMPILER")).cloned();
+        let (compiler, nvcc) = match language {
+            Language::Cuda => (None, named),
+            Language::C | Language::Cxx => (named, None),
+        };
+        Self { compiler, nvcc, pic: get("CMAKE_POSITION_INDEPENDENT_CODE").map(|value| value == "ON"), flags }
     }
 }
 
@@ -176,7 +232,8 @@ mod tests {
             ("CMAKE_POSITION_INDEPENDENT_CODE", "ON"),
         ]);
         let cuda = CcSettings::of(&cache, Language::Cuda);
-        assert_eq!(cuda.compiler.as_deref(), Some("/cuda/bin/nvcc"));
+        assert_eq!(cuda.compiler, None);
+        assert_eq!(cuda.nvcc.as_deref(), Some("/cuda/bin/nvcc"));
         assert_eq!(
             cuda.flags,
             [

@@ -56,6 +56,27 @@ pub enum ScriptError {
         /// `DEP_GGML_GPUBUILD_MANIFEST`.
         variable: String,
     },
+    /// bindgen failed.
+    #[error("failed to make `{file}`: {message}")]
+    Bindings {
+        /// `bindings.rs`.
+        file: String,
+        /// What it said.
+        message: String,
+    },
+    /// There is nothing to make bindings of.
+    #[error("no header is named to make bindings of")]
+    NoHeaders,
+    /// A header that is nowhere.
+    #[error("there is no header `{header}`{}", told_unbuilt(.unbuilt.as_deref()))]
+    NoHeader {
+        /// As it was named.
+        header: String,
+        /// The folders that were searched.
+        searched: Vec<String>,
+        /// Why the folders of the libraries are not known.
+        unbuilt: Option<String>,
+    },
     /// A file or folder.
     #[error("failed to write into `{path}`: {message}")]
     Io {
@@ -64,6 +85,11 @@ pub enum ScriptError {
         /// What the system said.
         message: String,
     },
+}
+
+fn told_unbuilt(why: Option<&str>) -> String {
+    why.map(|why| format!("; nothing was built, so the libraries' folders are not known: {why}"))
+        .unwrap_or_default()
 }
 
 impl ScriptError {
@@ -81,6 +107,9 @@ impl ScriptError {
             Self::Manifest(error) => error.id(),
             Self::Store(error) => error.id(),
             Self::NotShared { .. } => "script.not-shared",
+            Self::Bindings { .. } => "bindings.failed",
+            Self::NoHeaders => "bindings.no-headers",
+            Self::NoHeader { .. } => "bindings.header-missing",
             Self::Io { .. } => "file.failed",
         }
     }
@@ -104,6 +133,14 @@ impl ScriptError {
                 let known = crate::Backend::ALL.map(crate::Backend::id).join(", ");
                 Some(format!("backends are {known}; `auto` and `all` are selections"))
             }
+            Self::Bindings { .. } => {
+                Some("`cargo build -vv` shows all that bindgen and libclang said".to_owned())
+            }
+            Self::NoHeaders => Some("call `.header(\"x.h\")`, or name `headers` in gpubuild.toml".to_owned()),
+            Self::NoHeader { searched, .. } => Some(format!(
+                "names are relative to the project's sources, the crate or a folder of `.include(…)`; searched: {}",
+                searched.join(", ")
+            )),
             Self::Missing(_) | Self::Override(_) | Self::Io { .. } => None,
         }
     }

@@ -57,7 +57,7 @@ impl Cause {
         }
     }
 
-    fn of_finding(finding: &Finding) -> Self {
+    pub(super) fn of_finding(finding: &Finding) -> Self {
         let commands = finding.remedy.commands.iter().filter_map(|command| clean::command(command));
         Self {
             id: finding.id.clone(),

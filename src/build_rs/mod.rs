@@ -15,18 +15,24 @@
 //! when a program is linked: editors, `cargo check` and docs.rs need no toolkit.
 
 mod adapters;
+mod assemble;
+pub mod bindings;
 mod build;
 pub mod cargo;
 pub mod cross;
 mod error;
+mod finish;
 pub mod missing;
+mod prepare;
 pub mod script;
 pub mod share;
 mod talk;
 
 pub use adapters::{Language, apply_to_cc, apply_to_cmake};
-pub use build::{Build, Built, Planned};
+pub use bindings::Bindings;
+pub use build::{Build, Built};
 pub use error::ScriptError;
+pub use prepare::Planned;
 pub use script::Script;
 
 use crate::artifacts::{Manifest, ManifestError};

@@ -96,6 +96,10 @@ pub trait Host: Send + Sync {
     fn env(&self) -> &Environment;
     /// Who is asking.
     fn identity(&self) -> &Identity;
+    /// The program that runs, as a file.
+    fn own_program(&self) -> Option<HostPath> {
+        None
+    }
     /// The folder that relative paths of the command line start from.
     fn current_dir(&self) -> io::Result<HostPath>;
 

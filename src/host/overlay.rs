@@ -29,6 +29,9 @@ impl Host for Overlay<'_> {
     fn env(&self) -> &Environment {
         &self.env
     }
+    fn own_program(&self) -> Option<HostPath> {
+        self.host.own_program()
+    }
     fn identity(&self) -> &Identity {
         self.host.identity()
     }

@@ -1,6 +1,8 @@
 //! A plan in the hands of a crate that runs CMake and a compiler itself.
 
-use crate::support::workspace;
+use gpubuild::host::Host;
+
+use crate::support::{Workspace, workspace};
 
 const OWN: &[(&str, &str)] = &[
     (
@@ -39,4 +41,70 @@ fn a_plan_is_applied_to_cmake_and_cc() {
     let Some(workspace) = workspace(OWN) else { return };
     workspace.cargo(&["build"], &[]).success();
     assert_eq!(workspace.app(), "7 true");
+}
+
+/// A crate with a CUDA file that every compiler takes.
+const WITH_CUDA: &str = "use gpubuild::Backend;\nuse gpubuild::build_rs::Language;\n\nfn main() {\n    let plan = gpubuild::Build::new().backends([\"cuda\"]).plan().unwrap_or_else(|error| panic!(\"{}\", error.told()));\n    let mut build = cc::Build::new();\n    plan.apply_to_cc(Backend::Cuda, Language::Cuda, &mut build).file(\"kernel.cu\").compile(\"kernel\");\n}\n";
+
+/// Notes its words and compiles as C++.
+const NVCC: &str = "#!/bin/sh\necho \"$*\" >> \"$(dirname \"$0\")/../calls\"\nleft=$#\nwhile [ \"$left\" -gt 0 ]; do\n  word=$1\n  shift\n  left=$((left - 1))\n  case $word in\n  -gencode | -Xcompiler)\n    shift\n    left=$((left - 1))\n    ;;\n  -ccbin=* | -G | *.a) ;;\n  --device-link)\n    set -- \"$@\" -c \"$(dirname \"$0\")/empty.cpp\"\n    ;;\n  *) set -- \"$@\" \"$word\" ;;\n  esac\ndone\nexec c++ -fPIC -x c++ \"$@\"\n";
+
+#[test]
+fn cc_calls_the_nvcc_of_the_plan() {
+    let Some(workspace) = workspace(OWN) else { return };
+    if workspace.host.platform().os == gpubuild::host::Os::Windows {
+        println!("skipped: the fake nvcc is a shell script");
+        return;
+    }
+    workspace.write("own-sys/build.rs", WITH_CUDA);
+    workspace.write("own-sys/kernel.cu", "extern \"C\" int kernel() { return 5; }\n");
+    workspace.write(
+        "own-sys/src/lib.rs",
+        "unsafe extern \"C\" {\n    pub fn kernel() -> i32;\n}\npub const CUDA: bool = cfg!(gpubuild_backend = \"cuda\");\n",
+    );
+    workspace.write(
+        "app/src/main.rs",
+        "fn main() {\n    println!(\"{} {}\", unsafe { own_sys::kernel() }, own_sys::CUDA);\n}\n",
+    );
+    workspace.write("cuda/bin/nvcc", NVCC);
+    workspace.host.set_executable(&workspace.path("cuda/bin/nvcc")).unwrap();
+    workspace.write("cuda/bin/empty.cpp", "\n");
+    workspace.write("cuda/version.json", "{\"cuda\": {\"name\": \"CUDA SDK\", \"version\": \"12.8.0\"}}");
+    workspace.write("cuda/include/cuda_runtime.h", "\n");
+    workspace.write("cuda/include/cuda.h", "#define CUDA_VERSION 12080\n");
+    workspace.write("cuda/lib64/libcudart_static.a", "!<arch>\n");
+    let toolkit = workspace.path("cuda");
+    workspace.cargo(&["build"], &[("CUDA_PATH", toolkit.as_str())]).success();
+    assert_eq!(workspace.app(), "5 true");
+    let calls = workspace.host.read_text(&workspace.path("cuda/calls")).unwrap();
+    let call = calls.lines().find(|call| call.ends_with("-c kernel.cu")).unwrap();
+    for word in ["-gencode arch=compute_90,code=sm_90", "-ccbin=", "-Xcompiler -fPIC"] {
+        assert!(call.contains(word), "{word} in {call}");
+    }
+}
+
+fn own_kernels(workspace: &Workspace, variables: &[(&str, &str)]) -> gpubuild::host::Output {
+    let root = workspace.host.path(env!("CARGO_MANIFEST_DIR"));
+    let ran = workspace.cargo_in(&root, &["run", "-p", "own-kernels"], variables);
+    assert!(ran.output.success(), "{}", ran.output.stderr);
+    ran.output
+}
+
+#[test]
+fn the_example_runs_with_and_without_cuda() {
+    let Some(workspace) = workspace(OWN) else { return };
+    let ran = own_kernels(&workspace, &[]);
+    assert!(ran.stdout.starts_with("cpu: [2.0, 4.0, 6.0], sum 12\ncuda: "), "{}", ran.stdout);
+    if ran.stdout.contains("cuda: left out: ") {
+        assert!(ran.stderr.contains("warning: own-kernels@0.1.0: cuda is left out: "), "{}", ran.stderr);
+    }
+    let Some(toolkit) = workspace.host.env().get("CUDA_PATH").map(str::to_owned) else {
+        let required = workspace.host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("nvcc"));
+        assert!(!required, "GPUBUILD_REQUIRE names nvcc, and CUDA_PATH names no toolkit");
+        println!("skipped: CUDA_PATH names no toolkit");
+        return;
+    };
+    let ran = own_kernels(&workspace, &[("CUDA_PATH", &toolkit)]);
+    let told = ran.stdout.lines().find(|line| line.starts_with("cuda: ")).unwrap();
+    assert!(told == "cuda: [4.0, 8.0, 12.0]" || told.starts_with("cuda: CUDA says "), "{told}");
 }

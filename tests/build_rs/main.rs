@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 
 mod adapting;
+mod bindings;
+mod crossing;
 mod llama;
 mod missing;
 mod sharing;

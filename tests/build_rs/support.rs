@@ -62,6 +62,11 @@ impl Workspace {
         self.host.canonical(&self.host.path(self.folder.path().to_str().unwrap())).unwrap().join(name)
     }
 
+    /// cargo's target folder.
+    pub(crate) fn target(&self) -> &HostPath {
+        &self.target
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) {
         self.host.write(&self.path(name), text.as_bytes()).unwrap();
     }
@@ -116,9 +121,10 @@ impl Workspace {
 impl Drop for Workspace {
     fn drop(&mut self) {
         // What is built outlives the crates: here it would pile up.
-        let shared = self.target.join("gpubuild");
-        for name in self.host.list_matching(&shared, "brs-*").unwrap_or_default() {
-            let _ = self.host.remove(&shared.join(&name));
+        for shared in [self.target.join("gpubuild"), self.target.join("aarch64-unknown-linux-gnu/gpubuild")] {
+            for name in self.host.list_matching(&shared, "brs-*").unwrap_or_default() {
+                let _ = self.host.remove(&shared.join(&name));
+            }
         }
     }
 }

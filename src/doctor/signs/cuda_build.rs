@@ -173,7 +173,8 @@ fn parse_torch(text: &str) -> (Option<Version>, Option<Version>) {
 }
 
 /// Where libclang is, or the variable's value if that leads nowhere.
-fn libclang(host: &dyn Host) -> (Option<HostPath>, Option<HostPath>) {
+#[must_use]
+pub fn libclang(host: &dyn Host) -> (Option<HostPath>, Option<HostPath>) {
     let is_library = |name: &str| {
         let name = name.to_ascii_lowercase();
         match host.platform().os {

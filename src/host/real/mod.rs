@@ -178,6 +178,11 @@ impl Host for RealHost {
         &self.env
     }
 
+    fn own_program(&self) -> Option<HostPath> {
+        let program = std::env::current_exe().ok()?;
+        Some(self.path(program.to_str()?))
+    }
+
     fn identity(&self) -> &Identity {
         &self.identity
     }

@@ -1,0 +1,27 @@
+//! Compiles the crate's own kernels: a library with CMake, C++ with cc, and CUDA with cc where a toolkit is ready.
+#![expect(clippy::print_stdout, reason = "a build script speaks to cargo on its standard output")]
+
+use gpubuild::Backend;
+use gpubuild::build_rs::Language;
+
+fn main() {
+    // What cannot be built here is left out, with a warning that says why.
+    let plan = gpubuild::Build::new().backends(["cpu", "cuda"]).allow_missing().plan();
+    let plan = plan.unwrap_or_else(|error| panic!("{}", error.told()));
+
+    let mut sum = cmake::Config::new("native");
+    let folder = plan.apply_to_cmake(Backend::Cpu, &mut sum).build_target("sum").build();
+    println!("cargo::rustc-link-search=native={}", folder.join("build").display());
+    println!("cargo::rustc-link-lib=static=sum");
+
+    let mut cpu = cc::Build::new();
+    plan.apply_to_cc(Backend::Cpu, Language::Cxx, &mut cpu).file("kernels/scale.cpp").compile("scale");
+
+    if plan.has(Backend::Cuda) {
+        let mut cuda = cc::Build::new();
+        plan.apply_to_cc(Backend::Cuda, Language::Cuda, &mut cuda).file("kernels/scale.cu");
+        cuda.compile("scale_cuda");
+    }
+    let why = plan.why_not(Backend::Cuda).unwrap_or_default();
+    println!("cargo::rustc-env=OWN_KERNELS_WITHOUT_CUDA={why}");
+}

@@ -1,0 +1,184 @@
+//! Bindings of earlier builds, by content: what made them, what it was told, and every file that it read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bindings, Call, Place, libclang};
+use crate::exec::binary::parse_depfile;
+use crate::host::{Host, HostPath};
+use crate::store::{self, sha256};
+
+/// Folder in a store.
+const FOLDER: &str = "bindings";
+
+/// Results with one key: as many states of the headers as branches that somebody works on.
+const STATES: usize = 8;
+
+/// Keys that are kept; those not used for longest go.
+const KEYS: usize = 64;
+
+/// Variables that libclang listens to, and bindgen adds.
+const VARIABLES: [&str; 4] = ["BINDGEN_EXTRA_CLANG_ARGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"];
+
+/// One result.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    /// Hashes of the files that were read, by path with tokens for folders.
+    read: BTreeMap<String, String>,
+    /// The libclang that was there.
+    libclang: Option<String>,
+    text: String,
+    /// Of the text.
+    sha256: String,
+}
+
+/// The place of a call's results.
+pub(super) struct Kept {
+    /// `None`: nothing is kept.
+    folder: Option<HostPath>,
+    is_writable: bool,
+    roots: Vec<(String, &'static str)>,
+    libclang: Option<String>,
+    /// Files that were read, with their hashes; known once there is a result.
+    pub(super) read: BTreeMap<String, String>,
+}
+
+impl Kept {
+    pub(super) fn of(host: &dyn Host, bindings: &Bindings, place: &Place, call: &Call) -> Self {
+        let roots = roots(host, bindings, place);
+        let out = |texts: &[String]| -> Vec<String> { texts.iter().map(|text| out(&roots, text)).collect() };
+        let under = place.krate.target.replace('-', "_");
+        let of_target = [&place.krate.target, &under].map(|target| format!("{}_{target}", VARIABLES[0]));
+        let variables = VARIABLES.iter().copied().chain(of_target.iter().map(String::as_str));
+        let variables: Vec<Option<String>> =
+            variables.map(|name| host.env().get(name).map(str::to_owned)).collect();
+        let maker = bindings.key.clone().map(|key| format!("key {key}")).or_else(|| {
+            let program = host.read(&host.own_program()?).ok()?;
+            Some(format!("program {}", sha256(&program)))
+        });
+        let folder = maker.zip(place.store.as_ref()).map(|(maker, store)| {
+            let parts = (
+                (env!("CARGO_PKG_VERSION"), maker, &place.krate.target, &bindings.file),
+                (out(&call.headers), out(&call.arguments), variables),
+            );
+            store.root.join(FOLDER).join(&sha256(&serde_json::to_vec(&parts).unwrap_or_default())[..32])
+        });
+        Self {
+            folder,
+            is_writable: place.store.as_ref().is_some_and(crate::store::settings::Store::is_writable),
+            libclang: identity(host),
+            roots,
+            read: BTreeMap::new(),
+        }
+    }
+
+    /// The result of an earlier call that read the same files. Another libclang makes its own; without any, what there is
+    /// has to do.
+    pub(super) fn find(&mut self, host: &dyn Host) -> Option<String> {
+        let folder = self.folder.as_ref()?;
+        for name in host.list(folder).ok()? {
+            let path = folder.join(&name);
+            let Some(entry) = store::read_json::<Entry>(host, &path) else { continue };
+            let same = self.libclang.is_none() || self.libclang == entry.libclang;
+            let read: BTreeMap<String, String> =
+                entry.read.into_iter().map(|(path, hash)| (self.back(&path), hash)).collect();
+            let current =
+                |(path, hash): (&String, &String)| hash_of(host, path).is_some_and(|now| now == *hash);
+            if same && sha256(entry.text.as_bytes()) == entry.sha256 && read.iter().all(current) {
+                self.read = read;
+                return Some(entry.text);
+            }
+        }
+        None
+    }
+
+    /// Keeps a result. Why not, where somebody has to know.
+    pub(super) fn put(&mut self, host: &dyn Host, call: &Call, text: &str) -> Option<String> {
+        let listed = host.read_text(&host.path(&call.depfile)).ok().and_then(|text| parse_depfile(&text));
+        let paths = listed.iter().flatten().map(|path| path.replace("\\\\", "\\"));
+        let paths: Vec<HostPath> = paths.map(|path| host.path(&path)).collect();
+        self.read =
+            call.headers.iter().filter_map(|path| Some((path.clone(), hash_of(host, path)?))).collect();
+        if listed.is_none() {
+            return Some(format!(
+                "bindgen did not say what it read; hand it `.depfile(\"bindings\", &call.depfile)` ({})",
+                call.depfile
+            ));
+        }
+        let found = paths.iter().filter(|path| path.is_absolute());
+        self.read.extend(
+            found.filter_map(|path| Some((path.normalized().to_string(), hash_of(host, path.as_str())?))),
+        );
+        let folder = self.folder.as_ref().filter(|_| self.is_writable)?;
+        let read: BTreeMap<String, String> =
+            self.read.iter().map(|(path, hash)| (out(&self.roots, path), hash.clone())).collect();
+        let hash = sha256(&serde_json::to_vec(&(&read, &self.libclang)).unwrap_or_default());
+        let entry = Entry {
+            read,
+            libclang: self.libclang.clone(),
+            text: text.to_owned(),
+            sha256: sha256(text.as_bytes()),
+        };
+        let path = folder.join(&format!("{}.json", &hash[..16]));
+        if let Err(error) = store::write_json(host, &path, &entry) {
+            return Some(format!("it cannot be kept: {error}"));
+        }
+        trim(host, folder, STATES);
+        if let Some(all) = folder.parent() {
+            trim(host, &all, KEYS);
+        }
+        None
+    }
+
+    fn back(&self, path: &str) -> String {
+        let whole = self.roots.iter().find_map(|(root, token)| {
+            let rest = path.strip_prefix(token)?;
+            Some(format!("{root}{rest}"))
+        });
+        whole.unwrap_or_else(|| path.to_owned())
+    }
+}
+
+/// Folders that differ between clones, with what stands for them, the longest first.
+fn roots(host: &dyn Host, bindings: &Bindings, place: &Place) -> Vec<(String, &'static str)> {
+    let mut roots = vec![(place.krate.folder.to_string(), "{crate}"), (place.krate.out.to_string(), "{out}")];
+    roots.extend(place.source.iter().map(|source| (source.to_string(), "{source}")));
+    if let Some(tree) = bindings.manifest.iter().flat_map(|manifest| &manifest.trees).next() {
+        let root = host.path(&tree.build).parent();
+        roots.extend(root.map(|root| (root.to_string(), "{build}")));
+    }
+    roots.sort_by(|left, right| (right.0.len(), &right.0).cmp(&(left.0.len(), &left.0)));
+    roots
+}
+
+/// A text with tokens in place of the folders.
+fn out(roots: &[(String, &'static str)], text: &str) -> String {
+    roots.iter().fold(text.to_owned(), |text, (root, token)| text.replace(root.as_str(), token))
+}
+
+fn hash_of(host: &dyn Host, path: &str) -> Option<String> {
+    host.read(&host.path(path)).ok().map(|bytes| sha256(&bytes))
+}
+
+/// Which libclang is here, without loading it: name and size of the file behind the links.
+fn identity(host: &dyn Host) -> Option<String> {
+    let path = libclang(host).0?;
+    let path = host.canonical(&path).unwrap_or(path);
+    let size = host.stat(&path).ok()?.size;
+    Some(format!("{} {size}", path.file_name().unwrap_or_default()))
+}
+
+/// Throws away what was written before the last few. What cannot be removed is left for the next time.
+fn trim(host: &dyn Host, folder: &HostPath, most: usize) {
+    let names = host.list(folder).unwrap_or_default();
+    if names.len() <= most {
+        return;
+    }
+    let age = |name: &String| host.stat(&folder.join(name)).ok().and_then(|stat| stat.modified);
+    let mut all: Vec<(Option<u128>, String)> = names.into_iter().map(|name| (age(&name), name)).collect();
+    all.sort();
+    for (_, name) in &all[..all.len() - most] {
+        let _ = host.remove(&folder.join(name));
+    }
+}

@@ -1,0 +1,280 @@
+//! Bindings of a project's headers: bindgen gets what the libraries were built with, and what it makes is kept by content, so
+//! that a clean build with nothing changed needs no libclang.
+//!
+//! bindgen is the crate's own dependency. gpubuild hands it headers, arguments and a place for the list of files that were
+//! read, and never sees its types: any version goes.
+
+mod call;
+mod kept;
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use call::Call;
+use kept::Kept;
+
+use super::build::{Build, Built};
+use super::cargo::Crate;
+use super::missing::{Cause, Missing};
+use super::script::Script;
+use super::{ScriptError, talk};
+use crate::artifacts::Manifest;
+use crate::doctor::Teller;
+use crate::doctor::signs::cuda_build::libclang;
+use crate::finding::{Affects, Draft, Findings, Severity};
+use crate::host::{Host, HostPath, Overlay, RealHost};
+use crate::look;
+use crate::project;
+use crate::store::settings::Store;
+use crate::toolkit::Catalogue;
+
+/// What bindgen says, as a panic, where it cannot load libclang.
+const NO_LIBCLANG: &str = "Unable to find libclang";
+
+/// The finding about that.
+const NO_LIBCLANG_ID: &str = "cuda.libclang-missing";
+
+/// Bindings that a build script makes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bindings {
+    place: Option<Place>,
+    manifest: Option<Manifest>,
+    missing: Option<Missing>,
+    headers: Vec<String>,
+    includes: Vec<String>,
+    file: String,
+    prebuilt: Option<String>,
+    key: Option<String>,
+}
+
+/// Where a crate's headers and results lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    krate: Crate,
+    /// The native project's folder.
+    source: Option<HostPath>,
+    /// `headers` of gpubuild.toml.
+    headers: Vec<String>,
+    store: Option<Store>,
+    ignored: BTreeSet<String>,
+}
+
+impl Build {
+    /// Also where nothing is built, as on docs.rs: bindings are made of headers alone.
+    pub(super) fn place(&self, host: &dyn Host, krate: Crate) -> Place {
+        let folder =
+            self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
+        let folder = folder.normalized();
+        let path = folder.join(project::FILE_NAME);
+        let file = host.read_text(&path).ok().and_then(|text| project::parse(path.as_str(), &text).ok());
+        let file = file.map(|(file, _)| file);
+        let named = self.source_variable.as_ref().and_then(|name| host.env().get(name));
+        let source = match (named, &self.source, &file) {
+            (Some(named), _, _) => Some(folder.join(named).normalized()),
+            (None, Some(source), _) => Some(krate.folder.join(source).normalized()),
+            (None, None, Some(file)) => Some(folder.join(&file.project.source).normalized()),
+            (None, None, None) => None,
+        };
+        let cache = file.as_ref().map(|file| file.cache.clone()).unwrap_or_default();
+        Place {
+            source,
+            headers: file.map(|file| file.project.headers).unwrap_or_default(),
+            // What is wrong with the settings was told by the build.
+            store: Store::open(host, &cache, Some(&folder)).ok().flatten(),
+            ignored: self.ignored.clone(),
+            krate,
+        }
+    }
+}
+
+impl Built {
+    /// Bindings of the headers that gpubuild.toml names under `headers`, and of further ones.
+    #[must_use]
+    pub fn bindings(&self) -> Bindings {
+        Bindings {
+            place: self.place.clone(),
+            manifest: self.manifest.clone(),
+            missing: self.missing.clone(),
+            headers: self.place.as_ref().map(|place| place.headers.clone()).unwrap_or_default(),
+            includes: Vec::new(),
+            file: "bindings.rs".to_owned(),
+            prebuilt: None,
+            key: None,
+        }
+    }
+}
+
+impl Bindings {
+    /// A further header: below the project's sources, or as a source file would include it.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>) -> Self {
+        self.headers.push(name.into());
+        self
+    }
+
+    /// A folder with headers, relative to the crate's, beside those of the libraries. Where nothing is built, on docs.rs or
+    /// while a toolkit is missing, only these are searched.
+    #[must_use]
+    pub fn include(mut self, folder: impl Into<String>) -> Self {
+        self.includes.push(folder.into());
+        self
+    }
+
+    /// The name of the file in `OUT_DIR`; `bindings.rs` without it.
+    #[must_use]
+    pub fn file(mut self, name: impl Into<String>) -> Self {
+        self.file = name.into();
+        self
+    }
+
+    /// Bindings that come with the crate, relative to its folder: they are used where libclang is missing, or the headers
+    /// are.
+    #[must_use]
+    pub fn prebuilt(mut self, path: impl Into<String>) -> Self {
+        self.prebuilt = Some(path.into());
+        self
+    }
+
+    /// A text that changes whenever bindgen's version or its settings do. Without it the content of the build script's own
+    /// program stands for both, which is always right, and differs between clones of a repository.
+    #[must_use]
+    pub fn key(mut self, text: impl Into<String>) -> Self {
+        self.key = Some(text.into());
+        self
+    }
+
+    /// Writes the bindings, those of an earlier build where nothing changed. What goes wrong is told to cargo, which then
+    /// fails the package. `make` may panic, as bindgen does without libclang.
+    pub fn write<E: Display>(&self, make: impl FnOnce(&Call) -> Result<String, E>) {
+        let (script, _) = self.script(&RealHost::new(), make);
+        talk::print(script.text());
+    }
+
+    /// What [`Bindings::write`] prints and answers, on any host: the file that was written.
+    pub fn script<E: Display>(
+        &self,
+        host: &dyn Host,
+        make: impl FnOnce(&Call) -> Result<String, E>,
+    ) -> (Script, Result<HostPath, ScriptError>) {
+        let host = Overlay::new(host, host.env().recording());
+        let mut script = Script::default();
+        let result = self.work(&host, &mut script, |call| make(call).map_err(|error| error.to_string()));
+        let none = BTreeSet::new();
+        let ignored = self.place.as_ref().map_or(&none, |place| &place.ignored);
+        script.watch_variables(host.env().asked().iter().map(String::as_str), ignored);
+        if let Err(error) = &result {
+            script.error(&error.told());
+        }
+        (script, result)
+    }
+
+    fn work(
+        &self,
+        host: &dyn Host,
+        script: &mut Script,
+        make: impl FnOnce(&Call) -> Result<String, String>,
+    ) -> Result<HostPath, ScriptError> {
+        let Some(place) = &self.place else {
+            return Err(ScriptError::NoCargo { variable: "OUT_DIR".to_owned() });
+        };
+        let call = match self.call(host, place) {
+            Ok(call) => call,
+            Err(error) => return self.fall_back(host, script, place, error),
+        };
+        let mut kept = Kept::of(host, self, place, &call);
+        let text = if let Some(text) = kept.find(host) {
+            text
+        } else {
+            host.remove(&host.path(&call.depfile)).map_err(|error| failed(&call.depfile, &error))?;
+            match generate(&call, make) {
+                Ok(text) => {
+                    if let Some(why) = kept.put(host, &call, &text) {
+                        script.warning(&format!("`{}` is made again by each build: {why}", self.file));
+                    }
+                    text
+                }
+                Err(message) if message.contains(NO_LIBCLANG) => {
+                    let error = ScriptError::Missing(no_libclang(host, &self.file));
+                    return self.fall_back(host, script, place, error);
+                }
+                Err(message) => {
+                    return Err(ScriptError::Bindings { file: self.file.clone(), message });
+                }
+            }
+        };
+        let trees = self.manifest.iter().flat_map(|manifest| &manifest.trees);
+        let built: Vec<HostPath> = trees.map(|tree| host.path(&tree.build)).collect();
+        for path in kept.read.keys().filter(|path| !built.iter().any(|root| host.path(path).is_inside(root)))
+        {
+            script.watch(path);
+        }
+        self.publish(host, place, &text)
+    }
+
+    /// The bindings that come with the crate, else the error.
+    fn fall_back(
+        &self,
+        host: &dyn Host,
+        script: &mut Script,
+        place: &Place,
+        error: ScriptError,
+    ) -> Result<HostPath, ScriptError> {
+        let Some(name) = &self.prebuilt else { return Err(error) };
+        let path = place.krate.folder.join(name).normalized();
+        let Ok(text) = host.read_text(&path) else { return Err(error) };
+        script.watch(path.as_str());
+        let why = match &error {
+            ScriptError::Missing(missing) => missing.causes.first().map(|cause| cause.text.clone()),
+            _ => None,
+        };
+        let why = why.unwrap_or_else(|| error.to_string());
+        script.warning(&format!("`{name}` stands in for `{}`: {why} [{}]", self.file, error.id()));
+        self.publish(host, place, &text)
+    }
+
+    /// Puts the text where the crate includes it; a file that says the same stays, so that nothing is compiled again.
+    fn publish(&self, host: &dyn Host, place: &Place, text: &str) -> Result<HostPath, ScriptError> {
+        let path = place.krate.out.join(&self.file);
+        if host.read_text(&path).is_ok_and(|before| before == text) {
+            return Ok(path);
+        }
+        host.write(&path, text.as_bytes()).map_err(|error| failed(path.as_str(), &error))?;
+        Ok(path)
+    }
+}
+
+fn failed(path: &str, error: &std::io::Error) -> ScriptError {
+    ScriptError::Io { path: path.to_owned(), message: error.to_string() }
+}
+
+/// Calls bindgen. A panic is what it said.
+fn generate(call: &Call, make: impl FnOnce(&Call) -> Result<String, String>) -> Result<String, String> {
+    catch_unwind(AssertUnwindSafe(|| make(call))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(text.unwrap_or_else(|| "it panicked".to_owned()))
+    })
+}
+
+/// The doctor's words about a missing libclang, for this machine.
+fn no_libclang(host: &dyn Host, file: &str) -> Missing {
+    let sight = look::look(host, Catalogue::embedded());
+    let findings = Findings::embedded();
+    let draft = Draft::new(NO_LIBCLANG_ID).affects(Affects::Build);
+    let draft = match libclang(host).1 {
+        Some(place) => draft.case("variable").value("place", place.as_str()),
+        None => draft,
+    };
+    let teller = Teller::new(
+        &sight.facts,
+        &sight.catalogue,
+        &findings,
+        host.identity().uid.is_some_and(|uid| uid == 0),
+    );
+    let finding = teller.tell(&draft, Severity::Error);
+    Missing { what: format!("cannot make `{file}`"), causes: vec![Cause::of_finding(&finding)] }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Bindings made by a real bindgen from a build script, and kept.
+
+use gpubuild::host::{Host, RealHost};
+
+use crate::support::{SMALL, Workspace, workspace};
+
+const CARGO: &str = "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n";
+
+/// The documentation's build script, with a place where libclang can be lost.
+const BUILD: &str = "\
+fn main() {
+    let Ok(built) = gpubuild::Build::new().run() else { return };
+    built.bindings().header(\"x.h\").prebuilt(\"src/prebuilt.rs\").write(|call| {
+        assert!(std::env::var_os(\"X_WITHOUT_LIBCLANG\").is_none(), \"Unable to find libclang: \\\"a test\\\"\");
+        bindgen::Builder::default()
+            .headers(&call.headers)
+            .clang_args(&call.arguments)
+            .depfile(\"bindings\", &call.depfile)
+            .allowlist_item(\"x_.*|X_.*\")
+            .generate()
+            .map(|bindings| bindings.to_string())
+    });
+}
+";
+
+const LIBRARY: &str = "\
+#![allow(non_camel_case_types, non_upper_case_globals)]
+include!(concat!(env!(\"OUT_DIR\"), \"/bindings.rs\"));
+";
+
+const HEADER: &str = "#include <stddef.h>\n#include \"deep.h\"\n#define X 41\n#ifndef X_NAME\n#define X_NAME 8\n#endif\nstruct x_table { char name[X_NAME]; size_t size; };\nint x_answer(void);\n";
+
+const MAIN: &str = "fn main() {\n    println!(\"{} {} {}\", unsafe { x_sys::x_answer() }, size_of::<x_sys::x_table>(), x_sys::X_DEEP);\n}\n";
+
+/// `None`, after saying so, where libclang cannot be loaded.
+fn with_bindings() -> Option<Workspace> {
+    let host = RealHost::new();
+    if gpubuild::doctor::signs::cuda_build::libclang(&host).0.is_none() {
+        let required = host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("libclang"));
+        assert!(!required, "GPUBUILD_REQUIRE names libclang, and there is none");
+        println!("skipped: no libclang");
+        return None;
+    }
+    let workspace = workspace(SMALL)?;
+    workspace.write("x-sys/Cargo.toml", &CARGO.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR")));
+    workspace.write("x-sys/build.rs", BUILD);
+    workspace.write("x-sys/src/lib.rs", LIBRARY);
+    let cmake = "cmake_minimum_required(VERSION 3.16)\nproject(x C CXX)\nadd_library(x STATIC x.c y.cpp)\ntarget_include_directories(x PUBLIC include)\ntarget_compile_definitions(x PUBLIC X_NAME=24)\n";
+    workspace.write("x-sys/native/CMakeLists.txt", cmake);
+    workspace.write("x-sys/native/include/x.h", HEADER);
+    workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 1\n");
+    let app = "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\nx-sys = { path = \"../x-sys\" }\n";
+    workspace.write("app/Cargo.toml", app);
+    workspace.write("app/src/main.rs", MAIN);
+    Some(workspace)
+}
+
+const LOST: [(&str, &str); 1] = [("X_WITHOUT_LIBCLANG", "1")];
+
+#[test]
+fn bindings_are_made_once() {
+    let Some(workspace) = with_bindings() else { return };
+    workspace.cargo(&["build"], &[]).success();
+    // 24 bytes of a name as CMake defines it, and eight.
+    assert_eq!(workspace.app(), "42 32 1");
+    let again = workspace.cargo(&["build", "-v"], &[]).success();
+    assert!(!again.ran_script_of("x-sys"), "nothing changed");
+
+    workspace.cargo(&["clean", "-p", "x-sys"], &[]).success();
+    workspace.cargo(&["build"], &LOST).success();
+    assert_eq!(workspace.app(), "42 32 1", "from the store, without libclang");
+
+    // A header that the header includes.
+    workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 2\n");
+    let told = workspace.cargo(&["check"], &LOST).failure().output.stderr;
+    for part in ["cannot make `bindings.rs` [cuda.libclang-missing]", "fix: install libclang"] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    workspace.cargo(&["build"], &[]).success();
+    assert_eq!(workspace.app(), "42 32 2");
+    // Both states are kept.
+    workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 1\n");
+    workspace.cargo(&["build"], &LOST).success();
+    assert_eq!(workspace.app(), "42 32 1");
+}
+
+#[test]
+fn bindings_that_come_with_the_crate_stand_in() {
+    let Some(workspace) = with_bindings() else { return };
+    let prebuilt = "unsafe extern \"C\" {\n    pub fn x_answer() -> i32;\n}\n#[repr(C)]\npub struct x_table(u64);\npub const X_DEEP: u32 = 7;\n";
+    workspace.write("x-sys/src/prebuilt.rs", prebuilt);
+    let told = workspace.cargo(&["build"], &LOST).success().output.stderr;
+    assert!(told.contains("`src/prebuilt.rs` stands in for `bindings.rs`: libclang was not found"), "{told}");
+    assert_eq!(workspace.app(), "42 8 7");
+
+    // What is wrong with a header is told as it is.
+    workspace.write("x-sys/native/include/deep.h", "#include \"nowhere.h\"\n");
+    workspace.write("x-sys/native/x.c", "int y(void);\nint x_answer(void) { return 41 + y(); }\n");
+    let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
+    assert!(told.contains("[bindings.failed]") && told.contains("'nowhere.h' file not found"), "{told}");
+}

@@ -1,0 +1,82 @@
+//! A crate for another processor, compiled with a real cross compiler and run in an emulator.
+
+use std::time::Duration;
+
+use gpubuild::host::{Command, Host, HostPath, find_program};
+
+use crate::support::{SMALL, Workspace, workspace};
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+const PROGRAMS: [&str; 3] = ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "qemu-aarch64-static"];
+
+/// What is missing to compile and run; the folder with the C library of the other machine.
+fn missing(workspace: &Workspace) -> Result<HostPath, String> {
+    let host = &workspace.host;
+    if host.platform().arch == gpubuild::host::Arch::Aarch64 {
+        return Err("a processor other than aarch64".to_owned());
+    }
+    if let Some(name) = PROGRAMS.iter().find(|name| find_program(host, name).is_empty()) {
+        return Err((*name).to_owned());
+    }
+    let ask =
+        Command::new("rustc", Duration::from_secs(60)).args(["--print", "target-libdir", "--target", TARGET]);
+    let folder =
+        host.run(&ask).map(|output| host.path(output.stdout.trim())).map_err(|error| error.to_string())?;
+    if !host.is_dir(&folder) {
+        return Err(format!("Rust's library for {TARGET} (`rustup target add {TARGET}`)"));
+    }
+    let ask = Command::new(PROGRAMS[0], Duration::from_secs(60)).args(["-print-file-name=libc.so.6"]);
+    let library =
+        host.run(&ask).map(|output| output.stdout.trim().to_owned()).map_err(|error| error.to_string())?;
+    // `…/aarch64-linux-gnu/lib/libc.so.6`
+    let library = host.path(&library).normalized();
+    library.parent().and_then(|folder| folder.parent()).ok_or_else(|| "a C library for aarch64".to_owned())
+}
+
+#[test]
+fn a_crate_is_built_for_another_processor() {
+    let Some(workspace) = workspace(SMALL) else { return };
+    let system = match missing(&workspace) {
+        Ok(system) => system,
+        Err(what) => {
+            let required =
+                workspace.host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("cross"));
+            assert!(!required, "GPUBUILD_REQUIRE names cross, and there is no {what}");
+            println!("skipped: no {what}");
+            return;
+        }
+    };
+    let linker = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", PROGRAMS[0]);
+    let build = ["build", "--target", TARGET];
+
+    // Without compilers for it, whoever links is told which variables to set.
+    workspace.cargo(&["check", "--target", TARGET], &[linker]).success();
+    let told = workspace.cargo(&build, &[linker]).failure().output.stderr;
+    for part in [
+        "gpubuild: `x-sys` cannot be built for aarch64-unknown-linux-gnu",
+        "[cross.toolchain-missing]",
+        "fix: set `CC_aarch64_unknown_linux_gnu` and `CXX_aarch64_unknown_linux_gnu`",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+
+    let variables = [
+        linker,
+        ("CC_aarch64_unknown_linux_gnu", PROGRAMS[0]),
+        ("CXX_aarch64_unknown_linux_gnu", PROGRAMS[1]),
+    ];
+    workspace.cargo(&build, &variables).success();
+    let program = workspace.target().join(TARGET).join("debug/app");
+    let bytes = workspace.host.read_start(&program, 20).unwrap();
+    assert_eq!(&bytes[18..20], &[0xb7, 0], "an ELF file for aarch64");
+    let run =
+        Command::new(PROGRAMS[2], Duration::from_secs(60)).args(["-L", system.as_str(), program.as_str()]);
+    let output = workspace.host.run(&run).unwrap();
+    assert_eq!(output.stdout.trim(), "42", "{}", output.stderr);
+    assert!(!workspace.cargo(&[&build[..], &["-v"]].concat(), &variables).success().ran_script_of("x-sys"));
+
+    // A GPU's toolkit is this machine's.
+    let told = workspace.cargo(&[&build[..], &["--features", "app/cuda"]].concat(), &variables).failure();
+    let told = told.output.stderr;
+    assert!(told.contains("[cross.backend-unsupported]"), "{told}");
+}
