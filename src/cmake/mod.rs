@@ -81,15 +81,24 @@ pub fn configure_command(cmake: &HostPath, tree: &Tree, start: Start) -> Command
     with_tree_env(command, tree)
 }
 
-/// The command that builds the named targets of a tree with at most `jobs` compilers at once.
+/// How many compilers may run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width<'a> {
+    /// So many.
+    Jobs(u32),
+    /// As many as a pool gives that `MAKEFLAGS` names like this.
+    Pool(&'a str),
+}
+
+/// The command that builds the named targets of a tree.
 #[must_use]
-pub fn build_command(cmake: &HostPath, tree: &Tree, targets: &[String], jobs: u32) -> Command {
-    let mut command = Command::new(cmake.as_str(), BUILD_DEADLINE).args([
-        "--build",
-        tree.build.as_str(),
-        "--parallel",
-        &jobs.max(1).to_string(),
-    ]);
+pub fn build_command(cmake: &HostPath, tree: &Tree, targets: &[String], width: Width<'_>) -> Command {
+    let mut command = Command::new(cmake.as_str(), BUILD_DEADLINE).args(["--build", tree.build.as_str()]);
+    command = match width {
+        Width::Jobs(jobs) => command.args(["--parallel", &jobs.max(1).to_string()]),
+        // With a number of its own Ninja asks no pool, and CMake would take one from here.
+        Width::Pool(flags) => command.env("MAKEFLAGS", flags).env_remove("CMAKE_BUILD_PARALLEL_LEVEL"),
+    };
     if is_multi_config(&tree.generator) {
         command = command.args(["--config", configuration(tree)]);
     }

@@ -113,6 +113,14 @@ pub enum BuildError {
     /// A tool could not be fetched.
     #[error("{0}")]
     Fetch(#[from] crate::python::FetchError),
+    /// A backend of the project downloads something, and may not.
+    #[error("the backend `{extra}` of the project downloads {what}, and may not offline")]
+    Offline {
+        /// Its id in the profile.
+        extra: String,
+        /// What it downloads.
+        what: String,
+    },
     /// A program could not be started or did not end.
     #[error("{0}")]
     Run(crate::host::RunError),
@@ -182,6 +190,7 @@ impl BuildError {
             Self::FileApi(_) => "cmake.file-api",
             Self::NoTool { .. } => "build.tool-missing",
             Self::Fetch(error) => error.id(),
+            Self::Offline { .. } => "build.offline",
             Self::Run(_) => "build.program-failed",
             Self::DiskFull { .. } => "disk.full",
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, .. } => "file.denied",
@@ -249,6 +258,9 @@ impl BuildError {
                 Some(format!("install {tool}, or build without `--offline` to have it fetched"))
             }
             Self::Fetch(error) => error.hint(),
+            Self::Offline { extra, .. } => Some(format!(
+                "build it once without `--offline`: then it lies in the build folder; or leave `{extra}` out of `extra`"
+            )),
             Self::DiskFull { .. } => {
                 Some("free some space and build again; what is built so far stays".to_owned())
             }

@@ -17,6 +17,7 @@ mod objects;
 pub mod processes;
 pub mod progress;
 pub(crate) mod reuse;
+mod shares;
 mod sources;
 pub mod stage;
 pub mod stamp;
@@ -32,11 +33,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use error::BuildError;
 pub use event::{Event, Sink, State};
 
+use self::shares::{Share, Shares};
 use crate::artifacts::{self, Artifact, BuiltTree, Manifest};
 use crate::backend::Backend;
 use crate::finding::Finding;
 use crate::host::{Host, HostPath, Lock, Wait};
-use crate::plan::{Dropped, Plan, Tree};
+use crate::plan::{Dropped, Plan};
 use crate::python::Network;
 use crate::store::settings::Store;
 use crate::toolkit::Inventory;
@@ -257,7 +259,7 @@ fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built
     loop {
         let mut built = Vec::new();
         let mut failures = Vec::new();
-        for (tree, result) in plan.trees.iter().zip(run_all(job, tools, &plan.trees)) {
+        for (tree, result) in plan.trees.iter().zip(run_all(job, tools, &plan)) {
             match result {
                 Ok(done) => built.push(done),
                 Err(error) => failures.push((tree, error)),
@@ -304,22 +306,26 @@ fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built
 }
 
 /// Runs the trees at the same time. Together they never use more jobs than the plan allows.
-fn run_all(job: &Job<'_>, tools: &Tools, trees: &[Tree]) -> Vec<Result<(BuiltTree, State), BuildError>> {
+fn run_all(job: &Job<'_>, tools: &Tools, plan: &Plan) -> Vec<Result<(BuiltTree, State), BuildError>> {
+    let trees = &plan.trees;
     let total = trees.iter().map(|tree| tree.jobs.total).max().unwrap_or(1).max(1);
     let count = u32::try_from(trees.len()).unwrap_or(u32::MAX);
     let workers = count.min(total);
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..trees.len()).collect());
     let results = Mutex::new(Vec::new());
     let interrupted = AtomicBool::new(false);
+    let pipe = job.root.join(".jobs");
+    let shares = Shares::new(job.host, pipe, tools.ninja.as_ref(), trees, (total, workers));
     let work = |worker: u32| {
-        let share = total / workers + u32::from(worker < total % workers);
+        let share = Share { shares: &shares, fixed: shares.fixed(worker, workers) };
         while let Some(index) = take(&queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
-            let result = tree::run(job, tools, &trees[index], share);
+            let result = tree::run(job, tools, &trees[index], &plan.extra, share);
             if matches!(result, Err(BuildError::Interrupted)) {
                 interrupted.store(true, Ordering::Relaxed);
             }
             results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, result));
         }
+        shares.leave();
     };
     std::thread::scope(|scope| {
         for worker in 1..workers {

@@ -11,14 +11,20 @@ use super::launcher;
 use super::log::Log;
 use super::memory::{self, Sign};
 use super::reuse::{Found, Reuse};
+use super::shares::Share;
 use super::stamp::{self, Stamp};
 use super::{Job, Tools, collect};
 use crate::artifacts::BuiltTree;
 use crate::cmake::file_api::{self, Reply};
-use crate::cmake::{self, Start, unused};
+use crate::cmake::{self, Start, Width, unused};
 use crate::host::{Command, HostPath};
+use crate::plan::extra::PlannedExtra;
 use crate::plan::{Tree, options};
+use crate::python::Network;
 use crate::store::files::{self, Snapshot};
+
+/// How Ninja begins to say that it takes part in a jobserver.
+const JOBSERVER: &str = "ninja: Jobserver mode detected";
 
 /// Bytes that a disk has to have left not to be called full after a failure.
 const ROOM: usize = 128 * 1024;
@@ -36,7 +42,8 @@ pub(super) fn run(
     job: &Job<'_>,
     tools: &Tools,
     tree: &Tree,
-    jobs: u32,
+    extra: &[PlannedExtra],
+    share: Share<'_>,
 ) -> Result<(BuiltTree, State), BuildError> {
     let started = job.host.elapsed();
     let missing = |tool: &str| BuildError::NoTool { tool: tool.to_owned() };
@@ -48,7 +55,7 @@ pub(super) fn run(
         tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
     }
     launcher::settle(job.host, job.sink, &mut tree);
-    let run = Run { job, cmake, ninja, tree: &tree, jobs };
+    let run = Run { job, cmake, ninja, tree: &tree, extra, share };
     let result = run.unless_unchanged();
     let seconds = job.host.elapsed().saturating_sub(started).as_secs_f64();
     match &result {
@@ -69,7 +76,9 @@ struct Run<'a> {
     cmake: &'a HostPath,
     ninja: Option<&'a HostPath>,
     tree: &'a Tree,
-    jobs: u32,
+    /// What is known of the project's further backends.
+    extra: &'a [PlannedExtra],
+    share: Share<'a>,
 }
 
 impl Run<'_> {
@@ -170,6 +179,7 @@ impl Run<'_> {
         if last.as_ref() == Some(&wanted) && self.reply().is_ok() {
             return Ok(());
         }
+        self.refuse_download()?;
         let started = host.elapsed();
         (self.job.sink)(&Event::Configuring {
             tree: tree.id.clone(),
@@ -195,6 +205,17 @@ impl Run<'_> {
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
         (self.job.sink)(&Event::Configured { tree: tree.id.clone(), seconds });
         Ok(())
+    }
+
+    /// Without the network nothing can be downloaded. What was downloaded before lies in the build folder.
+    fn refuse_download(&self) -> Result<(), BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
+        if self.job.network != Network::Offline || host.exists(&tree.build.join("CMakeCache.txt")) {
+            return Ok(());
+        }
+        let mut extra = self.extra.iter().filter(|extra| tree.extra.contains(&extra.id));
+        let downloads = extra.find_map(|extra| Some((extra.id.clone(), extra.network.clone()?)));
+        downloads.map_or(Ok(()), |(extra, what)| Err(BuildError::Offline { extra, what }))
     }
 
     /// Configures again so that objects from the store take the place of sources. If that changes what is linked, or does
@@ -267,12 +288,17 @@ impl Run<'_> {
         let (host, tree, sink) = (self.job.host, self.tree, self.job.sink);
         let targets = collect::targets_to_build(tree, &self.reply()?);
         let counting = launcher::Counting::begin(host, tree);
-        let (mut jobs, mut attempts) = (self.jobs.max(1), 0);
+        // Only the first attempt draws from the pool: what was too much for the memory is counted by this tree alone.
+        let mut pool = self.share.shares.make_flags();
+        let fixed = self.share.fixed.max(1);
+        let (mut jobs, mut attempts) = (if pool.is_some() { self.share.shares.total } else { fixed }, 0);
         loop {
             let killed_before = memory::killed_by_kernel(host);
             let (name, build) = (tree.id.clone(), tree.build.to_string());
             sink(&Event::Compiling { tree: name, build, jobs });
-            let output = log.run(&cmake::build_command(self.cmake, tree, &targets, jobs))?;
+            let width = pool.as_deref().map_or(Width::Jobs(jobs), Width::Pool);
+            let command = cmake::build_command(self.cmake, tree, &targets, width);
+            let output = log.run_with(&command, &mut |line| !line.starts_with(JOBSERVER))?;
             sink(&Event::Compiled { tree: tree.id.clone(), success: output.success() });
             if output.success() {
                 counting.tell(sink);
@@ -286,14 +312,15 @@ impl Run<'_> {
                 sign => sign,
             });
             let width = memory::width_of(log.last(), jobs, tree.jobs.device.max(1));
-            let next = sign.as_ref().and_then(|_| memory::narrower(width, attempts));
+            let next =
+                sign.as_ref().and_then(|_| memory::narrower(width, attempts)).map(|next| next.min(fixed));
             let Some(next) = next else { return Err(self.compile_error(log, output.exit, sign)) };
             let why = match sign {
                 Some(Sign::Said(line)) => line,
                 _ => "a step failed without a word".to_owned(),
             };
             sink(&Event::Narrowed { tree: tree.id.clone(), before: width, jobs: next, why });
-            (jobs, attempts) = (next, attempts + 1);
+            (pool, jobs, attempts) = (None, next, attempts + 1);
         }
     }
 

@@ -11,6 +11,7 @@ pub mod carried;
 pub mod command;
 pub mod environment;
 pub mod interrupt;
+pub mod jobs;
 pub mod library;
 pub mod overlay;
 pub mod path;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 pub use command::{Command, Line, Output, RunError, Stream};
 pub use environment::Environment;
+pub use jobs::JobPool;
 pub use overlay::Overlay;
 pub use path::{HostPath, PathRules};
 pub use platform::{Arch, Identity, Os, Platform};
@@ -188,6 +190,10 @@ pub trait Host: Send + Sync {
     fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath>;
     /// Takes an OS lock on a file (made if absent). `Ok(None)`: somebody else holds it and `wait` is `Wait::No`.
     fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>>;
+    /// A pool of jobs that build tools share, by way of a named pipe. `Ok(None)` where there is no such thing.
+    fn job_pool(&self, _pipe: &HostPath, _jobs: u32) -> io::Result<Option<JobPool>> {
+        Ok(None)
+    }
     /// Free bytes on the disk that holds `path` (or its nearest parent that exists), where known.
     fn free_space(&self, path: &HostPath) -> Option<u64>;
 

@@ -90,10 +90,8 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
         ));
     }
     let options = &inputs.project.file.project.options;
-    let untold = row.needs.iter().find(|need| {
-        let told = |name: &String| inputs.env.get(name).is_some() || options.contains_key(name);
-        !need.set.is_empty() && !need.set.iter().any(told)
-    });
+    let told = |name: &String| inputs.env.get(name).is_some() || options.contains_key(name);
+    let untold = row.needs.iter().find(|need| !need.set.is_empty() && !need.set.iter().any(told));
     if let Some(need) = untold {
         let names = need.set.join(" or ");
         let text = format!("the backend `{id}` needs {}, and neither {names} is set", need.what);
@@ -104,7 +102,7 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
         id: id.to_owned(),
         needs: row.needs.iter().map(super::profile::Need::line).collect(),
         link: row.link.clone(),
-        network: row.network.clone(),
+        network: row.network.clone().filter(|_| !row.network_unless.iter().any(told)),
         note: row.note.clone(),
     })
 }

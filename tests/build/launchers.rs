@@ -43,7 +43,10 @@ fn have(project: &Project, programs: &[(&str, &str)]) -> bool {
 
 /// A tree that goes through what `table` and `env` ask for, as `gpubuild build` would have it.
 fn tree(project: &Project, name: &str, table: &str, env: &[(&str, &str)]) -> Tree {
-    let mut tree = project.tree(&[Backend::Cpu], &["t-core"], &[]);
+    through(project, project.tree(&[Backend::Cpu], &["t-core"], &[]), name, table, env)
+}
+
+fn through(project: &Project, mut tree: Tree, name: &str, table: &str, env: &[(&str, &str)]) -> Tree {
     tree.id = name.into();
     tree.build = project.path("build").join(name);
     let catalogue = toolkit::Catalogue::embedded();
@@ -173,9 +176,86 @@ fn sccache_answers_a_second_build_and_says_how_often() {
     let env = [("SCCACHE_SERVER_PORT", server.0.as_str()), ("SCCACHE_DIR", folder.as_str())];
     let tree = tree(&project, "a", "launcher = \"sccache\"", &env);
     assert_eq!(built(&project, tree.clone()), (0, 3));
-    // It takes the build folder in `-fmacro-prefix-map` for a part of the result: another folder finds nothing.
     project.host.remove(&tree.build).unwrap();
     assert_eq!(built(&project, tree), (3, 0));
+    let other = self::tree(&project, "b", "launcher = \"sccache\"", &env);
+    assert_eq!(built(&project, other), (3, 0), "the name of the build folder is no part of the result");
+}
+
+const KERNELS: &[(&str, &str)] = &[
+    (
+        "CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.18)\nproject(l CXX CUDA)\nadd_library(t-cuda STATIC one.cu two.cu)\n",
+    ),
+    (
+        "one.cu",
+        "__global__ void one(float *x) { x[threadIdx.x] += 1; }\nvoid go1(float *x) { one<<<1, 32>>>(x); }\n",
+    ),
+    (
+        "two.cu",
+        "__global__ void two(float *x) { x[threadIdx.x] *= 2; }\nvoid go2(float *x) { two<<<1, 32>>>(x); }\n",
+    ),
+];
+
+/// nvcc of NVIDIA's wheels, where `GPUBUILD_REQUIRE` names them.
+fn nvcc(project: &Project) -> Option<String> {
+    let required = project.host.env().get("GPUBUILD_REQUIRE").unwrap_or_default();
+    if !required.split(',').any(|one| one == "cuda-wheels") {
+        println!("skipped: GPUBUILD_REQUIRE does not name cuda-wheels");
+        return None;
+    }
+    let cache = project.path("cache");
+    let install = gpubuild::host::Command::new(env!("CARGO_BIN_EXE_gpubuild"), Duration::from_secs(600))
+        .args(["toolkit", "install", "cuda@13.5"])
+        .env("GPUBUILD_CACHE", cache.as_str());
+    let output = project.host.run(&install).unwrap();
+    assert!(output.success(), "{}", output.stderr);
+    Some(cache.join("toolkits/cuda-13.5/prefix/bin/nvcc").to_string())
+}
+
+#[test]
+fn caches_answer_for_nvcc_in_a_second_build_folder_or_are_left_out() {
+    let Some(project) = project(KERNELS) else { return };
+    let Some(nvcc) = nvcc(&project) else { return };
+    for launcher in ["ccache", "sccache"] {
+        if !have(&project, &[(launcher, launcher)]) {
+            continue;
+        }
+        let (server, folder) = (Sccache(free_port().to_string()), project.path(launcher).to_string());
+        let env = [
+            ("SCCACHE_SERVER_PORT", server.0.as_str()),
+            ("SCCACHE_DIR", folder.as_str()),
+            ("CCACHE_DIR", folder.as_str()),
+        ];
+        for (name, expected) in [("a", (0, 2)), ("b", (2, 0))] {
+            let entries = [("CMAKE_CUDA_COMPILER", nvcc.as_str()), ("CMAKE_CUDA_ARCHITECTURES", "90")];
+            let tree = project.tree(&[Backend::Cuda], &["t-cuda"], &entries);
+            let name = format!("{launcher}-{name}");
+            let tree = through(&project, tree, &name, &format!("launcher = {launcher:?}"), &env);
+            // Some pairs break (sccache 0.16 with nvcc 13.5): then the build does without, and says why.
+            project.events.lock().unwrap().clear();
+            assert_eq!(project.build(vec![tree.clone()]).unwrap().state, State::Built);
+            // Device compilers have a pool, as large as the plan says.
+            let steps = project.host.read_text(&tree.build.join("build.ninja")).unwrap();
+            let rules = project.host.read_text(&tree.build.join("CMakeFiles/rules.ninja")).unwrap();
+            assert_eq!(steps.matches("pool = gpubuild_device").count(), 2, "{steps}");
+            assert!(rules.contains("pool gpubuild_device\n  depth = 1\n"), "{rules}");
+            let why = dropped(&project);
+            if !why.is_empty() {
+                assert!(
+                    why.iter().all(|(language, why)| language == "CUDA" && why.contains("not behind it")),
+                    "{why:?}"
+                );
+                println!("left out: {why:?}");
+                break;
+            }
+            let counts = project.events.lock().unwrap().iter().find_map(|event| match event {
+                Event::Cached { hits, misses, .. } => Some((*hits, *misses)),
+                _ => None,
+            });
+            assert_eq!(counts, Some(expected), "{name}");
+        }
+    }
 }
 
 #[test]
@@ -189,8 +269,7 @@ fn two_servers_of_sccache_share_a_redis_server_or_say_that_they_cannot() {
     for (name, expected) in [("a", (0, 3)), ("b", (3, 0))] {
         let (server, folder) = (Sccache(free_port().to_string()), project.path(name).to_string());
         let env = [("SCCACHE_SERVER_PORT", server.0.as_str()), ("SCCACHE_DIR", folder.as_str())];
-        let tree = tree(&project, "cpu", &table, &env);
-        project.host.remove(&tree.build).unwrap();
+        let tree = tree(&project, &format!("cpu-{name}"), &table, &env);
         assert_eq!(tree.env["SCCACHE_REDIS"], url);
         // Debian's is compiled without this storage: then it is left out, and the build comes to its end.
         let version = project.output(&["sccache", "--version"]);

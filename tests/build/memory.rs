@@ -2,7 +2,7 @@
 
 use gpubuild::Backend;
 use gpubuild::exec::{Event, State};
-use gpubuild::host::Host;
+use gpubuild::host::{Host, HostPath, find_program};
 
 use crate::support::{Project, project};
 
@@ -88,4 +88,85 @@ fn a_faulty_source_is_not_tried_again() {
     tree.jobs.total = 4;
     assert_eq!(project.build(vec![tree]).unwrap_err().id(), "build.compile-failed");
     assert_eq!(narrowings(&project), []);
+}
+
+/// A compiler that writes down how many of it are at work.
+const COUNTING: &str = "#!/bin/sh\ncase \"$*\" in\n*unit*.c)\n  touch \"$SLOTS/$TREE-$$\"\n  sleep 0.4\n  \
+     echo \"$TREE $(ls \"$SLOTS\" | grep -c \"^$TREE-\") $(ls \"$SLOTS\" | wc -l)\" >> \"$NOTES\"\n  \
+     rm \"$SLOTS/$TREE-$$\"\n  ;;\nesac\nexec cc \"$@\"\n";
+
+/// A Ninja that takes part in a jobserver, or `None` after saying so.
+fn new_ninja(project: &Project) -> Option<HostPath> {
+    let is_new = |path: &HostPath| {
+        let version = project.output(&[path.as_str(), "--version"]);
+        let mut numbers = version.trim().split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+        (numbers.next(), numbers.next()) >= (Some(1), Some(13))
+    };
+    let found = find_program(&project.host, "ninja").into_iter().find(is_new);
+    let required = project.host.env().get("GPUBUILD_REQUIRE").unwrap_or_default();
+    if found.is_some() || !required.split(',').any(|one| one == "network") {
+        if found.is_none() {
+            println!("skipped: no Ninja from 1.13 on, and GPUBUILD_REQUIRE does not name network");
+        }
+        return found;
+    }
+    let folder = project.path("ninja").to_string();
+    project.output(&[
+        "python3",
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--target",
+        &folder,
+        "ninja>=1.13",
+    ]);
+    Some(project.path("ninja/bin/ninja"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tree_that_is_done_leaves_its_jobs_to_the_others_and_all_together_stay_within_the_limit() {
+    let Some(mut project) = project(UNITS) else { return };
+    let Some(ninja) = new_ninja(&project) else { return };
+    project.tools.ninja = Some(ninja);
+    let units: Vec<String> = (0..50).map(|index| format!("unit{index}.c")).collect();
+    for (index, unit) in units.iter().enumerate() {
+        project.write(unit, &format!("int unit{index}(void) {{ return 1; }}\n"));
+    }
+    project.write("short_unit.c", "int short_unit(void) { return 1; }\n");
+    let list = format!(
+        "cmake_minimum_required(VERSION 3.16)\nproject(m C)\nadd_library(short STATIC short_unit.c)\nadd_library(long STATIC {})\n",
+        units.join(" ")
+    );
+    project.write("CMakeLists.txt", &list);
+    let (slots, notes) = (project.path("slots"), project.path("notes"));
+    project.host.create_dir_all(&slots).unwrap();
+    let trees = ["short", "long"].map(|name| {
+        let compiler = project.path(&format!("cc-{name}"));
+        let set = format!("TREE={name}; SLOTS='{slots}'; NOTES='{notes}'\n");
+        let text = COUNTING.replacen("#!/bin/sh\n", &format!("#!/bin/sh\n{set}"), 1);
+        project.host.write(&compiler, text.as_bytes()).unwrap();
+        project.host.set_executable(&compiler).unwrap();
+        let mut tree = project.tree(&[Backend::Cpu], &[name], &[("CMAKE_C_COMPILER", compiler.as_str())]);
+        (tree.id, tree.build) = (name.to_owned(), project.path("build").join(name));
+        tree.jobs.total = 4;
+        tree
+    });
+    assert_eq!(project.build(trees.to_vec()).unwrap().state, State::Built);
+    let notes = project.host.read_text(&notes).unwrap();
+    let rows: Vec<Vec<&str>> = notes.lines().map(|line| line.split(' ').collect()).collect();
+    let most = |column: usize, tree: &str| {
+        let rows = rows.iter().filter(|row| tree.is_empty() || row[0] == tree);
+        rows.map(|row| row[column].parse::<u32>().unwrap()).max().unwrap()
+    };
+    assert_eq!(rows.len(), 51, "{notes}");
+    assert_eq!(most(1, "long"), 4, "half of the jobs were its own: {notes}");
+    assert_eq!(most(2, ""), 4, "{notes}");
+    let events = project.events.lock().unwrap();
+    assert!(
+        !events.iter().any(|event| matches!(event, Event::Line { text, .. } if text.contains("Jobserver")))
+    );
+    assert!(!project.host.exists(&project.path("build/.jobs")), "the pipe is gone");
 }

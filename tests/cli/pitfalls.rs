@@ -256,3 +256,41 @@ fn lists_of_architectures_reach_cmake_with_its_separator_however_they_are_writte
         assert_eq!(cache["CMAKE_CUDA_ARCHITECTURES"], "80-real;90", "{archs}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn offline_refuses_what_a_project_would_download_before_it_is_configured() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    sandbox.write(
+        "vendor/CMakeLists.txt",
+        "cmake_minimum_required(VERSION 3.24)\nproject(ggml C)\noption(GGML_VIRTGPU \"\" OFF)\noption(GGML_ZENDNN \"\" OFF)\n\
+         file(WRITE \"${CMAKE_SOURCE_DIR}/configured\" \"\")\nmessage(FATAL_ERROR \"it was configured\")\n",
+    );
+    let with = |extra: &str| {
+        sandbox.write(
+            "gpubuild.toml",
+            &format!("schema = 1\n[project]\nname = \"g\"\nsource = \"vendor\"\nprofile = \"ggml\"\nextra = [{extra:?}]\n"),
+        );
+    };
+    with("virtgpu");
+    let refused = sandbox.run(&["build", "--offline", "--backends", "cpu"]);
+    refused.fails(1, "build.offline").says(&["`virtgpu`", "virglrenderer", "without `--offline`"]);
+    assert!(!sandbox.exists("vendor/configured"), "nothing was started");
+    let online = sandbox.run(&["build", "--backends", "cpu"]);
+    online.fails(1, "build.configure-failed");
+    assert!(sandbox.exists("vendor/configured"));
+    // A copy of one's own needs no network.
+    if cfg!(target_arch = "x86_64") {
+        with("zendnn");
+        let plan = |root: Option<&str>| {
+            let mut command = sandbox.command();
+            root.map(|root| command.env("ZENDNN_ROOT", root));
+            let ran = crate::support::Ran::from(
+                command.args(["plan", "--json", "--backends", "cpu"]).output().unwrap(),
+            );
+            ran.succeeds().json()["extra"][0]["network"].clone()
+        };
+        assert!(plan(None).as_str().unwrap().contains("ZenDNN"));
+        assert_eq!(plan(Some("/opt/zendnn")), serde_json::Value::Null);
+    }
+}

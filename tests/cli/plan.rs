@@ -151,6 +151,45 @@ fn rocm_gets_the_architecture_of_the_card() {
 }
 
 #[test]
+fn device_compilers_are_as_many_as_fit_into_the_free_memory() {
+    let sandbox = complete("ggml");
+    let text = sandbox.read(&recorded("ubuntu-22.04-rtx4090"));
+    let device = |free_kib: u64, limits: &str| {
+        assert!(text.contains("MemAvailable:   50331648 kB"));
+        let free = format!("MemAvailable: {free_kib} kB");
+        sandbox.write("host.toml", &text.replace("MemAvailable:   50331648 kB", &free));
+        let project = "schema = 1\n[project]\nname = \"demo\"\nsource = \"vendor\"\nprofile = \"ggml\"\n";
+        sandbox.write("gpubuild.toml", &format!("{project}{limits}"));
+        let host = sandbox.path("host.toml").to_str().unwrap().to_owned();
+        let arguments = ["plan", "--json", "--host", &host, "--backends", "cuda", "--jobs", "12"];
+        let found = planned(&sandbox.run(&arguments));
+        let jobs = &found["trees"][0]["jobs"];
+        assert_eq!(jobs["total"], 12, "{jobs}");
+        jobs["device"].as_u64().unwrap()
+    };
+    // The profile says 2 GiB each.
+    assert_eq!(device(50 << 20, ""), 12);
+    assert_eq!(device(7 << 20, ""), 3);
+    assert_eq!(device(1 << 20, ""), 1, "one is always tried");
+    assert_eq!(device(7 << 20, "[limits]\nmemory_per_cuda_job = \"1GiB\"\n"), 7);
+}
+
+#[test]
+fn a_rocm_that_is_too_old_for_the_project_is_refused_by_name_and_passed_over_by_auto() {
+    let sandbox = complete("ggml");
+    let text = sandbox.read(&recorded("ubuntu-22.04-mi300x"));
+    // As Debian 12 has it.
+    sandbox.write("old.toml", &text.replace("6.3.0", "5.2.3"));
+    let host = sandbox.path("old.toml").to_str().unwrap().to_owned();
+    let named = sandbox.run(&["plan", "--host", &host, "--backends", "cpu,rocm"]);
+    named.fails(2, "plan.refused").says(&["toolkit.too-old-for-project", "6.1 or newer", "5.2.3"]);
+    let found = planned(&sandbox.run(&["plan", "--json", "--host", &host]));
+    assert!(!backends(&found).contains(&"rocm"), "{found:#}");
+    let found = plan(&sandbox, "ubuntu-22.04-mi300x", &[]);
+    assert!(backends(&found).contains(&"rocm"), "a newer one is taken: {found:#}");
+}
+
+#[test]
 fn native_is_refused_without_a_gpu_and_lists_are_checked() {
     let sandbox = complete("gk");
     let add = |archs: &str| {

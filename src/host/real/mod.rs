@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupt;
 use super::{
-    Arch, Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, Os, Output, Platform,
+    Arch, Command, Counts, Environment, Host, HostPath, Identity, JobPool, Line, Lock, Os, Output, Platform,
     ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Wait, search,
 };
 
@@ -321,6 +321,10 @@ impl Host for RealHost {
             locks.push((path.clone(), Arc::downgrade(file)));
         }
         Ok(taken)
+    }
+
+    fn job_pool(&self, pipe: &HostPath, jobs: u32) -> io::Result<Option<JobPool>> {
+        JobPool::make(pipe, jobs)
     }
 
     fn free_space(&self, path: &HostPath) -> Option<u64> {

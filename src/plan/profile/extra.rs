@@ -35,6 +35,9 @@ pub struct Extra {
     pub link: Vec<String>,
     /// What it downloads while it is configured or built.
     pub network: Option<String>,
+    /// Variables or cache entries that name a copy of it: with one of them nothing is downloaded.
+    #[serde(default)]
+    pub network_unless: Vec<String>,
     /// Backends that cannot be in the same build, by id; `*` stands for all but `cpu`.
     #[serde(default)]
     pub conflicts: Vec<String>,
