@@ -8,6 +8,7 @@ use super::cargo::Crate;
 use super::finish::{later, linked};
 use super::missing::Missing;
 use super::prepare::{Planned, Stop};
+use super::same::{self, Brought};
 use super::script::Script;
 use super::{ScriptError, VARIABLE, talk};
 use crate::artifacts::{Interface, Manifest};
@@ -31,6 +32,7 @@ pub struct Build {
     pub(super) options: BTreeMap<String, String>,
     pub(super) allow_missing: bool,
     pub(super) shared: Vec<String>,
+    pub(super) allow_same: bool,
     pub(super) ignored: BTreeSet<String>,
 }
 
@@ -125,6 +127,14 @@ impl Build {
         self
     }
 
+    /// Lets this crate's libraries define symbols that those of another crate define too. Which of the two a program then calls
+    /// is up to the linker.
+    #[must_use]
+    pub fn allow_same_symbols(mut self) -> Self {
+        self.allow_same = true;
+        self
+    }
+
     /// Does not run the script again when this variable changes: `PATH` differs between a terminal and many editors.
     #[must_use]
     pub fn ignore_env(mut self, name: impl Into<String>) -> Self {
@@ -210,6 +220,7 @@ impl Build {
                 for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
                     script.watch(&file.path);
                 }
+                self.compare(host, script, &krate, &manifest)?;
                 return Ok(linked(host, script, &krate, (manifest, path), &[]));
             }
         }
@@ -230,6 +241,7 @@ impl Build {
         match self.build(host, &planned, script, sink) {
             Ok(outcome) => {
                 script.watch_sources(host, &outcome.manifest, &planned.project.build_root);
+                self.compare(host, script, &krate, &outcome.manifest)?;
                 let built = (outcome.manifest, outcome.path);
                 Ok(linked(host, script, &krate, built, &planned.shared))
             }
@@ -244,6 +256,26 @@ impl Build {
             }
             Err(error) => Err(ScriptError::Build(error)),
         }
+    }
+
+    /// Two crates of one program must not define the same symbols.
+    fn compare(
+        &self,
+        host: &dyn Host,
+        script: &mut Script,
+        krate: &Crate,
+        manifest: &Manifest,
+    ) -> Result<(), ScriptError> {
+        if self.allow_same {
+            return Ok(());
+        }
+        let mut crates = same::dependencies(host, script);
+        crates.push(Brought::new(&krate.name, manifest));
+        if let Some(error) = same::find(host, &crates) {
+            return Err(ScriptError::Same(error));
+        }
+        same::mark(host, krate, manifest, script)
+            .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })
     }
 
     /// Warns of what was asked for and is left out.

@@ -3,6 +3,7 @@
 use super::missing::Missing;
 use crate::artifacts::ManifestError;
 use crate::exec::BuildError;
+use crate::exec::together::TogetherError;
 use crate::facts::overrides::BadSet;
 use crate::matrix::Reason;
 use crate::project::ProjectError;
@@ -56,6 +57,9 @@ pub enum ScriptError {
         /// `DEP_GGML_GPUBUILD_MANIFEST`.
         variable: String,
     },
+    /// Two crates of a program define the same symbols.
+    #[error("{0}")]
+    Same(TogetherError),
     /// bindgen failed.
     #[error("failed to make `{file}`: {message}")]
     Bindings {
@@ -107,6 +111,7 @@ impl ScriptError {
             Self::Manifest(error) => error.id(),
             Self::Store(error) => error.id(),
             Self::NotShared { .. } => "script.not-shared",
+            Self::Same(error) => error.id(),
             Self::Bindings { .. } => "bindings.failed",
             Self::NoHeaders => "bindings.no-headers",
             Self::NoHeader { .. } => "bindings.header-missing",
@@ -133,6 +138,11 @@ impl ScriptError {
                 let known = crate::Backend::ALL.map(crate::Backend::id).join(", ");
                 Some(format!("backends are {known}; `auto` and `all` are selections"))
             }
+            Self::Same(_) => Some(
+                "let one crate use the libraries of the other: `.share(\"<links key>\")` in its build.rs; or build both projects \
+                 with one gpubuild.toml and `[[with]]` (docs/symbols.md); `.allow_same_symbols()` takes the risk"
+                    .to_owned(),
+            ),
             Self::Bindings { .. } => {
                 Some("`cargo build -vv` shows all that bindgen and libclang said".to_owned())
             }

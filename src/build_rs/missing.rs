@@ -137,13 +137,8 @@ impl Missing {
     /// # Errors
     /// The library cannot be written.
     pub fn defer(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
-        let name = format!("gpubuild_missing_{}", krate.name.replace('-', "_"));
-        let file = if krate.env == "msvc" { format!("{name}.lib") } else { format!("lib{name}.a") };
-        let bytes = archive(&self.help(&krate.name), &krate.os, &krate.arch)
-            .map_err(|error| std::io::Error::other(error.to_string()))?;
-        host.write(&krate.out.join(&file), &bytes)?;
-        script.say(&format!("rustc-link-search=native={}", krate.out));
-        script.say(&format!("rustc-link-lib=static:+whole-archive={name}"));
+        let bytes = archive(&self.help(&krate.name), 2, krate)?;
+        bring(host, krate, &format!("gpubuild_missing_{}", krate.name), &bytes, script)?;
         script.warning(&self.line());
         // What is missing may be installed anywhere. A file that never exists has cargo run the script each time, until then.
         script.watch(krate.out.join("gpubuild-until-it-is-there").as_str());
@@ -171,13 +166,40 @@ fn diagnose(host: &dyn Host, sight: &Sight, asked: &[Backend]) -> Vec<Finding> {
     found
 }
 
-/// A static library whose two objects define the same symbol.
-fn archive(symbol: &str, os: &str, arch: &str) -> Result<Vec<u8>, object::write::Error> {
+/// Puts a static library into a crate's own folder, and has the crate bring all of it along.
+///
+/// # Errors
+/// The library cannot be written.
+pub(super) fn bring(
+    host: &dyn Host,
+    krate: &Crate,
+    name: &str,
+    bytes: &[u8],
+    script: &mut Script,
+) -> std::io::Result<()> {
+    let name = name.replace('-', "_");
+    let file = if krate.env == "msvc" { format!("{name}.lib") } else { format!("lib{name}.a") };
+    host.write(&krate.out.join(&file), bytes)?;
+    script.say(&format!("rustc-link-search=native={}", krate.out));
+    script.say(&format!("rustc-link-lib=static:+whole-archive={name}"));
+    Ok(())
+}
+
+/// A static library for a crate's target, whose objects all define the same symbol.
+///
+/// # Errors
+/// There are no objects for the target.
+pub(super) fn archive(symbol: &str, objects: usize, krate: &Crate) -> std::io::Result<Vec<u8>> {
+    archive_for(symbol, objects, &krate.os, &krate.arch)
+        .map_err(|error| std::io::Error::other(error.to_string()))
+}
+
+fn archive_for(symbol: &str, objects: usize, os: &str, arch: &str) -> Result<Vec<u8>, object::write::Error> {
     let object = object(symbol, os, arch)?;
     let mut bytes = b"!<arch>\n".to_vec();
-    // Names end in a slash as GNU and Microsoft write them; Apple's tools take it for a part of the name.
-    let names = if is_apple(os) { ["one.o", "two.o"] } else { ["one.o/", "two.o/"] };
-    for name in names {
+    for number in 1..=objects {
+        // Names end in a slash as GNU and Microsoft write them; Apple's tools take it for a part of the name.
+        let name = format!("{number}.o{}", if is_apple(os) { "" } else { "/" });
         let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, object.len());
         bytes.extend(header.as_bytes());
         bytes.extend(&object);
@@ -258,7 +280,7 @@ mod tests {
         for (os, arch) in
             [("linux", "x86_64"), ("linux", "aarch64"), ("windows", "x86_64"), ("macos", "aarch64")]
         {
-            let bytes = archive("\n  help: do\n", os, arch).unwrap();
+            let bytes = archive_for("\n  help: do\n", 2, os, arch).unwrap();
             let archive = ArchiveFile::parse(bytes.as_slice()).unwrap();
             let mut defined = Vec::new();
             for member in archive.members() {

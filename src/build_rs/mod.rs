@@ -24,6 +24,7 @@ mod error;
 mod finish;
 pub mod missing;
 mod prepare;
+mod same;
 pub mod script;
 pub mod share;
 mod talk;
@@ -60,6 +61,28 @@ pub struct Linked {
 pub fn link() {
     let (text, _) = lines(&RealHost::new());
     talk::print(&text);
+}
+
+/// For a program that depends on several crates with native libraries: has cargo fail where two of those define the same
+/// symbols, before anything is linked. Cargo shows a build script only what crates hand on that its own crate depends on
+/// and that have a `links` key.
+pub fn check_symbols() {
+    talk::print(&symbol_lines(&RealHost::new()));
+}
+
+/// The text that [`check_symbols`] prints.
+#[must_use]
+pub fn symbol_lines(host: &dyn Host) -> String {
+    let mut script = Script::default();
+    let crates = same::dependencies(host, &mut script);
+    compare(host, &crates, &mut script);
+    script.text().to_owned()
+}
+
+fn compare(host: &dyn Host, crates: &[same::Brought], script: &mut Script) {
+    if let Some(error) = same::find(host, crates) {
+        script.error(&ScriptError::Same(error).told());
+    }
 }
 
 /// The text that [`link`] prints.
@@ -116,6 +139,9 @@ fn with_manifest(script: &mut Script, host: &dyn Host, path: &HostPath, manifest
             script.warning(&why);
         }
     }
+    let mut crates = same::dependencies(host, script);
+    crates.push(same::Brought::new(&manifest.project, manifest));
+    compare(host, &crates, script);
     let libraries = script.link(host, manifest, folders);
     Linked { backends: manifest.backends.clone(), libraries }
 }

@@ -1,6 +1,6 @@
-//! The example crate with llama.cpp, as it stands in this repository.
+//! The example crate with llama.cpp, as it stands in this repository. With sources it is built among the tests of projects.
 
-use gpubuild::host::{Host, RealHost};
+use gpubuild::host::Host;
 
 use crate::support::{SMALL, Workspace, workspace};
 
@@ -21,18 +21,4 @@ fn without_sources_the_example_is_checked_and_not_linked() {
     {
         assert!(linked.stderr.contains(part), "{part} in {}", linked.stderr);
     }
-}
-
-/// Runs where `LLAMA_CPP_SOURCE` names a checkout.
-#[test]
-fn with_sources_the_example_runs() {
-    let host = RealHost::new();
-    let Some(source) = host.env().get("LLAMA_CPP_SOURCE").map(str::to_owned) else {
-        println!("skipped: LLAMA_CPP_SOURCE names no checkout of llama.cpp");
-        return;
-    };
-    let Some(workspace) = workspace(SMALL) else { return };
-    let ran = example(&workspace, &["run"], &source);
-    assert!(ran.success(), "{}", ran.stderr);
-    assert!(ran.stdout.contains("backends: cpu\n") && ran.stdout.contains("CPU : "), "{}", ran.stdout);
 }

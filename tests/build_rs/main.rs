@@ -6,6 +6,8 @@ mod bindings;
 mod crossing;
 mod llama;
 mod missing;
+mod placing;
+mod same;
 mod sharing;
 mod support;
 mod watching;

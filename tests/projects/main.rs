@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write their own files")]
 
+mod crates;
 mod generic;
 mod gguf;
 mod golden;

@@ -1,0 +1,96 @@
+//! Crates of one program that bring the same symbols.
+
+use crate::support::{Workspace, workspace};
+
+const CARGO: &str = "[package]\nname = \"@NAME@-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"@NAME@\"\n[dependencies]\n@DEPENDENCIES@\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n";
+
+/// A copy of a library that a profile knows, as small as it can be: options that only look used.
+const CMAKE: &str = "cmake_minimum_required(VERSION 3.16)\nproject(ggml C)\nset(GGML_VERSION_MAJOR 0)\nset(GGML_VERSION_MINOR 9)\nset(GGML_VERSION_PATCH @PATCH@)\n# GGML_NATIVE GGML_CCACHE GGML_CPU GGML_OPENMP GGML_RPC GGML_BUILD_TESTS GGML_BUILD_EXAMPLES GGML_BACKEND_DL GGML_STATIC GGML_METAL GGML_CUDA GGML_HIP GGML_VULKAN GGML_SYCL GGML_OPENCL GGML_BLAS GGML_ACCELERATE GGML_LLAMAFILE GGML_STANDALONE GGML_CPU_ALL_VARIANTS GGML_RPC_RDMA\nadd_library(ggml-base STATIC src/base.c)\nadd_library(ggml-cpu STATIC src/cpu.c)\nadd_library(ggml STATIC src/ggml.c)\ntarget_include_directories(ggml PUBLIC include)\ntarget_link_libraries(ggml PUBLIC ggml-base ggml-cpu)\n";
+
+const HEADER: &str = "#ifndef GGML_MAX_NAME\n#define GGML_MAX_NAME @SIZE@\n#endif\n";
+
+/// A crate with its own copy; the functions that a program calls bear the crate's name.
+fn add(workspace: &Workspace, name: &str, size: u32, dependencies: &str, build: &str) {
+    let cargo = CARGO.replace("@NAME@", name).replace("@DEPENDENCIES@", dependencies);
+    let cargo = cargo.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR"));
+    workspace.write(&format!("{name}-sys/Cargo.toml"), &cargo);
+    workspace.write(
+        &format!("{name}-sys/build.rs"),
+        &format!("fn main() {{\n    gpubuild::Build::new(){build}.link();\n}}\n"),
+    );
+    workspace.write(
+        &format!("{name}-sys/gpubuild.toml"),
+        &format!("schema = 1\n[project]\nname = \"brs-{name}\"\nsource = \"native\"\nprofile = \"ggml\"\n"),
+    );
+    let library = format!("unsafe extern \"C\" {{\n    pub fn {name}_answer() -> i32;\n}}\n");
+    workspace.write(&format!("{name}-sys/src/lib.rs"), &library);
+    let native = |file: &str, text: &str| workspace.write(&format!("{name}-sys/native/{file}"), text);
+    native("CMakeLists.txt", &CMAKE.replace("@PATCH@", &size.to_string()));
+    native("include/ggml.h", &HEADER.replace("@SIZE@", &size.to_string()));
+    native("src/base.c", "int ggml_base(void) { return 1; }\nint ggml_other(void) { return 2; }\n");
+    native("src/cpu.c", "int ggml_cpu(void) { return 1; }\n");
+    native(
+        "src/ggml.c",
+        &format!("int ggml_base(void);\nint {name}_answer(void) {{ return {size} + ggml_base(); }}\n"),
+    );
+}
+
+/// A program that calls both; `build` is its build script.
+fn app(workspace: &Workspace, dependencies: &str, build: &str) {
+    workspace.write(
+        "app/Cargo.toml",
+        &format!(
+            "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\n{dependencies}\n[build-dependencies]\ngpubuild = {{ path = \"{}\", default-features = false }}\n",
+            env!("CARGO_MANIFEST_DIR")
+        ),
+    );
+    workspace.write("app/build.rs", build);
+}
+
+const BOTH: &str = "one-sys = { path = \"../one-sys\" }\ntwo-sys = { path = \"../two-sys\" }";
+
+fn two(build: &str) -> Option<Workspace> {
+    let workspace = workspace(&[])?;
+    add(&workspace, "one", 64, "", build);
+    add(&workspace, "two", 128, "", build);
+    workspace.write(
+        "app/src/main.rs",
+        "fn main() {\n    println!(\"{}\", unsafe { one_sys::one_answer() + two_sys::two_answer() });\n}\n",
+    );
+    Some(workspace)
+}
+
+#[test]
+fn two_copies_are_told_before_anything_is_linked() {
+    let Some(workspace) = two("") else { return };
+    app(&workspace, BOTH, "fn main() {\n    gpubuild::build_rs::check_symbols();\n}\n");
+    let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
+    for part in [
+        "error: app@0.1.0: `one` and `two` both define `ggml_base` and 2 further symbols; they cannot share one: GGML_MAX_NAME is 64 and 128",
+        "[symbols.same]",
+        "hint: let one crate use the libraries of the other",
+    ] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+
+    // Deeper than cargo shows, the linker finds it.
+    app(&workspace, BOTH, "fn main() {}\n");
+    workspace.cargo(&["check"], &[]).success();
+    let told = workspace.cargo(&["build"], &[]).failure().output.stderr;
+    let help = told.find("gpubuild: two crates of this program bring a copy of ggml each").unwrap();
+    assert!(told.find("ggml_base").is_none_or(|at| help < at), "the help comes first: {told}");
+
+    // A crate that depends on the other one is told by its own script.
+    add(&workspace, "two", 128, "one-sys = { path = \"../one-sys\" }", "");
+    let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
+    assert!(told.contains("error: two-sys@0.1.0: `one` and `two-sys` both define `ggml_base`"), "{told}");
+}
+
+#[test]
+fn who_takes_the_risk_is_not_stopped() {
+    let Some(workspace) = two(".allow_same_symbols()") else { return };
+    app(&workspace, BOTH, "fn main() {}\n");
+    // Archives: the linker takes the first copy for both.
+    workspace.cargo(&["build"], &[]).success();
+    assert_eq!(workspace.app(), "194");
+}

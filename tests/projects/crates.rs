@@ -1,0 +1,80 @@
+//! Crates that bring llama.cpp along: the example of this repository, and one with bindings of `llama.h` that real bindgen
+//! makes. The second takes what the first has built from the store.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use crate::sources;
+use crate::support::{Ran, run};
+
+/// A folder that stays, so that llama.cpp is compiled once.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("places/crates")
+}
+
+fn cargo(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let mut command = Command::new("cargo");
+    command.args(words).arg("--offline").current_dir(folder).envs(variables.iter().copied());
+    command.env("CARGO_TARGET_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap());
+    command.env("GPUBUILD_CACHE", self::folder().join("cache"));
+    command.env("LLAMA_CPP_SOURCE", sources::llama());
+    for name in ["GPUBUILD_BACKENDS", "GPUBUILD_MANIFEST", "GGML_VULKAN", "GGML_CUDA", "DOCS_RS"] {
+        command.env_remove(name);
+    }
+    let started = Instant::now();
+    let ran = run(&mut command);
+    println!("cargo {}: {:.1} s", words.join(" "), started.elapsed().as_secs_f64());
+    assert!(ran.ok, "{}{}", ran.stdout, ran.stderr);
+    ran
+}
+
+const FILES: [(&str, &str); 5] = [
+    (
+        "Cargo.toml",
+        "[package]\nname = \"bound\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n[profile.dev]\ndebug = \"line-tables-only\"\n",
+    ),
+    (
+        "gpubuild.toml",
+        "schema = 1\n[project]\nname = \"llama\"\nsource = \"llama.cpp\"\nprofile = \"llama\"\nbackends = [\"cpu\"]\nheaders = [\"include/llama.h\"]\n",
+    ),
+    (
+        "build.rs",
+        "fn main() {\n    let Ok(built) = gpubuild::Build::new().source_from_env(\"LLAMA_CPP_SOURCE\").run() else { return };\n    built.bindings().write(|call| {\n        assert!(std::env::var_os(\"X_WITHOUT_LIBCLANG\").is_none(), \"Unable to find libclang\");\n        bindgen::Builder::default()\n            .headers(&call.headers)\n            .clang_args(&call.arguments)\n            .depfile(\"bindings\", &call.depfile)\n            .allowlist_item(\"llama_.*|LLAMA_.*\")\n            .generate()\n            .map(|bindings| bindings.to_string())\n    });\n}\n",
+    ),
+    (
+        "src/lib.rs",
+        "#![allow(non_camel_case_types, non_upper_case_globals, non_snake_case)]\ninclude!(concat!(env!(\"OUT_DIR\"), \"/bindings.rs\"));\n",
+    ),
+    (
+        "src/main.rs",
+        "fn main() {\n    let parameters = unsafe { bound::llama_context_default_params() };\n    println!(\"n_ctx {} of {}\", parameters.n_ctx, bound::LLAMA_DEFAULT_SEED);\n}\n",
+    ),
+];
+
+#[test]
+fn crates_bring_llama_along() {
+    if !sources::wanted() {
+        return;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let ran = cargo(root, &["run", "-p", "llama-sys"], &[]);
+    assert!(ran.stdout.contains("backends: cpu\n") && ran.stdout.contains("CPU : "), "{}", ran.stdout);
+
+    let bound = folder().join("bound");
+    std::fs::create_dir_all(bound.join("src")).unwrap();
+    for (name, text) in FILES {
+        std::fs::write(bound.join(name), text.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    }
+    std::fs::copy(root.join("Cargo.lock"), bound.join("Cargo.lock")).unwrap();
+    let host = gpubuild::host::RealHost::new();
+    if gpubuild::doctor::signs::cuda_build::libclang(&host).0.is_none() {
+        println!("skipped: no libclang for bindings of llama.h");
+        return;
+    }
+    let ran = cargo(&bound, &["run"], &[]);
+    assert_eq!(ran.stdout.trim(), "n_ctx 512 of 4294967295");
+    cargo(&bound, &["clean", "-p", "bound"], &[]);
+    let ran = cargo(&bound, &["run"], &[("X_WITHOUT_LIBCLANG", "1")]);
+    assert_eq!(ran.stdout.trim(), "n_ctx 512 of 4294967295", "from the store, without libclang");
+}
