@@ -111,17 +111,9 @@ fn new_ninja(project: &Project) -> Option<HostPath> {
         return found;
     }
     let folder = project.path("ninja").to_string();
-    project.output(&[
-        "python3",
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--target",
-        &folder,
-        "ninja>=1.13",
-    ]);
+    project.output(&["python3", "-m", "venv", &folder]);
+    let pip = project.path("ninja/bin/pip");
+    project.output(&[pip.as_str(), "install", "-q", "--no-deps", "ninja>=1.13"]);
     Some(project.path("ninja/bin/ninja"))
 }
 
