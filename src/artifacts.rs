@@ -73,6 +73,15 @@ impl ManifestError {
 }
 
 impl Manifest {
+    /// Takes the libraries of other trees out of its link lines, where those are linked by somebody else.
+    pub(crate) fn forget(&mut self, others: &[BuiltTree]) {
+        let theirs: Vec<&str> =
+            others.iter().flat_map(|tree| &tree.link).filter_map(LinkItem::library).collect();
+        for tree in &mut self.trees {
+            tree.link.retain(|item| item.library().is_none_or(|path| !theirs.contains(&path)));
+        }
+    }
+
     /// The manifest in a file.
     pub fn read(host: &dyn Host, path: &HostPath) -> Result<Self, ManifestError> {
         #[derive(Deserialize)]
@@ -280,6 +289,16 @@ pub enum LinkItem {
         /// Absolute path.
         path: String,
     },
+}
+
+impl LinkItem {
+    /// The path of a library that was built.
+    fn library(&self) -> Option<&str> {
+        match self {
+            Self::Static { path } | Self::Shared { path } => Some(path),
+            _ => None,
+        }
+    }
 }
 
 /// A compiler as CMake identified it.

@@ -234,6 +234,8 @@ pub struct WithTable {
     /// What to do with symbols that both define.
     #[serde(default)]
     pub same_symbols: SameSymbols,
+    /// With `shared`: the library of the other project that this one uses; the profile knows it for ggml.
+    pub library: Option<String>,
 }
 
 /// `[limits]`.
@@ -408,6 +410,7 @@ pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
             differences: together::differences(&interface(&project), &interface(&other)),
             folder: other.root,
             same_symbols: table.same_symbols,
+            library: table.library.clone(),
         });
     }
     Ok(project)

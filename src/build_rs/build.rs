@@ -313,11 +313,6 @@ impl Build {
             explain: Some(&explain),
             sink,
         };
-        for shared in &planned.shared {
-            shared
-                .write_package(host, &planned.project.build_root)
-                .map_err(|error| BuildError::io("write into", &planned.project.build_root, &error))?;
-        }
         let outcome = exec::build(&job, &planned.plan)?;
         for dropped in &outcome.dropped {
             if !planned.plan.dropped.contains(dropped) {

@@ -5,10 +5,11 @@ use super::build::Built;
 use super::cargo::Crate;
 use super::missing::Missing;
 use super::script::Script;
-use super::share::{self, Shared};
+use super::share;
 use crate::artifacts::Manifest;
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
+use crate::plan::share::Shared;
 use crate::venv::record;
 
 /// Nothing is built: whoever links a program is told why.

@@ -7,13 +7,14 @@ use super::cargo::Crate;
 use super::cross::{self, Cross};
 use super::missing::Missing;
 use super::script::Script;
-use super::share::{self, Shared};
+use super::share;
 use super::{Build, ScriptError};
 use crate::backend::Backend;
 use crate::host::Host;
 use crate::look::{self, Sight};
 use crate::plan::make::Missing as MissingBackends;
 use crate::plan::request::{self, Request};
+use crate::plan::share::{self as packages, Shared};
 use crate::plan::whole::{self, Wish};
 use crate::plan::{Plan, linkage};
 use crate::project::{Project, ProjectError};
@@ -100,7 +101,10 @@ impl Build {
             Err(ScriptError::Missing(missing)) => return Err(Stop::Missing(missing, named(&request))),
             other => other?,
         };
-        share::apply(&shared, &mut project, &mut request);
+        if !shared.is_empty() {
+            packages::apply(&shared, &mut project, &mut request);
+            "the crate whose libraries are shared".clone_into(&mut request.origin);
+        }
         for (feature, option) in &project.profile.instructions {
             if krate.instructions.contains(feature) {
                 project.file.project.options.entry(option.clone()).or_insert_with(|| "ON".to_owned());
@@ -161,6 +165,7 @@ impl Build {
         }
         for shared in &planned.shared {
             shared.strip(&planned.project, &mut plan);
+            plan.packages.push(shared.package(host, &planned.project.build_root));
         }
         Ok(plan)
     }

@@ -38,7 +38,7 @@ use crate::artifacts::{self, Artifact, BuiltTree, Manifest};
 use crate::backend::Backend;
 use crate::finding::Finding;
 use crate::host::{Host, HostPath, Lock, Wait};
-use crate::plan::{Dropped, Plan};
+use crate::plan::{Dropped, Package, Plan};
 use crate::python::Network;
 use crate::store::settings::Store;
 use crate::toolkit::Inventory;
@@ -160,6 +160,9 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
     if let Some(copy) = &plan.copy {
         sources::prepare(job, copy)?;
     }
+    for package in &plan.packages {
+        write_package(job, package)?;
+    }
     let tools = fetch_tools(job, plan)?;
     let (plan, built) = build_trees(job, plan, &tools)?;
     let (trees, states): (Vec<BuiltTree>, Vec<State>) = built.into_iter().unzip();
@@ -209,6 +212,16 @@ fn publish(job: &Job<'_>, path: &HostPath, manifest: &Manifest) -> Result<(), Bu
     collect::refuse_duplicates(job.host, &manifest.trees)?;
     modules::refuse_called(job.host, manifest)?;
     manifest.write(job.host, path).map_err(|error| BuildError::io("write", path, &error))
+}
+
+/// Writes a package unless it is there as it should be: CMake configures again where one is newer.
+fn write_package(job: &Job<'_>, package: &Package) -> Result<(), BuildError> {
+    if job.host.read_text(&package.file).is_ok_and(|before| before == package.text) {
+        return Ok(());
+    }
+    job.host
+        .write(&package.file, package.text.as_bytes())
+        .map_err(|error| BuildError::io("write", &package.file, &error))
 }
 
 /// Puts shared libraries and modules where programs find them.

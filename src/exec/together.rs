@@ -11,7 +11,7 @@ use super::error::BuildError;
 use super::{Job, symbols};
 use crate::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
 use crate::host::{Command, HostPath, Os, find_program};
-use crate::plan::together::{SameSymbols, With};
+use crate::plan::together::{Difference, SameSymbols, With};
 use crate::store::{self, sha256};
 
 /// How long one archive or one link may take.
@@ -48,7 +48,7 @@ pub enum TogetherError {
         /// How many more.
         more: usize,
         /// How their interfaces differ.
-        differences: Vec<String>,
+        differences: Vec<Difference>,
     },
     /// There is no program that renames symbols.
     #[error("renaming the symbols of `{name}` takes objcopy, and there is none")]
@@ -74,11 +74,9 @@ pub enum TogetherError {
     },
 }
 
-fn told(differences: &[String]) -> String {
-    match differences {
-        [] => String::new(),
-        list => format!("; they cannot share one: {}", list.join(", ")),
-    }
+fn told(differences: &[Difference]) -> String {
+    let list: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    if list.is_empty() { String::new() } else { format!("; the two copies differ: {}", list.join(", ")) }
 }
 
 impl TogetherError {
@@ -120,6 +118,9 @@ impl TogetherError {
 pub(super) fn add(job: &Job<'_>, with: &[With], manifest: &mut Manifest) -> Result<(), BuildError> {
     for one in with {
         let mut trees = Other { job, with: one, manifest }.trees()?;
+        if one.same_symbols == SameSymbols::Shared {
+            manifest.forget(&trees);
+        }
         manifest.backends.extend(trees.iter().flat_map(|tree| tree.backends.clone()));
         manifest.trees.append(&mut trees);
     }
@@ -158,7 +159,7 @@ impl Other<'_> {
         let same = self.same(&trees)?;
         let Some(symbol) = same.strong.first().cloned() else { return Ok(trees) };
         match with.same_symbols {
-            SameSymbols::Refuse => Err(TogetherError::SameSymbols {
+            SameSymbols::Refuse | SameSymbols::Shared => Err(TogetherError::SameSymbols {
                 project: self.manifest.project.clone(),
                 name: with.name.clone(),
                 symbol,

@@ -32,6 +32,7 @@ fn plan(backends: &[Backend]) -> Plan {
         named: Vec::new(),
     };
     Plan {
+        packages: Vec::new(),
         with: Vec::new(),
         copy: None,
         extra: Vec::new(),

@@ -169,6 +169,7 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
         fetch: inputs.tools.fetch.clone(),
         extra,
         copy: inputs.project.copy(),
+        packages: Vec::new(),
         trees,
         with: inputs.project.with.clone(),
         binary: inputs.project.file.binary.as_ref().map(|binary| Binary {

@@ -15,6 +15,7 @@ pub mod make;
 pub mod options;
 pub mod profile;
 pub mod request;
+pub mod share;
 pub mod together;
 mod tree;
 pub mod whole;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub extra: Vec<PlannedExtra>,
     /// The copy of the sources that is built, where it is not the sources themselves.
     pub copy: Option<SourceCopy>,
+    /// CMake packages that are written first: libraries of other projects.
+    pub packages: Vec<Package>,
     /// The CMake trees, in an order that respects nothing: they are independent.
     pub trees: Vec<Tree>,
     /// Other projects whose libraries go into the same program.
@@ -89,6 +92,15 @@ pub struct PlannedPatch {
     pub path: HostPath,
     /// Whether it is passed over where it does not apply.
     pub optional: bool,
+}
+
+/// A CMake package that is written into the build folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its file.
+    pub file: HostPath,
+    /// What stands in it.
+    pub text: String,
 }
 
 /// A tool to fetch: a wheel, pinned by its hash in `toolkits/`.

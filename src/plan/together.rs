@@ -19,6 +19,8 @@ pub enum SameSymbols {
     Prefix,
     /// Keep those of the other project inside a shared library.
     Dynamic,
+    /// Build this project on the other's library in place of its own copy.
+    Shared,
 }
 
 impl SameSymbols {
@@ -29,6 +31,7 @@ impl SameSymbols {
             Self::Refuse => "refuse",
             Self::Prefix => "prefix",
             Self::Dynamic => "dynamic",
+            Self::Shared => "shared",
         }
     }
 }
@@ -44,9 +47,38 @@ pub struct With {
     pub manifest: HostPath,
     /// What to do with symbols that both define.
     pub same_symbols: SameSymbols,
+    /// The library of the other project that this one uses, where gpubuild.toml names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
     /// How the library that both contain differs, where both contain one.
-    pub differences: Vec<String>,
+    pub differences: Vec<Difference>,
 }
+
+/// A constant or a version that two copies of a library do not have in common, as `GGML_MAX_NAME is 64 and 128`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// What.
+    pub name: String,
+    /// Here.
+    pub ours: String,
+    /// There.
+    pub theirs: String,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} is {} and {}", self.name, self.ours, self.theirs)
+    }
+}
+
+impl Serialize for Difference {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The name under which an interface has the version.
+pub const VERSION: &str = "version";
 
 /// What a project's sources say about the library in it: version and the constants that its structures depend on.
 pub type Interface = BTreeMap<String, String>;
@@ -70,16 +102,20 @@ pub fn interface(host: &dyn Host, source: &HostPath, abi: Option<&Abi>) -> Inter
         }
     }
     let of = |place: &VersionPlace| version(&host.read_text(&source.join(&place.file)).ok()?, &place.prefix);
-    found.extend(abi.version.iter().find_map(of).map(|version| ("version".to_owned(), version)));
+    found.extend(abi.version.iter().find_map(of).map(|version| (VERSION.to_owned(), version)));
     found
 }
 
-/// What differs, each as `GGML_MAX_NAME is 64 and 128`.
+/// What differs.
 #[must_use]
-pub fn differences(ours: &Interface, theirs: &Interface) -> Vec<String> {
+pub fn differences(ours: &Interface, theirs: &Interface) -> Vec<Difference> {
     let both = ours.iter().filter_map(|(name, value)| Some((name, value, theirs.get(name)?)));
     both.filter(|(_, ours, theirs)| ours != theirs)
-        .map(|(name, ours, theirs)| format!("{name} is {ours} and {theirs}"))
+        .map(|(name, ours, theirs)| Difference {
+            name: name.clone(),
+            ours: ours.clone(),
+            theirs: theirs.clone(),
+        })
         .collect()
 }
 
@@ -115,18 +151,22 @@ mod tests {
         interface(&host, &host.path("/s"), profile.abi.as_ref())
     }
 
+    fn told(ours: &Interface, theirs: &Interface) -> Vec<String> {
+        differences(ours, theirs).iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn constants_and_versions_are_read_from_the_sources() {
         let found = sources(64, 9, "project(x)\n");
         assert_eq!((found["GGML_MAX_NAME"].as_str(), found["version"].as_str()), ("64", "0.9.5"));
         assert!(differences(&found, &sources(64, 9, "")).is_empty());
-        assert_eq!(differences(&found, &sources(64, 25, "")), ["version is 0.9.5 and 0.25.5"]);
+        assert_eq!(told(&found, &sources(64, 25, "")), ["version is 0.9.5 and 0.25.5"]);
     }
 
     #[test]
     fn a_projects_own_definition_wins_over_the_header() {
         let found = sources(64, 9, "# -DGGML_MAX_NAME=1\n    add_definitions(-DGGML_MAX_NAME=128)\n");
         assert_eq!(found["GGML_MAX_NAME"], "128");
-        assert_eq!(differences(&sources(64, 9, ""), &found), ["GGML_MAX_NAME is 64 and 128"]);
+        assert_eq!(told(&sources(64, 9, ""), &found), ["GGML_MAX_NAME is 64 and 128"]);
     }
 }

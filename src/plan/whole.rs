@@ -3,7 +3,7 @@
 use super::launchers::{self, LauncherError, Scene};
 use super::make::{self, Inputs, Missing, Refusal};
 use super::request::Request;
-use super::{Linkage, Plan, kits};
+use super::{Linkage, Plan, kits, share};
 use crate::host::Host;
 use crate::look::Sight;
 use crate::project::Project;
@@ -40,6 +40,26 @@ pub struct Wish<'a> {
 /// # Errors
 /// A backend that was asked for by name cannot be built, and may not be dropped.
 pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
+    let shared = share::wanted(wish.host, wish.project, wish.request)?;
+    if shared.is_empty() {
+        return plan_alone(wish);
+    }
+    let (mut project, mut request) = (wish.project.clone(), wish.request.clone());
+    share::apply(&shared, &mut project, &mut request);
+    for one in &shared {
+        one.point(&mut project);
+    }
+    let mut plan = plan_alone(&Wish { project: &project, request: &request, ..*wish })?;
+    for one in &shared {
+        one.strip(&project, &mut plan);
+        plan.packages.push(one.package(wish.host, &project.build_root));
+        plan.notes
+            .push(format!("`{}` comes from `{}`, with its backends", one.library, one.manifest.project));
+    }
+    Ok(plan)
+}
+
+fn plan_alone(wish: &Wish<'_>) -> Result<Plan, Refusal> {
     let (host, sight) = (wish.host, wish.sight);
     let foreseen = wish.provision.map(|locks| {
         provision::plan::foresee(&provision::plan::Scene {

@@ -140,6 +140,7 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
     let mut backends: Vec<Backend> = trees.iter().flat_map(|tree| tree.backends.clone()).collect();
     backends.sort();
     Plan {
+        packages: Vec::new(),
         provision: Vec::new(),
         origin: "test".into(),
         backends,

@@ -3,7 +3,7 @@
 use gpubuild::Backend;
 use gpubuild::exec::{Outcome, stage};
 use gpubuild::host::{Host, Os};
-use gpubuild::plan::together::{SameSymbols, With};
+use gpubuild::plan::together::{Difference, SameSymbols, With};
 use gpubuild::{exec, link};
 
 use crate::support::{Project, plan, project};
@@ -57,7 +57,8 @@ fn with(project: &Project, other: &Project, same_symbols: SameSymbols) -> Result
         folder: other.path(""),
         manifest: exec::manifest_path(&other.path("build")),
         same_symbols,
-        differences: vec!["CORE_SIZE is 2 and 3".into()],
+        library: None,
+        differences: vec![Difference { name: "CORE_SIZE".into(), ours: "2".into(), theirs: "3".into() }],
     });
     project.build_plan(&plan)
 }

@@ -21,4 +21,5 @@ mod provision;
 mod running;
 mod storing;
 mod support;
+mod together;
 mod venv;

@@ -1,7 +1,7 @@
 //! Projects that no profile knows, with the generic one: what a maintainer of a binding would write.
 
 use crate::sources;
-use crate::support::Place;
+use crate::support::{Place, Probe};
 
 fn targets(place: &Place) -> Vec<String> {
     let manifest = place.manifest();
@@ -21,12 +21,9 @@ fn zlib_ng() {
     let place = Place::new("zlib-ng", "cmake", &source, rest);
     place.build("cpu");
     let build = place.folder.join(".gpubuild/zlib-ng/cpu");
-    let said = place.run_rust(
-        "zlib.c",
-        &[source.clone(), build],
-        "a text that is long enough, long enough, long enough",
-        &[],
-    );
+    let argument = "a text that is long enough, long enough, long enough";
+    let probe = Probe { file: "zlib.c", includes: vec![source.clone(), build], argument };
+    let said = place.run_rust(&[probe], &[]);
     assert!(said.contains("52 bytes came back"), "{said}");
 }
 
@@ -41,8 +38,8 @@ fn highs() {
     place.build("cpu");
     assert!(targets(&place).contains(&"highs".to_owned()), "{:?}", targets(&place));
     let build = place.folder.join(".gpubuild/highs/cpu");
-    let includes = [source.join("highs"), source.join("src"), build.clone(), build.join("src")];
-    let said = place.run_rust("highs.c", &includes, "", &[]);
+    let includes = vec![source.join("highs"), source.join("src"), build.clone(), build.join("src")];
+    let said = place.run_rust(&[Probe { file: "highs.c", includes, argument: "" }], &[]);
     assert!(said.contains("objective 28"), "{said}");
 }
 

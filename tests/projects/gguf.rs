@@ -11,7 +11,7 @@ struct Writer {
     infos: Vec<u8>,
     tensor_count: u64,
     data: Vec<u8>,
-    state: u64,
+    random: Random,
 }
 
 fn text(bytes: &mut Vec<u8>, text: &str) {
@@ -46,17 +46,22 @@ impl Writer {
         self.infos.extend((self.data.len() as u64).to_le_bytes());
         self.tensor_count += 1;
         for _ in 0..shape.iter().product::<u64>() {
-            let value = if shape.len() == 1 { 1.0 } else { self.random() };
+            let value = if shape.len() == 1 { 1.0 } else { self.random.next() };
             self.data.extend(value.to_le_bytes());
         }
         self.data.resize(self.data.len().next_multiple_of(ALIGNMENT), 0);
     }
+}
 
-    fn random(&mut self) -> f32 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        let unit = u16::try_from(self.state >> 48).unwrap();
+/// Small numbers around zero, the same in every run.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> f32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        let unit = u16::try_from(self.0 >> 48).unwrap();
         (f32::from(unit) / f32::from(u16::MAX) - 0.5) * 0.4
     }
 }
@@ -69,7 +74,7 @@ pub(crate) fn random_llama() -> Vec<u8> {
         infos: Vec::new(),
         tensor_count: 0,
         data: Vec::new(),
-        state: 0x9e37_79b9,
+        random: Random(0x9e37_79b9),
     };
     writer.string("general.architecture", "llama");
     writer.string("tokenizer.ggml.model", "no_vocab");

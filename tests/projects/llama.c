@@ -1,6 +1,7 @@
 // Loads a model and prints the logits of a few tokens. The number of layers on a device stands in PROBE_LAYERS.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "llama.h"
 
@@ -11,12 +12,29 @@ static void quiet(enum ggml_log_level level, const char *text, void *data) {
     }
 }
 
+// The project's shared libraries that are in this process, one line each.
+static void modules(void) {
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[4096], last[4096] = "";
+    while (maps && fgets(line, sizeof line, maps)) {
+        char *name = strrchr(line, '/');
+        if (name && strncmp(name, "/libggml-", 9) == 0 && strcmp(name, last) != 0) {
+            printf("module %s", name + 1);
+            strcpy(last, name);
+        }
+    }
+    if (maps) {
+        fclose(maps);
+    }
+}
+
 int probe(const char *path) {
     llama_log_set(quiet, NULL);
     llama_backend_init();
     for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
         printf("device %s\n", ggml_backend_dev_name(ggml_backend_dev_get(i)));
     }
+    modules();
     struct llama_model_params model_params = llama_model_default_params();
     const char *layers = getenv("PROBE_LAYERS");
     model_params.n_gpu_layers = layers ? atoi(layers) : 0;

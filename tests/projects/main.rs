@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start programs and write their own files")]
 
 mod crates;
+mod dynamic;
 mod generic;
 mod gguf;
 mod golden;
@@ -12,3 +13,4 @@ mod options;
 mod running;
 mod sources;
 mod support;
+mod whisper_model;

@@ -4,22 +4,46 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::{Place, has_vulkan, run};
-use crate::{gguf, sources};
+use crate::support::{Place, Probe, has_vulkan, run};
+use crate::{gguf, sources, whisper_model};
 
 /// ggml-vulkan hides processors that pose as cards unless they are named.
 const SHOW_LLVMPIPE: (&str, &str) = ("GGML_VK_VISIBLE_DEVICES", "0");
 
-fn headers(source: &std::path::Path) -> Vec<PathBuf> {
+pub(crate) fn headers(source: &std::path::Path) -> Vec<PathBuf> {
     vec![source.join("include"), source.join("ggml/include")]
 }
 
-fn logits(text: &str) -> Vec<f64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("logits ")).unwrap_or_else(|| panic!("{text}"));
-    line.split(' ').map(|number| number.parse().unwrap()).collect()
+/// The numbers of the line that begins with a word.
+pub(crate) fn numbers(text: &str, word: &str) -> Vec<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(word)).unwrap_or_else(|| panic!("{text}"));
+    line.split_whitespace().map(|number| number.parse().unwrap()).collect()
 }
 
-fn devices(text: &str) -> Vec<&str> {
+/// Numbers that a model made: as many as there should be, and none that says nothing.
+pub(crate) fn assert_alive(numbers: &[f64]) {
+    assert_eq!(numbers.len(), 48);
+    assert!(numbers.iter().all(|value| value.is_finite()) && spread(numbers) > 0.01, "{numbers:?}");
+}
+
+fn spread(numbers: &[f64]) -> f64 {
+    numbers.iter().fold(0.0, |most, value| most.max(value.abs()))
+}
+
+pub(crate) fn assert_close(left: &[f64], right: &[f64], share: f64) {
+    let most = share * spread(left).max(1.0);
+    for (left, right) in left.iter().zip(right) {
+        assert!((left - right).abs() < most, "{left} and {right}");
+    }
+}
+
+pub(crate) fn write(place: &Place, name: &str, bytes: &[u8]) -> String {
+    let path = place.folder.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+pub(crate) fn devices(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.strip_prefix("device ")).collect()
 }
 
@@ -37,20 +61,15 @@ fn llama_loads_a_random_model_on_the_processor_and_on_vulkan() {
     let ran = place.build("cpu,vulkan");
     println!("{}", ran.stdout);
     assert_eq!(abi(&place)["GGML_MAX_NAME"], "64");
-    let model = place.folder.join("random.gguf");
-    std::fs::write(&model, gguf::random_llama()).unwrap();
-    let model = model.to_str().unwrap();
-    let on_cpu = place.run_rust("llama.c", &headers(&source), model, &[("PROBE_LAYERS", "0"), SHOW_LLVMPIPE]);
+    let model = write(&place, "random.gguf", &gguf::random_llama());
+    let on = |layers: &str| {
+        let probe = Probe { file: "llama.c", includes: headers(&source), argument: &model };
+        place.run_rust(&[probe], &[("PROBE_LAYERS", layers), SHOW_LLVMPIPE])
+    };
+    let (on_cpu, on_vulkan) = (on("0"), on("99"));
     assert_eq!(devices(&on_cpu), ["Vulkan0", "CPU"], "{on_cpu}");
-    let on_vulkan =
-        place.run_rust("llama.c", &headers(&source), model, &[("PROBE_LAYERS", "99"), SHOW_LLVMPIPE]);
-    let (cpu, vulkan) = (logits(&on_cpu), logits(&on_vulkan));
-    assert_eq!(cpu.len(), 48);
-    let spread = cpu.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
-    assert!(spread > 0.01 && cpu.iter().all(|value| value.is_finite()), "{cpu:?}");
-    for (left, right) in cpu.iter().zip(&vulkan) {
-        assert!((left - right).abs() < 0.02 * spread.max(1.0), "{left} on the processor, {right} on Vulkan");
-    }
+    assert_alive(&numbers(&on_cpu, "logits "));
+    assert_close(&numbers(&on_cpu, "logits "), &numbers(&on_vulkan, "logits "), 0.02);
     backend_ops(&place);
     // Nothing changed: nothing is done.
     let again =
@@ -87,7 +106,8 @@ fn ggml_multiplies_on_every_device() {
     std::fs::write(place.folder.join("pc.patch"), patch).unwrap();
     place.build("cpu");
     assert!(!source.join("ggml.pc.in").exists());
-    let said = place.run_rust("ggml.c", &[source.join("include")], "", &[]);
+    let probe = Probe { file: "ggml.c", includes: vec![source.join("include")], argument: "" };
+    let said = place.run_rust(&[probe], &[]);
     assert!(said.contains("backend RPC") && said.contains("device CPU differs by little"), "{said}");
     assert_eq!(place.manifest()["trees"][0]["extra"], serde_json::json!(["rpc"]));
     assert_eq!(abi(&place)["version"], "0.25.3");
@@ -100,9 +120,10 @@ fn shared_libraries_are_found_at_run_time() {
         return;
     }
     let source = sources::ggml();
-    let place = Place::new("ggml-shared", "ggml", &source, "options = { BUILD_SHARED_LIBS = \"ON\" }\n");
+    let place = Place::new("ggml-shared", "ggml", &source, "linkage = \"shared\"\n");
     place.build("cpu");
-    let said = place.run_rust("ggml.c", &[source.join("include")], "", &[]);
+    let probe = Probe { file: "ggml.c", includes: vec![source.join("include")], argument: "" };
+    let said = place.run_rust(&[probe], &[]);
     assert!(said.contains("device CPU differs by little"), "{said}");
 }
 
@@ -115,11 +136,78 @@ fn whisper_tells_of_itself_and_its_sources_stay_as_they_are() {
     // Its CMake files write into bindings/javascript.
     let place = Place::new("whisper", "whisper", &source, "copy = true\n");
     place.build("cpu");
-    let said = place.run_rust("whisper.c", &headers(&source), "/dev/null", &[]);
+    let model = write(&place, "random.bin", &whisper_model::random_whisper());
+    let said =
+        place.run_rust(&[Probe { file: "whisper.c", includes: headers(&source), argument: &model }], &[]);
     for line in ["languages 100", "AVX2 = 1", "context refused"] {
         assert!(said.contains(line), "{line}: {said}");
     }
+    assert_alive(&numbers(&said, "heard "));
     assert_eq!(abi(&place)["GGML_MAX_NAME"], "64");
+}
+
+/// Two copies of ggml, of versions that are years apart, in one program: kept apart by new names, kept apart by a shared library,
+/// and replaced by one of the two.
+#[test]
+fn llama_and_whisper_go_into_one_program() {
+    if !sources::wanted() {
+        return;
+    }
+    let (llama, whisper) = (sources::llama(), sources::whisper());
+    let talk = Place::new("both-llama", "llama", &llama, "");
+    let hear = Place::new("both-whisper", "whisper", &whisper, "copy = true\n");
+    hear.build("cpu");
+    let models = [
+        write(&talk, "random.gguf", &gguf::random_llama()),
+        write(&hear, "random.bin", &whisper_model::random_whisper()),
+    ];
+    let probes = |ggml_of_whisper: &std::path::Path| {
+        let hears = vec![whisper.join("include"), ggml_of_whisper.join("ggml/include")];
+        [
+            Probe { file: "llama.c", includes: headers(&llama), argument: &models[0] },
+            Probe { file: "whisper.c", includes: hears, argument: &models[1] },
+        ]
+    };
+    let with = |folder: &Place, how: &str| {
+        format!("[[with]]\nproject = \"{}\"\nsame_symbols = \"{how}\"\n", folder.folder.display())
+    };
+
+    talk.describe("llama", &llama, &with(&hear, "refuse"));
+    let refused = talk.gpubuild(&["build", "--backends", "cpu", "--no-binary"]);
+    assert!(!refused.ok);
+    for part in ["symbols.same", "version is 0.25.3 and 0.9.5", "further symbols"] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+
+    let mut last: Option<(Vec<f64>, Vec<f64>)> = None;
+    let mut agree = |said: &str| {
+        let now = (numbers(said, "logits "), numbers(said, "heard "));
+        assert_alive(&now.0);
+        assert_alive(&now.1);
+        if let Some(last) = &last {
+            assert_close(&last.0, &now.0, 0.001);
+            assert_close(&last.1, &now.1, 0.001);
+        }
+        last = Some(now);
+    };
+    for how in ["prefix", "dynamic"] {
+        talk.describe("llama", &llama, &with(&hear, how));
+        talk.build("cpu");
+        agree(&talk.run_rust(&probes(&whisper), &[]));
+    }
+    // whisper.cpp on llama.cpp's newer ggml: one copy in the program.
+    talk.describe("llama", &llama, "");
+    talk.build("cpu");
+    let on_one = Place::new(
+        "both-shared",
+        "whisper",
+        &whisper,
+        &("copy = true\n".to_owned() + &with(&talk, "shared")),
+    );
+    on_one.build("cpu");
+    agree(&on_one.run_rust(&probes(&llama), &[]));
+    let lines = on_one.gpubuild(&["link", "--format", "cargo"]).stdout;
+    assert_eq!(lines.matches("static=ggml-base").count(), 1, "{lines}");
 }
 
 #[test]
@@ -130,7 +218,8 @@ fn stable_diffusion_tells_of_itself_and_its_other_name_length() {
     let source = sources::diffusion();
     let place = Place::new("diffusion", "stable-diffusion", &source, "");
     place.build("cpu");
-    let said = place.run_rust("diffusion.c", &headers(&source), "", &[]);
+    let said =
+        place.run_rust(&[Probe { file: "diffusion.c", includes: headers(&source), argument: "" }], &[]);
     assert!(said.contains("type q8_0") && said.contains("AVX2 = 1"), "{said}");
     assert_eq!(abi(&place)["GGML_MAX_NAME"], "128");
 }

@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use gpubuild::artifacts::Manifest;
+use gpubuild::host::{Host, Os, RealHost};
+use gpubuild::{glue, link};
+
 /// A folder with a gpubuild.toml. It stays between runs of the tests, so that a second run only looks whether all is there.
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
@@ -38,7 +42,10 @@ impl Place {
 
     pub(crate) fn gpubuild(&self, arguments: &[&str]) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
-        command.current_dir(&self.folder).args(arguments).env("GPUBUILD_CACHE", self.folder.join("cache"));
+        command
+            .current_dir(&self.folder)
+            .args(arguments)
+            .env("GPUBUILD_CACHE", self.folder.with_file_name("cache"));
         for name in ["GPUBUILD_BACKENDS", "GGML_VULKAN", "GGML_CUDA", "GPUBUILD_PROJECT"] {
             command.env_remove(name);
         }
@@ -54,38 +61,60 @@ impl Place {
         ran
     }
 
-    pub(crate) fn manifest(&self) -> serde_json::Value {
-        let path = self.folder.join(".gpubuild").join(&self.name).join("manifest.json");
-        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    fn manifest_path(&self) -> PathBuf {
+        self.folder.join(".gpubuild").join(&self.name).join("manifest.json")
     }
 
-    /// A Rust program that calls `int probe(const char *)` of a C file, linked with the lines of `gpubuild link` and GNU ld,
-    /// which unlike others takes libraries in their order only. What it prints is returned.
-    pub(crate) fn run_rust(
-        &self,
-        probe: &str,
-        includes: &[PathBuf],
-        argument: &str,
-        env: &[(&str, &str)],
-    ) -> String {
+    pub(crate) fn manifest(&self) -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(self.manifest_path()).unwrap()).unwrap()
+    }
+
+    /// Links a Rust program with GNU ld, starts it, and returns what it prints.
+    pub(crate) fn run_rust(&self, probes: &[Probe<'_>], env: &[(&str, &str)]) -> String {
+        let mut started = Command::new(self.link_rust(probes, Libraries::WhereTheyWereBuilt));
+        started.args(probes.iter().map(|probe| probe.argument)).envs(env.iter().copied());
+        let ran = run(&mut started);
+        assert_ran(&ran);
+        ran.stdout
+    }
+
+    /// A Rust program that calls `int probe(const char *)` of C files one after the other, linked with the lines of `gpubuild
+    /// link` and GNU ld, which unlike others takes libraries in their order only.
+    pub(crate) fn link_rust(&self, probes: &[Probe<'_>], libraries: Libraries) -> PathBuf {
         let program = self.folder.join("program");
         std::fs::create_dir_all(program.join("src")).unwrap();
-        let object = program.join("probe.o");
-        let mut cc = Command::new("cc");
-        cc.args(["-c", "-O1", "-o"])
-            .arg(&object)
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/projects").join(probe));
-        cc.args(includes.iter().map(|folder| format!("-I{}", folder.display())));
-        assert_ran(&run(&mut cc));
         let archive = program.join("libprobe.a");
         let _ = std::fs::remove_file(&archive);
-        assert_ran(&run(Command::new("ar").arg("crs").arg(&archive).arg(&object)));
-        let lines = self.gpubuild(&["link", "--format", "cargo"]);
-        assert_ran(&lines);
+        for (index, probe) in probes.iter().enumerate() {
+            let object = program.join(format!("probe{index}.o"));
+            let mut cc = Command::new("cc");
+            cc.args(["-c", "-O1", &format!("-Dprobe=probe{index}"), "-o"]).arg(&object);
+            cc.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/projects").join(probe.file));
+            cc.args(probe.includes.iter().map(|folder| format!("-I{}", folder.display())));
+            assert_ran(&run(&mut cc));
+            assert_ran(&run(Command::new("ar").arg("crs").arg(&archive).arg(&object)));
+        }
+        let host = RealHost::new();
+        let manifest = Manifest::read(&host, &host.path(self.manifest_path().to_str().unwrap())).unwrap();
+        let lines = match libraries {
+            Libraries::WhereTheyWereBuilt => {
+                let lines = self.gpubuild(&["link", "--format", "cargo"]);
+                assert_ran(&lines);
+                lines.stdout
+            }
+            Libraries::BesideProgram => {
+                let directives = link::directives(&manifest, Os::Linux).beside_program(Os::Linux);
+                link::cargo_lines(&directives).join("\n") + "\n"
+            }
+        };
+        let modules = program.join(glue::FILE_NAME);
+        std::fs::write(&modules, glue::code(&host, Some(&manifest))).unwrap();
         let lines = format!(
-            "cargo::rustc-link-search=native={}\ncargo::rustc-link-lib=static=probe\n{}cargo::rustc-link-arg=-fuse-ld=bfd\n",
+            "cargo::rustc-link-search=native={}\ncargo::rustc-link-lib=static=probe\n{lines}\
+             cargo::rustc-link-arg=-fuse-ld=bfd\ncargo::rustc-env={}={}\n",
             program.display(),
-            lines.stdout
+            glue::VARIABLE,
+            modules.display()
         );
         std::fs::write(
             program.join("Cargo.toml"),
@@ -94,23 +123,45 @@ impl Place {
         .unwrap();
         std::fs::write(program.join("build.rs"), format!("fn main() {{ print!(\"{{}}\", {lines:?}); }}\n"))
             .unwrap();
-        std::fs::write(program.join("src/main.rs"), MAIN).unwrap();
+        std::fs::write(program.join("src/main.rs"), main_of(probes.len())).unwrap();
         let mut cargo = Command::new("cargo");
         cargo.args(["build", "--quiet", "--offline"]).current_dir(&program).env_remove("RUSTFLAGS");
         cargo.env("CARGO_TARGET_DIR", program.join("target"));
         assert_ran(&run(&mut cargo));
-        let mut started = Command::new(program.join("target/debug/program"));
-        started.arg(argument).envs(env.iter().copied());
-        let ran = run(&mut started);
-        assert_ran(&ran);
-        ran.stdout
+        program.join("target/debug/program")
     }
 }
 
-const MAIN: &str = "use std::ffi::{CString, c_char, c_int};\n\
-unsafe extern \"C\" {\n    fn probe(argument: *const c_char) -> c_int;\n}\n\
-fn main() {\n    let argument = CString::new(std::env::args().nth(1).unwrap_or_default()).unwrap();\n\
-    std::process::exit(unsafe { probe(argument.as_ptr()) });\n}\n";
+/// Where a program looks for shared libraries.
+#[derive(Clone, Copy)]
+pub(crate) enum Libraries {
+    WhereTheyWereBuilt,
+    BesideProgram,
+}
+
+/// A C file with a function that a program calls.
+pub(crate) struct Probe<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) includes: Vec<PathBuf>,
+    /// A path, for most.
+    pub(crate) argument: &'a str,
+}
+
+fn main_of(probes: usize) -> String {
+    let declared: Vec<String> =
+        (0..probes).map(|one| format!("    fn probe{one}(argument: *const c_char) -> c_int;\n")).collect();
+    let declared = declared.concat();
+    let called: Vec<String> = (0..probes).map(|one| format!("probe{one}")).collect();
+    format!(
+        "use std::ffi::{{CString, c_char, c_int}};\nmod backends {{ include!(env!(\"GPUBUILD_MODULES_RS\")); }}\nunsafe extern \"C\" {{\n{declared}}}\n\
+         type Probe = unsafe extern \"C\" fn(*const c_char) -> c_int;\n\
+         fn main() {{\n    backends::load().unwrap();\n    let probes: [Probe; {probes}] = [{}];\n    \
+         for (probe, argument) in probes.into_iter().zip(std::env::args().skip(1)) {{\n        \
+         let argument = CString::new(argument).unwrap();\n        let code = unsafe {{ probe(argument.as_ptr()) }};\n        \
+         if code != 0 {{\n            std::process::exit(code);\n        }}\n    }}\n}}\n",
+        called.join(", ")
+    )
+}
 
 pub(crate) fn run(command: &mut Command) -> Ran {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

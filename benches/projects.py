@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""llama.cpp built three ways from the same sources, one after the other in one run, and each of them again with nothing changed.
+
+    cargo build --release
+    python3 benches/projects.py --llama-cpp-sys-2 DIR [--backends cpu,vulkan] [--turns 1] [--work DIR]
+
+DIR is an unpacked copy of the crate llama-cpp-sys-2; its `llama.cpp` folder is what all three build. CMake and cargo get the header
+that gpubuild supplies to Vulkan headers before 1.3.272 (profiles/shims/) through CXXFLAGS: without it they stop there on Debian 12. The
+tables on standard output are Markdown; times are seconds of wall clock and of all processes together (user + system), and compiles are
+object files that a compiler wrote. The second table is about the store: what another checkout, another choice of backends and another
+project on the same ggml cost once llama.cpp was built.
+"""
+
+import argparse
+import os
+import pathlib
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+OPTIONS = {
+    # What the crate turns off, so that all three compile the same.
+    "GGML_OPENMP": "OFF",
+    "GGML_NATIVE": "OFF",
+    "LLAMA_BUILD_COMMON": "OFF",
+}
+
+
+def timed(command, cwd, env=None, log=None):
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    with open(log, "ab") as out:
+        subprocess.run(command, cwd=cwd, env={**os.environ, **(env or {})}, stdout=out, stderr=out, check=True)
+    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def compiles(folder):
+    """Object files that Ninja had a compiler write, in all build folders below."""
+    written = set()
+    for log in pathlib.Path(folder).rglob(".ninja_log"):
+        for line in log.read_text().splitlines():
+            output = line.split("\t")[3] if line.count("\t") >= 3 else ""
+            # What CMake's own tests compile is not the project's.
+            if output.endswith((".o", ".obj")) and "CMakeScratch" not in str(log):
+                written.add((log.parent, output))
+    return len(written)
+
+
+class Gpubuild:
+    """gpubuild in a folder of its own; without a store every compile is done here."""
+
+    label = "`gpubuild build`"
+
+    def __init__(self, work, source, backends, gpubuild, name="gpubuild", profile="llama", store="off", options=OPTIONS):
+        self.folder, self.backends, self.gpubuild, self.store = work / name, backends, gpubuild, store
+        self.folder.mkdir()
+        options = ", ".join(f'{name} = "{value}"' for name, value in options.items())
+        (self.folder / "gpubuild.toml").write_text(
+            f'schema = 1\n[project]\nname = "{profile}"\nsource = "{source}"\nprofile = "{profile}"\noptions = {{ {options} }}\n')
+
+    def run(self, log):
+        return timed([self.gpubuild, "build", "--backends", self.backends], self.folder, {"GPUBUILD_STORE": str(self.store)}, log)
+
+    def built(self):
+        return self.folder / ".gpubuild"
+
+    def clean(self):
+        shutil.rmtree(self.built(), ignore_errors=True)
+
+
+class Cmake:
+    """What a user types: configure and build, per backend."""
+
+    def __init__(self, work, source, sets, name, label, env):
+        self.folder, self.source, self.sets, self.label, self.env = work / name, source, sets, label, env
+        self.folder.mkdir()
+
+    def run(self, log):
+        wall = cpu = 0.0
+        for backends in self.sets:
+            build = self.folder / "-".join(backends)
+            if not (build / "build.ninja").exists():
+                options = [f"-D{name}={value}" for name, value in OPTIONS.items()]
+                options += [f"-DGGML_{backend.upper()}=ON" for backend in backends if backend != "cpu"]
+                options += ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF",
+                            "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_TOOLS=OFF", "-DLLAMA_BUILD_SERVER=OFF",
+                            "-DGGML_CCACHE=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
+                more = timed(["cmake", "-S", self.source, "-B", build, "-G", "Ninja", *options], self.folder, self.env, log)
+                wall, cpu = wall + more[0], cpu + more[1]
+            more = timed(["cmake", "--build", build, "--target", "llama"], self.folder, self.env, log)
+            wall, cpu = wall + more[0], cpu + more[1]
+        return wall, cpu
+
+    def built(self):
+        return self.folder
+
+    def clean(self):
+        shutil.rmtree(self.folder)
+        self.folder.mkdir()
+
+
+class Crate:
+    label = "`cargo build` of llama-cpp-sys-2"
+
+    def __init__(self, work, crate, backends, env):
+        self.folder, self.env = work / "cargo", env
+        (self.folder / "src").mkdir(parents=True)
+        (self.folder / "src/lib.rs").write_text("pub use llama_cpp_sys_2;\n")
+        features = [backend for backend in backends.split(",") if backend != "cpu"]
+        (self.folder / "Cargo.toml").write_text(
+            '[package]\nname = "user"\nversion = "0.1.0"\nedition = "2021"\n[workspace]\n[dependencies]\nllama-cpp-sys-2 = '
+            f'{{ path = "{crate}", default-features = false, features = {features!r} }}\n'.replace("'", '"'))
+        subprocess.run(["cargo", "fetch"], cwd=self.folder, check=True, stderr=subprocess.DEVNULL)
+
+    def run(self, log):
+        return timed(["cargo", "build", "--release"], self.folder, {"CMAKE_GENERATOR": "Ninja", **self.env}, log)
+
+    def built(self):
+        return self.folder / "target"
+
+    def clean(self):
+        shutil.rmtree(self.built(), ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--llama-cpp-sys-2", required=True, type=pathlib.Path, dest="crate")
+    parser.add_argument("--gpubuild", default="target/release/gpubuild", type=pathlib.Path)
+    parser.add_argument("--backends", default="cpu,vulkan")
+    parser.add_argument("--turns", default=1, type=int)
+    parser.add_argument("--work", default="/tmp/gpubuild-bench", type=pathlib.Path)
+    arguments = parser.parse_args()
+
+    work = arguments.work.absolute()
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    crate = work / "llama-cpp-sys-2"
+    shutil.copytree(arguments.crate, crate)
+    # Cargo compares the files of a vendored crate with their sums.
+    (crate / ".cargo-checksum.json").unlink(missing_ok=True)
+    shims = work / "shims/vulkan"
+    shims.mkdir(parents=True)
+    shutil.copy(pathlib.Path(__file__).parent.parent / "profiles/shims/vulkan-layer-settings.hpp", shims / "vulkan.hpp")
+    flags = {"CXXFLAGS": f"-I{shims.parent}"}
+    names = arguments.backends.split(",")
+    apart = [["cpu"]] + [[name] for name in names if name != "cpu"]
+    ways = [
+        Gpubuild(work, crate / "llama.cpp", arguments.backends, arguments.gpubuild.absolute()),
+        Cmake(work, crate / "llama.cpp", apart, "cmake-apart", "`cmake`, one build per backend", flags),
+        Cmake(work, crate / "llama.cpp", [names], "cmake-together", "`cmake`, one build for all", flags),
+        Crate(work, crate, arguments.backends, flags),
+    ]
+    clean, again = {way.label: [] for way in ways}, {way.label: [] for way in ways}
+    count = {}
+    for turn in range(arguments.turns):
+        for way in ways:
+            way.clean()
+            log = work / f"{type(way).__name__}-{turn}.log"
+            clean[way.label].append(way.run(log))
+            count[way.label] = compiles(way.built())
+            for _ in range(5):
+                again[way.label].append(way.run(log))
+            print(f"turn {turn + 1}: {way.label}: {clean[way.label][-1]}", file=sys.stderr)
+    middle = lambda series, part: statistics.median(pair[part] for pair in series)
+    own = ways[0].label
+    print("| way | from clean, wall | CPU | compiles | against gpubuild | nothing changed, wall | CPU | against gpubuild |")
+    print("|---|---|---|---|---|---|---|---|")
+    for way in ways:
+        a, b = clean[way.label], again[way.label]
+        print(f"| {way.label} | {middle(a, 0):.1f} s | {middle(a, 1):.1f} s | {count[way.label]} | "
+              f"{middle(a, 0) / middle(clean[own], 0):.2f} | {middle(b, 0) * 1e3:.0f} ms | {middle(b, 1) * 1e3:.0f} ms | "
+              f"{middle(b, 0) / middle(again[own], 0):.2f} |")
+    print()
+    plain = (middle(clean[own], 0), middle(clean[own], 1), count[own])
+    stored(work, crate, arguments, plain)
+
+
+def stored(work, crate, arguments, plain_llama):
+    """The same builds without a store and with one that has seen llama.cpp."""
+    gpubuild, store = arguments.gpubuild.absolute(), work / "store"
+    second = work / "second-checkout"
+    shutil.copytree(crate / "llama.cpp", second)
+    ggml = work / "ggml"
+    shutil.copytree(crate / "llama.cpp/ggml", ggml)
+    # The copy of ggml in llama.cpp lacks a file that only ggml by itself configures.
+    (ggml / "ggml.pc.in").write_text("Name: ggml\n")
+    of_ggml = {name: value for name, value in OPTIONS.items() if name.startswith("GGML_")}
+    rows = [
+        ("llama.cpp, the first time", crate / "llama.cpp", arguments.backends, "llama", OPTIONS),
+        ("another checkout", second, arguments.backends, "llama", OPTIONS),
+        ("that one for `cpu` alone", second, "cpu", "llama", OPTIONS),
+        ("ggml by itself, for `cpu`", ggml, "cpu", "ggml", of_ggml),
+    ]
+    print("| build | without a store, CPU | compiles | with it, CPU | compiles | share of CPU saved | wall |")
+    print("|---|---|---|---|---|---|---|")
+    for index, (label, source, backends, profile, options) in enumerate(rows):
+        log, cells = work / f"store-{index}.log", []
+        known = profile == "llama" and backends == arguments.backends
+        for way in [store] if known else ["off", store]:
+            project = Gpubuild(work, source, backends, gpubuild, f"store-{index}-{len(cells)}", profile, way, options)
+            wall, cpu = project.run(log)
+            cells.append((wall, cpu, compiles(project.built())))
+        (_, plain, many), (wall, cpu, few) = [plain_llama, *cells] if known else cells
+        print(f"| {label} | {plain:.1f} s | {many} | {cpu:.1f} s | {few} | {100 * (1 - cpu / plain):.0f} % | {wall:.1f} s |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

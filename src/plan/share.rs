@@ -1,0 +1,274 @@
+//! Libraries that another project has built, used in place of an own copy with the same symbols: they are found as a CMake
+//! package.
+
+use std::fmt::Write as _;
+
+use super::make::Refusal;
+use super::profile::{Profile, Wanted};
+use super::request::{Request, Selection};
+use super::together::{SameSymbols, VERSION, With};
+use super::{Package, Plan};
+use crate::artifacts::{Manifest, ManifestError};
+use crate::backend::Backend;
+use crate::cmake::initial_cache::bracket;
+use crate::host::{Host, HostPath};
+use crate::link;
+use crate::matrix::Reason;
+use crate::project::Project;
+
+/// Folder of the packages in a build folder.
+const PACKAGES: &str = "packages";
+
+/// Libraries that another project has built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared {
+    /// The library, which is the name of the package too: `ggml`.
+    pub library: String,
+    /// What the other project has built.
+    pub manifest: Manifest,
+    /// Where that stands.
+    pub path: HostPath,
+}
+
+/// What a project takes from the others that go into its program, where gpubuild.toml says `same_symbols = "shared"`.
+pub(super) fn wanted(host: &dyn Host, project: &Project, request: &Request) -> Result<Vec<Shared>, Refusal> {
+    let mut found = Vec::new();
+    for with in project.with.iter().filter(|with| with.same_symbols == SameSymbols::Shared) {
+        let one = from(host, project, with).map_err(|reason| Refusal {
+            origin: request.origin.clone(),
+            blocked: Vec::new(),
+            project: vec![reason],
+        })?;
+        refuse_missing(&one, with, request)?;
+        found.push(one);
+    }
+    Ok(found)
+}
+
+fn from(host: &dyn Host, project: &Project, with: &With) -> Result<Shared, Reason> {
+    let name = &with.name;
+    let manifest = Manifest::read(host, &with.manifest).map_err(|error| {
+        let why = match error {
+            ManifestError::Missing { .. } => "it was not built yet".to_owned(),
+            error => error.to_string(),
+        };
+        let hint = format!("build it first: `gpubuild build --project {}`", with.folder);
+        reason(
+            "symbols.other-not-built",
+            format!("the libraries of `{name}` are to be used, and {why}"),
+            hint,
+        )
+    })?;
+    let brings = |library: &&String| {
+        manifest.trees.iter().flat_map(|tree| &tree.files).any(|file| file.target == **library)
+    };
+    let library = with.library.as_ref().or_else(|| project.profile.share.keys().find(brings)).cloned();
+    let library = library.ok_or_else(|| {
+        let text = format!("nothing says which library of `{name}` this project can use in place of its own");
+        let hint = "name it in gpubuild.toml, `library = \"NAME\"` under `[[with]]`, with the options that have the project \
+                    look for it as a CMake package; or use `same_symbols = \"prefix\"`";
+        reason("symbols.not-shareable", text, hint)
+    })?;
+    // Another version may do, which the compiler finds out. Structures of another size never do.
+    let differences: Vec<String> =
+        with.differences.iter().filter(|one| one.name != VERSION).map(ToString::to_string).collect();
+    if !differences.is_empty() {
+        let text = format!("`{library}` of `{name}` cannot be used here: {}", differences.join(", "));
+        return Err(reason(
+            "symbols.not-shareable",
+            text,
+            "use `same_symbols = \"prefix\"` or `\"dynamic\"`",
+        ));
+    }
+    Ok(Shared { library, manifest, path: with.manifest.clone() })
+}
+
+fn reason(id: &str, text: impl Into<String>, hint: impl Into<String>) -> Reason {
+    Reason { id: id.to_owned(), text: text.into(), hint: Some(hint.into()), ..Reason::default() }
+}
+
+/// A backend that was named and that the other project was built without.
+fn refuse_missing(shared: &Shared, with: &With, request: &Request) -> Result<(), Refusal> {
+    let Selection::Named(named) = &request.selection else { return Ok(()) };
+    let blocked = |backend: &Backend| {
+        let text =
+            format!("`{}` comes from `{}`, which was built without {backend}", shared.library, with.name);
+        let backends: Vec<&str> =
+            shared.manifest.backends.iter().chain([backend]).map(|one| one.id()).collect();
+        let hint = format!("gpubuild build --project {} --backends {}", with.folder, backends.join(","));
+        (*backend, vec![reason("symbols.shared-without-backend", text, hint)])
+    };
+    let blocked: Vec<_> =
+        named.iter().filter(|one| !shared.manifest.backends.contains(one)).map(blocked).collect();
+    if blocked.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal { origin: request.origin.clone(), blocked, project: Vec::new() })
+}
+
+/// Has the project look for the packages. Backends come with the shared libraries, so the rest is built for `cpu`.
+pub(crate) fn apply(shared: &[Shared], project: &mut Project, request: &mut Request) {
+    if shared.is_empty() {
+        return;
+    }
+    for one in shared {
+        let rule = project.profile.share.get(&one.library).cloned().unwrap_or_default();
+        for (name, value) in rule.options {
+            project.file.project.options.entry(name).or_insert(value);
+        }
+    }
+    request.selection = Selection::Named(vec![Backend::Cpu]);
+}
+
+impl Shared {
+    /// The folder of its package below a build folder.
+    fn folder(&self, root: &HostPath) -> HostPath {
+        root.join(PACKAGES).join(&self.library)
+    }
+
+    /// Names the package's folder to CMake.
+    pub(crate) fn point(&self, project: &mut Project) {
+        let folder = self.folder(&project.build_root).forward_slashes();
+        project.file.project.options.insert(format!("{}_DIR", self.library), folder);
+    }
+
+    /// Takes out of a plan what the shared libraries bring: their options would mean nothing, their targets are not there.
+    pub(crate) fn strip(&self, project: &Project, plan: &mut Plan) {
+        let base = project.profile.share.get(&self.library).and_then(|rule| rule.profile.as_deref());
+        let base = base.and_then(Profile::builtin);
+        let said = &project.file.project.options;
+        for tree in &mut plan.trees {
+            if let Some(profile) = &base {
+                let rows = profile.backends.values();
+                let of_rows = rows.clone().flat_map(|row| row.options.keys().chain([&row.option]));
+                for name in profile.options.keys().chain(of_rows).filter(|name| !said.contains_key(*name)) {
+                    tree.cache.remove(name);
+                }
+                let targets: Vec<&Wanted> =
+                    profile.targets.iter().chain(rows.flat_map(|row| &row.targets)).collect();
+                tree.choices.retain(|choice| !targets.iter().any(|wanted| wanted.any == choice.any));
+                tree.targets
+                    .retain(|target| !targets.iter().any(|wanted| wanted.any == Wanted::new(target).any));
+            }
+        }
+    }
+
+    /// The package, for a build folder.
+    pub(crate) fn package(&self, host: &dyn Host, root: &HostPath) -> Package {
+        let file = self.folder(root).join(&format!("{}-config.cmake", self.library));
+        Package { file, text: self.text(host) }
+    }
+
+    /// A package with the target `<library>::<name>` for each library. Every one of them brings the whole link line.
+    fn text(&self, host: &dyn Host) -> String {
+        let whole = format!("gpubuild::{}", self.manifest.project);
+        let mut text = link::cmake(&link::directives(&self.manifest, host.platform().os), &self.manifest);
+        let interface = self.manifest.interface();
+        let lists = [
+            ("target_include_directories", &interface.includes),
+            ("target_compile_definitions", &interface.defines),
+        ];
+        for (command, entries) in lists.iter().filter(|(_, entries)| !entries.is_empty()) {
+            let entries: Vec<String> =
+                entries.iter().map(|entry| format!("\n  {}", bracket(&entry.replace('\\', "/")))).collect();
+            writeln!(text, "{command}({whole} INTERFACE{})", entries.concat()).expect("writing to a string");
+        }
+        let files = self.manifest.trees.iter().flat_map(|tree| &tree.files);
+        let mut names: Vec<&str> =
+            files.map(|file| file.target.as_str()).chain([self.library.as_str()]).collect();
+        names.sort_unstable();
+        names.dedup();
+        let library = &self.library;
+        for name in names {
+            writeln!(
+                text,
+                "if(NOT TARGET {library}::{name})\n  add_library({library}::{name} INTERFACE IMPORTED)\n  target_link_libraries({library}::{name} INTERFACE {whole})\nendif()"
+            )
+            .expect("writing to a string");
+        }
+        writeln!(text, "set({library}_FOUND TRUE)").expect("writing to a string");
+        text
+    }
+
+    /// A manifest without what the other project links.
+    pub(crate) fn without(&self, mut manifest: Manifest) -> Manifest {
+        manifest.forget(&self.manifest.trees);
+        manifest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::artifacts::LinkItem;
+    use crate::host::{Arch, Os, RecordedHost};
+
+    const GGML: &str = r#"{"schema":1,"gpubuild":"0.1.0","project":"g","backends":["cpu"],"trees":[{"id":"cpu","backends":["cpu"],"key":"k","source":"/s","build":"/b","generator":"Ninja","cmake":"4","cache":{},"files":[{"target":"ggml","kind":"static","path":"/b/libggml.a","bytes":1,"sha256":"0"},{"target":"ggml-base","kind":"static","path":"/b/libggml-base.a","bytes":1,"sha256":"0"}],"link":[{"kind":"static","path":"/b/libggml-base.a"},{"kind":"system","name":"m"}],"compilers":{},"interface":{"includes":["/s/include"],"defines":["GGML_X=1"]}}]}"#;
+
+    fn shared() -> (RecordedHost, Shared) {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/m.json", GGML).build();
+        let path = host.path("/m.json");
+        let manifest = Manifest::read(&host, &path).unwrap();
+        let shared = Shared { library: "ggml".into(), manifest, path };
+        (host, shared)
+    }
+
+    #[test]
+    fn a_package_has_a_target_for_each_library_and_all_that_its_users_need() {
+        let (host, shared) = shared();
+        let text = shared.text(&host);
+        for part in [
+            "add_library(ggml::ggml INTERFACE IMPORTED)",
+            "add_library(ggml::ggml-base INTERFACE IMPORTED)",
+            "target_include_directories(gpubuild::g INTERFACE\n  [=[/s/include]=])",
+            "GGML_X=1",
+            "/b/libggml-base.a",
+            "set(ggml_FOUND TRUE)",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn what_the_other_crate_links_is_linked_once() {
+        let (_, shared) = shared();
+        let own = shared.without(shared.manifest.clone());
+        assert_eq!(own.trees[0].link, [LinkItem::System { name: "m".into() }]);
+    }
+
+    #[test]
+    fn structures_of_another_size_are_not_shared() {
+        let project = |name: &str, defines: &str| {
+            let folder = format!("/{name}");
+            [
+                (
+                    format!("{folder}/gpubuild.toml"),
+                    format!(
+                        "schema = 1\n[project]\nname = \"{name}\"\nsource = \".\"\nprofile = \"{name}\"\n"
+                    ),
+                ),
+                (format!("{folder}/CMakeLists.txt"), format!("project({name})\n{defines}")),
+                (format!("{folder}/ggml/include/ggml.h"), "#define GGML_MAX_NAME 64\n".to_owned()),
+            ]
+        };
+        let refusal = |defines: &str| {
+            let mut host = RecordedHost::builder(Os::Linux, Arch::X86_64);
+            for (path, text) in project("llama", "").into_iter().chain(project("whisper", defines)) {
+                let more = if path == "/whisper/gpubuild.toml" {
+                    "[[with]]\nproject = \"../llama\"\nsame_symbols = \"shared\"\n"
+                } else {
+                    ""
+                };
+                host = host.file(&path, &(text + more));
+            }
+            let host = host.file("/llama/.gpubuild/llama/manifest.json", GGML).build();
+            let project = crate::project::load(&host, &host.path("/whisper/gpubuild.toml")).unwrap();
+            let request = Request { selection: Selection::Auto, origin: "auto".into(), without: Vec::new() };
+            wanted(&host, &project, &request).map(|found| found[0].library.clone())
+        };
+        assert_eq!(refusal("").unwrap(), "ggml");
+        let reasons = refusal("add_compile_definitions(GGML_MAX_NAME=128)\n").unwrap_err().project;
+        assert_eq!(reasons[0].id, "symbols.not-shareable");
+        assert!(reasons[0].text.contains("GGML_MAX_NAME is 128 and 64"), "{reasons:?}");
+    }
+}
