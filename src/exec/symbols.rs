@@ -58,6 +58,23 @@ pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
     Ok(symbols)
 }
 
+/// The names of an archive's COMDAT groups. Mostly that is a symbol in the group; the group of a destructor's variants bears a name
+/// that no symbol has. Linkers keep one group of each name.
+///
+/// # Errors
+/// The file is no archive.
+pub fn groups(archive: &[u8]) -> Result<BTreeSet<String>, String> {
+    let archive_file = ArchiveFile::parse(archive).map_err(|error| error.to_string())?;
+    let mut names = BTreeSet::new();
+    for member in archive_file.members() {
+        let member = member.map_err(|error| error.to_string())?;
+        let Ok(data) = member.data(archive) else { continue };
+        let Ok(file) = object::File::parse(data) else { continue };
+        names.extend(file.comdats().filter_map(|comdat| comdat.name().ok().map(str::to_owned)));
+    }
+    Ok(names)
+}
+
 fn strong(file: &object::File<'_>) -> Vec<String> {
     let comdats = file.comdats().flat_map(|comdat| comdat.sections().collect::<Vec<_>>());
     let merged: BTreeSet<usize> = comdats.map(|section| section.0).collect();

@@ -181,24 +181,32 @@ impl Other<'_> {
     }
 
     fn same(&self, trees: &[BuiltTree]) -> Result<Same, BuildError> {
-        let collect = |trees: &[BuiltTree]| -> Result<(BTreeSet<String>, BTreeSet<String>), BuildError> {
-            let (mut strong, mut all) = (BTreeSet::new(), BTreeSet::new());
-            for file in Self::libraries(trees) {
-                let bytes = self.read(&file.path)?;
-                strong.extend(symbols::defined(&bytes).unwrap_or_default());
-                all.extend(symbols::globals(&bytes).unwrap_or_default());
-            }
-            Ok((strong, all))
+        let ours = self.symbols(&self.manifest.trees)?;
+        let theirs = self.symbols(trees)?;
+        let both = |ours: &BTreeSet<String>, theirs: &BTreeSet<String>| -> BTreeSet<String> {
+            ours.intersection(theirs).cloned().collect()
         };
-        let ours = collect(&self.manifest.trees)?;
-        let theirs = collect(trees)?;
+        // What two compilers' copies of one inline function do with the same name is no error to a linker, and may be two
+        // different functions: those are renamed as well.
+        let all = both(&ours.all, &theirs.all);
+        let groups = both(&ours.groups, &theirs.groups);
         Ok(Same {
-            strong: ours.0.intersection(&theirs.0).cloned().collect(),
-            // What two compilers' copies of one inline function do with the same name is no error to a linker, and may be
-            // two different functions: those are renamed as well.
-            all: ours.1.intersection(&theirs.1).cloned().collect(),
-            own: theirs.0.difference(&ours.1).cloned().collect(),
+            strong: ours.strong.intersection(&theirs.strong).cloned().collect(),
+            groups: groups.difference(&all).cloned().collect(),
+            all,
+            own: theirs.all.difference(&ours.all).cloned().collect(),
         })
+    }
+
+    fn symbols(&self, trees: &[BuiltTree]) -> Result<Symbols, BuildError> {
+        let mut found = Symbols::default();
+        for file in Self::libraries(trees) {
+            let bytes = self.read(&file.path)?;
+            found.strong.extend(symbols::defined(&bytes).unwrap_or_default());
+            found.all.extend(symbols::globals(&bytes).unwrap_or_default());
+            found.groups.extend(symbols::groups(&bytes).unwrap_or_default());
+        }
+        Ok(found)
     }
 
     fn folder(&self) -> HostPath {
@@ -209,7 +217,8 @@ impl Other<'_> {
     fn key(&self, trees: &[BuiltTree], same: &Same) -> String {
         let theirs: Vec<_> = Self::libraries(trees).map(|file| (&file.path, &file.sha256)).collect();
         let links: Vec<_> = trees.iter().map(|tree| &tree.link).collect();
-        let parts = (theirs, links, &same.all, self.with.same_symbols, env!("CARGO_PKG_VERSION"));
+        let parts =
+            (theirs, links, &same.all, &same.groups, self.with.same_symbols, env!("CARGO_PKG_VERSION"));
         sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
     }
 
@@ -226,6 +235,10 @@ impl Other<'_> {
             let mut text = String::new();
             for (old, new) in &table {
                 writeln!(text, "{old} {new}").expect("writing to a string");
+            }
+            // A group that kept its name would be dropped for that of the other project, with the new names in it.
+            for name in &same.groups {
+                writeln!(text, "{name} {prefix}{name}").expect("writing to a string");
             }
             let list = folder.join("symbols.txt");
             host.write(&list, text.as_bytes()).map_err(|error| BuildError::io("write", &list, &error))?;
@@ -350,12 +363,22 @@ impl Other<'_> {
     }
 }
 
+/// Symbols of a project.
+#[derive(Default)]
+struct Symbols {
+    strong: BTreeSet<String>,
+    all: BTreeSet<String>,
+    groups: BTreeSet<String>,
+}
+
 /// Symbols of two projects.
 struct Same {
     /// Those that both define so that a linker would complain.
     strong: Vec<String>,
     /// All that both define.
     all: BTreeSet<String>,
+    /// Names of COMDAT groups that both have and that are no symbols.
+    groups: BTreeSet<String>,
     /// Those that only the other one defines.
     own: BTreeSet<String>,
 }

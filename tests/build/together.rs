@@ -33,7 +33,10 @@ fn files(name: &str, size: u32) -> Vec<(String, String)> {
         ),
         (
             "shape.cpp".into(),
-            "#include \"core.h\"\nint core::area(const shape &s) { return shape_size(s); }\n".into(),
+            // Objects with a destructor that both projects have, whose name groups code and is no symbol itself.
+            "#include \"core.h\"\n#include <map>\n#include <string>\nstatic std::map<std::string, int> seen;\n\
+             int core::area(const shape &s) { seen[\"area\"] = shape_size(s); return seen.at(\"area\"); }\n"
+                .into(),
         ),
         (format!("{name}.cpp"), own),
     ]

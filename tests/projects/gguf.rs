@@ -58,11 +58,14 @@ pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> f32 {
+        (f32::from(self.bits()) / f32::from(u16::MAX) - 0.5) * 0.4
+    }
+
+    pub(crate) fn bits(&mut self) -> u16 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        let unit = u16::try_from(self.0 >> 48).unwrap();
-        (f32::from(unit) / f32::from(u16::MAX) - 0.5) * 0.4
+        u16::try_from(self.0 >> 48).unwrap()
     }
 }
 

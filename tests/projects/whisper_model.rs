@@ -10,6 +10,8 @@ const FRAMES: i32 = 32;
 const TEXT: i32 = 16;
 const MELS: i32 = 80;
 const SPECTRUM: i32 = 201;
+const F32: i32 = 0;
+const F16: i32 = 1;
 
 struct Writer {
     bytes: Vec<u8>,
@@ -28,12 +30,25 @@ impl Writer {
         }
     }
 
-    fn tensor(&mut self, name: &str, shape: &[i32]) {
+    fn head(&mut self, name: &str, shape: &[i32], kind: i32) {
         let length = |length: usize| i32::try_from(length).unwrap();
-        self.integers(&[length(shape.len()), length(name.len()), 0]);
+        self.integers(&[length(shape.len()), length(name.len()), kind]);
         self.integers(shape);
         self.bytes.extend(name.as_bytes());
+    }
+
+    fn tensor(&mut self, name: &str, shape: &[i32]) {
+        self.head(name, shape, F32);
         self.numbers(shape.iter().product());
+    }
+
+    /// Weights in half precision, each between 1/16 and 1/8 or their negatives.
+    fn weights(&mut self, name: &str, shape: &[i32]) {
+        self.head(name, shape, F16);
+        for _ in 0..shape.iter().product::<i32>() {
+            let bits = self.random.bits() & 0x83ff | 11 << 10;
+            self.bytes.extend(bits.to_le_bytes());
+        }
     }
 
     fn norm(&mut self, name: &str) {
@@ -42,7 +57,7 @@ impl Writer {
     }
 
     fn linear(&mut self, name: &str, from: i32, to: i32) {
-        self.tensor(&format!("{name}.weight"), &[from, to]);
+        self.weights(&format!("{name}.weight"), &[from, to]);
         self.tensor(&format!("{name}.bias"), &[to]);
     }
 
@@ -51,7 +66,7 @@ impl Writer {
         for part in ["query", "value", "out"] {
             self.linear(&format!("{block}.{name}.{part}"), WIDTH, WIDTH);
         }
-        self.tensor(&format!("{block}.{name}.key.weight"), &[WIDTH, WIDTH]);
+        self.weights(&format!("{block}.{name}.key.weight"), &[WIDTH, WIDTH]);
     }
 
     fn block(&mut self, block: &str) {
@@ -65,34 +80,21 @@ impl Writer {
 /// The bytes of the file.
 pub(crate) fn random_whisper() -> Vec<u8> {
     let mut writer = Writer { bytes: Vec::new(), random: Random(0x2545_f491) };
-    let (heads, layers, f32_everywhere) = (2, 1, 0);
-    writer.integers(&[
-        MAGIC,
-        WORDS,
-        FRAMES,
-        WIDTH,
-        heads,
-        layers,
-        TEXT,
-        WIDTH,
-        heads,
-        layers,
-        MELS,
-        f32_everywhere,
-    ]);
+    let (heads, layers) = (2, 1);
+    writer.integers(&[MAGIC, WORDS, FRAMES, WIDTH, heads, layers, TEXT, WIDTH, heads, layers, MELS, F16]);
     writer.integers(&[MELS, SPECTRUM]);
     writer.numbers(MELS * SPECTRUM);
     // No words are spelled out: only numbers of tokens are looked at.
     writer.integers(&[0]);
     writer.tensor("encoder.positional_embedding", &[WIDTH, FRAMES]);
-    writer.tensor("encoder.conv1.weight", &[3, MELS, WIDTH]);
+    writer.weights("encoder.conv1.weight", &[3, MELS, WIDTH]);
     writer.tensor("encoder.conv1.bias", &[1, WIDTH]);
-    writer.tensor("encoder.conv2.weight", &[3, WIDTH, WIDTH]);
+    writer.weights("encoder.conv2.weight", &[3, WIDTH, WIDTH]);
     writer.tensor("encoder.conv2.bias", &[1, WIDTH]);
     writer.norm("encoder.ln_post");
     writer.block("encoder.blocks.0");
     writer.tensor("decoder.positional_embedding", &[WIDTH, TEXT]);
-    writer.tensor("decoder.token_embedding.weight", &[WIDTH, WORDS]);
+    writer.weights("decoder.token_embedding.weight", &[WIDTH, WORDS]);
     writer.norm("decoder.ln");
     writer.block("decoder.blocks.0");
     writer.attention("decoder.blocks.0", "cross_attn");
