@@ -37,7 +37,8 @@ int probe(const char *path) {
         whisper_decode(context, tokens, 3, 0, 2) != 0) {
         return 13;
     }
-    const float *logits = whisper_get_logits(context);
+    // Only the last token has a row of its own that is filled.
+    const float *logits = whisper_get_logits(context) + 2 * whisper_model_n_vocab(context);
     printf("heard");
     for (int i = 0; i < SHOWN; i++) {
         printf(" %.5f", logits[i]);
