@@ -23,16 +23,7 @@ pub struct Duplicate {
 /// # Errors
 /// The file is no archive. Members that are no object files (LTO bytecode, import stubs) are passed over.
 pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
-    let archive_file = ArchiveFile::parse(archive).map_err(|error| error.to_string())?;
-    let mut symbols = BTreeSet::new();
-    for member in archive_file.members() {
-        let member = member.map_err(|error| error.to_string())?;
-        let Ok(data) = member.data(archive) else { continue };
-        if let Ok(file) = object::File::parse(data) {
-            symbols.extend(strong(&file));
-        }
-    }
-    Ok(symbols)
+    collect(archive, strong)
 }
 
 /// All global symbols that an archive defines, those among them that linkers merge as well.
@@ -40,22 +31,16 @@ pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
 /// # Errors
 /// The file is no archive.
 pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
-    let archive_file = ArchiveFile::parse(archive).map_err(|error| error.to_string())?;
-    let mut symbols = BTreeSet::new();
-    for member in archive_file.members() {
-        let member = member.map_err(|error| error.to_string())?;
-        let Ok(data) = member.data(archive) else { continue };
-        let Ok(file) = object::File::parse(data) else { continue };
+    collect(archive, |file| {
         let global = file.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition());
         let names = global
             .filter(|symbol| !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section))
             .filter_map(|symbol| symbol.name().ok().map(str::to_owned));
         // References to the personality routine are the compiler's own, the same everywhere.
-        symbols.extend(
-            names.filter(|name| !name.is_empty() && !is_linker_note(name) && !name.starts_with("DW.ref.")),
-        );
-    }
-    Ok(symbols)
+        names
+            .filter(|name| !name.is_empty() && !is_linker_note(name) && !name.starts_with("DW.ref."))
+            .collect()
+    })
 }
 
 /// The names of an archive's COMDAT groups. Mostly that is a symbol in the group; the group of a destructor's variants bears a name
@@ -64,15 +49,26 @@ pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
 /// # Errors
 /// The file is no archive.
 pub fn groups(archive: &[u8]) -> Result<BTreeSet<String>, String> {
+    collect(archive, |file| {
+        file.comdats().filter_map(|comdat| comdat.name().ok().map(str::to_owned)).collect()
+    })
+}
+
+/// What there is in the object files of an archive.
+fn collect(
+    archive: &[u8],
+    of: impl Fn(&object::File<'_>) -> Vec<String>,
+) -> Result<BTreeSet<String>, String> {
     let archive_file = ArchiveFile::parse(archive).map_err(|error| error.to_string())?;
-    let mut names = BTreeSet::new();
+    let mut found = BTreeSet::new();
     for member in archive_file.members() {
         let member = member.map_err(|error| error.to_string())?;
         let Ok(data) = member.data(archive) else { continue };
-        let Ok(file) = object::File::parse(data) else { continue };
-        names.extend(file.comdats().filter_map(|comdat| comdat.name().ok().map(str::to_owned)));
+        if let Ok(file) = object::File::parse(data) {
+            found.extend(of(&file));
+        }
     }
-    Ok(names)
+    Ok(found)
 }
 
 fn strong(file: &object::File<'_>) -> Vec<String> {

@@ -198,6 +198,10 @@ fn llama_and_whisper_go_into_one_program() {
     // whisper.cpp on llama.cpp's newer ggml: one copy in the program.
     talk.describe("llama", &llama, "");
     talk.build("cpu");
+    let promised = talk.gpubuild(&["audit"]);
+    assert!(promised.ok && promised.stdout.contains("GGML_AVX2=ON"), "{promised:?}");
+    let less = talk.gpubuild(&["audit", "--cpu", "x86-64", "--fail-on", "warning"]);
+    assert!(!less.ok && less.stdout.contains("audit.isa."), "{less:?}");
     let on_one = Place::new(
         "both-shared",
         "whisper",
