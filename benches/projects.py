@@ -56,7 +56,7 @@ class Gpubuild:
 
     def __init__(self, work, source, backends, gpubuild, name="gpubuild", profile="llama", store="off", options=OPTIONS):
         self.folder, self.backends, self.gpubuild, self.store = work / name, backends, gpubuild, store
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         options = ", ".join(f'{name} = "{value}"' for name, value in options.items())
         (self.folder / "gpubuild.toml").write_text(
             f'schema = 1\n[project]\nname = "{profile}"\nsource = "{source}"\nprofile = "{profile}"\noptions = {{ {options} }}\n')
@@ -76,7 +76,7 @@ class Cmake:
 
     def __init__(self, work, source, sets, name, label, env):
         self.folder, self.source, self.sets, self.label, self.env = work / name, source, sets, label, env
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
 
     def run(self, log):
         wall = cpu = 0.0
@@ -99,7 +99,7 @@ class Cmake:
 
     def clean(self):
         shutil.rmtree(self.folder)
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
 
 
 class Crate:
@@ -107,7 +107,7 @@ class Crate:
 
     def __init__(self, work, crate, backends, env):
         self.folder, self.env = work / "cargo", env
-        (self.folder / "src").mkdir(parents=True)
+        (self.folder / "src").mkdir(parents=True, exist_ok=True)
         (self.folder / "src/lib.rs").write_text("pub use llama_cpp_sys_2;\n")
         features = [backend for backend in backends.split(",") if backend != "cpu"]
         (self.folder / "Cargo.toml").write_text(
@@ -131,20 +131,23 @@ def main():
     parser.add_argument("--gpubuild", default="target/release/gpubuild", type=pathlib.Path)
     parser.add_argument("--backends", default="cpu,vulkan")
     parser.add_argument("--turns", default=1, type=int)
+    parser.add_argument("--again", action="store_true", help="only with nothing changed, in the folder of an earlier run")
     parser.add_argument("--work", default="/tmp/gpubuild-bench", type=pathlib.Path)
     arguments = parser.parse_args()
 
     work = arguments.work.absolute()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
     crate = work / "llama-cpp-sys-2"
-    shutil.copytree(arguments.crate, crate)
-    # Cargo compares the files of a vendored crate with their sums.
-    (crate / ".cargo-checksum.json").unlink(missing_ok=True)
+    if not arguments.again:
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        shutil.copytree(arguments.crate, crate)
+        # Cargo compares the files of a vendored crate with their sums.
+        (crate / ".cargo-checksum.json").unlink(missing_ok=True)
     shims = work / "shims/vulkan"
-    shims.mkdir(parents=True)
+    shims.mkdir(parents=True, exist_ok=True)
     shutil.copy(pathlib.Path(__file__).parent.parent / "profiles/shims/vulkan-layer-settings.hpp", shims / "vulkan.hpp")
-    flags = {"CXXFLAGS": f"-I{shims.parent}"}
+    # The crate leaves ggml's search for ccache on; here every compile is done.
+    flags = {"CXXFLAGS": f"-I{shims.parent}", "CCACHE_DISABLE": "1"}
     names = arguments.backends.split(",")
     apart = [["cpu"]] + [[name] for name in names if name != "cpu"]
     ways = [
@@ -153,29 +156,54 @@ def main():
         Cmake(work, crate / "llama.cpp", [names], "cmake-together", "`cmake`, one build for all", flags),
         Crate(work, crate, arguments.backends, flags),
     ]
-    clean, again = {way.label: [] for way in ways}, {way.label: [] for way in ways}
-    count = {}
-    for turn in range(arguments.turns):
-        for way in ways:
-            way.clean()
-            log = work / f"{type(way).__name__}-{turn}.log"
-            clean[way.label].append(way.run(log))
-            count[way.label] = compiles(way.built())
-            for _ in range(5):
-                again[way.label].append(way.run(log))
-            print(f"turn {turn + 1}: {way.label}: {clean[way.label][-1]}", file=sys.stderr)
-    middle = lambda series, part: statistics.median(pair[part] for pair in series)
-    own = ways[0].label
-    print("| way | from clean, wall | CPU | compiles | against gpubuild | nothing changed, wall | CPU | against gpubuild |")
-    print("|---|---|---|---|---|---|---|---|")
-    for way in ways:
-        a, b = clean[way.label], again[way.label]
-        print(f"| {way.label} | {middle(a, 0):.1f} s | {middle(a, 1):.1f} s | {count[way.label]} | "
-              f"{middle(a, 0) / middle(clean[own], 0):.2f} | {middle(b, 0) * 1e3:.0f} ms | {middle(b, 1) * 1e3:.0f} ms | "
-              f"{middle(b, 0) / middle(again[own], 0):.2f} |")
+    if arguments.again:
+        nothing_changed(work, ways)
+        return
+    plain = from_clean(work, ways, arguments.turns)
     print()
-    plain = (middle(clean[own], 0), middle(clean[own], 1), count[own])
+    nothing_changed(work, ways)
+    print()
     stored(work, crate, arguments, plain)
+
+
+def middle(runs):
+    """Medians of wall clock and CPU time."""
+    return [statistics.median(part) for part in zip(*runs)]
+
+
+def from_clean(work, ways, turns):
+    """What gpubuild needed: wall clock, CPU time, compiles."""
+    runs, count = [[] for _ in ways], []
+    for turn in range(turns):
+        count = []
+        for index, way in enumerate(ways):
+            way.clean()
+            runs[index].append(way.run(work / f"clean-{index}-{turn}.log"))
+            count.append(compiles(way.built()))
+            print(f"turn {turn + 1}: {way.label}: {runs[index][-1]}", file=sys.stderr)
+    own = middle(runs[0])
+    print("| from clean | wall | CPU | compiles | wall against gpubuild | CPU against gpubuild |")
+    print("|---|---|---|---|---|---|")
+    for way, series, compiled in zip(ways, runs, count):
+        wall, cpu = middle(series)
+        print(f"| {way.label} | {wall:.1f} s | {cpu:.1f} s | {compiled} | {wall / own[0]:.2f} | {cpu / own[1]:.2f} |")
+    return (*own, count[0])
+
+
+def nothing_changed(work, ways):
+    runs = [[] for _ in ways]
+    for turn in range(7):
+        for index, way in enumerate(ways):
+            # The first one may still write down what it saw.
+            if turn == 0:
+                way.run(work / f"again-{index}.log")
+            runs[index].append(way.run(work / f"again-{index}.log"))
+    own = middle(runs[0])
+    print("| nothing changed | wall | CPU | wall against gpubuild | CPU against gpubuild |")
+    print("|---|---|---|---|---|")
+    for way, series in zip(ways, runs):
+        wall, cpu = middle(series)
+        print(f"| {way.label} | {wall * 1e3:.0f} ms | {cpu * 1e3:.0f} ms | {wall / own[0]:.2f} | {cpu / own[1]:.2f} |")
 
 
 def stored(work, crate, arguments, plain_llama):

@@ -78,3 +78,87 @@ fn crates_bring_llama_along() {
     let ran = cargo(&bound, &["run"], &[("X_WITHOUT_LIBCLANG", "1")]);
     assert_eq!(ran.stdout.trim(), "n_ctx 512 of 4294967295", "from the store, without libclang");
 }
+
+/// A crate for ggml, and two that build llama.cpp and whisper.cpp on it.
+const SHARING: [(&str, &str); 10] = [
+    (
+        "Cargo.toml",
+        "[workspace]\nmembers = [\"app\", \"ggml-sys\", \"hear-sys\", \"talk-sys\"]\nresolver = \"3\"\n[profile.dev]\ndebug = \"line-tables-only\"\n",
+    ),
+    (
+        "ggml-sys/gpubuild.toml",
+        "schema = 1\n[project]\nname = \"ggml\"\nsource = \"none\"\nprofile = \"ggml\"\nbackends = [\"cpu\"]\n",
+    ),
+    (
+        "ggml-sys/build.rs",
+        "fn main() {\n    gpubuild::Build::new().source_from_env(\"GGML_SOURCE\").link();\n}\n",
+    ),
+    (
+        "talk-sys/gpubuild.toml",
+        "schema = 1\n[project]\nname = \"llama\"\nsource = \"none\"\nprofile = \"llama\"\n",
+    ),
+    (
+        "talk-sys/build.rs",
+        "fn main() {\n    gpubuild::Build::new().source_from_env(\"LLAMA_CPP_SOURCE\").share(\"ggml\").link();\n}\n",
+    ),
+    (
+        "hear-sys/gpubuild.toml",
+        "schema = 1\n[project]\nname = \"whisper\"\nsource = \"none\"\nprofile = \"whisper\"\ncopy = true\n",
+    ),
+    (
+        "hear-sys/build.rs",
+        "fn main() {\n    gpubuild::Build::new().source_from_env(\"WHISPER_SOURCE\").share(\"ggml\").link();\n}\n",
+    ),
+    ("app/build.rs", "fn main() {\n    gpubuild::build_rs::check_symbols();\n}\n"),
+    (
+        "app/Cargo.toml",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\nggml-sys = { path = \"../ggml-sys\" }\ntalk-sys = { path = \"../talk-sys\" }\nhear-sys = { path = \"../hear-sys\" }\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+    ),
+    (
+        "app/src/main.rs",
+        "use std::ffi::{CStr, c_char, c_int};\nuse {ggml_sys as _, hear_sys as _, talk_sys as _};\n\
+         unsafe extern \"C\" {\n    fn ggml_version() -> *const c_char;\n    fn llama_print_system_info() -> *const c_char;\n    \
+         fn whisper_print_system_info() -> *const c_char;\n    fn whisper_lang_max_id() -> c_int;\n}\n\
+         fn main() {\n    let text = |text: *const c_char| unsafe { CStr::from_ptr(text) }.to_str().unwrap();\n    unsafe {\n        \
+         println!(\"ggml {}\", text(ggml_version()));\n        println!(\"talk {}\", text(llama_print_system_info()));\n        \
+         println!(\"hear {} {}\", whisper_lang_max_id(), text(whisper_print_system_info()));\n    }\n}\n",
+    ),
+];
+
+#[test]
+fn crates_share_one_ggml() {
+    if !sources::wanted() {
+        return;
+    }
+    let root = folder().join("sharing");
+    for (name, text) in SHARING {
+        write(&root, name, text);
+    }
+    for (name, links, dependencies) in [
+        ("ggml-sys", "ggml", ""),
+        ("talk-sys", "llama", "ggml-sys = { path = \"../ggml-sys\" }\n"),
+        ("hear-sys", "whisper", "ggml-sys = { path = \"../ggml-sys\" }\n"),
+    ] {
+        let text = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"{links}\"\n[dependencies]\n{dependencies}\
+             [build-dependencies]\ngpubuild = {{ path = \"@GPUBUILD@\", default-features = false }}\n"
+        );
+        write(&root, &format!("{name}/Cargo.toml"), &text);
+        write(&root, &format!("{name}/src/lib.rs"), "");
+    }
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.lock"), root.join("Cargo.lock")).unwrap();
+    let (ggml, whisper) = (sources::ggml(), sources::whisper());
+    let sources = [("GGML_SOURCE", ggml.to_str().unwrap()), ("WHISPER_SOURCE", whisper.to_str().unwrap())];
+    let said = cargo(&root, &["run", "-p", "app"], &sources).stdout;
+    let line =
+        |word: &str| said.lines().find(|line| line.starts_with(word)).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(line("ggml "), "ggml 0.25.3");
+    assert!(line("talk ").contains("AVX2 = 1"), "{said}");
+    assert!(line("hear 99 ").contains("AVX2 = 1"), "{said}");
+}
+
+fn write(root: &Path, name: &str, text: &str) {
+    let path = root.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR"))).unwrap();
+}
