@@ -86,7 +86,7 @@ class Cmake:
                 options = [f"-D{name}={value}" for name, value in OPTIONS.items()]
                 options += [f"-DGGML_{backend.upper()}=ON" for backend in backends if backend != "cpu"]
                 options += ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_BUILD_TESTS=OFF",
-                            "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_TOOLS=OFF", "-DLLAMA_BUILD_SERVER=OFF",
+                            "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_TOOLS=OFF", "-DLLAMA_BUILD_SERVER=OFF", "-DLLAMA_BUILD_APP=OFF",
                             "-DGGML_CCACHE=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
                 more = timed(["cmake", "-S", self.source, "-B", build, "-G", "Ninja", *options], self.folder, self.env, log)
                 wall, cpu = wall + more[0], cpu + more[1]
@@ -156,6 +156,8 @@ def main():
         Cmake(work, crate / "llama.cpp", [names], "cmake-together", "`cmake`, one build for all", flags),
         Crate(work, crate, arguments.backends, flags),
     ]
+    if len(names) == 1:
+        del ways[2]
     if arguments.again:
         nothing_changed(work, ways)
         return

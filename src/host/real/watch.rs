@@ -45,13 +45,19 @@ impl Watchman {
     }
 
     /// Says that the child has ended, or that we have ended it.
+    #[cfg(unix)]
     pub(super) fn dismiss(self) {
-        #[cfg(unix)]
         if let Some((handle, mut word)) = self.at_work {
             // Somebody who is gone needs no word.
             let _ = std::io::Write::write_all(&mut word, b"done\n");
             drop(word);
             let _ = handle.wait();
         }
+    }
+
+    /// Nobody is there.
+    #[cfg(not(unix))]
+    pub(super) fn dismiss(self) {
+        let Self {} = self;
     }
 }
