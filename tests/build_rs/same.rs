@@ -66,7 +66,7 @@ fn two_copies_are_told_before_anything_is_linked() {
     app(&workspace, BOTH, "fn main() {\n    gpubuild::build_rs::check_symbols();\n}\n");
     let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
     for part in [
-        "error: app@0.1.0: `one` and `two` both define `ggml_base` and 2 further symbols; they cannot share one: GGML_MAX_NAME is 64 and 128",
+        "error: app@0.1.0: `one` and `two` both define `ggml_base` and 2 further symbols; the two copies differ: GGML_MAX_NAME is 64 and 128",
         "[symbols.same]",
         "hint: let one crate use the libraries of the other",
     ] {
