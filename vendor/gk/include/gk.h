@@ -29,8 +29,12 @@ extern "C" {
 typedef enum gk_type {
     GK_F32 = 0,
     GK_F16 = 1,
-    GK_Q8_0 = 8, /* 34 bytes for 32 elements: f16 scale, 32 x i8 */
-    GK_I32 = 26
+    GK_Q4_0 = 2,  /* 18 bytes for 32 elements: f16 scale, 16 bytes: elements 0..15 in the low nibbles, 16..31 in the high */
+    GK_Q8_0 = 8,  /* 34 bytes for 32 elements: f16 scale, 32 x i8 */
+    GK_Q4_K = 12, /* 144 bytes for 256 elements: f16 scale and minimum, 8 x 6 bits of each, 256 x 4 bits */
+    GK_Q6_K = 14, /* 210 bytes for 256 elements: 256 x 4 and 2 bits, 16 x i8 scales, f16 scale */
+    GK_I32 = 26,
+    GK_BF16 = 30
 } gk_type;
 
 typedef enum gk_status {
@@ -71,8 +75,8 @@ typedef struct gk_device_info {
 } gk_device_info;
 
 enum {
-    /* Results as exact as f32 allows: a backend that would round the activations of a q8_0 matmul keeps the weights as
-     * f32 instead, which takes four times the memory (weight_bytes tells). Backends that round nothing ignore it. */
+    /* Results as exact as f32 allows: a backend that would round the activations of a matmul with block types (q8_0, q4_0,
+     * q4_k, q6_k) keeps these weights as f32 instead, which takes four to seven times the memory (weight_bytes tells). Backends that round nothing ignore it. */
     GK_OPEN_EXACT = 1
 };
 
@@ -227,7 +231,7 @@ const gk_backend *gk_backend_ref(void); /* every op in float64, one thread, host
 
 const char *gk_status_text(gk_status); /* "out of memory" */
 const char *gk_type_name(uint32_t type); /* "q8_0"; NULL if unknown */
-uint32_t gk_type_block_elements(uint32_t type); /* 1, or 32 for q8_0; 0 if unknown */
+uint32_t gk_type_block_elements(uint32_t type); /* 1; 32 for q8_0 and q4_0, 256 for q4_k and q6_k; 0 if unknown */
 uint32_t gk_type_block_bytes(uint32_t type);
 uint64_t gk_row_bytes(uint32_t type, uint64_t ne0); /* as GGUF lays a row out; 0 on overflow or a broken block */
 /* Shapes, types, flags, strides and parameters of one op against the rules above; bounds of its operands are the

@@ -15,6 +15,31 @@ typedef struct { int32_t i[16]; } __m512i;
 typedef struct { uint16_t h[16]; } __m256i;
 typedef struct { int8_t b[16]; } __m128i;
 
+#define EMULATE_LANES(name, parameters, expression) \
+    static inline __m512i name parameters { \
+        __m512i r; \
+        for (int n = 0; n < 16; n++) r.i[n] = (int32_t)(expression); \
+        return r; \
+    }
+
+static inline uint32_t emulated_halves(int32_t lane, int left, int right) {
+    const uint32_t bits = (uint32_t)lane, low = bits & 0xffffu, high = bits >> 16;
+    return (low << left >> right & 0xffffu) | (high << left >> right & 0xffffu) << 16;
+}
+
+EMULATE_LANES(_mm512_setzero_si512, (void), 0)
+EMULATE_LANES(_mm512_set1_epi8, (int8_t x), (uint32_t)(uint8_t)x * 0x01010101u)
+EMULATE_LANES(_mm512_add_epi32, (__m512i a, __m512i b), (uint32_t)a.i[n] + (uint32_t)b.i[n])
+EMULATE_LANES(_mm512_sub_epi32, (__m512i a, __m512i b), (uint32_t)a.i[n] - (uint32_t)b.i[n])
+EMULATE_LANES(_mm512_and_si512, (__m512i a, __m512i b), a.i[n] & b.i[n])
+EMULATE_LANES(_mm512_or_si512, (__m512i a, __m512i b), a.i[n] | b.i[n])
+EMULATE_LANES(_mm512_slli_epi32, (__m512i a, int distance), (uint32_t)a.i[n] << distance)
+EMULATE_LANES(_mm512_slli_epi16, (__m512i a, int distance), emulated_halves(a.i[n], distance, 0))
+EMULATE_LANES(_mm512_srli_epi16, (__m512i a, int distance), emulated_halves(a.i[n], 0, distance))
+EMULATE_LANES(_mm512_cvtepu16_epi32, (__m256i a), a.h[n])
+EMULATE_LANES(_mm512_cvtepu8_epi32, (__m128i a), (uint8_t)a.b[n])
+EMULATE_LANES(_mm512_cvtepi8_epi32, (__m128i a), a.b[n])
+
 #define _MM_FROUND_TO_NEAREST_INT 0
 #define _MM_FROUND_NO_EXC 8
 #define EACH_LANE for (int n = 0; n < 16; n++)
@@ -65,6 +90,18 @@ static inline __m256i _mm256_loadu_si256(const __m256i *x) {
 static inline __m512i _mm512_loadu_si512(const void *x) {
     __m512i r;
     memcpy(&r, x, sizeof r);
+    return r;
+}
+
+static inline __m128i _mm_loadu_si128(const __m128i *x) {
+    __m128i r;
+    memcpy(&r, x, sizeof r);
+    return r;
+}
+
+static inline __m512 _mm512_castsi512_ps(__m512i a) {
+    __m512 r;
+    memcpy(&r, &a, sizeof r);
     return r;
 }
 

@@ -215,13 +215,38 @@ static double q8_scale(suite *s, weight_kind kind) {
     }
 }
 
+static void put_half(unsigned char *bytes, double value) {
+    uint16_t half = gk_f16_of_f32((float)value);
+    memcpy(bytes, &half, sizeof half);
+}
+
+/* A block of any bits, so that every pattern occurs, with scales that are numbers. */
+static void few_bits(suite *s, uint32_t type, unsigned char *block, weight_kind kind) {
+    const bool positive = kind == WEIGHT_POSITIVE;
+    const uint32_t bytes = gk_type_block_bytes(type);
+    for (uint32_t n = 0; n < bytes; n++) block[n] = (unsigned char)random_below(s, 256);
+    if (type == GK_Q4_0) {
+        put_half(block, fmin(q8_scale(s, kind) * 8, 60000));
+        if (positive) for (uint32_t n = 2; n < bytes; n++) block[n] |= 0x88;
+    } else if (type == GK_Q4_K) {
+        put_half(block, q8_scale(s, kind) / 4);
+        put_half(block + 2, positive ? 0 : q8_scale(s, kind) / 4);
+    } else {
+        put_half(block + 208, q8_scale(s, kind) / 8);
+        if (positive) for (uint32_t n = 128; n < 192; n++) block[n] |= 0xaa;
+        if (positive) for (uint32_t n = 192; n < 208; n++) block[n] &= 0x7f;
+    }
+}
+
 void *weight_rows(suite *s, uint32_t type, uint32_t ne0, uint32_t ne1, weight_kind kind) {
     uint64_t row = gk_row_bytes(type, ne0);
     unsigned char *rows = must_alloc((size_t)(row * ne1));
     uint64_t blocks = (uint64_t)ne1 * ne0 / gk_type_block_elements(type);
     for (uint64_t n = 0; n < blocks; n++) {
         unsigned char *block = rows + n * gk_type_block_bytes(type);
-        if (type == GK_Q8_0) {
+        if (type == GK_Q4_0 || type == GK_Q4_K || type == GK_Q6_K) {
+            few_bits(s, type, block, kind);
+        } else if (type == GK_Q8_0) {
             uint16_t scale = gk_f16_of_f32((float)q8_scale(s, kind));
             memcpy(block, &scale, sizeof scale);
             for (int k = 0; k < 32; k++) {
@@ -232,8 +257,8 @@ void *weight_rows(suite *s, uint32_t type, uint32_t ne0, uint32_t ne1, weight_ki
             }
         } else {
             float value = (float)weight_value(s, kind);
-            uint16_t half = gk_f16_of_f32(value);
-            memcpy(block, type == GK_F16 ? (const void *)&half : (const void *)&value, gk_type_block_bytes(type));
+            uint16_t half = type == GK_F16 ? gk_f16_of_f32(value) : (uint16_t)(gk_bits_of_float(value) >> 16);
+            memcpy(block, type == GK_F32 ? (const void *)&value : (const void *)&half, gk_type_block_bytes(type));
         }
     }
     return rows;

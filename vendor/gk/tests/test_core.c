@@ -25,6 +25,41 @@ static void half_floats(suite *s) {
     case_end(s);
 }
 
+/* 64 blocks of any bits per type against what gguf 0.19.0 (gguf.quants.dequantize) makes of them, bit for bit: FNV-1a of
+ * its floats. Bits 2 to 6 of a scale's second byte are 01010, so that it is a number. */
+static void blocks(suite *s) {
+    static const struct {
+        uint32_t type;
+        int scales[2]; /* offsets of f16 in a block, or -1 */
+        uint32_t hash;
+    } wanted[] = {{GK_Q8_0, {0, -1}, 0xf1c9493eu}, {GK_Q4_0, {0, -1}, 0x7daafd94u}, {GK_Q4_K, {0, 2}, 0x07266953u},
+                  {GK_Q6_K, {208, -1}, 0x0b3e8b69u}, {GK_BF16, {-1, -1}, 0x538855bfu}};
+    for (size_t n = 0; n < sizeof wanted / sizeof *wanted; n++) {
+        const uint32_t type = wanted[n].type, bytes = gk_type_block_bytes(type);
+        case_begin(s, "core", gk_type_name(type), "blocks");
+        uint32_t hash = 0x811c9dc5u;
+        for (uint32_t seed = 1; seed <= 64; seed++) {
+            unsigned char block[256];
+            uint32_t state = seed;
+            for (uint32_t k = 0; k < bytes; k++) {
+                state = state * 1664525u + 1013904223u;
+                block[k] = (unsigned char)(state >> 24);
+            }
+            for (int k = 0; k < 2; k++) {
+                int at = wanted[n].scales[k];
+                if (at >= 0) block[at + 1] = (unsigned char)((block[at + 1] & 0x83) | 0x28);
+            }
+            if (type == GK_BF16) block[1] &= 0xbf;
+            for (uint32_t k = 0; k < gk_type_block_elements(type); k++) {
+                uint32_t bits = gk_bits_of_float((float)gk_row_value(type, block, k));
+                for (int byte = 0; byte < 4; byte++) hash = (hash ^ (bits >> (8 * byte) & 0xffu)) * 0x01000193u;
+            }
+        }
+        if (hash != wanted[n].hash) case_fail(s, "the floats' hash is %08x, not %08x", (unsigned)hash, (unsigned)wanted[n].hash);
+        case_end(s);
+    }
+}
+
 static void sizes(suite *s) {
     case_begin(s, "core", "sizes", "rows, blocks, names, overflow");
     if (gk_row_bytes(GK_Q8_0, 64) != 68 || gk_row_bytes(GK_F16, 3) != 6 || gk_row_bytes(GK_Q8_0, 33) != 0) case_fail(s, "gk_row_bytes");
@@ -113,6 +148,7 @@ static void known_answers(suite *s) {
 
 void test_core(suite *s) {
     half_floats(s);
+    blocks(s);
     sizes(s);
     known_answers(s);
 }

@@ -25,16 +25,17 @@ typedef struct program {
 static mirror weights(suite *s, uint32_t type, uint32_t k, uint32_t n) {
     void *rows = weight_rows(s, type, k, n, WEIGHT_GAUSS);
     /* Keep activations near 1: weights of variance 1 / k. */
-    if (type != GK_Q8_0) {
+    if (!gk_is_block_type(type)) {
         for (uint64_t m = 0; m < (uint64_t)k * n; m++) {
             float value = (float)(random_gauss(s) / sqrt(k));
-            uint16_t half = gk_f16_of_f32(value);
-            memcpy((char *)rows + m * gk_type_block_bytes(type), type == GK_F16 ? (void *)&half : (void *)&value, gk_type_block_bytes(type));
+            uint16_t half = type == GK_F16 ? gk_f16_of_f32(value) : (uint16_t)(gk_bits_of_float(value) >> 16);
+            memcpy((char *)rows + m * gk_type_block_bytes(type), type == GK_F32 ? (void *)&value : (void *)&half, gk_type_block_bytes(type));
         }
     } else {
         for (uint64_t m = 0; m < (uint64_t)k * n / 32; m++) {
-            uint16_t scale = gk_f16_of_f32((float)((0.5 + random_uniform(s)) / 74 / sqrt(k)));
-            memcpy((char *)rows + m * 34, &scale, sizeof scale);
+            const double deviation = type == GK_Q8_0 ? 74 : 4.6; /* of quants of any bits */
+            uint16_t scale = gk_f16_of_f32((float)((0.5 + random_uniform(s)) / deviation / sqrt(k)));
+            memcpy((char *)rows + m * gk_type_block_bytes(type), &scale, sizeof scale);
         }
     }
     mirror w = weight_new(s, type, k, n, rows);
@@ -205,7 +206,7 @@ static void against_reference(suite *s, model *m, const int32_t *prompt) {
     float *got = prefill(s, SIDE_TESTED, m, prompt, 9, 9, 9);
     float *wanted = prefill(s, SIDE_REF, m, prompt, 9, 9, 9);
     /* Errors of single ops add up over two layers; f16 in the cache may round the other way. */
-    double bound = m->weight == GK_Q8_0 ? 1e-3 : m->weight == GK_F16 || m->cache == GK_F16 ? 1e-5 : 1e-7;
+    double bound = gk_is_block_type(m->weight) ? 1e-3 : m->weight != GK_F32 || m->cache == GK_F16 ? 1e-5 : 1e-7;
     if (case_going(s)) compare_values(s, got, wanted, VOCAB, bound);
     free(got);
     free(wanted);
@@ -224,7 +225,7 @@ static void chunks(suite *s, model *m, const int32_t *prompt) {
     float *whole = prefill(s, SIDE_TESTED, m, prompt, 9, 9, 9);
     for (size_t n = 0; n < sizeof ways / sizeof *ways && case_going(s); n++) {
         float *parts = prefill(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1]);
-        if (case_going(s)) compare_values(s, parts, whole, VOCAB, m->weight == GK_Q8_0 ? 1e-3 : m->weight == GK_F16 ? 1e-5 : 1e-6);
+        if (case_going(s)) compare_values(s, parts, whole, VOCAB, gk_is_block_type(m->weight) ? 1e-3 : m->weight != GK_F32 ? 1e-5 : 1e-6);
         free(parts);
     }
     free(whole);
@@ -360,7 +361,8 @@ void test_plans(suite *s) {
         void (*test)(suite *, model *, const int32_t *);
     } tests[] = {{"against-reference", against_reference}, {"twice", twice}, {"chunks", chunks}, {"replay", replay},
                  {"repeat", repeat}, {"traffic", traffic}, {"limits", limits}};
-    static const uint32_t types[][2] = {{GK_F32, GK_F32}, {GK_F16, GK_F32}, {GK_F16, GK_F16}, {GK_Q8_0, GK_F32}, {GK_Q8_0, GK_F16}};
+    static const uint32_t types[][2] = {{GK_F32, GK_F32}, {GK_F16, GK_F32}, {GK_F16, GK_F16}, {GK_BF16, GK_F16},
+                                       {GK_Q8_0, GK_F32}, {GK_Q8_0, GK_F16}, {GK_Q4_0, GK_F16}};
     for (size_t t = 0; t < sizeof tests / sizeof *tests; t++) {
         for (size_t n = 0; n < sizeof types / sizeof *types; n++) {
             model m;

@@ -116,7 +116,11 @@ void test_small_ops(suite *s) {
         uint32_t rows = rows_of[n];
         embed(s, GK_F32, 96, rows);
         embed(s, GK_F16, 96, rows);
+        embed(s, GK_BF16, 96, rows);
         embed(s, GK_Q8_0, 96, rows);
+        embed(s, GK_Q4_0, 96, rows);
+        embed(s, GK_Q4_K, 512, rows);
+        embed(s, GK_Q6_K, 512, rows);
         rmsnorm(s, 96, 96, rows, 1, 1e-5f, n % 2);
         rmsnorm(s, 4 * 80, 80, rows, 1, 1e-6f, !(n % 2));
         for (uint16_t code = GK_OP_SWIGLU; code <= GK_OP_SOFTMAX; code++) {

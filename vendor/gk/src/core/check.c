@@ -62,7 +62,6 @@ uint32_t gk_op_rows(const gk_op *op) {
 
 /* ---- one operand ---- */
 
-static bool is_weight_type(uint32_t type) { return type == GK_F32 || type == GK_F16 || type == GK_Q8_0; }
 static bool is_float_type(uint32_t type) { return type == GK_F32 || type == GK_F16; }
 
 /* Bytes that an operand certainly covers; the private layouts cover at least what GGUF needs. */
@@ -81,11 +80,11 @@ static const char *check_operand(const gk_tensor *t, gk_role role) {
     REQUIRE(t->offset % 64 == 0, "an offset is not a multiple of 64");
     REQUIRE(gk_type_name(t->type) != NULL, "unknown type");
     if (role == GK_ROLE_PLAIN) {
-        REQUIRE(t->type != GK_Q8_0, "a block type where plain elements are needed");
+        REQUIRE(!gk_is_block_type(t->type), "a block type where plain elements are needed");
         REQUIRE(t->row_stride == 0 || t->row_stride >= t->ne[0], "the row stride is shorter than a row");
     } else {
         REQUIRE(t->row_stride == 0 || t->row_stride == t->ne[0], "weights and caches have no row stride of their own");
-        REQUIRE(role == GK_ROLE_CACHE ? is_float_type(t->type) : is_weight_type(t->type),
+        REQUIRE(role == GK_ROLE_CACHE ? is_float_type(t->type) : gk_is_weight_type(t->type),
                 role == GK_ROLE_CACHE ? "a cache is f16 or f32" : "not a weight type");
         REQUIRE(gk_row_bytes(t->type, t->ne[0]) != 0, "rows end inside a block");
     }

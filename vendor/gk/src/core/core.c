@@ -22,7 +22,11 @@ const char *gk_type_name(uint32_t type) {
     switch (type) {
     case GK_F32: return "f32";
     case GK_F16: return "f16";
+    case GK_BF16: return "bf16";
     case GK_Q8_0: return "q8_0";
+    case GK_Q4_0: return "q4_0";
+    case GK_Q4_K: return "q4_k";
+    case GK_Q6_K: return "q6_k";
     case GK_I32: return "i32";
     default: return NULL;
     }
@@ -32,8 +36,12 @@ uint32_t gk_type_block_elements(uint32_t type) {
     switch (type) {
     case GK_F32:
     case GK_F16:
+    case GK_BF16:
     case GK_I32: return 1;
+    case GK_Q4_0:
     case GK_Q8_0: return 32;
+    case GK_Q4_K:
+    case GK_Q6_K: return 256;
     default: return 0;
     }
 }
@@ -42,11 +50,17 @@ uint32_t gk_type_block_bytes(uint32_t type) {
     switch (type) {
     case GK_F32:
     case GK_I32: return 4;
-    case GK_F16: return 2;
+    case GK_F16:
+    case GK_BF16: return 2;
+    case GK_Q4_0: return 18;
     case GK_Q8_0: return 34;
+    case GK_Q4_K: return 144;
+    case GK_Q6_K: return 210;
     default: return 0;
     }
 }
+
+bool gk_is_weight_type(uint32_t type) { return type != GK_I32 && gk_type_block_elements(type) != 0; }
 
 uint64_t gk_row_bytes(uint32_t type, uint64_t ne0) {
     uint64_t elements = gk_type_block_elements(type);
@@ -110,7 +124,7 @@ const char *gk_op_bounds(const gk_op *op, const gk_bounds *bounds) {
 const char *gk_weight_put_check(const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count,
                                 uint64_t need, uint64_t buffer_bytes) {
     if (dst == NULL || dst->buffer == NULL) return "the weight has no buffer";
-    if (dst->type != GK_F32 && dst->type != GK_F16 && dst->type != GK_Q8_0) return "not a weight type";
+    if (!gk_is_weight_type(dst->type)) return "not a weight type";
     if (dst->ne[0] == 0 || dst->ne[1] == 0 || dst->ne[2] != 1 || dst->ne[3] != 1) return "a weight has two dimensions";
     if (dst->row_stride != 0 && dst->row_stride != dst->ne[0]) return "a weight has no row stride of its own";
     if (gk_row_bytes(dst->type, dst->ne[0]) == 0) return "the rows of the weight end inside a block";

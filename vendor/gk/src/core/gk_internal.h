@@ -55,6 +55,17 @@ static inline uint64_t gk_stride(const gk_tensor *t) {
 /* Bytes from the first to one past the last byte of an f32, f16 or i32 tensor {ne[0], ne[1]}; 0 on overflow. */
 uint64_t gk_tensor_span(const gk_tensor *);
 
+/* ---- weights ---- */
+
+/* May a weight have this type? */
+bool gk_is_weight_type(uint32_t type);
+
+/* Is it a type of blocks, whose products may round the activations? */
+static inline bool gk_is_block_type(uint32_t type) { return gk_type_block_elements(type) > 1; }
+
+/* Element `column` of a row of a weight type as GGUF lays it out; exact. */
+double gk_row_value(uint32_t type, const unsigned char *row, uint64_t column);
+
 /* ---- ops ---- */
 
 /* How the bytes of an operand are laid out. */
@@ -134,6 +145,8 @@ static inline float gk_f32_of_f16(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
     return gk_float_of_bits(sign | (magnitude < 0x400u ? small : normal));
 }
+
+static inline float gk_f32_of_bf16(uint16_t bits) { return gk_float_of_bits((uint32_t)bits << 16); }
 
 /* Rounds to nearest, ties to even, like the conversion instructions; NaN stays NaN. */
 static inline uint16_t gk_f16_of_f32(float value) {

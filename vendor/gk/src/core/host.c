@@ -128,29 +128,23 @@ gk_status gk_host_read(gk_device *device, gk_buffer *buffer, uint64_t offset, vo
 
 /* The type in which the kernels see a weight. */
 static uint32_t kept_type(const gk_device *device, uint32_t type) {
-    return device->exact && type == GK_Q8_0 ? GK_F32 : type;
+    return device->exact && gk_is_block_type(type) ? GK_F32 : type;
 }
 
 uint64_t gk_host_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64_t ne1) {
     if (device == NULL || ne0 == 0 || ne1 == 0) return 0;
-    if (type != GK_F32 && type != GK_F16 && type != GK_Q8_0) return 0;
-    if (gk_row_bytes(type, ne0) == 0) return 0;
+    if (!gk_is_weight_type(type) || gk_row_bytes(type, ne0) == 0) return 0;
     return device->kernels->weight_bytes(kept_type(device, type), ne0, ne1);
 }
 
-/* Hands q8_0 rows to the kernels as f32, one at a time. */
+/* Hands rows of blocks to the kernels as f32, one at a time. */
 static gk_status put_widened(gk_device *device, const gk_tensor *dst, const unsigned char *rows, uint64_t first, uint64_t count) {
     gk_tensor wide = *dst;
     wide.type = GK_F32;
     float *row = malloc(dst->ne[0] * sizeof *row);
     if (row == NULL) return fail(device, GK_OUT_OF_MEMORY, "weight_put: out of memory");
-    for (uint64_t n = 0; n < count; n++, rows += gk_row_bytes(GK_Q8_0, dst->ne[0])) {
-        for (uint32_t k = 0; k < dst->ne[0]; k++) {
-            const unsigned char *block = rows + k / 32 * 34;
-            uint16_t scale;
-            memcpy(&scale, block, sizeof scale);
-            row[k] = gk_f32_of_f16(scale) * (float)(int8_t)block[2 + k % 32];
-        }
+    for (uint64_t n = 0; n < count; n++, rows += gk_row_bytes(dst->type, dst->ne[0])) {
+        for (uint32_t k = 0; k < dst->ne[0]; k++) row[k] = (float)gk_row_value(dst->type, rows, k);
         device->kernels->weight_put(device->state, gk_host_pointer(dst), &wide, row, first + n, 1);
     }
     free(row);

@@ -37,7 +37,7 @@ struct gk_plan {
 struct gk_device {
     const gk_host_kernels *kernels;
     void *state;
-    bool exact; /* GK_OPEN_EXACT: the kernels see q8_0 weights as f32 */
+    bool exact; /* GK_OPEN_EXACT: the kernels see weights of block types as f32 */
     gk_buffer *buffers;
     gk_plan *plans;
     gk_traffic traffic;

@@ -16,23 +16,13 @@ typedef struct run_context {
 
 static double load(const gk_tensor *t, uint64_t row, uint64_t column) {
     const unsigned char *base = gk_host_pointer(t);
-    if (t->type == GK_Q8_0) {
-        const unsigned char *block = base + row * gk_row_bytes(GK_Q8_0, t->ne[0]) + column / 32 * 34;
-        uint16_t scale;
-        int8_t quant;
-        memcpy(&scale, block, sizeof scale);
-        memcpy(&quant, block + 2 + column % 32, sizeof quant);
-        return (double)gk_f32_of_f16(scale) * quant;
+    if (t->type == GK_F32) { /* most of them */
+        float value;
+        memcpy(&value, base + 4 * (row * gk_stride(t) + column), sizeof value);
+        return (double)value;
     }
-    uint64_t index = row * gk_stride(t) + column;
-    if (t->type == GK_F16) {
-        uint16_t half;
-        memcpy(&half, base + 2 * index, sizeof half);
-        return (double)gk_f32_of_f16(half);
-    }
-    float value;
-    memcpy(&value, base + 4 * index, sizeof value);
-    return (double)value;
+    uint64_t row_bytes = gk_is_block_type(t->type) ? gk_row_bytes(t->type, t->ne[0]) : gk_stride(t) * gk_type_block_bytes(t->type);
+    return gk_row_value(t->type, base + row * row_bytes, column);
 }
 
 static void store(const gk_tensor *t, uint64_t row, uint64_t column, double value) {

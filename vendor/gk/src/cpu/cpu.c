@@ -190,7 +190,7 @@ static void plan_quants(op_plan *plans, const gk_op *ops, uint32_t count) {
     for (uint32_t n = 0; n < count; n++) {
         const gk_op *op = &ops[n];
         plans[n].quantize = QUANTIZE_NEVER;
-        if (op->code == GK_OP_MATMUL && op->a.type == GK_Q8_0) {
+        if (op->code == GK_OP_MATMUL && gk_is_block_type(op->a.type)) {
             bool reused = owner != NULL && same_source(owner, op);
             plans[n].quantize = reused ? QUANTIZE_REUSED : QUANTIZE_NOW;
             if (!reused) owner = op;
@@ -221,7 +221,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
     p->ops = calloc(count, sizeof *p->ops);
     uint64_t rows = 0;
     for (uint32_t n = 0; n < count; n++) {
-        if (ops[n].code != GK_OP_MATMUL || ops[n].a.type != GK_Q8_0) continue;
+        if (ops[n].code != GK_OP_MATMUL || !gk_is_block_type(ops[n].a.type)) continue;
         size_t row = cpu_q8_row_bytes(ops[n].b.ne[0]);
         if (row > p->quant_row) p->quant_row = row;
         if (ops[n].b.ne[1] > rows) rows = ops[n].b.ne[1];

@@ -2,12 +2,18 @@
  *
  * Weights lie in groups of 16 rows, so that a kernel computes 16 outputs at once and never adds up the lanes of a
  * vector. Rows past the last are zero or stale; their results are not stored.
- *   f32, f16:  [group][k][16]
- *   q8_0:      quants [group][block][8][16][4], then scales f16 [group][block][16]: 4 bytes of a row side by side
- *              is what the dot-product instructions eat. Where isa.unsigned_quants, 128 is added to every quant.
+ *   f32, f16, bf16: [group][k][16]
+ * Block types: first the quants of all groups, then what scales them. 4 bytes of a row side by side, a "quad", is what the
+ * dot-product instructions eat; 16 quads, one of each row, are a chunk of 64 bytes. The same size as in GGUF.
+ *   q8_0: [group][block][8] chunks, where isa.unsigned_quants with 128 added to every quant; [group][block]: f16[16]
+ *   q4_0: [group][block][4] chunks, quad j in the low nibbles and quad j + 4 in the high; [group][block]: f16[16]
+ *   q4_k: [group][block][4][8] chunks, of two neighbouring sub-blocks of 32 in the low and high nibbles;
+ *         [group][block]: scale f16[16], minimum f16[16], the 6-bit scales u8[12][16]
+ *   q6_k: [group][block][2][8] x 3 chunks: the high bits of four quads, then the low bits of the first and third, then those
+ *         of the second and fourth; [group][block]: scale f16[16], i8[16][16]
  * Key cache: per head tiles of 16 positions, [head][tile][d_head][16], the last tile as narrow as it is.
  * Value cache: [head][position][d_head].
- * Activations of a q8_0 matmul are rounded to int8 in blocks of 32 (struct cpu_q8_row). */
+ * Activations of a matmul with block types are rounded to int8 in blocks of 32 (struct cpu_q8_row). */
 #ifndef GK_CPU_H
 #define GK_CPU_H
 
@@ -15,7 +21,7 @@
 
 enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8 };
 
-/* One row of rounded activations: k quants, then k / 32 scales, then k / 32 sums of quants. */
+/* One row of rounded activations: k quants, then k / 32 scales, then the sums of quants as i16, one for each 16. */
 static inline size_t cpu_q8_row_bytes(uint32_t k) {
     size_t blocks = k / CPU_BLOCK;
     return ((size_t)k + 8 * blocks + 63) / 64 * 64;
@@ -23,9 +29,9 @@ static inline size_t cpu_q8_row_bytes(uint32_t k) {
 
 typedef struct cpu_matmul {
     const unsigned char *weight;
-    uint32_t k, n, rows;
-    const float *x;         /* f32 and f16 weights */
-    const unsigned char *q; /* q8_0 weights: rows of cpu_q8_row_bytes(k) */
+    uint32_t type, k, n, rows;
+    const float *x;         /* f32, f16 and bf16 weights */
+    const unsigned char *q; /* block types: rows of cpu_q8_row_bytes(k) */
     size_t x_stride, dst_stride; /* elements */
     float *dst;
     const float *bias; /* or NULL */
@@ -50,9 +56,7 @@ typedef struct cpu_isa {
     bool unsigned_quants;
     uint32_t queries; /* that attention likes to have at once */
     /* Groups first .. last - 1 of the rows of the weight. */
-    void (*matmul_f32)(const cpu_matmul *, uint32_t first, uint32_t last);
-    void (*matmul_f16)(const cpu_matmul *, uint32_t first, uint32_t last);
-    void (*matmul_q8)(const cpu_matmul *, uint32_t first, uint32_t last);
+    void (*matmul)(const cpu_matmul *, uint32_t first, uint32_t last);
     void (*quantize)(const float *x, uint32_t k, unsigned char *row);
     void (*attention)(const cpu_attention *);
     void (*rmsnorm)(const float *x, const float *weight, uint32_t n, float eps, float *out);
@@ -84,13 +88,42 @@ typedef struct cpu_task {
     uint32_t thread, threads;
     float *scores; /* of this thread */
     size_t scores_stride;
-    const unsigned char *quants; /* the rounded activations of a q8_0 matmul */
+    const unsigned char *quants; /* the rounded activations of a matmul with block types */
 } cpu_task;
 
 void gk_cpu_run_op(const cpu_task *);
+
+/* ---- weights.c ---- */
+
+static inline uint64_t cpu_groups(uint64_t rows) { return rows / CPU_GROUP + (rows % CPU_GROUP != 0); }
+
+/* Bytes that the quants of one block of 16 rows take. */
+static inline size_t cpu_quant_bytes(uint32_t type) {
+    switch (type) {
+    case GK_Q4_0: return 256;
+    case GK_Q8_0: return 512;
+    case GK_Q4_K: return 2048;
+    case GK_Q6_K: return 3072;
+    default: return 0;
+    }
+}
+
+/* Bytes that the scales of one block of 16 rows take. */
+static inline size_t cpu_scale_bytes(uint32_t type) {
+    switch (type) {
+    case GK_Q4_0:
+    case GK_Q8_0: return 32;
+    case GK_Q4_K: return 256;
+    case GK_Q6_K: return 288;
+    default: return 0;
+    }
+}
+
 uint64_t gk_cpu_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1);
 void gk_cpu_weight_put(const cpu_isa *, unsigned char *weight, const gk_tensor *dst, const void *rows, uint64_t first,
                        uint64_t count);
+/* The inverse of weight_put for one row, as floats. */
+void gk_cpu_weight_row(const cpu_isa *, const gk_tensor *, uint64_t row, float *out);
 
 /* The part of `total` things that is this thread's. */
 static inline void cpu_share(uint32_t total, uint32_t thread, uint32_t threads, uint32_t *first, uint32_t *last) {

@@ -18,6 +18,12 @@ typedef struct n16 {
 typedef struct w64 {
     __m256i lo, hi, abs_lo, abs_hi;
 } w64;
+typedef struct u64 {
+    __m256i lo, hi;
+} u64;
+typedef struct s16 {
+    __m256i lo, hi; /* 16-bit sums */
+} s16;
 
 static inline v16 v16_set1(float x) { return (v16){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 static inline v16 v16_zero(void) { return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -30,6 +36,18 @@ static inline v16 v16_load_half(const uint16_t *x) {
     return (v16){_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)x)),
                  _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + 8)))};
 }
+static inline __m256 of_bf16(const uint16_t *x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)), 16));
+}
+static inline v16 v16_load_bf16(const uint16_t *x) { return (v16){of_bf16(x), of_bf16(x + 8)}; }
+static inline __m256 of_u8(const unsigned char *x) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)x)));
+}
+static inline v16 v16_load_u8(const unsigned char *x) { return (v16){of_u8(x), of_u8(x + 8)}; }
+static inline __m256 of_i8(const unsigned char *x) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)x)));
+}
+static inline v16 v16_load_i8(const unsigned char *x) { return (v16){of_i8(x), of_i8(x + 8)}; }
 static inline v16 v16_add(v16 a, v16 b) { return (v16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
 static inline v16 v16_mul(v16 a, v16 b) { return (v16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
 static inline v16 v16_div(v16 a, v16 b) { return (v16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
@@ -99,5 +117,48 @@ static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
     return (n16){dot_of(a.lo, w.lo, w.abs_lo, q), dot_of(a.hi, w.hi, w.abs_hi, q)};
 }
 static inline v16 n16_to_v16(n16 a) { return (v16){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+
+static inline u64 load_64(const unsigned char *w) {
+    return (u64){_mm256_loadu_si256((const __m256i *)(const void *)w), _mm256_loadu_si256((const __m256i *)(const void *)(w + 32))};
+}
+static inline __m256i nibbles(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
+static inline u64 u64_low(const unsigned char *w) {
+    const u64 bytes = load_64(w);
+    return (u64){nibbles(bytes.lo), nibbles(bytes.hi)};
+}
+static inline u64 u64_high(const unsigned char *w) {
+    const u64 bytes = load_64(w);
+    return (u64){nibbles(_mm256_srli_epi16(bytes.lo, 4)), nibbles(_mm256_srli_epi16(bytes.hi, 4))};
+}
+/* Bits 2 * quarter and the next, moved to bits 4 and 5. */
+static inline __m256i high_bits(__m256i bytes, size_t quarter) {
+    const __m256i moved = quarter < 2 ? _mm256_slli_epi16(bytes, (int)(4 - 2 * quarter)) : _mm256_srli_epi16(bytes, (int)(2 * quarter - 4));
+    return _mm256_and_si256(moved, _mm256_set1_epi8(48));
+}
+static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
+    const u64 a = quarter < 2 ? u64_low(low) : u64_high(low), b = load_64(high);
+    return (u64){_mm256_or_si256(a.lo, high_bits(b.lo, quarter)), _mm256_or_si256(a.hi, high_bits(b.hi, quarter))};
+}
+static inline s16 s16_zero(void) { return (s16){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    const __m256i q = _mm256_set1_epi32(four);
+    return (s16){_mm256_add_epi16(a.lo, _mm256_maddubs_epi16(w.lo, q)), _mm256_add_epi16(a.hi, _mm256_maddubs_epi16(w.hi, q))};
+}
+static inline n16 widened(s16 a) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    return (n16){_mm256_madd_epi16(a.lo, ones), _mm256_madd_epi16(a.hi, ones)};
+}
+static inline v16 s16_to_v16(s16 a, int32_t minus) {
+    const n16 sums = widened(a);
+    const __m256i less = _mm256_set1_epi32(minus);
+    return n16_to_v16((n16){_mm256_sub_epi32(sums.lo, less), _mm256_sub_epi32(sums.hi, less)});
+}
+static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) {
+    const n16 x = widened(a), y = widened(b);
+    const __m256i less = _mm256_set1_epi32(minus);
+    return n16_to_v16((n16){_mm256_sub_epi32(_mm256_add_epi32(x.lo, y.lo), less), _mm256_sub_epi32(_mm256_add_epi32(x.hi, y.hi), less)});
+}
 
 #include "kernels.inc"

@@ -17,12 +17,23 @@
 typedef __m512 v16;
 typedef __m512i n16;
 typedef __m512i w64;
+typedef __m512i u64;
+typedef __m512i s16; /* 32-bit sums: the instruction adds up by itself */
 
 static inline v16 v16_set1(float x) { return _mm512_set1_ps(x); }
 static inline v16 v16_zero(void) { return _mm512_setzero_ps(); }
 static inline v16 v16_load(const float *x) { return _mm512_loadu_ps(x); }
 static inline void v16_store(float *x, v16 a) { _mm512_storeu_ps(x, a); }
 static inline v16 v16_load_half(const uint16_t *x) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)x)); }
+static inline v16 v16_load_bf16(const uint16_t *x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)x)), 16));
+}
+static inline v16 v16_load_u8(const unsigned char *x) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)));
+}
+static inline v16 v16_load_i8(const unsigned char *x) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)));
+}
 static inline v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
 static inline v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
 static inline v16 v16_div(v16 a, v16 b) { return _mm512_div_ps(a, b); }
@@ -61,5 +72,25 @@ static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
     return _mm512_dpbusd_epi32(a, w, _mm512_set1_epi32(four));
 }
 static inline v16 n16_to_v16(n16 a) { return _mm512_cvtepi32_ps(a); }
+
+static inline u64 u64_low(const unsigned char *w) { return _mm512_and_si512(_mm512_loadu_si512(w), _mm512_set1_epi8(15)); }
+static inline u64 u64_high(const unsigned char *w) {
+    return _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(w), 4), _mm512_set1_epi8(15));
+}
+/* The high bits: 2 * quarter and the next, moved to bits 4 and 5. */
+static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
+    __m512i bytes = _mm512_loadu_si512(high);
+    switch (quarter) { /* the instruction has its distance built in */
+    case 0: bytes = _mm512_slli_epi16(bytes, 4); break;
+    case 1: bytes = _mm512_slli_epi16(bytes, 2); break;
+    case 3: bytes = _mm512_srli_epi16(bytes, 2); break;
+    default: break;
+    }
+    return _mm512_or_si512(quarter < 2 ? u64_low(low) : u64_high(low), _mm512_and_si512(bytes, _mm512_set1_epi8(48)));
+}
+static inline s16 s16_zero(void) { return _mm512_setzero_si512(); }
+static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
+static inline v16 s16_to_v16(s16 a, int32_t minus) { return _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_set1_epi32(minus))); }
+static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) { return s16_to_v16(_mm512_add_epi32(a, b), minus); }
 
 #include "kernels.inc"

@@ -24,6 +24,11 @@ typedef struct n16 {
     i4 p[4];
 } n16;
 typedef const unsigned char *w64;
+typedef unsigned char b16 __attribute__((vector_size(16)));
+typedef struct u64 {
+    b16 p[4];
+} u64;
+typedef n16 s16;
 
 #define FOUR(expression) \
     { \
@@ -61,6 +66,13 @@ static inline f4 f4_load_half(const uint16_t *x) {
     f4 value = f4_select(magnitude < 0x400, small, f4_of_bits(normal));
     return f4_of_bits(bits_of_f4(value) | ((half & 0x8000) << 16));
 }
+static inline f4 f4_load_bf16(const uint16_t *x) {
+    u4 raw;
+    memcpy(&raw, x, sizeof raw);
+    return f4_of_bits(__builtin_convertvector(raw, i4) << 16);
+}
+static inline f4 f4_load_u8(const unsigned char *x) { return (f4){x[0], x[1], x[2], x[3]}; }
+static inline f4 f4_load_i8(const unsigned char *x) { return (f4){(int8_t)x[0], (int8_t)x[1], (int8_t)x[2], (int8_t)x[3]}; }
 /* As exp_of in kernels_avx2.c. */
 static inline f4 f4_exp(f4 x) {
     x = f4_select(x < -87.0f, f4_set1(-87.0f), x);
@@ -82,6 +94,9 @@ static inline v16 v16_set1(float x) FOUR(f4_set1(x))
 static inline v16 v16_zero(void) FOUR(f4_set1(0.0f))
 static inline v16 v16_load(const float *x) FOUR(f4_load(x + 4 * n))
 static inline v16 v16_load_half(const uint16_t *x) FOUR(f4_load_half(x + 4 * n))
+static inline v16 v16_load_bf16(const uint16_t *x) FOUR(f4_load_bf16(x + 4 * n))
+static inline v16 v16_load_u8(const unsigned char *x) FOUR(f4_load_u8(x + 4 * n))
+static inline v16 v16_load_i8(const unsigned char *x) FOUR(f4_load_i8(x + 4 * n))
 static inline v16 v16_add(v16 a, v16 b) FOUR(a.p[n] + b.p[n])
 static inline v16 v16_mul(v16 a, v16 b) FOUR(a.p[n] * b.p[n])
 static inline v16 v16_div(v16 a, v16 b) FOUR(a.p[n] / b.p[n])
@@ -135,6 +150,37 @@ static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
 }
 static inline v16 n16_to_v16(n16 a) FOUR(__builtin_convertvector(a.p[n], f4))
 
+static inline u64 load_64(const unsigned char *w) {
+    u64 bytes;
+    memcpy(bytes.p, w, sizeof bytes.p);
+    return bytes;
+}
+static inline u64 u64_low(const unsigned char *w) {
+    u64 bytes = load_64(w);
+    for (int n = 0; n < 4; n++) bytes.p[n] &= 15;
+    return bytes;
+}
+static inline u64 u64_high(const unsigned char *w) {
+    u64 bytes = load_64(w);
+    for (int n = 0; n < 4; n++) bytes.p[n] >>= 4;
+    return bytes;
+}
+/* The high bits: 2 * quarter and the next, moved to bits 4 and 5. */
+static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
+    u64 bytes = quarter < 2 ? u64_low(low) : u64_high(low);
+    const u64 more = load_64(high);
+    for (int n = 0; n < 4; n++) bytes.p[n] |= ((more.p[n] >> (unsigned char)(2 * quarter)) & 3) << 4;
+    return bytes;
+}
+static inline s16 s16_zero(void) { return n16_start(0); }
+static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {
+    unsigned char bytes[64];
+    memcpy(bytes, w.p, sizeof bytes);
+    return n16_dot(a, w64_load(bytes), x);
+}
+static inline v16 s16_to_v16(s16 a, int32_t minus) FOUR(__builtin_convertvector(a.p[n] - minus, f4))
+static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) FOUR(__builtin_convertvector(a.p[n] + b.p[n] - minus, f4))
+
 #else
 
 #define LANES for (int n = 0; n < 16; n++)
@@ -146,6 +192,10 @@ typedef struct n16 {
     int32_t i[16];
 } n16;
 typedef const int8_t *w64;
+typedef struct u64 {
+    unsigned char p[64];
+} u64;
+typedef n16 s16;
 
 static inline v16 v16_set1(float x) {
     v16 r;
@@ -162,6 +212,21 @@ static inline void v16_store(float *x, v16 a) { memcpy(x, a.f, sizeof a.f); }
 static inline v16 v16_load_half(const uint16_t *x) {
     v16 r;
     LANES r.f[n] = gk_f32_of_f16(x[n]);
+    return r;
+}
+static inline v16 v16_load_bf16(const uint16_t *x) {
+    v16 r;
+    LANES r.f[n] = gk_f32_of_bf16(x[n]);
+    return r;
+}
+static inline v16 v16_load_u8(const unsigned char *x) {
+    v16 r;
+    LANES r.f[n] = x[n];
+    return r;
+}
+static inline v16 v16_load_i8(const unsigned char *x) {
+    v16 r;
+    LANES r.f[n] = (int8_t)x[n];
     return r;
 }
 static inline v16 v16_add(v16 a, v16 b) {
@@ -224,6 +289,30 @@ static inline v16 n16_to_v16(n16 a) {
     LANES r.f[n] = (float)a.i[n];
     return r;
 }
+
+static inline u64 u64_low(const unsigned char *w) {
+    u64 r;
+    for (int n = 0; n < 64; n++) r.p[n] = w[n] & 15;
+    return r;
+}
+static inline u64 u64_high(const unsigned char *w) {
+    u64 r;
+    for (int n = 0; n < 64; n++) r.p[n] = w[n] >> 4;
+    return r;
+}
+static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
+    u64 r = quarter < 2 ? u64_low(low) : u64_high(low);
+    for (int n = 0; n < 64; n++) r.p[n] |= (unsigned char)((high[n] >> (2 * quarter) & 3) << 4);
+    return r;
+}
+static inline s16 s16_zero(void) { return n16_start(0); }
+static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w64_load(w.p), x); }
+static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) {
+    v16 r;
+    LANES r.f[n] = (float)(a.i[n] + b.i[n] - minus);
+    return r;
+}
+static inline v16 s16_to_v16(s16 a, int32_t minus) { return s16_both_to_v16(a, s16_zero(), minus); }
 
 #endif
 

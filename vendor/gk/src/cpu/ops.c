@@ -14,76 +14,13 @@ static void share(const cpu_task *task, uint32_t total, uint32_t *first, uint32_
     cpu_share(total, task->thread, task->threads, first, last);
 }
 
-/* ---- weights ---- */
-
-static uint64_t groups_of(uint64_t rows) { return rows / CPU_GROUP + (rows % CPU_GROUP != 0); }
-
-uint64_t gk_cpu_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1) {
-    uint64_t group, bytes;
-    if (!gk_mul_u64(gk_row_bytes(type, ne0), CPU_GROUP, &group)) return 0;
-    return gk_mul_u64(group, groups_of(ne1), &bytes) ? gk_align_u64(bytes, 64) : 0;
-}
-
-static void put_q8(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
-    const uint64_t blocks = w->ne[0] / CPU_BLOCK, group = row / CPU_GROUP, lane = row % CPU_GROUP;
-    unsigned char *quants = weight + group * blocks * 512 + lane * 4;
-    unsigned char *scales = weight + groups_of(w->ne[1]) * blocks * 512 + (group * blocks * CPU_GROUP + lane) * 2;
-    const uint32_t flip = isa->unsigned_quants ? 0x80808080u : 0;
-    for (uint64_t b = 0; b < blocks; b++, source += 34) {
-        memcpy(scales + b * CPU_GROUP * 2, source, 2);
-        for (uint64_t j = 0; j < 8; j++) {
-            uint32_t four;
-            memcpy(&four, source + 2 + 4 * j, sizeof four);
-            four ^= flip;
-            memcpy(quants + b * 512 + j * 64, &four, sizeof four);
-        }
-    }
-}
-
-static void put_plain(unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
-    const uint64_t size = gk_type_block_bytes(w->type);
-    unsigned char *out = weight + (row / CPU_GROUP * w->ne[0] * CPU_GROUP + row % CPU_GROUP) * size;
-    for (uint64_t k = 0; k < w->ne[0]; k++) memcpy(out + k * CPU_GROUP * size, source + k * size, (size_t)size);
-}
-
-void gk_cpu_weight_put(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const void *rows, uint64_t first,
-                       uint64_t count) {
-    const uint64_t bytes = gk_row_bytes(w->type, w->ne[0]);
-    for (uint64_t n = 0; n < count; n++) {
-        const unsigned char *source = (const unsigned char *)rows + n * bytes;
-        if (w->type == GK_Q8_0) put_q8(isa, weight, w, source, first + n);
-        else put_plain(weight, w, source, first + n);
-    }
-}
-
-/* The inverse of weight_put, as floats. */
-static void unpack_row(const cpu_isa *isa, const gk_tensor *w, uint64_t row, float *out) {
-    const unsigned char *weight = gk_host_pointer(w);
-    const uint64_t group = row / CPU_GROUP, lane = row % CPU_GROUP, k_count = w->ne[0];
-    if (w->type != GK_Q8_0) {
-        for (uint64_t k = 0; k < k_count; k++) {
-            uint64_t at = (group * k_count + k) * CPU_GROUP + lane;
-            out[k] = w->type == GK_F16 ? gk_f32_of_f16(((const uint16_t *)(const void *)weight)[at]) : ((const float *)(const void *)weight)[at];
-        }
-        return;
-    }
-    const uint64_t blocks = k_count / CPU_BLOCK;
-    const uint16_t *scales = (const uint16_t *)(const void *)(weight + groups_of(w->ne[1]) * blocks * 512) + group * blocks * CPU_GROUP + lane;
-    for (uint64_t k = 0; k < k_count; k++) {
-        uint64_t block = k / CPU_BLOCK, within = k % CPU_BLOCK;
-        unsigned char byte = weight[(group * blocks + block) * 512 + within / 4 * 64 + lane * 4 + within % 4];
-        int quant = (int8_t)(unsigned char)(isa->unsigned_quants ? byte ^ 0x80 : byte);
-        out[k] = gk_f32_of_f16(scales[block * CPU_GROUP]) * (float)quant;
-    }
-}
-
 static void run_embed(const cpu_task *task) {
     const gk_op *op = task->op;
     uint32_t first, last;
     share(task, task->rows, &first, &last);
     for (uint32_t t = first; t < last; t++) {
         int32_t id = ids_of(&op->b)[t];
-        if (id >= 0 && (uint32_t)id < op->a.ne[1]) unpack_row(task->isa, &op->a, (uint32_t)id, row_of(&op->dst, t));
+        if (id >= 0 && (uint32_t)id < op->a.ne[1]) gk_cpu_weight_row(task->isa, &op->a, (uint32_t)id, row_of(&op->dst, t));
         else memset(row_of(&op->dst, t), 0, op->dst.ne[0] * sizeof(float));
     }
 }
@@ -95,6 +32,7 @@ static void run_matmul(const cpu_task *task) {
     bool last_row = (op->flags & GK_LAST_ROW) != 0;
     cpu_matmul m = {
         .weight = gk_host_pointer(&op->a),
+        .type = op->a.type,
         .k = op->a.ne[0],
         .n = op->a.ne[1],
         .rows = last_row ? 1 : task->rows,
@@ -107,10 +45,8 @@ static void run_matmul(const cpu_task *task) {
         .accumulate = (op->flags & GK_ACCUMULATE) != 0,
     };
     uint32_t first, last;
-    share(task, (uint32_t)groups_of(m.n), &first, &last);
-    if (op->a.type == GK_Q8_0) task->isa->matmul_q8(&m, first, last);
-    else if (op->a.type == GK_F16) task->isa->matmul_f16(&m, first, last);
-    else task->isa->matmul_f32(&m, first, last);
+    share(task, (uint32_t)cpu_groups(m.n), &first, &last);
+    task->isa->matmul(&m, first, last);
 }
 
 /* ---- attention and its companions ---- */

@@ -315,7 +315,7 @@ uint64_t gkv_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64
     (void)device;
     uint64_t row = gk_row_bytes(type, ne0);
     uint64_t bytes;
-    if (row == 0 || ne1 == 0 || type == GK_I32) return 0;
+    if (row == 0 || ne1 == 0 || (type != GK_F32 && type != GK_F16 && type != GK_Q8_0)) return 0;
     if (type != GK_Q8_0) return gk_mul_u64(row, ne1, &bytes) ? gk_align_u64(bytes, 64) : 0;
     uint64_t quants = gkv_scale_plane(ne0, ne1);
     uint64_t scales;
