@@ -5,6 +5,28 @@
 //!                  -> tokenizer                      |
 //!        discovery (which device, and why) -> gk (the kernel interface)
 //! ```
+//!
+//! The way in: [`discover`] lists backends and devices, [`init`] opens one, [`init_with_memory_check`] one that a model fits,
+//! [`estimate_memory`] says what a model takes there. All sizes are bytes, all lengths of text are tokens.
+//!
+//! ```
+//! use infer::{Preference, init_with_memory_check};
+//! use infer::model::Model;
+//! use infer::session::{CacheType, LogitRows, Options, Output, Session};
+//!
+//! let model = Model::from_gguf(infer::default_model::open()?)?;
+//! let options = Options { n_ctx: 128, cache: CacheType::F16, logits: LogitRows::Last };
+//! match init_with_memory_check(Preference::Auto, &model, options) {
+//!     Ok(chosen) => {
+//!         let mut session = Session::new(&model, chosen.device, chosen.info.max_buffer, options)?;
+//!         session.feed(&[1, 2, 3], Output::Logits)?;
+//!         assert_eq!(session.logits(1)?.len(), model.config().n_vocab as usize);
+//!     }
+//!     // Each backend with its reason.
+//!     Err(error) => eprintln!("{error}"),
+//! }
+//! # Ok::<(), infer::Error>(())
+//! ```
 
 pub mod bandwidth;
 pub mod check;
@@ -20,4 +42,6 @@ pub mod session;
 pub mod tokenizer;
 
 mod error;
+mod init;
 pub use error::Error;
+pub use init::{Preference, answer_probe, discover, estimate_memory, init, init_with_memory_check};

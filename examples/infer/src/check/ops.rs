@@ -84,7 +84,7 @@ const SUM: f64 = 1e-9;
 const HALF: f64 = 1e-6;
 const INT8: f64 = 1e-4;
 
-const CASES: [Case; 15] = [
+const CASES: [Case; 16] = [
     ("embed q8_0", SUM, |desk| {
         let (table, ids, output) =
             (desk.weight(TensorType::Q8_0, 64, 20)?, desk.output(I32, 3, 1)?, desk.output(F32, 64, 3)?);
@@ -110,6 +110,14 @@ const CASES: [Case; 15] = [
     ("rope", SUM, |desk| {
         let (input, table, output) = (desk.input(64, 3)?, desk.input(16, 8)?, desk.output(F32, 64, 3)?);
         desk.run(&[Op::new(OpCode::Rope, &output, &[&input, &table]).integers(&[2, 32, 16])], 3, 4)?;
+        output.read(192)
+    }),
+    ("norm and rope of heads, halves", SUM, |desk| {
+        let (input, weight) = (desk.input(64, 3)?, desk.input(32, 1)?);
+        let (table, output) = (desk.input(16, 8)?, desk.output(F32, 64, 3)?);
+        let norm = Op::new(OpCode::RmsNorm, &output, &[&input, &weight]).real(1e-5);
+        let rope = Op::new(OpCode::Rope, &output, &[&output, &table]).integers(&[2, 32, 16]).neox();
+        desk.run(&[norm, rope], 3, 4)?;
         output.read(192)
     }),
     ("kv_write, attention", HALF, attention),

@@ -22,8 +22,8 @@ pub(super) struct BenchArgs {
     /// Random weights of this many bytes instead of a file: 1GB
     #[arg(long, value_name = "SIZE")]
     random: Option<RandomSize>,
-    /// Type of the random weights: q8_0, f16 or f32
-    #[arg(long, value_name = "TYPE", default_value = "q8_0", requires = "random", value_parser = parse_type)]
+    /// Type of the random weights: f32, f16, bf16, q8_0, q4_0, q4_k or q6_k
+    #[arg(long, value_name = "TYPE", default_value = "q8_0", requires = "random", value_parser = TensorType::weight_named)]
     kind: TensorType,
     /// Tokens of the prompt
     #[arg(long, value_name = "N", default_value_t = 128)]
@@ -39,11 +39,6 @@ pub(super) struct BenchArgs {
     json: bool,
     #[command(flatten)]
     device: DeviceArgs,
-}
-
-fn parse_type(text: &str) -> Result<TensorType, String> {
-    let known = [TensorType::Q8_0, TensorType::F16, TensorType::F32];
-    known.into_iter().find(|kind| kind.name() == text).ok_or_else(|| "use q8_0, f16 or f32".to_owned())
 }
 
 /// Speeds of all runs, fastest and slowest.

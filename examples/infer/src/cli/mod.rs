@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod devices;
 mod printer;
+mod random_model;
 mod run;
 
 use crate::Error;
@@ -36,6 +37,9 @@ enum Command {
     Check(check::CheckArgs),
     /// Measure tokens per second
     Bench(bench::BenchArgs),
+    /// Write a model of random weights to a file
+    #[command(hide = true)]
+    RandomModel(random_model::RandomModelArgs),
     /// Answer for one backend, as JSON, in a process of its own
     #[command(name = "__probe", hide = true)]
     Probe {
@@ -60,6 +64,9 @@ struct DeviceArgs {
     /// `auto` exact for models so small that it costs nothing
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_precision)]
     precision: PrecisionChoice,
+    /// Lower the context to what the memory holds instead of refusing
+    #[arg(long)]
+    fit_ctx: bool,
 }
 
 /// A parsed `--precision`; `None` = auto.
@@ -140,6 +147,7 @@ pub fn main() -> ExitCode {
         Command::Devices(args) => devices::devices(args, &mut printer),
         Command::Check(args) => check::check(&args, &mut printer),
         Command::Bench(args) => bench::bench(&args, &mut printer),
+        Command::RandomModel(args) => random_model::random_model(&args, &mut printer),
         Command::Probe { id } => devices::probe(&id, &mut printer),
     };
     match done {

@@ -7,7 +7,7 @@ use crate::discovery::{self, Chosen};
 use crate::gk::{Device, DeviceInfo, Kind};
 use crate::model::Model;
 use crate::sampler::{Sampler, Settings};
-use crate::session::{CacheType, LogitRows, MAX_CANDIDATES, Needs, Options, Output, Session, Size};
+use crate::session::{CacheType, LogitRows, MAX_CANDIDATES, Needs, Options, Output, Room, Session, Size};
 use crate::tokenizer::Tokenizer;
 use clap::Args;
 use std::path::PathBuf;
@@ -15,6 +15,8 @@ use std::time::Instant;
 
 /// Longest context that is taken without being asked for: the cache of a long one is large.
 const DEFAULT_CONTEXT: u32 = 4096;
+/// A device that holds less than this is passed over, however much a context may be lowered.
+const LEAST_CONTEXT: u32 = 256;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
@@ -78,26 +80,40 @@ pub(super) fn load(
     options: Options,
     printer: &mut Printer,
 ) -> Result<(Session, DeviceInfo), Failure> {
-    let fits = |device: &Device, _: &DeviceInfo| {
-        let (free, _) = device.memory()?;
-        Needs::new(model, device, options)?.check(free, options.n_ctx)
+    let least = if args.fit_ctx { options.n_ctx.min(LEAST_CONTEXT) } else { options.n_ctx };
+    let fits = |device: &Device, info: &DeviceInfo| {
+        let options = Options { n_ctx: least, ..options };
+        Needs::new(model, device, options)?.check(Room::on(device, info.kind)?, least)
     };
     let Chosen { device, info, skipped } = discovery::choose(&args.request(model), &program()?, fits)?;
     for reason in discovery::reasons(&skipped) {
         printer.note(format_args!("skipped {reason}"));
     }
     let start = Instant::now();
+    let room = Room::on(&device, info.kind)?;
+    let mut options = options;
+    if args.fit_ctx {
+        let fits = options.fitted(model, &device, room)?.n_ctx.max(least);
+        if fits < options.n_ctx {
+            printer.note(format_args!(
+                "context lowered from {} to {fits} tokens, for which there is memory",
+                options.n_ctx
+            ));
+        }
+        options.n_ctx = fits;
+    }
     let needs = Needs::new(model, &device, options)?;
     let id = device.backend_id();
-    let session = Session::new(model, device, info.max_buffer, options)?;
-    session.device().sync()?;
     printer.note(format_args!("using {id}: {}", describe(&info)));
     printer.note(format_args!(
-        "loaded `{}` in {:.2} s: {} ({needs})",
-        model.config().name,
-        start.elapsed().as_secs_f64(),
-        Size(needs.total())
+        "memory: {} of {} that can be used ({needs} at a context of {})",
+        Size(needs.total()),
+        Size(room.usable),
+        options.n_ctx
     ));
+    let session = Session::new(model, device, info.max_buffer, options)?;
+    session.device().sync()?;
+    printer.note(format_args!("loaded `{}` in {:.2} s", model.config().name, start.elapsed().as_secs_f64()));
     Ok((session, info))
 }
 

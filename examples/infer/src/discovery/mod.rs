@@ -76,7 +76,16 @@ pub fn look(id: &str, program: &Path) -> Answer {
     if is_risky(id) { ask(program, id, PROBE_TIMEOUT) } else { examine(id) }
 }
 
-/// Opens the device that was asked for, or the best one that `fits`.
+/// What a backend offers here, asked in this process: a driver that crashes takes the program with it.
+#[must_use]
+pub fn look_here(id: &str) -> Answer {
+    if gk::linked().any(|linked| linked == id) { examine(id) } else { Answer::failed(id, NOT_BUILT) }
+}
+
+/// How backends are asked.
+pub type Look<'a> = &'a (dyn Fn(&str) -> Answer + Sync);
+
+/// Opens the device that was asked for, or the best one that `fits`. Backends are asked in children of `program`.
 ///
 /// # Errors
 /// The named backend or device cannot be used, or none can: with every reason.
@@ -85,22 +94,34 @@ pub fn choose(
     program: &Path,
     fits: impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
 ) -> Result<Chosen, Error> {
+    choose_with(request, &|id| look(id, program), fits)
+}
+
+/// The same, with another way to ask backends.
+///
+/// # Errors
+/// As [`choose`].
+pub fn choose_with(
+    request: &Request,
+    look: Look<'_>,
+    fits: impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
+) -> Result<Chosen, Error> {
     if gk::linked().next().is_none() {
         return Err(Error::message(NO_KERNELS));
     }
     let mut skipped = Vec::new();
     if let Some(id) = &request.backend {
-        return match try_backend(id, request, program, &fits, &mut skipped) {
+        return match try_backend(id, request, look, &fits, &mut skipped) {
             Some(chosen) => Ok(Chosen { skipped: Vec::new(), ..chosen }),
             None => Err(Error::message(format!(
                 "backend `{id}` was asked for and cannot be used\n{}{}",
                 list(&skipped),
-                instead(id, program)
+                instead(id, look)
             ))),
         };
     }
     for id in PREFERENCE {
-        if let Some(chosen) = try_backend(id, request, program, &fits, &mut skipped) {
+        if let Some(chosen) = try_backend(id, request, look, &fits, &mut skipped) {
             return Ok(Chosen { skipped, ..chosen });
         }
     }
@@ -108,10 +129,10 @@ pub fn choose(
 }
 
 /// A hint with the backends that work here, after one that does not.
-fn instead(id: &str, program: &Path) -> String {
+fn instead(id: &str, look: Look<'_>) -> String {
     let others: Vec<&str> = PREFERENCE.into_iter().filter(|other| *other != id).collect();
     let answers: Vec<Answer> = thread::scope(|scope| {
-        let threads: Vec<_> = others.iter().map(|other| scope.spawn(|| look(other, program))).collect();
+        let threads: Vec<_> = others.iter().map(|other| scope.spawn(|| look(other))).collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
     let works = |answer: &&Answer| answer.devices.iter().any(|device| device.why.is_none());
@@ -151,11 +172,11 @@ pub fn reasons(skipped: &[(String, String)]) -> Vec<String> {
 fn try_backend(
     id: &str,
     request: &Request,
-    program: &Path,
+    look: Look<'_>,
     fits: &impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
     skipped: &mut Vec<(String, String)>,
 ) -> Option<Chosen> {
-    let answer = look(id, program);
+    let answer = look(id);
     if let Some(why) = answer.why {
         skipped.push((id.to_owned(), why));
         return None;

@@ -59,10 +59,35 @@ impl TensorType {
     pub const F32: Self = Self(&TYPES[0]);
     /// 16-bit floating point.
     pub const F16: Self = Self(&TYPES[1]);
+    /// 18 bytes for 32 elements.
+    pub const Q4_0: Self = Self(&TYPES[2]);
     /// 34 bytes for 32 elements.
     pub const Q8_0: Self = Self(&TYPES[6]);
+    /// 144 bytes for 256 elements.
+    pub const Q4_K: Self = Self(&TYPES[10]);
+    /// 210 bytes for 256 elements.
+    pub const Q6_K: Self = Self(&TYPES[12]);
+    /// The upper half of 32-bit floating point.
+    pub const BF16: Self = Self(&TYPES[28]);
     /// 32-bit integer.
     pub const I32: Self = Self(&TYPES[24]);
+
+    /// Types of weights for which there are kernels somewhere, and random weights.
+    pub const WEIGHTS: [Self; 7] =
+        [Self::F32, Self::F16, Self::BF16, Self::Q8_0, Self::Q4_0, Self::Q4_K, Self::Q6_K];
+
+    /// The weight type of this name, in any case.
+    ///
+    /// # Errors
+    /// There is none: names those that there are.
+    pub fn weight_named(name: &str) -> Result<Self, String> {
+        let found = Self::WEIGHTS.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| {
+            let names: Vec<String> =
+                Self::WEIGHTS.iter().map(|kind| kind.name().to_ascii_lowercase()).collect();
+            format!("use {}", names.join(", "))
+        })
+    }
 
     /// The type of this id.
     #[must_use]
@@ -111,8 +136,17 @@ mod tests {
 
     #[test]
     fn constants_are_what_they_say() {
-        let pairs = [(TensorType::F32, 0, "f32"), (TensorType::F16, 1, "f16"), (TensorType::Q8_0, 8, "q8_0")];
-        for (kind, id, name) in pairs.into_iter().chain([(TensorType::I32, 26, "i32")]) {
+        let pairs = [
+            (TensorType::F32, 0, "f32"),
+            (TensorType::F16, 1, "f16"),
+            (TensorType::Q4_0, 2, "q4_0"),
+            (TensorType::Q8_0, 8, "q8_0"),
+            (TensorType::Q4_K, 12, "q4_K"),
+            (TensorType::Q6_K, 14, "q6_K"),
+            (TensorType::I32, 26, "i32"),
+            (TensorType::BF16, 30, "bf16"),
+        ];
+        for (kind, id, name) in pairs {
             assert_eq!((kind.id(), kind.name()), (id, name));
         }
     }

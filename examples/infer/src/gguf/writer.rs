@@ -2,6 +2,7 @@
 
 use super::types::TensorType;
 use super::value::ValueType;
+use std::io::Write;
 
 /// Collects metadata and tensors; [`Writer::finish`] gives the bytes.
 #[derive(Debug, Clone, Default)]
@@ -98,9 +99,34 @@ impl Writer {
         self
     }
 
-    /// The file.
+    /// The bytes of the file.
     #[must_use]
     pub fn finish(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self.write_to(&mut bytes) {
+            Ok(()) => bytes,
+            Err(error) => unreachable!("memory takes all bytes: {error}"),
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// What the target says.
+    pub fn write_to(&self, target: &mut impl Write) -> std::io::Result<()> {
+        let header = self.header();
+        target.write_all(&header)?;
+        let mut written = header.len();
+        for (_, _, _, data) in &self.tensors {
+            let start = written.next_multiple_of(ALIGNMENT);
+            target.write_all(&[0; ALIGNMENT][..start - written])?;
+            target.write_all(data)?;
+            written = start + data.len();
+        }
+        Ok(())
+    }
+
+    fn header(&self) -> Vec<u8> {
         let mut bytes = b"GGUF".to_vec();
         bytes.extend(3_u32.to_le_bytes());
         bytes.extend((self.tensors.len() as u64).to_le_bytes());
@@ -118,10 +144,6 @@ impl Writer {
             bytes.extend(kind.id().to_le_bytes());
             bytes.extend((offset as u64).to_le_bytes());
             offset += data.len().next_multiple_of(ALIGNMENT);
-        }
-        for (_, _, _, data) in &self.tensors {
-            bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
-            bytes.extend(data);
         }
         bytes
     }

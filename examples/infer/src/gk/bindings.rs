@@ -1,8 +1,12 @@
 pub const GK_ABI: u32 = 1;
 pub const GK_F32: gk_type = 0;
 pub const GK_F16: gk_type = 1;
+pub const GK_Q4_0: gk_type = 2;
 pub const GK_Q8_0: gk_type = 8;
+pub const GK_Q4_K: gk_type = 12;
+pub const GK_Q6_K: gk_type = 14;
 pub const GK_I32: gk_type = 26;
+pub const GK_BF16: gk_type = 30;
 pub type gk_type = ::core::ffi::c_uint;
 pub const GK_OK: gk_status = 0;
 pub const GK_NO_DRIVER: gk_status = 1;

@@ -2,6 +2,7 @@
 
 use super::{Backend, Error, Op, Status, Tensor, borrowed_text, sys, text};
 use crate::gguf::TensorType;
+use std::cell::Cell;
 use std::ffi::c_char;
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -59,6 +60,8 @@ pub struct Step {
 struct DeviceHandle {
     backend: Backend,
     raw: NonNull<sys::gk_device>,
+    /// Bytes of the buffers that are alive.
+    allocated: Cell<u64>,
 }
 
 /// Calls an entry of the interface with a device; the entries were checked to be there by `Backend::named`.
@@ -105,6 +108,8 @@ impl Drop for BufferHandle {
         unsafe {
             entry!(self.device, release)(self.device.raw.as_ptr(), self.raw.as_ptr());
         }
+        let allocated = &self.device.allocated;
+        allocated.set(allocated.get().saturating_sub(self.bytes));
     }
 }
 
@@ -181,7 +186,7 @@ impl Backend {
         };
         Status::check(raw).map_err(error)?;
         let raw = NonNull::new(device).ok_or_else(|| error(Status::Failed))?;
-        Ok(Device(Rc::new(DeviceHandle { backend: *self, raw })))
+        Ok(Device(Rc::new(DeviceHandle { backend: *self, raw, allocated: Cell::new(0) })))
     }
 }
 
@@ -203,6 +208,12 @@ impl Device {
         let raw = unsafe { entry!(self.0, memory)(self.0.raw.as_ptr(), &raw mut free, &raw mut total) };
         self.0.check(raw, || "asking for free memory".to_owned())?;
         Ok((free, total))
+    }
+
+    /// Bytes of all buffers of this device that are alive, as they were asked for.
+    #[must_use]
+    pub fn allocated(&self) -> u64 {
+        self.0.allocated.get()
     }
 
     /// What crossed between host and device so far.
@@ -233,7 +244,10 @@ impl Device {
         let raw = unsafe { entry!(self.0, alloc)(self.0.raw.as_ptr(), bytes, usage, &raw mut buffer) };
         self.0.check(raw, || format!("allocating {bytes} bytes"))?;
         match NonNull::new(buffer) {
-            Some(raw) => Ok(Buffer(Rc::new(BufferHandle { device: Rc::clone(&self.0), raw, bytes }))),
+            Some(raw) => {
+                self.0.allocated.set(self.0.allocated.get().saturating_add(bytes));
+                Ok(Buffer(Rc::new(BufferHandle { device: Rc::clone(&self.0), raw, bytes })))
+            }
             None => Err(self.error(Status::Failed, format!("allocating {bytes} bytes"))),
         }
     }

@@ -130,18 +130,19 @@ pub struct DeviceInfo {
 
 type Getter = unsafe extern "C" fn() -> *const sys::gk_backend;
 
+/// What was built, as far as the features of this crate let it in; the cpu backend always.
 const LINKED: &[(&str, Getter)] = &[
-    #[cfg(gpubuild_backend = "cuda")]
+    #[cfg(all(gpubuild_backend = "cuda", any(feature = "auto", feature = "cuda")))]
     ("cuda", sys::gk_backend_cuda),
-    #[cfg(gpubuild_backend = "rocm")]
+    #[cfg(all(gpubuild_backend = "rocm", any(feature = "auto", feature = "rocm")))]
     ("rocm", sys::gk_backend_rocm),
-    #[cfg(gpubuild_backend = "metal")]
+    #[cfg(all(gpubuild_backend = "metal", any(feature = "auto", feature = "metal")))]
     ("metal", sys::gk_backend_metal),
-    #[cfg(gpubuild_backend = "vulkan")]
+    #[cfg(all(gpubuild_backend = "vulkan", any(feature = "auto", feature = "vulkan")))]
     ("vulkan", sys::gk_backend_vulkan),
-    #[cfg(gpubuild_backend = "sycl")]
+    #[cfg(all(gpubuild_backend = "sycl", any(feature = "auto", feature = "sycl")))]
     ("sycl", sys::gk_backend_sycl),
-    #[cfg(gpubuild_backend = "opencl")]
+    #[cfg(all(gpubuild_backend = "opencl", any(feature = "auto", feature = "opencl")))]
     ("opencl", sys::gk_backend_opencl),
     #[cfg(gpubuild_backend = "cpu")]
     ("cpu", sys::gk_backend_cpu),

@@ -200,6 +200,13 @@ impl Op {
         self
     }
 
+    /// Rotates pairs that are half of the rotated part apart (rope).
+    #[must_use]
+    pub fn neox(mut self) -> Self {
+        self.flags |= sys::GK_NEOX;
+        self
+    }
+
     /// Computes only the last used row, into row 0.
     #[must_use]
     pub fn last_row(mut self) -> Self {

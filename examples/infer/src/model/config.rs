@@ -1,10 +1,14 @@
-//! The numbers of a Llama model, read from the metadata and checked against each other.
+//! The numbers of a model, read from the metadata and checked against each other.
 
+use super::architecture::Architecture;
+use super::rope::{Rope, SCALINGS, Scaling};
 use crate::gguf::{Error, Gguf, Problem, Value};
 
 /// What the plan builder needs to know. Sizes are in elements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
+    /// What kind of model it is.
+    pub architecture: &'static Architecture,
     /// Name of the model, for people.
     pub name: String,
     /// Width of the residual stream.
@@ -27,25 +31,32 @@ pub struct Config {
     pub n_ctx_train: u32,
     /// Epsilon of the norms.
     pub eps: f32,
-    /// Base of the rotation frequencies.
-    pub rope_base: f64,
-    /// Positions are multiplied by this: 1 / factor of linear scaling.
-    pub rope_scale: f64,
+    /// How positions turn the heads.
+    pub rope: Rope,
     /// Attention scores are multiplied by this.
     pub attention_scale: f32,
 }
 
-/// Architectures that this program runs.
-const ARCHITECTURES: &str = "llama";
-
 /// Reads keys below the architecture's name.
 struct Keys<'a> {
     gguf: &'a Gguf,
+    architecture: &'static Architecture,
 }
 
-impl Keys<'_> {
-    fn key(name: &str) -> String {
-        format!("{ARCHITECTURES}.{name}")
+impl<'a> Keys<'a> {
+    /// Finds out the architecture.
+    fn new(gguf: &'a Gguf) -> Result<Self, Error> {
+        const KEY: &str = "general.architecture";
+        let name = gguf.required(KEY, gguf.string(KEY)?)?;
+        let architecture = Architecture::named(name).ok_or_else(|| {
+            let (name, known) = (name.to_owned(), Architecture::names());
+            gguf.key_error(KEY, Problem::Unsupported { what: "architecture", name, known })
+        })?;
+        Ok(Self { gguf, architecture })
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.architecture.name)
     }
 
     fn refuse<T>(
@@ -55,12 +66,12 @@ impl Keys<'_> {
         expected: impl Into<String>,
     ) -> Result<T, Error> {
         let problem = Problem::Range { value: format!("{value}"), expected: expected.into() };
-        Err(self.gguf.key_error(&Self::key(name), problem))
+        Err(self.gguf.key_error(&self.key(name), problem))
     }
 
     /// A positive integer, if the file has the key.
     fn size(&self, name: &str) -> Result<Option<u32>, Error> {
-        match self.gguf.integer(&Self::key(name))? {
+        match self.gguf.integer(&self.key(name))? {
             Some(0) => self.refuse(name, 0, "positive"),
             // The kernels count in 32-bit signed numbers.
             Some(value) if value > i32::MAX.unsigned_abs() => self.refuse(name, value, "below 2147483648"),
@@ -69,13 +80,13 @@ impl Keys<'_> {
     }
 
     fn required_size(&self, name: &str) -> Result<u32, Error> {
-        self.gguf.required(&Self::key(name), self.size(name)?)
+        self.gguf.required(&self.key(name), self.size(name)?)
     }
 
     /// A number per layer, or one for all; only equal ones are supported.
     fn heads_kv(&self) -> Result<Option<u32>, Error> {
         const NAME: &str = "attention.head_count_kv";
-        let key = Self::key(NAME);
+        let key = self.key(NAME);
         if !matches!(self.gguf.value(&key), Some(Value::Array { .. })) {
             return self.size(NAME);
         }
@@ -92,25 +103,42 @@ impl Keys<'_> {
     }
 
     fn positive(&self, name: &str, default: Option<f64>) -> Result<f64, Error> {
-        let key = Self::key(name);
+        let key = self.key(name);
         let value = self.gguf.required(&key, self.gguf.real(&key)?.or(default))?;
         if value > 0.0 { Ok(value) } else { self.refuse(name, value, "positive") }
     }
 
-    /// 1 / factor of linear position scaling.
-    fn rope_scale(&self) -> Result<f64, Error> {
+    /// How positions turn the heads.
+    fn rope(&self, n_ctx_train: u32) -> Result<Rope, Error> {
+        let base = self.positive("rope.freq_base", Some(10_000.0))?;
+        if base <= 1.0 {
+            return self.refuse("rope.freq_base", base, "above 1");
+        }
+        Ok(Rope {
+            base,
+            scaling: self.scaling(n_ctx_train)?,
+            attention_factor: self.positive("rope.scaling.attn_factor", Some(1.0))?,
+        })
+    }
+
+    fn scaling(&self, n_ctx_train: u32) -> Result<Scaling, Error> {
         const TYPE: &str = "rope.scaling.type";
-        let key = Self::key(TYPE);
-        let kind = self.gguf.string(&key)?.unwrap_or("linear");
-        let old = self.gguf.real(&Self::key("rope.scale_linear"))?;
-        match kind {
-            "none" => Ok(1.0),
-            "linear" => {
-                let name = if old.is_some() { "rope.scale_linear" } else { "rope.scaling.factor" };
-                Ok(1.0 / self.positive(name, Some(1.0))?)
-            }
+        const FACTOR: &str = "rope.scaling.factor";
+        const OLD_FACTOR: &str = "rope.scale_linear";
+        let key = self.key(TYPE);
+        let is_old = self.gguf.value(&self.key(FACTOR)).is_none();
+        let factor = || self.positive(if is_old { OLD_FACTOR } else { FACTOR }, Some(1.0));
+        match self.gguf.string(&key)?.unwrap_or("linear") {
+            "none" => Ok(Scaling::None),
+            "linear" => Ok(Scaling::Linear { factor: factor()? }),
+            "yarn" => Ok(Scaling::Yarn {
+                factor: factor()?,
+                original: self.size("rope.scaling.original_context_length")?.unwrap_or(n_ctx_train),
+                beta_fast: self.positive("rope.scaling.yarn_beta_fast", Some(32.0))?,
+                beta_slow: self.positive("rope.scaling.yarn_beta_slow", Some(1.0))?,
+            }),
             other => {
-                let (name, known) = (other.to_owned(), "none, linear".to_owned());
+                let (name, known) = (other.to_owned(), SCALINGS.to_owned());
                 Err(self.gguf.key_error(&key, Problem::Unsupported { what: "rope scaling", name, known }))
             }
         }
@@ -123,16 +151,8 @@ impl Config {
     /// # Errors
     /// Another architecture, a missing key, a value of the wrong type or one that does not fit the others.
     pub fn from_gguf(gguf: &Gguf) -> Result<Self, Error> {
-        const ARCHITECTURE: &str = "general.architecture";
-        let architecture = gguf.required(ARCHITECTURE, gguf.string(ARCHITECTURE)?)?;
-        if architecture != ARCHITECTURES {
-            let (name, known) = (architecture.to_owned(), ARCHITECTURES.to_owned());
-            return Err(
-                gguf.key_error(ARCHITECTURE, Problem::Unsupported { what: "architecture", name, known })
-            );
-        }
-        let keys = Keys { gguf };
-        if let Some(experts) = gguf.integer(&Keys::key("expert_count"))?.filter(|experts| *experts > 0) {
+        let keys = Keys::new(gguf)?;
+        if let Some(experts) = gguf.integer(&keys.key("expert_count"))?.filter(|experts| *experts > 0) {
             return keys.refuse("expert_count", experts, "supported: this program runs dense models only");
         }
         let n_embd = keys.required_size("embedding_length")?;
@@ -169,7 +189,9 @@ impl Config {
             keys.positive("attention.layer_norm_rms_epsilon", None)? as f32,
             keys.positive("attention.scale", Some(f64::from(d_head).sqrt().recip()))? as f32,
         );
+        let n_ctx_train = keys.required_size("context_length")?;
         let config = Self {
+            architecture: keys.architecture,
             name: gguf.string("general.name")?.unwrap_or("unnamed").to_owned(),
             n_embd,
             n_layer: keys.required_size("block_count")?,
@@ -179,10 +201,9 @@ impl Config {
             n_rot,
             n_ff: keys.required_size("feed_forward_length")?,
             n_vocab: Self::vocabulary(gguf, &keys)?,
-            n_ctx_train: keys.required_size("context_length")?,
+            n_ctx_train,
             eps,
-            rope_base: keys.positive("rope.freq_base", Some(10_000.0))?,
-            rope_scale: keys.rope_scale()?,
+            rope: keys.rope(n_ctx_train)?,
             attention_scale,
         };
         if n_head.checked_mul(d_head).is_none_or(|width| i32::try_from(width).is_err()) {

@@ -1,12 +1,17 @@
-//! A Llama model: its numbers, its tensors and where their bytes come from. Knows no device.
+//! A model: its numbers, its tensors and where their bytes come from. Knows no device.
 
+pub mod architecture;
 mod config;
+mod noise;
 mod random;
+mod recipe;
 pub mod rope;
 pub mod tensors;
 
+pub use architecture::{Architecture, Pairs};
 pub use config::Config;
 pub use random::RandomSize;
+pub use recipe::Recipe;
 
 use crate::Error;
 use crate::gguf::{Gguf, TensorType};
@@ -28,7 +33,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Checks a file against what a Llama model must be.
+    /// Checks a file against what a model of its architecture must be.
     ///
     /// # Errors
     /// Another architecture, or keys and tensors that are missing, wrong or unknown.

@@ -1,10 +1,10 @@
 //! Models that exist in numbers only: weights for measuring speed, made as they are uploaded.
 
-use super::Config;
+use super::architecture::ARCHITECTURES;
+use super::rope::{Rope, Scaling};
 use super::tensors::{Role, Spec};
+use super::{Config, noise};
 use crate::gguf::TensorType;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Bytes of weights that a random model should have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,7 @@ pub(super) fn config(RandomSize(size): RandomSize, kind: TensorType) -> Config {
     // The embedding table is not counted: one row of it is read for a token.
     let layers = size.saturating_sub(bytes(width * n_vocab)).div_ceil(bytes(per_layer).max(1)).clamp(1, 512);
     Config {
+        architecture: &ARCHITECTURES[0],
         name: "random".to_owned(),
         n_embd,
         n_layer: u32::try_from(layers).unwrap_or(512),
@@ -64,8 +65,7 @@ pub(super) fn config(RandomSize(size): RandomSize, kind: TensorType) -> Config {
         n_vocab: 32_000,
         n_ctx_train: 4096,
         eps: 1e-5,
-        rope_base: 10_000.0,
-        rope_scale: 1.0,
+        rope: Rope { base: 10_000.0, scaling: Scaling::None, attention_factor: 1.0 },
         attention_scale: 0.125,
     }
 }
@@ -75,27 +75,8 @@ pub(super) fn rows(spec: &Spec, first: u32, length: usize) -> Vec<u8> {
     if spec.role != Role::Matrix {
         return 1.0_f32.to_le_bytes().repeat(length / 4);
     }
-    let name: u64 =
-        spec.name.bytes().fold(17, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-    let mut noise = Xoshiro256PlusPlus::seed_from_u64(name ^ (u64::from(first) << 32));
     let mut bytes = vec![0; length];
-    noise.fill_bytes(&mut bytes);
-    // Uniform numbers of -1 .. 1 have a spread of 1 / sqrt(3).
-    let spread = (3.0 / f64::from(spec.width)).sqrt();
-    let uniform = |noise: i16| f64::from(noise) / 32768.0 * spread;
-    match spec.kind {
-        TensorType::Q8_0 => {
-            let scale = half::f16::from_f64(spread / 128.0).to_le_bytes();
-            bytes.chunks_exact_mut(34).for_each(|block| block[..2].copy_from_slice(&scale));
-        }
-        TensorType::F16 => bytes.chunks_exact_mut(2).for_each(|pair| {
-            let value = half::f16::from_f64(uniform(i16::from_le_bytes([pair[0], pair[1]])));
-            pair.copy_from_slice(&value.to_le_bytes());
-        }),
-        _ => bytes.chunks_exact_mut(4).for_each(|four| {
-            let value = half::f16::from_f64(uniform(i16::from_le_bytes([four[0], four[1]]))).to_f32();
-            four.copy_from_slice(&value.to_le_bytes());
-        }),
-    }
+    let mut stream = noise::stream(first.into(), &spec.name);
+    noise::fill(spec.kind, &mut bytes, f64::from(spec.width).sqrt().recip(), &mut stream);
     bytes
 }

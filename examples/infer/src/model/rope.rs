@@ -2,12 +2,81 @@
 
 use super::Config;
 use crate::Error;
+use std::f64::consts::TAU;
+
+/// How fast pairs turn, and how positions beyond the trained ones are reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rope {
+    /// Base of the rotation frequencies.
+    pub base: f64,
+    /// How the frequencies are changed.
+    pub scaling: Scaling,
+    /// Rotated elements are multiplied by this, besides what the scaling itself does.
+    pub attention_factor: f64,
+}
+
+/// A rule that changes frequencies. Llama 3 has none of these but a tensor of divisors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Scaling {
+    /// As trained.
+    None,
+    /// All frequencies are divided by `factor`.
+    Linear {
+        /// Growth of the context.
+        factor: f64,
+    },
+    /// Slow pairs are divided by `factor`, fast ones stay, those between are mixed; all are multiplied by
+    /// 1 + ln(factor) / 10.
+    Yarn {
+        /// Growth of the context.
+        factor: f64,
+        /// Tokens of the context before it grew.
+        original: u32,
+        /// Pairs that turn more often than this within the original context stay.
+        beta_fast: f64,
+        /// Pairs that turn less often are divided.
+        beta_slow: f64,
+    },
+}
+
+/// Names of the rules, for messages.
+pub const SCALINGS: &str = "none, linear, yarn";
+
+impl Scaling {
+    /// The frequency of a pair that turns by `frequency` for each position if nothing is changed.
+    fn frequency(self, frequency: f64, pair: u32, config: &Config) -> f64 {
+        match self {
+            Self::None => frequency,
+            Self::Linear { factor } => frequency / factor,
+            Self::Yarn { factor, original, beta_fast, beta_slow } => {
+                // The pair, as a real number, that turns `turns` times within the original context.
+                let place = |turns: f64| {
+                    let wave = f64::from(original) / (turns * TAU);
+                    f64::from(config.n_rot) * wave.ln() / (2.0 * config.rope.base.ln())
+                };
+                let low = place(beta_fast).floor().max(0.0);
+                let high = place(beta_slow).ceil().min(f64::from(config.n_rot - 1));
+                let slow = ((f64::from(pair) - low) / (high - low).max(0.001)).clamp(0.0, 1.0);
+                frequency / factor * slow + frequency * (1.0 - slow)
+            }
+        }
+    }
+
+    /// What rotated elements are multiplied by.
+    fn magnitude(self) -> f64 {
+        match self {
+            Self::Yarn { factor, .. } if factor > 1.0 => 1.0 + 0.1 * factor.ln(),
+            _ => 1.0,
+        }
+    }
+}
 
 /// cos, sin, cos, sin … of every pair, for positions `0 .. n_ctx`, computed in f64. `factors` divide the frequencies.
 ///
 /// # Errors
 /// A factor is not positive, or the table does not fit in memory.
 pub fn table(config: &Config, factors: Option<&[f32]>, n_ctx: u32) -> Result<Vec<f32>, Error> {
+    let rope = &config.rope;
     let pairs = config.n_rot / 2;
     let mut frequencies = Vec::new();
     for pair in 0..pairs {
@@ -16,8 +85,9 @@ pub fn table(config: &Config, factors: Option<&[f32]>, n_ctx: u32) -> Result<Vec
         if !(factor.is_finite() && factor > 0.0) {
             return Err(Error::message(format!("rope factor {factor} of pair {pair} is not positive")));
         }
-        frequencies.push(config.rope_base.powf(exponent) / factor * config.rope_scale);
+        frequencies.push(rope.scaling.frequency(rope.base.powf(exponent) / factor, pair, config));
     }
+    let magnitude = rope.scaling.magnitude() * rope.attention_factor;
     let mut values = Vec::new();
     let length = u64::from(n_ctx) * u64::from(config.n_rot);
     let reserved = usize::try_from(length).ok().and_then(|length| values.try_reserve_exact(length).ok());
@@ -26,7 +96,7 @@ pub fn table(config: &Config, factors: Option<&[f32]>, n_ctx: u32) -> Result<Vec
         for frequency in &frequencies {
             let (sine, cosine) = (f64::from(position) * frequency).sin_cos();
             #[expect(clippy::cast_possible_truncation, reason = "rounded once, at the end")]
-            values.extend([cosine as f32, sine as f32]);
+            values.extend([(cosine * magnitude) as f32, (sine * magnitude) as f32]);
         }
     }
     Ok(values)

@@ -1,6 +1,7 @@
-//! Which tensors a Llama model has, with their shapes; a file that has others, or lacks some, is refused.
+//! Which tensors a model has, with their shapes; a file that has others, or lacks some, is refused.
 
 use super::Config;
+use super::architecture::Presence;
 use crate::gguf::{Error, Gguf, Problem, TensorType};
 
 /// What a tensor is used for.
@@ -27,7 +28,8 @@ pub struct Spec {
     pub rows: u32,
     /// Type of its elements.
     pub kind: TensorType,
-    required: bool,
+    /// Whether a model of its architecture must have it.
+    pub required: bool,
 }
 
 /// Names of the parts of a layer.
@@ -38,6 +40,8 @@ pub enum Part {
     AttnQ,
     AttnK,
     AttnV,
+    AttnQNorm,
+    AttnKNorm,
     AttnOutput,
     FfnNorm,
     FfnGate,
@@ -46,11 +50,13 @@ pub enum Part {
 }
 
 impl Part {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::AttnNorm,
         Self::AttnQ,
         Self::AttnK,
         Self::AttnV,
+        Self::AttnQNorm,
+        Self::AttnKNorm,
         Self::AttnOutput,
         Self::FfnNorm,
         Self::FfnGate,
@@ -64,6 +70,8 @@ impl Part {
             Self::AttnQ => "attn_q",
             Self::AttnK => "attn_k",
             Self::AttnV => "attn_v",
+            Self::AttnQNorm => "attn_q_norm",
+            Self::AttnKNorm => "attn_k_norm",
             Self::AttnOutput => "attn_output",
             Self::FfnNorm => "ffn_norm",
             Self::FfnGate => "ffn_gate",
@@ -84,10 +92,15 @@ impl Part {
         format!("blk.{layer}.{}.bias", self.name())
     }
 
+    fn is_norm(self) -> bool {
+        matches!(self, Self::AttnNorm | Self::AttnQNorm | Self::AttnKNorm | Self::FfnNorm)
+    }
+
     /// Width and rows; one row for the norms.
     fn shape(self, config: &Config) -> (u32, u32) {
         match self {
             Self::AttnNorm | Self::FfnNorm => (config.n_embd, 1),
+            Self::AttnQNorm | Self::AttnKNorm => (config.d_head, 1),
             Self::AttnQ => (config.n_embd, config.q_width()),
             Self::AttnK | Self::AttnV => (config.n_embd, config.kv_width()),
             Self::AttnOutput => (config.q_width(), config.n_embd),
@@ -103,48 +116,70 @@ pub const TOKEN_EMBD: &str = "token_embd.weight";
 pub const OUTPUT_NORM: &str = "output_norm.weight";
 /// The output matrix.
 pub const OUTPUT: &str = "output.weight";
+/// Bias of the output matrix.
+pub const OUTPUT_BIAS: &str = "output.bias";
 /// Divisors of the rotation frequencies.
 pub const ROPE_FREQS: &str = "rope_freqs.weight";
 
-fn spec(
-    name: impl Into<String>,
-    role: Role,
-    width: u32,
-    rows: u32,
-    required: bool,
-    kind: TensorType,
-) -> Spec {
-    Spec { name: name.into(), role, width, rows, kind, required }
-}
+/// Tensors that a model may or must have.
+#[derive(Default)]
+struct Specs(Vec<Spec>);
 
-/// All tensors that a model of these numbers has or may have; matrices of type `kind`.
-fn layer_specs(config: &Config, layer: u32, kind: TensorType, specs: &mut Vec<Spec>) {
-    for part in Part::ALL {
-        let (width, rows) = part.shape(config);
-        if rows == 1 && matches!(part, Part::AttnNorm | Part::FfnNorm) {
-            specs.push(spec(part.weight(layer), Role::Vector, width, 1, true, TensorType::F32));
-            continue;
-        }
-        specs.push(spec(part.weight(layer), Role::Matrix, width, rows, true, kind));
-        specs.push(spec(part.bias(layer), Role::Vector, rows, 1, false, TensorType::F32));
+impl Specs {
+    fn matrix(&mut self, name: impl Into<String>, shape: (u32, u32), kind: TensorType, presence: Presence) {
+        self.add(name.into(), Role::Matrix, shape, kind, presence);
+    }
+
+    fn vector(&mut self, name: impl Into<String>, width: u32, role: Role, presence: Presence) {
+        self.add(name.into(), role, (width, 1), TensorType::F32, presence);
+    }
+
+    fn add(&mut self, name: String, role: Role, shape: (u32, u32), kind: TensorType, presence: Presence) {
+        let required = match presence {
+            Presence::Never => return,
+            Presence::Optional => false,
+            Presence::Always => true,
+        };
+        self.0.push(Spec { name, role, width: shape.0, rows: shape.1, kind, required });
     }
 }
 
+/// All tensors that a layer has or may have; matrices of type `kind`.
+fn layer_specs(config: &Config, layer: u32, kind: TensorType) -> Vec<Spec> {
+    let mut specs = Specs::default();
+    for part in Part::ALL {
+        let shape = part.shape(config);
+        let (weight, bias) = (config.architecture.weight(part), config.architecture.bias(part));
+        if part.is_norm() {
+            specs.vector(part.weight(layer), shape.0, Role::Vector, weight);
+        } else {
+            specs.matrix(part.weight(layer), shape, kind, weight);
+        }
+        specs.vector(part.bias(layer), shape.1, Role::Vector, bias);
+    }
+    specs.0
+}
+
 fn outer_specs(config: &Config, kind: TensorType) -> Vec<Spec> {
-    vec![
-        spec(TOKEN_EMBD, Role::Matrix, config.n_embd, config.n_vocab, true, kind),
-        spec(OUTPUT_NORM, Role::Vector, config.n_embd, 1, true, TensorType::F32),
-        spec(OUTPUT, Role::Matrix, config.n_embd, config.n_vocab, false, kind),
-        spec(ROPE_FREQS, Role::Host, config.n_rot / 2, 1, false, TensorType::F32),
-    ]
+    let table = (config.n_embd, config.n_vocab);
+    let mut specs = Specs::default();
+    specs.matrix(TOKEN_EMBD, table, kind, Presence::Always);
+    specs.vector(OUTPUT_NORM, config.n_embd, Role::Vector, Presence::Always);
+    specs.matrix(OUTPUT, table, kind, Presence::Optional);
+    specs.vector(OUTPUT_BIAS, config.n_vocab, Role::Vector, config.architecture.output_bias);
+    specs.vector(ROPE_FREQS, config.n_rot / 2, Role::Host, config.architecture.rope_factors);
+    specs.0
+}
+
+/// All tensors that a model of these numbers has or may have.
+pub(super) fn possible(config: &Config, kind: TensorType) -> Vec<Spec> {
+    let layers = (0..config.n_layer).flat_map(|layer| layer_specs(config, layer, kind));
+    outer_specs(config, kind).into_iter().chain(layers).collect()
 }
 
 /// The tensors of a model that exists in numbers only: all that are required, and an output matrix.
 pub(super) fn invented(config: &Config, kind: TensorType) -> Vec<Spec> {
-    let mut specs = outer_specs(config, kind);
-    for layer in 0..config.n_layer {
-        layer_specs(config, layer, kind, &mut specs);
-    }
+    let mut specs = possible(config, kind);
     specs.retain(|spec| spec.required || spec.name == OUTPUT);
     specs
 }
@@ -161,13 +196,13 @@ pub(super) fn from_gguf(gguf: &Gguf, config: &Config) -> Result<Vec<Spec>, Error
     take(outer_specs(config, TensorType::F32))?;
     // Layer by layer: a hostile number of layers ends at the first one that is not there.
     for layer in 0..config.n_layer {
-        let mut specs = Vec::new();
-        layer_specs(config, layer, TensorType::F32, &mut specs);
-        take(specs)?;
+        take(layer_specs(config, layer, TensorType::F32))?;
     }
     let known: std::collections::BTreeSet<&str> = found.iter().map(|spec| spec.name.as_str()).collect();
     match gguf.tensor_names().find(|name| !known.contains(name)) {
-        Some(stranger) => Err(gguf.tensor_error(stranger, Problem::UnknownTensor("llama".to_owned()))),
+        Some(stranger) => {
+            Err(gguf.tensor_error(stranger, Problem::UnknownTensor(config.architecture.name.to_owned())))
+        }
         None => Ok(found),
     }
 }

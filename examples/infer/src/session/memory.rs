@@ -1,9 +1,10 @@
 //! What a session takes on a device, computed before anything is allocated.
 
+use super::state::{MAX_CANDIDATES, MAX_REPEAT};
 use crate::Error;
-use crate::gk::Device;
-use crate::model::Model;
+use crate::gk::{Device, Kind};
 use crate::model::tensors::Role;
+use crate::model::{Config, Model};
 use std::fmt;
 
 /// Rows of a prefill plan: prompts go through the model in pieces of this many tokens.
@@ -18,6 +19,17 @@ pub struct Options {
     pub cache: CacheType,
     /// Rows of logits that can be read.
     pub logits: LogitRows,
+}
+
+impl Options {
+    /// The same with the context lowered to what there is room for; 0 if there is none.
+    ///
+    /// # Errors
+    /// As [`Needs::new`].
+    pub fn fitted(self, model: &Model, device: &Device, room: Room) -> Result<Self, Error> {
+        let n_ctx = Needs::new(model, device, self)?.longest_context(room, self.n_ctx);
+        Ok(Self { n_ctx, ..self })
+    }
 }
 
 /// Type of the key and value caches.
@@ -54,8 +66,53 @@ pub struct Needs {
     pub weights: u64,
     /// What grows with the context: key and value caches, the rope table.
     pub cache: u64,
-    /// Activations and logits.
+    /// Activations, logits, and what the kernels put aside of them.
     pub work: u64,
+    /// What a driver takes for itself: an estimate.
+    pub overhead: u64,
+}
+
+/// What drivers take for a context, their code and their queues, by backend. Not measured by us: figures of others, rounded up.
+const OVERHEAD: [(&str, u64); 6] = [
+    ("cuda", 512 << 20),
+    ("rocm", 512 << 20),
+    ("sycl", 512 << 20),
+    ("vulkan", 100 << 20),
+    ("opencl", 100 << 20),
+    ("metal", 100 << 20),
+];
+
+/// Memory that a session may take on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes of them that may be used.
+    pub usable: u64,
+}
+
+/// Memory that is left to the rest of a machine.
+const HOST_RESERVE: u64 = 256 << 20;
+
+impl Room {
+    /// Leaves a twentieth of a card alone; of the memory of a processor, which everything else needs too, 256 MiB.
+    #[must_use]
+    pub fn new(free: u64, kind: Kind) -> Self {
+        let usable = match kind {
+            Kind::Discrete => free - free / 20,
+            Kind::Cpu | Kind::Integrated | Kind::Software => free.saturating_sub(HOST_RESERVE),
+        };
+        Self { free, usable }
+    }
+
+    /// The room on a device, which is asked for its free memory.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn on(device: &Device, kind: Kind) -> Result<Self, Error> {
+        let (free, _) = device.memory()?;
+        Ok(Self::new(free, kind))
+    }
 }
 
 /// Buffers are counted in steps of this.
@@ -102,52 +159,105 @@ impl Needs {
         let layer = product(&[config.kv_width().into(), n_ctx, element]);
         let rotations = product(&[config.n_rot.into(), n_ctx, 4]);
         let cache = layer.saturating_mul(2 * u64::from(config.n_layer)).saturating_add(rotations);
+        let overhead =
+            OVERHEAD.iter().find(|(id, _)| *id == device.backend_id()).map_or(0, |(_, bytes)| *bytes);
+        Ok(Self {
+            weights,
+            cache,
+            work: Self::buffers(config, options).saturating_add(scratch(config)),
+            overhead,
+        })
+    }
+
+    /// Bytes of activations, logits and ids that a session allocates.
+    fn buffers(config: &Config, options: Options) -> u64 {
         let row = |width: u32| product(&[width.into(), CHUNK.into(), 4]);
+        let small = |count: u32| product(&[count.into(), 4]);
         let work = [
             2_u64.saturating_mul(row(config.n_embd)),
             2_u64.saturating_mul(row(config.q_width())),
             2_u64.saturating_mul(row(config.kv_width())),
             2_u64.saturating_mul(row(config.n_ff)),
             product(&[config.n_vocab.into(), options.logits.rows().into(), 4]),
+            small(CHUNK),
+            small(1),
+            small(MAX_REPEAT),
+            2 * small(MAX_CANDIDATES.min(config.n_vocab)),
         ];
-        Ok(Self { weights, cache, work: work.into_iter().fold(0, u64::saturating_add) })
+        work.into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// Bytes that a session allocates: all but what kernels and drivers take for themselves.
+    #[must_use]
+    pub fn allocated(&self, model: &Model, options: Options) -> u64 {
+        let buffers = Self::buffers(model.config(), options);
+        self.weights.saturating_add(self.cache).saturating_add(buffers)
     }
 
     /// All of it.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.weights.saturating_add(self.cache).saturating_add(self.work)
+        self.fixed().saturating_add(self.cache)
     }
 
-    /// Compares with the free memory of a device, of which a twentieth is left alone.
+    /// What does not grow with the context.
+    fn fixed(&self) -> u64 {
+        self.weights.saturating_add(self.work).saturating_add(self.overhead)
+    }
+
+    /// The longest context that fits, if these are the needs at a context of `n_ctx` tokens; 0 = none.
+    #[must_use]
+    pub fn longest_context(&self, room: Room, n_ctx: u32) -> u32 {
+        let left = room.usable.saturating_sub(self.fixed());
+        if self.cache == 0 {
+            return 0;
+        }
+        let fits = u128::from(left) * u128::from(n_ctx) / u128::from(self.cache);
+        let fits = u32::try_from(fits).unwrap_or(u32::MAX).min(n_ctx);
+        // Buffers are rounded up: a few tokens are left out, and people like round numbers.
+        if fits == n_ctx { fits } else { fits - fits % STEP_OF_CONTEXT }
+    }
+
+    /// Compares with the room on a device.
     ///
     /// # Errors
     /// It does not fit: both numbers, and what could be smaller.
-    pub fn check(&self, free: u64, n_ctx: u32) -> Result<(), Error> {
-        let usable = free - free / 20;
-        if self.total() <= usable {
+    pub fn check(&self, room: Room, n_ctx: u32) -> Result<(), Error> {
+        if self.total() <= room.usable {
             return Ok(());
         }
-        let remedy = if self.weights.saturating_add(self.work) < usable && self.cache > 0 {
-            let fits =
-                u128::from(usable - self.weights - self.work) * u128::from(n_ctx) / u128::from(self.cache);
-            format!("a context of {fits} tokens fits, try `--ctx {fits}`")
-        } else {
-            "a smaller or more quantised model is needed".to_owned()
+        let remedy = match self.longest_context(room, n_ctx) {
+            0 => "a smaller or more quantised model is needed".to_owned(),
+            fits => format!("a context of {fits} tokens fits, try `--ctx {fits}` or `--fit-ctx`"),
         };
         Err(Error::message(format!(
             "the model does not fit: it needs {} ({self} at a context of {n_ctx}) and {} of {} free memory can be used; {remedy}",
             Size(self.total()),
-            Size(usable),
-            Size(free),
+            Size(room.usable),
+            Size(room.free),
         )))
     }
 }
 
+/// Contexts that are lowered are multiples of this.
+const STEP_OF_CONTEXT: u32 = 64;
+
+/// What kernels put aside, as much as any of them does: activations rounded to eight bits with a scale for 32 of them, and
+/// partial results of attention that is split up.
+fn scratch(config: &Config) -> u64 {
+    const SPLITS: u64 = 64;
+    let widest = u64::from(config.n_embd.max(config.n_ff).max(config.q_width()));
+    let rounded = u64::from(CHUNK).saturating_mul(widest + widest / 8);
+    let partial =
+        u64::from(config.n_head).saturating_mul(SPLITS).saturating_mul(u64::from(config.d_head) + 2);
+    round(rounded).saturating_add(round(partial.saturating_mul(4)))
+}
+
 impl fmt::Display for Needs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { weights, cache, work } = *self;
-        write!(formatter, "weights {}, cache {}, work {}", Size(weights), Size(cache), Size(work))
+        let Self { weights, cache, work, overhead } = *self;
+        write!(formatter, "weights {}, cache {}, work {}", Size(weights), Size(cache), Size(work))?;
+        if overhead == 0 { Ok(()) } else { write!(formatter, ", driver about {}", Size(overhead)) }
     }
 }
 
@@ -178,20 +288,44 @@ mod tests {
 
     #[test]
     fn refusal_names_both_numbers_and_the_way_out() {
-        let needs = Needs { weights: 1 << 30, cache: 1 << 30, work: 1 << 20 };
-        assert!(needs.check(4 << 30, 4096).is_ok());
-        let text = needs.check(2 << 30, 4096).unwrap_err().to_string();
-        assert!(text.contains("needs 2.0 GiB"), "{text}");
+        let needs = Needs { weights: 1 << 30, cache: 1 << 30, work: 1 << 20, overhead: 1 << 20 };
+        let card = |free| Room::new(free, Kind::Discrete);
+        assert!(needs.check(card(4 << 30), 4096).is_ok());
+        let text = needs.check(card(2 << 30), 4096).unwrap_err().to_string();
+        assert!(text.contains("needs 2.0 GiB") && text.contains("driver about 1.0 MiB"), "{text}");
         assert!(text.contains("1.9 GiB of 2.0 GiB free"), "{text}");
-        assert!(text.contains("--ctx 3"), "{text}");
-        let text = needs.check(1 << 30, 4096).unwrap_err().to_string();
+        assert!(text.contains("--ctx 3648"), "{text}");
+        let text = needs.check(card(1 << 30), 4096).unwrap_err().to_string();
         assert!(text.contains("smaller or more quantised"), "{text}");
     }
 
     #[test]
+    fn a_context_that_is_said_to_fit_fits() {
+        let needs =
+            |n_ctx: u64| Needs { weights: 1 << 30, cache: n_ctx * 131_072, work: 1 << 20, overhead: 0 };
+        for free in [2 << 30, 3 << 30, (1 << 30) + (300 << 20)] {
+            let room = Room::new(free, Kind::Cpu);
+            let fits = needs(32_768).longest_context(room, 32_768);
+            assert!(needs(fits.into()).check(room, fits).is_ok());
+            assert!(needs(u64::from(fits) + 64).check(room, fits + 64).is_err());
+        }
+        assert_eq!(needs(4096).longest_context(Room::new(1 << 30, Kind::Cpu), 4096), 0);
+        assert_eq!(needs(100).longest_context(Room::new(8 << 30, Kind::Cpu), 100), 100);
+    }
+
+    #[test]
+    fn the_rest_of_the_machine_keeps_memory() {
+        assert_eq!(Room::new(1 << 30, Kind::Cpu).usable, (1 << 30) - (256 << 20));
+        assert_eq!(Room::new(1 << 20, Kind::Integrated).usable, 0);
+        assert_eq!(Room::new(2000, Kind::Discrete).usable, 1900);
+    }
+
+    #[test]
     fn hostile_sizes_saturate() {
-        let needs = Needs { weights: u64::MAX, cache: u64::MAX, work: 7 };
+        let needs = Needs { weights: u64::MAX, cache: u64::MAX, work: 7, overhead: 1 };
         assert_eq!(needs.total(), u64::MAX);
-        assert!(needs.check(u64::MAX, u32::MAX).is_err());
+        let room = Room::new(u64::MAX, Kind::Discrete);
+        assert!(needs.check(room, u32::MAX).is_err());
+        assert_eq!(needs.longest_context(room, u32::MAX), 0);
     }
 }

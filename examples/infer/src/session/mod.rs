@@ -5,12 +5,12 @@ mod plan;
 mod state;
 mod weights;
 
-pub use memory::{CHUNK, CacheType, LogitRows, Needs, Options, Size};
+pub use memory::{CHUNK, CacheType, LogitRows, Needs, Options, Room, Size};
 pub use plan::Output;
 pub use state::{MAX_CANDIDATES, MAX_REPEAT};
 
 use crate::Error;
-use crate::gk::{Device, Plan, Step};
+use crate::gk::{Device, Kind, Plan, Step};
 use crate::model::{Config, Model};
 use state::State;
 use std::collections::BTreeMap;
@@ -37,8 +37,9 @@ impl Session {
         if options.n_ctx == 0 || i32::try_from(options.n_ctx).is_err() {
             return Err(Error::message(format!("a context of {} tokens is not possible", options.n_ctx)));
         }
-        let (free, _) = device.memory()?;
-        Needs::new(model, &device, options)?.check(free, options.n_ctx)?;
+        // What kind a device is was a question when it was chosen; by now its backend says enough.
+        let kind = if matches!(device.backend_id(), "cpu" | "ref") { Kind::Cpu } else { Kind::Discrete };
+        Needs::new(model, &device, options)?.check(Room::on(&device, kind)?, options.n_ctx)?;
         let state = State::new(model, &device, options)?;
         let weights = Weights::upload(model, &device, max_buffer)?;
         let config = model.config().clone();

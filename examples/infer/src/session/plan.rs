@@ -1,10 +1,10 @@
-//! The forward pass of a Llama model as a list of ops.
+//! The forward pass of a model as a list of ops.
 
 use super::state::State;
 use super::weights::Weights;
 use crate::gk::{Op, OpCode, Tensor};
-use crate::model::Config;
-use crate::model::tensors::{OUTPUT, OUTPUT_NORM, Part, TOKEN_EMBD};
+use crate::model::tensors::{OUTPUT, OUTPUT_BIAS, OUTPUT_NORM, Part, TOKEN_EMBD};
+use crate::model::{Config, Pairs};
 
 /// What a plan leaves for the host to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,14 +82,8 @@ impl Builder<'_> {
         ops.push(self.matmul(Part::AttnQ, layer, &state.queries, &state.normed));
         ops.push(self.matmul(Part::AttnK, layer, &state.keys, &state.normed));
         ops.push(self.matmul(Part::AttnV, layer, &state.values, &state.normed));
-        for (tensor, heads) in [(&state.queries, config.n_head), (&state.keys, config.n_head_kv)] {
-            let rotated = self.rows(tensor);
-            ops.push(Op::new(OpCode::Rope, &rotated, &[&rotated, &state.rope]).integers(&[
-                heads,
-                config.d_head,
-                config.n_rot,
-            ]));
-        }
+        ops.extend(self.turn(Part::AttnQNorm, layer, &state.queries, config.n_head));
+        ops.extend(self.turn(Part::AttnKNorm, layer, &state.keys, config.n_head_kv));
         let (keys, values) = (self.rows(&state.keys), self.rows(&state.values));
         ops.push(
             Op::new(OpCode::KvWrite, key_cache, &[&keys, &values, value_cache])
@@ -102,6 +96,23 @@ impl Builder<'_> {
                 .real(config.attention_scale),
         );
         ops.push(self.matmul(Part::AttnOutput, layer, &state.stream, &state.attended).accumulate());
+    }
+
+    /// Norms each head, if the model does that, and rotates it.
+    fn turn(&self, norm: Part, layer: u32, tensor: &Tensor, heads: u32) -> Vec<Op> {
+        let config = self.config;
+        let tensor = self.rows(tensor);
+        let mut ops = Vec::new();
+        if let Some(weight) = self.weights.find(&norm.weight(layer)) {
+            ops.push(Op::new(OpCode::RmsNorm, &tensor, &[&tensor, weight]).real(config.eps));
+        }
+        let sizes = [heads, config.d_head, config.n_rot];
+        let rotation = Op::new(OpCode::Rope, &tensor, &[&tensor, &self.state.rope]).integers(&sizes);
+        ops.push(match config.architecture.pairs {
+            Pairs::Neighbours => rotation,
+            Pairs::Halves => rotation.neox(),
+        });
+        ops
     }
 
     fn feed_forward(&self, layer: u32, ops: &mut Vec<Op>) {
@@ -123,12 +134,19 @@ impl Builder<'_> {
         // Models without an output matrix use the embedding table.
         let matrix = self.weights.find(OUTPUT).unwrap_or_else(|| self.weights.get(TOKEN_EMBD));
         let normed = self.rows(&state.normed);
+        let product = |logits: &Tensor| {
+            let op = Op::new(OpCode::MatMul, logits, &[matrix, &normed]);
+            match self.weights.find(OUTPUT_BIAS) {
+                Some(bias) => op.bias(bias),
+                None => op,
+            }
+        };
         if output == Output::AllLogits {
-            ops.push(Op::new(OpCode::MatMul, &self.rows(&state.logits), &[matrix, &normed]));
+            ops.push(product(&self.rows(&state.logits)));
             return;
         }
         let logits = Tensor { ne: [state.logits.ne[0], 1, 1, 1], ..state.logits.clone() };
-        ops.push(Op::new(OpCode::MatMul, &logits, &[matrix, &normed]).last_row());
+        ops.push(product(&logits).last_row());
         match output {
             Output::Candidates(count) => {
                 let slice = |tensor: &Tensor| Tensor { ne: [count, 1, 1, 1], ..tensor.clone() };

@@ -124,6 +124,15 @@ pub(crate) fn read(bytes: Vec<u8>) -> Result<Gguf, infer::gguf::Error> {
 
 /// Opens the first device of every linked backend that works here; says why for the others.
 pub(crate) fn devices() -> Vec<(Device, DeviceInfo)> {
+    devices_with(OpenOptions::default())
+}
+
+/// The same with one worker thread: threads that wait for each other at every op crawl where other programs run, too.
+pub(crate) fn devices_of_one_thread() -> Vec<(Device, DeviceInfo)> {
+    devices_with(OpenOptions { threads: 1, ..OpenOptions::default() })
+}
+
+fn devices_with(options: OpenOptions) -> Vec<(Device, DeviceInfo)> {
     let mut devices = Vec::new();
     for id in gk::linked() {
         let answer = infer::discovery::examine(id);
@@ -133,7 +142,7 @@ pub(crate) fn devices() -> Vec<(Device, DeviceInfo)> {
             eprintln!("skipped: no {id}: {}", answer.why.unwrap_or_default());
             continue;
         };
-        let device = Backend::named(id).unwrap().open(working.index, OpenOptions::default()).unwrap();
+        let device = Backend::named(id).unwrap().open(working.index, options).unwrap();
         devices.push((device, working.info));
     }
     for id in gk::PREFERENCE {

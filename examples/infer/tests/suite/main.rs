@@ -16,7 +16,9 @@ mod empty_root;
 mod forward;
 mod generate;
 mod malformed;
+mod memory;
 mod tokenizer;
+mod truth;
 
 /// Whether `GPUBUILD_REQUIRE`, a list with commas, names something that tests may otherwise skip.
 fn required(what: &str) -> bool {

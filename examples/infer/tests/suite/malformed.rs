@@ -260,7 +260,7 @@ fn model_cases() -> Vec<Case> {
         (
             "another architecture",
             string("general.architecture", "mamba"),
-            "architecture `mamba` is not supported",
+            "architecture `mamba` is not supported; supported: llama, qwen2, qwen3",
         ),
         (
             "architecture as a number",
@@ -320,8 +320,8 @@ fn model_cases() -> Vec<Case> {
         ("negative epsilon", with_key(eps, |writer| writer.real(eps, -1.0)), "-1 is not positive"),
         (
             "unknown rope scaling",
-            string("llama.rope.scaling.type", "yarn"),
-            "rope scaling `yarn` is not supported",
+            string("llama.rope.scaling.type", "longrope"),
+            "rope scaling `longrope` is not supported; supported: none, linear, yarn",
         ),
         (
             "rope factor 0",
