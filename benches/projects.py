@@ -132,6 +132,7 @@ def main():
     parser.add_argument("--backends", default="cpu,vulkan")
     parser.add_argument("--turns", default=1, type=int)
     parser.add_argument("--again", action="store_true", help="only with nothing changed, in the folder of an earlier run")
+    parser.add_argument("--no-store", action="store_true", help="leave the second table out, which takes as long as the first")
     parser.add_argument("--work", default="/tmp/gpubuild-bench", type=pathlib.Path)
     arguments = parser.parse_args()
 
@@ -164,8 +165,9 @@ def main():
     plain = from_clean(work, ways, arguments.turns)
     print()
     nothing_changed(work, ways)
-    print()
-    stored(work, crate, arguments, plain)
+    if not arguments.no_store:
+        print()
+        stored(work, crate, arguments, plain)
 
 
 def middle(runs):
