@@ -19,6 +19,8 @@ pub(crate) fn recipes(kind: TensorType) -> Vec<(&'static str, Recipe)> {
     let llama = || of("llama");
     vec![
         ("llama", llama()),
+        ("qwen2", of("qwen2")),
+        ("qwen3", of("qwen3")),
         ("llama, rope factors", Recipe { rope_factors: true, ..llama() }),
         ("llama, tied", Recipe { tied: true, ..llama() }),
         ("llama, linear", Recipe { scaling: Scaling::Linear { factor: 4.0 }, ..llama() }),
@@ -26,10 +28,8 @@ pub(crate) fn recipes(kind: TensorType) -> Vec<(&'static str, Recipe)> {
         ("llama, biases", Recipe { biases: true, ..llama() }),
         ("llama, one key head", Recipe { n_head_kv: 1, ..llama() }),
         ("llama, all key heads", Recipe { n_head_kv: 4, ..llama() }),
-        ("qwen2", of("qwen2")),
         ("qwen2, tied, output bias", Recipe { tied: true, biases: true, ..of("qwen2") }),
         ("qwen2, yarn", Recipe { scaling: YARN, ..of("qwen2") }),
-        ("qwen3", of("qwen3")),
         ("qwen3, wide heads, tied", Recipe { d_head: 128, tied: true, ..of("qwen3") }),
     ]
 }

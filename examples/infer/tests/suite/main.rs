@@ -3,6 +3,7 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
+    clippy::print_stdout,
     clippy::cast_precision_loss,
     reason = "helpers of tests fail and talk as tests do; small numbers are exact"
 )]
@@ -17,6 +18,7 @@ mod forward;
 mod generate;
 mod malformed;
 mod memory;
+mod oracle;
 mod tokenizer;
 mod truth;
 
