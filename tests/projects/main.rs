@@ -11,6 +11,7 @@ mod gguf;
 mod golden;
 mod options;
 mod running;
+mod sdist;
 mod sources;
 mod support;
 mod whisper_model;

@@ -1,21 +1,10 @@
 //! The projects' sources: fetched once, by pinned hash, into a folder of the test build or the one that `GPUBUILD_PROJECTS` names.
 
-use std::path::{Path, PathBuf};
+use crate::sdist::{FETCHING, folder};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
 
-/// A source distribution of a Python package that carries a project.
-struct Sdist {
-    project: &'static str,
-    file: &'static str,
-    sha256: &'static str,
-}
-
-const LLAMA: Sdist = Sdist {
-    project: "llama-cpp-python",
-    file: "llama_cpp_python-0.3.36.tar.gz",
-    sha256: "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
-};
+pub(crate) use crate::sdist::{llama, wanted};
 
 /// Crates that carry projects, with the hashes of their archives.
 const CRATES: [(&str, &str, &str); 6] = [
@@ -26,38 +15,6 @@ const CRATES: [(&str, &str, &str); 6] = [
     ("highs-sys", "1.15.0", "e4da0c52322648e2360a5a8896d23301fa5ed99ed7607c5faf229bd0bbb30d3f"),
     ("snmalloc-sys", "0.7.6", "f09c93c55f9a2b8dab75738a83c771231c5f408af65b8657433fe5bc93cc76cb"),
 ];
-
-static FETCHING: Mutex<()> = Mutex::new(());
-
-/// Whether these tests run; says so if they do not.
-pub(crate) fn wanted() -> bool {
-    let wanted = std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.contains("projects"));
-    if !wanted {
-        println!("skipped: GPUBUILD_REQUIRE does not name projects");
-    }
-    wanted
-}
-
-fn folder() -> PathBuf {
-    let folder = std::env::var_os("GPUBUILD_PROJECTS")
-        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects"), PathBuf::from);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-/// llama.cpp with its tests.
-pub(crate) fn llama() -> PathBuf {
-    let _one = FETCHING.lock().unwrap();
-    let folder = folder();
-    let root = folder.join(LLAMA.file.trim_end_matches(".tar.gz"));
-    if !root.join("vendor/llama.cpp/CMakeLists.txt").is_file() {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/projects/fetch.py");
-        let mut command = Command::new("python3");
-        command.arg(script).args([LLAMA.project, LLAMA.file, LLAMA.sha256]).arg(&folder);
-        assert!(command.status().unwrap().success(), "fetching {} failed", LLAMA.file);
-    }
-    root.join("vendor/llama.cpp")
-}
 
 /// ggml by itself: the copy in llama.cpp with the one file that it lacks there.
 pub(crate) fn ggml() -> PathBuf {

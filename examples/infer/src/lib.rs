@@ -29,6 +29,7 @@
 //! ```
 
 pub mod bandwidth;
+pub mod chat;
 pub mod check;
 pub mod cli;
 pub mod default_model;
@@ -38,6 +39,7 @@ pub mod gk;
 
 pub mod model;
 pub mod sampler;
+pub mod score;
 pub mod session;
 pub mod tokenizer;
 

@@ -1,11 +1,16 @@
 //! The command line. One command = one file. stdout is the answer, stderr is the talk.
 
 mod bench;
+mod chat;
 mod check;
 mod devices;
+mod generate;
+mod interrupt;
 mod printer;
 mod random_model;
 mod run;
+mod sampling;
+mod score;
 
 use crate::Error;
 use crate::discovery::{self, Request};
@@ -31,6 +36,10 @@ struct Cli {
 enum Command {
     /// Print text that a model writes (the default command)
     Run(run::RunArgs),
+    /// Talk with a model
+    Chat(chat::ChatArgs),
+    /// Measure how well a model predicts a text
+    Score(score::ScoreArgs),
     /// List all backends and devices, with the reason for each that cannot be used
     Devices(devices::DevicesArgs),
     /// Compare a device with the reference: ops, logits and text of the embedded model
@@ -144,6 +153,8 @@ pub fn main() -> ExitCode {
     let mut printer = Printer::new();
     let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => run::run(&args, &mut printer),
+        Command::Chat(args) => chat::chat(&args, &mut printer),
+        Command::Score(args) => score::score(&args, &mut printer),
         Command::Devices(args) => devices::devices(args, &mut printer),
         Command::Check(args) => check::check(&args, &mut printer),
         Command::Bench(args) => bench::bench(&args, &mut printer),

@@ -2,8 +2,10 @@
 
 use super::Failure;
 use crate::Error;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// Writes answers to stdout and talk to stderr.
 #[derive(Debug)]
@@ -29,6 +31,38 @@ impl Printer {
             ErrorKind::BrokenPipe => Failure::Closed,
             _ => Failure::Error(Error::message(format!("cannot write the output: {error}"))),
         })
+    }
+
+    /// A value as the whole answer.
+    pub(super) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Error::message(format!("the result is no JSON: {error}")))?;
+        self.answer(&(text + "\n"))
+    }
+
+    /// A bar on stderr, where somebody sees it.
+    pub(super) fn bar(&self, total: u64, unit: &str) -> ProgressBar {
+        if self.quiet || !io::stderr().is_terminal() {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+        let count = if unit == "B" {
+            "{bytes} of {total_bytes}".to_owned()
+        } else {
+            format!("{{pos}} of {{len}} {unit}")
+        };
+        let template = format!("{{bar:30}} {count}, {{eta}} left");
+        bar.with_style(
+            ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        )
+    }
+
+    /// Asks somebody at a terminal to type.
+    pub(super) fn invite(&mut self) {
+        if !self.quiet {
+            // Nobody is left to ask when stderr is gone.
+            let _: io::Result<()> = write!(io::stderr().lock(), "> ");
+        }
     }
 
     /// A line for people.

@@ -1,15 +1,18 @@
 //! `infer run`: text from a model.
 
+use super::generate::{Reader, Writer, Written};
 use super::printer::Printer;
+use super::sampling::SamplingArgs;
 use super::{DeviceArgs, Failure, open_model, program};
 use crate::Error;
 use crate::discovery::{self, Chosen};
-use crate::gk::{Device, DeviceInfo, Kind};
+use crate::gk::{Device, DeviceInfo};
 use crate::model::Model;
-use crate::sampler::{Sampler, Settings};
-use crate::session::{CacheType, LogitRows, MAX_CANDIDATES, Needs, Options, Output, Room, Session, Size};
+use crate::sampler::Sampler;
+use crate::session::{CacheType, LogitRows, Needs, Options, Room, Session, Size};
 use crate::tokenizer::Tokenizer;
 use clap::Args;
+use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -29,43 +32,19 @@ pub(super) struct RunArgs {
     /// Most tokens to write; fewer if the model ends the text
     #[arg(long, short = 'n', value_name = "N", default_value_t = 256)]
     tokens: u32,
-    /// 0 takes the best token always; higher is more surprising
-    #[arg(long, value_name = "T", default_value_t = 0.0, value_parser = parse_temperature)]
-    temperature: f64,
-    /// Choose among this many best tokens; 0 = all
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    top_k: u32,
-    /// Choose among the best tokens of this total probability
-    #[arg(long, value_name = "P", default_value_t = 0.95, value_parser = parse_share)]
-    top_p: f64,
-    /// Start of the random numbers: the same seed gives the same text
-    #[arg(long, value_name = "S", default_value_t = 0)]
-    seed: u64,
+    #[command(flatten)]
+    sampling: SamplingArgs,
     /// Tokens that prompt and text may have together [default: the model's, at most 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     ctx: Option<u32>,
     #[command(flatten)]
     device: DeviceArgs,
+    /// Print text, tokens and times as JSON, once it is done
+    #[arg(long)]
+    json: bool,
     /// Print nothing but the text, and errors
     #[arg(long, short)]
     quiet: bool,
-}
-
-fn parse_number(text: &str, range: std::ops::RangeInclusive<f64>) -> Result<f64, String> {
-    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if range.contains(&number) {
-        Ok(number)
-    } else {
-        Err(format!("not between {} and {}", range.start(), range.end()))
-    }
-}
-
-fn parse_temperature(text: &str) -> Result<f64, String> {
-    parse_number(text, 0.0..=100.0)
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    parse_number(text, 0.0..=1.0)
 }
 
 /// The context that a command uses.
@@ -111,10 +90,29 @@ pub(super) fn load(
         Size(room.usable),
         options.n_ctx
     ));
-    let session = Session::new(model, device, info.max_buffer, options)?;
-    session.device().sync()?;
+    let session = upload(model, device, info.max_buffer, options, printer)?;
     printer.note(format_args!("loaded `{}` in {:.2} s", model.config().name, start.elapsed().as_secs_f64()));
     Ok((session, info))
+}
+
+/// Puts a model on a device, with a bar where somebody waits for it.
+fn upload(
+    model: &Model,
+    device: Device,
+    max_buffer: u64,
+    options: Options,
+    printer: &Printer,
+) -> Result<Session, Error> {
+    let bar = printer.bar(0, "B");
+    let mut progress = |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let session = Session::with_progress(model, device, max_buffer, options, &mut progress);
+    bar.finish_and_clear();
+    let session = session?;
+    session.device().sync()?;
+    Ok(session)
 }
 
 /// A device in a few words.
@@ -145,108 +143,44 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<(), Failure> 
     }
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::Last };
     let (session, info) = load(&model, &args.device, options, printer)?;
-    let settings =
-        Settings { temperature: args.temperature, top_k: args.top_k, top_p: args.top_p, seed: args.seed };
-    let mut writer =
-        Writer { session, tokenizer, sampler: Sampler::new(settings), top_k: args.top_k, last: 0, info };
-    writer.write(args, &prompt, printer)
-}
-
-/// Everything that writing a text needs.
-struct Writer {
-    session: Session,
-    tokenizer: Tokenizer,
-    sampler: Sampler,
-    top_k: u32,
-    /// The token that was chosen last.
-    last: u32,
-    info: DeviceInfo,
-}
-
-impl Writer {
-    /// What each pass must leave for the sampler.
-    fn output(&self) -> Output {
-        match self.top_k {
-            _ if self.sampler.is_greedy() => Output::Best,
-            1..=MAX_CANDIDATES => Output::Candidates(self.top_k),
-            _ => Output::Logits,
-        }
-    }
-
-    fn write(&mut self, args: &RunArgs, prompt: &[u32], printer: &mut Printer) -> Result<(), Failure> {
-        let mut stream = self.tokenizer.stream(&args.prompt);
-        let start = Instant::now();
-        if args.tokens == 0 {
-            return Ok(());
-        }
-        let output = self.output();
-        self.session.feed(prompt, output)?;
-        let mut pending = vec![self.first(output)?];
-        let prompt_seconds = start.elapsed().as_secs_f64();
-        let start = Instant::now();
-        let mut written = 0;
-        let ending = loop {
-            let mut ended = None;
-            for id in pending.drain(..) {
-                if self.tokenizer.is_end(id) {
-                    ended = Some("the model ended the text");
-                    break;
-                }
-                written += 1;
-                printer.answer(&stream.push(&self.tokenizer.bytes(id)))?;
-                if written == args.tokens {
-                    ended = Some("`--tokens` reached");
-                    break;
-                }
-            }
-            if let Some(ending) = ended {
-                break ending;
-            }
-            if self.session.room() == 0 {
-                break "the context is full; a larger `--ctx` gives more";
-            }
-            pending = self.advance(output, args.tokens - written)?;
-        };
-        printer.answer(&stream.finish())?;
-        printer.answer("\n")?;
-        let rate = |tokens: f64, seconds: f64| if seconds > 0.0 { tokens / seconds } else { 0.0 };
-        let seconds = start.elapsed().as_secs_f64();
-        printer.note(format_args!(
-            "prompt: {} tokens, {:.1} tokens/s; text: {written} tokens, {:.1} tokens/s; {ending}",
-            prompt.len(),
-            rate(f64::from(u32::try_from(prompt.len()).unwrap_or(u32::MAX)), prompt_seconds),
-            rate(f64::from(written), seconds),
-        ));
-        Ok(())
-    }
-
-    /// The first token after the prompt.
-    fn first(&mut self, output: Output) -> Result<u32, Error> {
-        if output == Output::Best { self.session.best() } else { self.sample(output) }
-    }
-
-    fn sample(&mut self, output: Output) -> Result<u32, Error> {
-        let candidates = match output {
-            Output::Candidates(count) => self.session.candidates(count)?,
-            _ => (0..).zip(self.session.logits(1)?).collect(),
-        };
-        let id = self.sampler.choose(candidates);
-        let id = id.ok_or_else(|| {
-            Error::message("the device gave no number for any token: the weights or the kernels are broken")
+    let name = model.config().name.clone();
+    let mut writer = Writer::new(session, tokenizer, Sampler::new(args.sampling.settings(0.0)), info);
+    let stream = writer.tokenizer().stream(&args.prompt);
+    let mut piece = |text: &str| if args.json { Ok(()) } else { printer.answer(text) };
+    let mut reader = Reader { piece: &mut piece, stopped: &|| false };
+    let written = writer.write(&prompt, args.tokens, stream, &mut reader)?;
+    let (prompt_rate, rate) = written.rates();
+    if args.json {
+        printer.json(&Report {
+            model: name,
+            backend: writer.session().device().backend_id(),
+            device: writer.info(),
+            prompt_tokens: &prompt,
+            prompt_tokens_per_second: prompt_rate,
+            tokens_per_second: rate,
+            written: &written,
         })?;
-        self.last = id;
-        Ok(id)
+    } else {
+        printer.answer("\n")?;
     }
+    printer.note(format_args!(
+        "prompt: {} tokens, {prompt_rate:.1} tokens/s; text: {} tokens, {rate:.1} tokens/s; {}",
+        prompt.len(),
+        written.tokens.len(),
+        written.ending.describe()
+    ));
+    Ok(())
+}
 
-    /// The next tokens: one where the reader sees each as it comes, a few where asking the device costs more.
-    fn advance(&mut self, output: Output, wanted: u32) -> Result<Vec<u32>, Error> {
-        const BATCH: u32 = 8;
-        if output == Output::Best {
-            let slow = matches!(self.info.kind, Kind::Cpu | Kind::Software);
-            let count = if slow { 1 } else { BATCH.min(wanted) };
-            return self.session.generate(count.min(self.session.room()));
-        }
-        self.session.feed(&[self.last], output)?;
-        Ok(vec![self.sample(output)?])
-    }
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    model: String,
+    backend: &'static str,
+    device: &'a DeviceInfo,
+    prompt_tokens: &'a [u32],
+    #[serde(flatten)]
+    written: &'a Written,
+    prompt_tokens_per_second: f64,
+    tokens_per_second: f64,
 }

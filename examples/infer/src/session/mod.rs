@@ -34,6 +34,20 @@ impl Session {
     /// # Errors
     /// It does not fit, the backend has no kernels for it, or the device fails.
     pub fn new(model: &Model, device: Device, max_buffer: u64, options: Options) -> Result<Self, Error> {
+        Self::with_progress(model, device, max_buffer, options, &mut |_, _| ())
+    }
+
+    /// As [`Session::new`]; `progress` is told how many bytes of the weights are there, and of how many.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn with_progress(
+        model: &Model,
+        device: Device,
+        max_buffer: u64,
+        options: Options,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, Error> {
         if options.n_ctx == 0 || i32::try_from(options.n_ctx).is_err() {
             return Err(Error::message(format!("a context of {} tokens is not possible", options.n_ctx)));
         }
@@ -41,7 +55,7 @@ impl Session {
         let kind = if matches!(device.backend_id(), "cpu" | "ref") { Kind::Cpu } else { Kind::Discrete };
         Needs::new(model, &device, options)?.check(Room::on(&device, kind)?, options.n_ctx)?;
         let state = State::new(model, &device, options)?;
-        let weights = Weights::upload(model, &device, max_buffer)?;
+        let weights = Weights::upload(model, &device, max_buffer, progress)?;
         let config = model.config().clone();
         Ok(Self { device, config, options, weights, state, plans: BTreeMap::new(), position: 0 })
     }
@@ -62,6 +76,11 @@ impl Session {
     #[must_use]
     pub fn room(&self) -> u32 {
         self.options.n_ctx - self.position
+    }
+
+    /// Forgets all but the first tokens of the text.
+    pub fn rewind(&mut self, position: u32) {
+        self.position = self.position.min(position);
     }
 
     /// Forgets the text.

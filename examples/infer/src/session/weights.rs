@@ -18,7 +18,12 @@ const PIECE: u64 = 16 << 20;
 
 impl Weights {
     /// Allocates everything, then uploads: what does not fit fails before the work is done.
-    pub(super) fn upload(model: &Model, device: &Device, max_buffer: u64) -> Result<Self, Error> {
+    pub(super) fn upload(
+        model: &Model,
+        device: &Device,
+        max_buffer: u64,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, Error> {
         let specs: Vec<(&Spec, u64)> = model
             .specs()
             .iter()
@@ -44,16 +49,29 @@ impl Weights {
             }
         }
         let weights = Self(tensors);
-        for (spec, _) in specs {
-            weights.fill(model, device, spec)?;
+        let (mut done, total) = (0, specs.iter().map(|(_, bytes)| bytes).sum());
+        for (spec, bytes) in specs {
+            weights.fill(model, device, spec, &mut |rows| {
+                progress(done + bytes * u64::from(rows) / u64::from(spec.rows.max(1)), total);
+            })?;
+            done += bytes;
         }
         Ok(weights)
     }
 
-    fn fill(&self, model: &Model, device: &Device, spec: &Spec) -> Result<(), Error> {
+    /// Uploads a tensor; `filled` is told how many of its rows are there.
+    fn fill(
+        &self,
+        model: &Model,
+        device: &Device,
+        spec: &Spec,
+        filled: &mut dyn FnMut(u32),
+    ) -> Result<(), Error> {
         let tensor = self.get(&spec.name);
         if spec.role == Role::Vector {
-            return Ok(tensor.write(&model.vector(spec))?);
+            tensor.write(&model.vector(spec))?;
+            filled(spec.rows);
+            return Ok(());
         }
         let row = spec.kind.row_bytes(spec.width.into()).unwrap_or(1).max(1);
         let rows = u32::try_from((PIECE / row).max(1)).unwrap_or(u32::MAX);
@@ -62,6 +80,7 @@ impl Weights {
             let count = rows.min(spec.rows - first);
             device.weight_put(tensor, &model.rows(spec, first, count), first.into())?;
             first += count;
+            filled(first);
         }
         Ok(())
     }

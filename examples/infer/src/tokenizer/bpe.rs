@@ -2,47 +2,16 @@
 //! join them.
 
 use super::merge::merge;
+use super::pre::{Cutter, PreTokenizer};
 use super::vocabulary::Vocabulary;
 use crate::Error;
 use crate::gguf::{self, Gguf, Problem};
-use fancy_regex::Regex;
 use std::collections::HashMap;
 
-/// How a family of models cuts text into words.
-struct PreTokenizer {
-    name: &'static str,
-    pattern: &'static str,
-    /// A word that is a token is taken whole, whatever the merges say.
-    whole_words: bool,
-    adds_bos: bool,
-}
-
-/// The published patterns of the three families.
-const PRE_TOKENIZERS: [PreTokenizer; 3] = [
-    PreTokenizer {
-        name: "gpt-2",
-        pattern: r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
-        whole_words: false,
-        adds_bos: false,
-    },
-    PreTokenizer {
-        name: "llama-bpe",
-        pattern: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        whole_words: true,
-        adds_bos: true,
-    },
-    PreTokenizer {
-        name: "qwen2",
-        pattern: r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
-        whole_words: false,
-        adds_bos: false,
-    },
-];
-
-/// Ranks of the merges and the pattern.
+/// Ranks of the merges and the patterns.
 #[derive(Debug)]
 pub(super) struct Bpe {
-    pattern: Regex,
+    cutter: Cutter,
     whole_words: bool,
     adds_bos: bool,
     /// Rank of `left right`, the halves joined by a space as in the file.
@@ -72,8 +41,8 @@ impl Bpe {
         const PRE: &str = "tokenizer.ggml.pre";
         const MERGES: &str = "tokenizer.ggml.merges";
         let name = gguf.required(PRE, gguf.string(PRE)?)?;
-        let Some(pre) = PRE_TOKENIZERS.iter().find(|pre| pre.name == name) else {
-            let known = PRE_TOKENIZERS.map(|pre| pre.name).join(", ");
+        let Some(pre) = PreTokenizer::named(name) else {
+            let known = PreTokenizer::known();
             let problem = Problem::Unsupported { what: "pre-tokenizer", name: name.to_owned(), known };
             return Err(gguf.key_error(PRE, problem));
         };
@@ -92,9 +61,8 @@ impl Bpe {
         }
         let byte_to_char = byte_alphabet();
         let char_to_byte = (0_u8..=255).map(|byte| (byte_to_char[usize::from(byte)], byte)).collect();
-        let pattern = Regex::new(pre.pattern).expect("the patterns above are valid, a test says so");
         Ok(Self {
-            pattern,
+            cutter: pre.cutter(),
             whole_words: pre.whole_words,
             adds_bos: pre.adds_bos,
             ranks,
@@ -115,11 +83,8 @@ impl Bpe {
         ids: &mut Vec<u32>,
     ) -> Result<(), Error> {
         let mut key = String::new();
-        for word in self.pattern.find_iter(text) {
-            let word =
-                word.map_err(|error| Error::message(format!("the prompt is too hard to split: {error}")))?;
-            let mapped: String =
-                word.as_str().bytes().map(|byte| self.byte_to_char[usize::from(byte)]).collect();
+        for word in self.cutter.words(text)? {
+            let mapped: String = word.bytes().map(|byte| self.byte_to_char[usize::from(byte)]).collect();
             if let Some(id) = vocabulary.id(&mapped).filter(|_| self.whole_words) {
                 ids.push(id);
                 continue;
@@ -168,25 +133,6 @@ impl Bpe {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn words(name: &str, text: &str) -> Vec<String> {
-        let pre = PRE_TOKENIZERS.iter().find(|pre| pre.name == name).expect("a known name");
-        let pattern = Regex::new(pre.pattern).expect("a valid pattern");
-        pattern.find_iter(text).map(|word| word.expect("splits").as_str().to_owned()).collect()
-    }
-
-    #[test]
-    fn patterns_cut_as_published() {
-        assert_eq!(
-            words("gpt-2", "I'll go  12345!\n\nx"),
-            ["I", "'ll", " go", " ", " 12345", "!", "\n", "\n", "x"]
-        );
-        assert_eq!(
-            words("llama-bpe", "I'LL go  12345!\n\nx"),
-            ["I", "'LL", " go", " ", " ", "123", "45", "!\n\n", "x"]
-        );
-        assert_eq!(words("qwen2", "a 123 é_ü"), ["a", " ", "1", "2", "3", " é", "_ü"]);
-    }
 
     #[test]
     fn alphabet_is_the_published_one() {

@@ -5,6 +5,7 @@
 
 mod bpe;
 mod merge;
+mod pre;
 mod spm;
 mod stream;
 mod vocabulary;
@@ -38,12 +39,24 @@ pub struct Tokenizer {
     vocabulary: Vocabulary,
     family: Family,
     bos: Option<u32>,
+    eos: Option<u32>,
+    adds_bos: bool,
     ends: Vec<u32>,
 }
 
-/// Control tokens that end a turn in the models that have them; older files name no id for them.
-const END_NAMES: [&str; 6] =
-    ["<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>", "<|end|>"];
+/// Tokens that end a turn in the models that have them; older files name no id for them, or call them text.
+const END_NAMES: [&str; 10] = [
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "<|end|>",
+    "<|return|>",
+    "<end_of_turn>",
+    "<EOT>",
+    "<｜end▁of▁sentence｜>",
+];
 
 impl Tokenizer {
     /// Reads the tokenizer of a file.
@@ -72,6 +85,7 @@ impl Tokenizer {
         };
         let id = |key: &str| vocabulary.id_of_key(gguf, key);
         let bos = id("tokenizer.ggml.bos_token_id")?;
+        let eos = id("tokenizer.ggml.eos_token_id")?;
         let mut ends = Vec::new();
         for key in ["eos", "eot", "eom"] {
             ends.extend(id(&format!("tokenizer.ggml.{key}_token_id"))?);
@@ -80,12 +94,14 @@ impl Tokenizer {
             id(&format!("tokenizer.ggml.{key}_token_id"))?;
         }
         for name in END_NAMES {
-            ends.extend(vocabulary.id(name).filter(|id| vocabulary.kind(*id) == TokenKind::Control));
+            let special =
+                |id: &u32| matches!(vocabulary.kind(*id), TokenKind::Control | TokenKind::UserDefined);
+            ends.extend(vocabulary.id(name).filter(special));
         }
         ends.sort_unstable();
         ends.dedup();
-        let add_bos = gguf.boolean("tokenizer.ggml.add_bos_token")?.unwrap_or(default_bos);
-        Ok(Self { vocabulary, family, bos: bos.filter(|_| add_bos), ends })
+        let adds_bos = gguf.boolean("tokenizer.ggml.add_bos_token")?.unwrap_or(default_bos);
+        Ok(Self { vocabulary, family, bos, eos, adds_bos, ends })
     }
 
     /// The tokens of this model.
@@ -94,15 +110,33 @@ impl Tokenizer {
         &self.vocabulary
     }
 
+    /// The token that starts a text, whether or not this model wants to see it.
+    #[must_use]
+    pub fn bos(&self) -> Option<u32> {
+        self.bos
+    }
+
+    /// The token that ends a text.
+    #[must_use]
+    pub fn eos(&self) -> Option<u32> {
+        self.eos
+    }
+
+    /// The token that starts every text of this model.
+    #[must_use]
+    pub fn start(&self) -> Option<u32> {
+        self.bos.filter(|_| self.adds_bos)
+    }
+
     /// The ids of a prompt: those of the text, after the token that starts every text of this model.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn prompt(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let mut ids: Vec<u32> = self.bos.into_iter().collect();
+        let mut ids: Vec<u32> = self.start().into_iter().collect();
         let body = self.encode(text, Specials::Parse)?;
-        // A text that brings its own start keeps it; two of them confuse models.
-        if body.first() == self.bos.as_ref() {
+        // A text that brings its own start keeps it, as many chat templates do; two of them confuse models.
+        if body.first() == ids.first() {
             ids.clear();
         }
         ids.extend(body);

@@ -36,7 +36,7 @@ pub struct Vocabulary {
     tokens: Vec<String>,
     kinds: Vec<TokenKind>,
     index: HashMap<String, u32>,
-    /// Control and user-defined tokens, longest first.
+    /// Control, unknown and user-defined tokens, longest first.
     specials: Vec<u32>,
     unknown: Option<u32>,
 }
@@ -61,7 +61,8 @@ impl Vocabulary {
         }
         let special = |id: &u32| {
             let kind = kinds[*id as usize];
-            matches!(kind, TokenKind::Control | TokenKind::UserDefined) && !tokens[*id as usize].is_empty()
+            matches!(kind, TokenKind::Control | TokenKind::UserDefined | TokenKind::Unknown)
+                && !tokens[*id as usize].is_empty()
         };
         let count = u32::try_from(tokens.len()).expect("checked above");
         let mut specials: Vec<u32> = (0..count).filter(special).collect();
@@ -156,7 +157,7 @@ impl Vocabulary {
         let mut pieces = vec![Piece::Text(text)];
         for id in &self.specials {
             // User-defined tokens are text and hold in plain text, too.
-            if specials == Specials::Plain && self.kind(*id) == TokenKind::Control {
+            if specials == Specials::Plain && self.kind(*id) != TokenKind::UserDefined {
                 continue;
             }
             let name = &self.tokens[*id as usize];

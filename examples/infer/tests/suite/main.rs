@@ -9,6 +9,7 @@
 )]
 
 mod bindings;
+mod chat;
 mod cli;
 mod common;
 mod discovery;
@@ -16,13 +17,27 @@ mod discovery;
 mod empty_root;
 mod forward;
 mod generate;
+mod hard_strings;
 mod malformed;
 mod memory;
 mod oracle;
+#[path = "../../../../tests/projects/sdist.rs"]
+mod sdist;
+mod templates;
 mod tokenizer;
 mod truth;
+mod vocabularies;
 
 /// Whether `GPUBUILD_REQUIRE`, a list with commas, names something that tests may otherwise skip.
 fn required(what: &str) -> bool {
     std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.split(',').any(|item| item.trim() == what))
+}
+
+/// Bytes as lowercase digits.
+fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
 }

@@ -1,0 +1,176 @@
+//! `infer chat`: a conversation with a model that has a chat template.
+
+use super::generate::{Ending, Reader, Writer};
+use super::printer::Printer;
+use super::run::{context, load};
+use super::sampling::SamplingArgs;
+use super::{DeviceArgs, Failure, interrupt, open_model};
+use crate::Error;
+use crate::chat::{BUILT_IN, ChatTemplate, Message, Opening, Role, Surroundings};
+use crate::gguf::Gguf;
+use crate::model::Model;
+use crate::sampler::Sampler;
+use crate::session::{CacheType, LogitRows, Options};
+use crate::tokenizer::Tokenizer;
+use clap::Args;
+use std::io::{BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+
+/// Conversations without any surprise are dull, and small models repeat themselves.
+const TEMPERATURE: f64 = 0.7;
+
+#[derive(Debug, Clone, Args)]
+pub(super) struct ChatArgs {
+    /// A GGUF file with a chat template [default: the model inside this program, which has none]
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// What the model is told before the conversation
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    /// Say this, print the answer and end [default: read turns from stdin, one a line]
+    #[arg(long, value_name = "TEXT")]
+    user: Option<String>,
+    /// Chat template: `chatml`, `llama2`, `llama3`, `mistral`, a file, or the name of one in the model [default: the model's]
+    #[arg(long, value_name = "NAME")]
+    template: Option<String>,
+    /// Most tokens of an answer
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1024)]
+    tokens: u32,
+    #[command(flatten)]
+    sampling: SamplingArgs,
+    /// Tokens that a conversation may have [default: the model's, at most 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    ctx: Option<u32>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Print nothing but the answers, and errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// The template that was asked for, or that of the model.
+fn template(gguf: &Gguf, tokenizer: &Tokenizer, asked: Option<&str>) -> Result<ChatTemplate, Error> {
+    let surroundings = Surroundings::of(tokenizer);
+    let built_in = asked.and_then(|asked| BUILT_IN.iter().find(|(name, _)| *name == asked));
+    if let Some((_, source)) = built_in {
+        return ChatTemplate::new(source, surroundings);
+    }
+    if let Some(path) = asked.map(Path::new).filter(|path| path.is_file()) {
+        let source = std::fs::read_to_string(path).map_err(|error| Error::Read {
+            path: path.display().to_string(),
+            source: std::sync::Arc::new(error),
+        })?;
+        return ChatTemplate::new(&source, surroundings);
+    }
+    if let Some(source) = ChatTemplate::source_of(gguf, asked)? {
+        return ChatTemplate::new(source, surroundings);
+    }
+    let names = BUILT_IN.map(|(name, _)| format!("`{name}`")).join(", ");
+    let what = asked.map_or_else(String::new, |asked| format!(", and `{asked}` is no file"));
+    Err(Error::message(format!(
+        "`{}` has no chat template{what}\nhint: if you know how it was trained, say so with `--template`: {names}, or a file; \
+         `infer run` continues a text",
+        gguf.name()
+    )))
+}
+
+/// A conversation and who leads it.
+struct Chat<'a> {
+    args: &'a ChatArgs,
+    template: ChatTemplate,
+    messages: Vec<Message>,
+    writer: Writer,
+}
+
+pub(super) fn chat(args: &ChatArgs, printer: &mut Printer) -> Result<(), Failure> {
+    if args.quiet {
+        printer.be_quiet();
+    }
+    let gguf = open_model(args.model.as_ref())?;
+    let tokenizer = Tokenizer::from_gguf(&gguf)?;
+    let template = template(&gguf, &tokenizer, args.template.as_deref())?;
+    let model = Model::from_gguf(gguf)?;
+    let options =
+        Options { n_ctx: context(&model, args.ctx), cache: CacheType::F16, logits: LogitRows::Last };
+    let (session, info) = load(&model, &args.device, options, printer)?;
+    let sampler = Sampler::new(args.sampling.settings(TEMPERATURE));
+    let messages = args.system.iter().map(|text| Message::new(Role::System, text)).collect();
+    let writer = Writer::new(session, tokenizer, sampler, info);
+    let mut chat = Chat { args, template, messages, writer };
+    interrupt::install()?;
+    if let Some(user) = &args.user {
+        return chat.turn(user, printer);
+    }
+    chat.listen(printer)
+}
+
+impl Chat<'_> {
+    /// A turn for each line until there are no more.
+    fn listen(&mut self, printer: &mut Printer) -> Result<(), Failure> {
+        let stdin = std::io::stdin();
+        let terminal = stdin.is_terminal();
+        if terminal {
+            printer
+                .note("one line is one turn; ctrl-c ends an answer, twice the program; ctrl-d says goodbye");
+        }
+        let mut line = String::new();
+        loop {
+            if terminal {
+                printer.invite();
+            }
+            line.clear();
+            let count = stdin.lock().read_line(&mut line);
+            if count.map_err(|error| Error::message(format!("cannot read the next turn: {error}")))? == 0 {
+                return Ok(());
+            }
+            let text = line.trim_end_matches(['\r', '\n']);
+            if text.trim().is_empty() {
+                continue;
+            }
+            match self.turn(text, printer) {
+                // Somebody who types may say something else.
+                Err(Failure::Error(error)) if terminal => printer.error(&error),
+                done => done?,
+            }
+        }
+    }
+
+    /// One question and its answer. A turn that fails is not part of the conversation.
+    fn turn(&mut self, text: &str, printer: &mut Printer) -> Result<(), Failure> {
+        self.messages.push(Message::new(Role::User, text));
+        let done = self.answer(printer);
+        match done {
+            Ok(text) => self.messages.push(Message::new(Role::Assistant, text)),
+            Err(failure) => {
+                self.messages.pop();
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, printer: &mut Printer) -> Result<String, Failure> {
+        let rendered = self.template.render(&self.messages, Opening::Assistant)?;
+        let prompt = self.writer.tokenizer().prompt(&rendered)?;
+        let stream = self.writer.tokenizer().stream(&rendered);
+        interrupt::forget();
+        let mut piece = |text: &str| printer.answer(text);
+        let mut reader = Reader { piece: &mut piece, stopped: &interrupt::pressed };
+        let written = self.writer.write(&prompt, self.args.tokens, stream, &mut reader)?;
+        interrupt::forget();
+        printer.answer("\n")?;
+        let (prompt_rate, rate) = written.rates();
+        printer.note(format_args!(
+            "{} tokens, {} of them new, {prompt_rate:.1} tokens/s; answer: {} tokens, {rate:.1} tokens/s{}",
+            prompt.len(),
+            written.prompt_computed,
+            written.tokens.len(),
+            if written.ending == Ending::Model {
+                String::new()
+            } else {
+                format!("; {}", written.ending.describe())
+            },
+        ));
+        Ok(written.text)
+    }
+}

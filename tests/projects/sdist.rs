@@ -1,0 +1,57 @@
+//! llama.cpp's sources: fetched once, by pinned hash, into a folder of the test build or the one that `GPUBUILD_PROJECTS` names.
+//! The tests of the examples read its fixtures through this file, too.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+
+/// A source distribution of a Python package that carries a project.
+struct Sdist {
+    project: &'static str,
+    file: &'static str,
+    sha256: &'static str,
+}
+
+const LLAMA: Sdist = Sdist {
+    project: "llama-cpp-python",
+    file: "llama_cpp_python-0.3.36.tar.gz",
+    sha256: "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
+};
+
+pub(crate) static FETCHING: Mutex<()> = Mutex::new(());
+
+/// Whether these tests run; says so if they do not.
+pub(crate) fn wanted() -> bool {
+    let wanted = std::env::var("GPUBUILD_REQUIRE").is_ok_and(|list| list.contains("projects"));
+    if !wanted {
+        println!("skipped: GPUBUILD_REQUIRE does not name projects");
+    }
+    wanted
+}
+
+pub(crate) fn folder() -> PathBuf {
+    let folder = std::env::var_os("GPUBUILD_PROJECTS")
+        .map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects"), PathBuf::from);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// The script that fetches, from the package that a test belongs to.
+fn script() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let candidates = package.ancestors().map(|folder| folder.join("tests/projects/fetch.py"));
+    candidates.into_iter().find(|path| path.is_file()).unwrap()
+}
+
+/// llama.cpp with its tests.
+pub(crate) fn llama() -> PathBuf {
+    let _one = FETCHING.lock().unwrap();
+    let folder = folder();
+    let root = folder.join(LLAMA.file.trim_end_matches(".tar.gz"));
+    if !root.join("vendor/llama.cpp/CMakeLists.txt").is_file() {
+        let mut command = Command::new("python3");
+        command.arg(script()).args([LLAMA.project, LLAMA.file, LLAMA.sha256]).arg(&folder);
+        assert!(command.status().unwrap().success(), "fetching {} failed", LLAMA.file);
+    }
+    root.join("vendor/llama.cpp")
+}
