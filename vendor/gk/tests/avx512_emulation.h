@@ -105,6 +105,8 @@ static inline __m512 _mm512_castsi512_ps(__m512i a) {
     return r;
 }
 
+static inline void _mm512_storeu_si512(void *x, __m512i a) { memcpy(x, &a, sizeof a); }
+
 static inline void _mm_storeu_si128(__m128i *x, __m128i a) { memcpy(x, &a, sizeof a); }
 
 static inline __m512i _mm512_set1_epi32(int32_t x) {

@@ -68,50 +68,72 @@ static void reader_free(reader *r) {
     free(r);
 }
 
-/* ---- matrix times vector ---- */
+/* ---- matrix times vector, and times many ---- */
 
-typedef struct matvec {
+enum { MANY = 64 };
+
+typedef struct products {
+    uint32_t type;
     gk_buffer *weight, *state;
-    gk_plan *plan;
-    double bytes; /* read per run */
-} matvec;
+    gk_plan *one, *many;
+    double bytes, multiplications; /* read by one row of activations; done for MANY */
+    double best_one, best_many;    /* seconds */
+} products;
 
-static const char *matvec_new(const gk_backend *b, gk_device *d, uint32_t type, uint64_t bytes, matvec *m) {
-    enum { K = 4096 };
-    uint32_t rows = (uint32_t)(bytes / gk_row_bytes(type, K)) / 64 * 64;
-    if (rows == 0) return "--bytes is too small";
-    gk_tensor w = {.type = type, .ne = {K, rows, 1, 1}};
-    uint64_t size = b->weight_bytes(d, type, K, rows);
-    if (size == 0) return "no weights of this type";
-    if (b->alloc(d, size, GK_USAGE_WEIGHT, &m->weight) != GK_OK) return "out of memory";
-    if (b->alloc(d, (K + 64 + (uint64_t)rows) * 4, GK_USAGE_STATE, &m->state) != GK_OK) return "out of memory";
-    w.buffer = m->weight;
-    enum { CHUNK = 64 };
-    uint64_t row_bytes = gk_row_bytes(type, K);
-    unsigned char *chunk = must_alloc(row_bytes * CHUNK);
+/* Any bits, but for scales: those are small numbers. */
+static void fill(unsigned char *rows, uint32_t type, uint64_t bytes) {
     uint32_t random = 1;
-    for (uint64_t n = 0; n < row_bytes * CHUNK; n++) chunk[n] = (unsigned char)((random = random * 1664525u + 1013904223u) >> 24);
-    for (uint64_t block = 0; type == GK_Q8_0 && block < CHUNK * K / 32; block++) memcpy(chunk + block * 34, &(uint16_t){0x2000}, 2);
-    for (uint64_t n = 0; type == GK_F16 && n < row_bytes * CHUNK; n += 2) chunk[n + 1] &= 0xbb; /* finite, below 2 */
+    for (uint64_t n = 0; n < bytes; n++) rows[n] = (unsigned char)((random = random * 1664525u + 1013904223u) >> 24);
+    const uint32_t block = gk_type_block_bytes(type), scale = type == GK_Q6_K ? 208 : 0;
+    const uint16_t small = 0x2000;
+    for (uint64_t n = 0; n < bytes; n += block) {
+        if (type == GK_F32) memcpy(rows + n, &(float){(float)rows[n] / 256}, 4);
+        else if (!gk_is_block_type(type)) rows[n + 1] &= type == GK_F16 ? 0xbb : 0xbf; /* below 2 */
+        else memcpy(rows + n + scale, &small, sizeof small);
+        if (type == GK_Q4_K) memcpy(rows + n + 2, &small, sizeof small);
+    }
+}
+
+static const char *plan_new(const gk_backend *b, gk_device *d, products *p, const gk_tensor *w, uint32_t rows, gk_plan **out) {
+    gk_op op = {.code = GK_OP_MATMUL, .a = *w};
+    op.b = (gk_tensor){.buffer = p->state, .type = GK_F32, .ne = {w->ne[0], rows, 1, 1}};
+    op.dst = (gk_tensor){.buffer = p->state, .offset = 4ull * w->ne[0] * MANY, .type = GK_F32, .ne = {w->ne[1], rows, 1, 1}};
+    return b->plan_build(d, &op, 1, out) == GK_OK ? NULL : "plan_build failed";
+}
+
+static const char *products_new(const gk_backend *b, gk_device *d, uint64_t bytes, products *p) {
+    enum { K = 4096, CHUNK = 64 };
+    const uint64_t row_bytes = gk_row_bytes(p->type, K);
+    const uint32_t rows = (uint32_t)(bytes / row_bytes) / CHUNK * CHUNK;
+    if (rows == 0) return "--bytes is too small";
+    gk_tensor w = {.type = p->type, .ne = {K, rows, 1, 1}};
+    uint64_t size = b->weight_bytes(d, p->type, K, rows);
+    if (size == 0) return NULL; /* a type that this backend does not have */
+    if (b->alloc(d, size, GK_USAGE_WEIGHT, &p->weight) != GK_OK) return "out of memory";
+    if (b->alloc(d, 4ull * MANY * (K + rows), GK_USAGE_STATE, &p->state) != GK_OK) return "out of memory";
+    w.buffer = p->weight;
+    unsigned char *chunk = must_alloc(row_bytes * CHUNK);
+    fill(chunk, p->type, row_bytes * CHUNK);
     for (uint64_t first = 0; first < rows; first += CHUNK) {
         if (b->weight_put(d, &w, chunk, first, CHUNK) != GK_OK) return "weight_put failed";
     }
     free(chunk);
-    float *x = must_alloc(K * sizeof *x);
-    for (int n = 0; n < K; n++) x[n] = (float)(n % 17) - 8;
-    if (b->write(d, m->state, 0, x, K * sizeof *x) != GK_OK) return "write failed";
+    float *x = must_alloc(sizeof *x * K * MANY);
+    for (int n = 0; n < K * MANY; n++) x[n] = (float)(n % 17) - 8;
+    if (b->write(d, p->state, 0, x, sizeof *x * K * MANY) != GK_OK) return "write failed";
     free(x);
-    gk_op op = {.code = GK_OP_MATMUL, .a = w};
-    op.b = (gk_tensor){.buffer = m->state, .type = GK_F32, .ne = {K, 1, 1, 1}};
-    op.dst = (gk_tensor){.buffer = m->state, .offset = K * 4, .type = GK_F32, .ne = {rows, 1, 1, 1}};
-    m->bytes = (double)gk_row_bytes(type, K) * rows;
-    return b->plan_build(d, &op, 1, &m->plan) == GK_OK ? NULL : "plan_build failed";
+    p->bytes = (double)row_bytes * rows;
+    p->multiplications = (double)K * rows * MANY;
+    p->best_one = p->best_many = 1e30;
+    const char *error = plan_new(b, d, p, &w, 1, &p->one);
+    return error ? error : plan_new(b, d, p, &w, MANY, &p->many);
 }
 
-static double matvec_seconds(const gk_backend *b, gk_device *d, const matvec *m) {
+static void measure(const gk_backend *b, gk_device *d, gk_plan *plan, uint32_t rows, double *best) {
     double start = gk_seconds();
-    if (b->plan_run(d, m->plan, &(gk_step){.n_tok = 1}, 1) != GK_OK || b->sync(d) != GK_OK) return 1e30;
-    return gk_seconds() - start;
+    if (b->plan_run(d, plan, &(gk_step){.n_tok = rows}, 1) != GK_OK || b->sync(d) != GK_OK) return;
+    double seconds = gk_seconds() - start;
+    *best = seconds < *best ? seconds : *best;
 }
 
 int bench(const gk_backend *b, int index, uint64_t bytes) {
@@ -121,25 +143,38 @@ int bench(const gk_backend *b, int index, uint64_t bytes) {
         fprintf(stderr, "gk-test: %s: %s\n", b->id, why);
         return 3;
     }
-    matvec types[2] = {{0}};
-    const char *error = matvec_new(b, d, GK_Q8_0, bytes, &types[0]);
-    if (error == NULL) error = matvec_new(b, d, GK_F16, bytes, &types[1]);
-    if (error) {
-        fprintf(stderr, "gk-test: %s: %s: %s\n", b->id, error, b->last_error(d));
+    products all[] = {{.type = GK_F32}, {.type = GK_F16}, {.type = GK_BF16}, {.type = GK_Q8_0},
+                      {.type = GK_Q6_K}, {.type = GK_Q4_K}, {.type = GK_Q4_0}};
+    const size_t count = sizeof all / sizeof *all;
+    for (size_t n = 0; n < count; n++) {
+        const char *error = products_new(b, d, bytes, &all[n]);
+        if (error == NULL) continue;
+        fprintf(stderr, "gk-test: %s: %s: %s: %s\n", b->id, gk_type_name(all[n].type), error, b->last_error(d));
         b->close(d);
         return 1;
     }
-    double best[3] = {1e30, 1e30, 1e30};
+    double best_read = 1e30;
     reader *r = reader_new(bytes);
     /* In turns, so that a machine that slows down does so for all. */
     for (int round = 0; round < 7; round++) {
-        double seconds[3] = {r ? reader_seconds(r) : 1e30, matvec_seconds(b, d, &types[0]), matvec_seconds(b, d, &types[1])};
-        for (int n = 0; n < 3; n++) best[n] = seconds[n] < best[n] ? seconds[n] : best[n];
+        double seconds = r ? reader_seconds(r) : 1e30;
+        best_read = seconds < best_read ? seconds : best_read;
+        for (size_t n = 0; n < count; n++) {
+            if (all[n].one) measure(b, d, all[n].one, 1, &all[n].best_one);
+            if (all[n].many && round % 3 == 0) measure(b, d, all[n].many, MANY, &all[n].best_many);
+        }
     }
-    double read = r ? (double)r->bytes / best[0] : 0, q8 = types[0].bytes / best[1], f16 = types[1].bytes / best[2];
-    printf("{\"backend\":\"%s\",\"device\":%d,\"threads\":%d,\"read_bytes_per_s\":%.4g,\"q8_0_bytes_per_s\":%.4g,\"f16_bytes_per_s\":%.4g,"
-           "\"q8_0_fraction\":%.3f,\"f16_fraction\":%.3f}\n",
-           b->id, index, r ? (int)r->threads : 0, read, q8, f16, read > 0 ? q8 / read : 0, read > 0 ? f16 / read : 0);
+    double read = r ? (double)r->bytes / best_read : 0;
+    printf("{\"backend\":\"%s\",\"device\":%d,\"threads\":%d,\"read_bytes_per_s\":%.4g,\"types\":{", b->id, index, r ? (int)r->threads : 0, read);
+    const char *comma = "";
+    for (size_t n = 0; n < count; n++) {
+        if (all[n].one == NULL) continue;
+        double speed = all[n].bytes / all[n].best_one;
+        printf("%s\"%s\":{\"bytes_per_s\":%.4g,\"fraction\":%.3f,\"multiplications_per_s_of_%d_rows\":%.4g}", comma, gk_type_name(all[n].type),
+               speed, read > 0 ? speed / read : 0, (int)MANY, all[n].multiplications / all[n].best_many);
+        comma = ",";
+    }
+    printf("}}\n");
     reader_free(r);
     b->close(d);
     return 0;

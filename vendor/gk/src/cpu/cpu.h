@@ -21,10 +21,10 @@
 
 enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8 };
 
-/* One row of rounded activations: k quants, then k / 32 scales, then the sums of quants as i16, one for each 16. */
+/* One row of rounded activations: k quants, then four floats for each 32: their scale, and scale times the sum of the quants,
+ * of all, of the first 16, of the others. */
 static inline size_t cpu_q8_row_bytes(uint32_t k) {
-    size_t blocks = k / CPU_BLOCK;
-    return ((size_t)k + 8 * blocks + 63) / 64 * 64;
+    return ((size_t)k + 16 * (k / CPU_BLOCK) + 63) / 64 * 64;
 }
 
 typedef struct cpu_matmul {
@@ -70,6 +70,8 @@ extern const cpu_isa gk_cpu_generic;
 #define GK_CPU_X86 1
 extern const cpu_isa gk_cpu_avx2;
 extern const cpu_isa gk_cpu_avx512;
+#elif defined(GK_CPU_NEON)
+extern const cpu_isa gk_cpu_neon;
 #endif
 
 /* Best first; the generic one is always there. Returns how many. */

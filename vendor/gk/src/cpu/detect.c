@@ -87,9 +87,22 @@ static bool name_of_processor(char name[64]) {
 }
 #endif
 
+#if defined(GK_CPU_NEON) && defined(__APPLE__)
+static bool has_dot_product(void) { return true; } /* every Apple silicon Mac */
+#elif defined(GK_CPU_NEON) && defined(__linux__)
+#include <sys/auxv.h>
+static bool has_dot_product(void) { return (getauxval(AT_HWCAP) >> 20 & 1) != 0; } /* HWCAP_ASIMDDP */
+#elif defined(GK_CPU_NEON)
+static bool has_dot_product(void) { return false; }
+#endif
+
 int gk_cpu_isas(const cpu_isa *out[CPU_MOST_ISAS]) {
-    out[0] = &gk_cpu_generic;
-    return 1;
+    int count = 0;
+#if defined(GK_CPU_NEON)
+    if (has_dot_product()) out[count++] = &gk_cpu_neon;
+#endif
+    out[count++] = &gk_cpu_generic;
+    return count;
 }
 
 #endif

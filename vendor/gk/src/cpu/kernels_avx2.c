@@ -5,6 +5,15 @@
 #include "cpu.h"
 
 #define TILE 4
+#define Q8_TILE 3
+#define PLAIN_TILE 6
+/* Compilers that see a whole unrolled loop multiply first and add up later, and run out of registers: sums of one step are
+ * wanted before the next. */
+#if defined(__GNUC__) || defined(__clang__)
+#define PIN(sums) __asm__ volatile("" : "+x"((sums).lo), "+x"((sums).hi))
+#else
+#define PIN(sums) ((void)(sums))
+#endif
 #define ISA_NAME "avx2"
 #define ISA_TABLE gk_cpu_avx2
 #define ISA_UNSIGNED false
@@ -89,6 +98,10 @@ static inline __m256 exp_of(__m256 x) {
 }
 static inline v16 v16_exp(v16 a) { return (v16){exp_of(a.lo), exp_of(a.hi)}; }
 
+static inline v16 v16_round(v16 a) {
+    return (v16){_mm256_round_ps(a.lo, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                 _mm256_round_ps(a.hi, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
 static inline void v16_store_i8(unsigned char *out, v16 a) {
     __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi));
     words = _mm256_permute4x64_epi64(words, 0xd8);
@@ -96,8 +109,7 @@ static inline void v16_store_i8(unsigned char *out, v16 a) {
     _mm_storeu_si128((__m128i *)(void *)out, bytes);
 }
 
-static inline n16 n16_start(int32_t sum) {
-    (void)sum;
+static inline n16 n16_zero(void) {
     return (n16){_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
 static inline w64 w64_load(const unsigned char *w) {
@@ -118,16 +130,20 @@ static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
 }
 static inline v16 n16_to_v16(n16 a) { return (v16){_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 
-static inline u64 load_64(const unsigned char *w) {
+static inline u64 u64_load(const unsigned char *w) {
     return (u64){_mm256_loadu_si256((const __m256i *)(const void *)w), _mm256_loadu_si256((const __m256i *)(const void *)(w + 32))};
+}
+static inline void u64_store(unsigned char *out, u64 a) {
+    _mm256_storeu_si256((__m256i *)(void *)out, a.lo);
+    _mm256_storeu_si256((__m256i *)(void *)(out + 32), a.hi);
 }
 static inline __m256i nibbles(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
 static inline u64 u64_low(const unsigned char *w) {
-    const u64 bytes = load_64(w);
+    const u64 bytes = u64_load(w);
     return (u64){nibbles(bytes.lo), nibbles(bytes.hi)};
 }
 static inline u64 u64_high(const unsigned char *w) {
-    const u64 bytes = load_64(w);
+    const u64 bytes = u64_load(w);
     return (u64){nibbles(_mm256_srli_epi16(bytes.lo, 4)), nibbles(_mm256_srli_epi16(bytes.hi, 4))};
 }
 /* Bits 2 * quarter and the next, moved to bits 4 and 5. */
@@ -136,7 +152,7 @@ static inline __m256i high_bits(__m256i bytes, size_t quarter) {
     return _mm256_and_si256(moved, _mm256_set1_epi8(48));
 }
 static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
-    const u64 a = quarter < 2 ? u64_low(low) : u64_high(low), b = load_64(high);
+    const u64 a = quarter < 2 ? u64_low(low) : u64_high(low), b = u64_load(high);
     return (u64){_mm256_or_si256(a.lo, high_bits(b.lo, quarter)), _mm256_or_si256(a.hi, high_bits(b.hi, quarter))};
 }
 static inline s16 s16_zero(void) { return (s16){_mm256_setzero_si256(), _mm256_setzero_si256()}; }
@@ -150,15 +166,10 @@ static inline n16 widened(s16 a) {
     const __m256i ones = _mm256_set1_epi16(1);
     return (n16){_mm256_madd_epi16(a.lo, ones), _mm256_madd_epi16(a.hi, ones)};
 }
-static inline v16 s16_to_v16(s16 a, int32_t minus) {
-    const n16 sums = widened(a);
-    const __m256i less = _mm256_set1_epi32(minus);
-    return n16_to_v16((n16){_mm256_sub_epi32(sums.lo, less), _mm256_sub_epi32(sums.hi, less)});
-}
-static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) {
+static inline v16 s16_to_v16(s16 a) { return n16_to_v16(widened(a)); }
+static inline v16 s16_both_to_v16(s16 a, s16 b) {
     const n16 x = widened(a), y = widened(b);
-    const __m256i less = _mm256_set1_epi32(minus);
-    return n16_to_v16((n16){_mm256_sub_epi32(_mm256_add_epi32(x.lo, y.lo), less), _mm256_sub_epi32(_mm256_add_epi32(x.hi, y.hi), less)});
+    return n16_to_v16((n16){_mm256_add_epi32(x.lo, y.lo), _mm256_add_epi32(x.hi, y.hi)});
 }
 
 #include "kernels.inc"

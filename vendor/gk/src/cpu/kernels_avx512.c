@@ -10,6 +10,13 @@
 #include "cpu.h"
 
 #define TILE 8
+#define Q8_TILE 8
+#define PLAIN_TILE 16
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_EMULATE_AVX512)
+#define PIN(sums) __asm__ volatile("" : "+v"(sums)) /* as in kernels_avx2.c */
+#else
+#define PIN(sums) ((void)(sums))
+#endif
 #define ISA_NAME "avx512"
 #define ISA_TABLE gk_cpu_avx512
 #define ISA_UNSIGNED true
@@ -59,12 +66,13 @@ static inline v16 v16_exp(v16 x) {
     return _mm512_scalef_ps(p, n);
 }
 
+static inline v16 v16_round(v16 a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 static inline void v16_store_i8(unsigned char *out, v16 a) {
     _mm_storeu_si128((__m128i *)(void *)out, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
 }
 
-/* Weights are stored with 128 added, which the sum of the activations takes off again. */
-static inline n16 n16_start(int32_t sum) { return _mm512_set1_epi32(-128 * sum); }
+static inline n16 n16_zero(void) { return _mm512_setzero_si512(); }
+/* Weights are stored with 128 added, for the instruction multiplies unsigned by signed. */
 static inline w64 w64_load(const unsigned char *w) { return _mm512_loadu_si512(w); }
 static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
     int32_t four;
@@ -73,6 +81,8 @@ static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
 }
 static inline v16 n16_to_v16(n16 a) { return _mm512_cvtepi32_ps(a); }
 
+static inline u64 u64_load(const unsigned char *w) { return _mm512_loadu_si512(w); }
+static inline void u64_store(unsigned char *out, u64 a) { _mm512_storeu_si512(out, a); }
 static inline u64 u64_low(const unsigned char *w) { return _mm512_and_si512(_mm512_loadu_si512(w), _mm512_set1_epi8(15)); }
 static inline u64 u64_high(const unsigned char *w) {
     return _mm512_and_si512(_mm512_srli_epi16(_mm512_loadu_si512(w), 4), _mm512_set1_epi8(15));
@@ -90,7 +100,7 @@ static inline u64 u64_six(const unsigned char *low, const unsigned char *high, s
 }
 static inline s16 s16_zero(void) { return _mm512_setzero_si512(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
-static inline v16 s16_to_v16(s16 a, int32_t minus) { return _mm512_cvtepi32_ps(_mm512_sub_epi32(a, _mm512_set1_epi32(minus))); }
-static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) { return s16_to_v16(_mm512_add_epi32(a, b), minus); }
+static inline v16 s16_to_v16(s16 a) { return _mm512_cvtepi32_ps(a); }
+static inline v16 s16_both_to_v16(s16 a, s16 b) { return _mm512_cvtepi32_ps(_mm512_add_epi32(a, b)); }
 
 #include "kernels.inc"

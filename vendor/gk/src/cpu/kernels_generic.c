@@ -5,6 +5,9 @@
 #include "cpu.h"
 
 #define TILE 4
+#define Q8_TILE 4
+#define PLAIN_TILE 4
+#define PIN(sums) ((void)(sums))
 #define ISA_NAME "generic"
 #define ISA_TABLE gk_cpu_generic
 #define ISA_UNSIGNED false
@@ -104,6 +107,7 @@ static inline v16 v16_fma(v16 a, v16 b, v16 c) FOUR(a.p[n] * b.p[n] + c.p[n])
 static inline v16 v16_max(v16 a, v16 b) FOUR(f4_select(a.p[n] > b.p[n], a.p[n], b.p[n]))
 static inline v16 v16_abs(v16 a) FOUR(f4_of_bits(bits_of_f4(a.p[n]) & 0x7fffffff))
 static inline v16 v16_exp(v16 a) FOUR(f4_exp(a.p[n]))
+static inline v16 v16_round(v16 a) FOUR(a.p[n] + 12582912.0f - 12582912.0f) /* for values far below 2^22 */
 static inline void v16_store(float *x, v16 a) { memcpy(x, a.p, sizeof a.p); }
 static inline float v16_sum(v16 a) {
     f4 s = (a.p[0] + a.p[1]) + (a.p[2] + a.p[3]);
@@ -119,11 +123,10 @@ static inline float v16_max_of(v16 a) {
 static inline void v16_store_i8(unsigned char *out, v16 a) {
     float lanes[16];
     v16_store(lanes, a);
-    for (int n = 0; n < 16; n++) out[n] = (unsigned char)(int8_t)nearbyintf(lanes[n]);
+    for (int n = 0; n < 16; n++) out[n] = (unsigned char)(int8_t)(lanes[n] == lanes[n] ? lanes[n] : 0);
 }
 
-static inline n16 n16_start(int32_t sum) {
-    (void)sum;
+static inline n16 n16_zero(void) {
     return (n16){{{0}, {0}, {0}, {0}}};
 }
 static inline w64 w64_load(const unsigned char *w) { return w; }
@@ -150,36 +153,37 @@ static inline n16 n16_dot(n16 a, w64 w, const unsigned char *x) {
 }
 static inline v16 n16_to_v16(n16 a) FOUR(__builtin_convertvector(a.p[n], f4))
 
-static inline u64 load_64(const unsigned char *w) {
+static inline u64 u64_load(const unsigned char *w) {
     u64 bytes;
     memcpy(bytes.p, w, sizeof bytes.p);
     return bytes;
 }
+static inline void u64_store(unsigned char *out, u64 a) { memcpy(out, a.p, sizeof a.p); }
 static inline u64 u64_low(const unsigned char *w) {
-    u64 bytes = load_64(w);
+    u64 bytes = u64_load(w);
     for (int n = 0; n < 4; n++) bytes.p[n] &= 15;
     return bytes;
 }
 static inline u64 u64_high(const unsigned char *w) {
-    u64 bytes = load_64(w);
+    u64 bytes = u64_load(w);
     for (int n = 0; n < 4; n++) bytes.p[n] >>= 4;
     return bytes;
 }
 /* The high bits: 2 * quarter and the next, moved to bits 4 and 5. */
 static inline u64 u64_six(const unsigned char *low, const unsigned char *high, size_t quarter) {
     u64 bytes = quarter < 2 ? u64_low(low) : u64_high(low);
-    const u64 more = load_64(high);
+    const u64 more = u64_load(high);
     for (int n = 0; n < 4; n++) bytes.p[n] |= ((more.p[n] >> (unsigned char)(2 * quarter)) & 3) << 4;
     return bytes;
 }
-static inline s16 s16_zero(void) { return n16_start(0); }
+static inline s16 s16_zero(void) { return n16_zero(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {
     unsigned char bytes[64];
     memcpy(bytes, w.p, sizeof bytes);
     return n16_dot(a, w64_load(bytes), x);
 }
-static inline v16 s16_to_v16(s16 a, int32_t minus) FOUR(__builtin_convertvector(a.p[n] - minus, f4))
-static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) FOUR(__builtin_convertvector(a.p[n] + b.p[n] - minus, f4))
+static inline v16 s16_to_v16(s16 a) { return n16_to_v16(a); }
+static inline v16 s16_both_to_v16(s16 a, s16 b) FOUR(__builtin_convertvector(a.p[n] + b.p[n], f4))
 
 #else
 
@@ -253,6 +257,10 @@ static inline v16 v16_abs(v16 a) {
     LANES a.f[n] = fabsf(a.f[n]);
     return a;
 }
+static inline v16 v16_round(v16 a) {
+    LANES a.f[n] = nearbyintf(a.f[n]);
+    return a;
+}
 static inline v16 v16_exp(v16 a) {
     LANES a.f[n] = expf(a.f[n]);
     return a;
@@ -269,12 +277,11 @@ static inline float v16_max_of(v16 a) {
     return largest;
 }
 static inline void v16_store_i8(unsigned char *out, v16 a) {
-    LANES out[n] = (unsigned char)(int8_t)nearbyintf(a.f[n]);
+    LANES out[n] = (unsigned char)(int8_t)(a.f[n] == a.f[n] ? a.f[n] : 0);
 }
 
-static inline n16 n16_start(int32_t sum) {
+static inline n16 n16_zero(void) {
     n16 r;
-    (void)sum;
     LANES r.i[n] = 0;
     return r;
 }
@@ -290,6 +297,12 @@ static inline v16 n16_to_v16(n16 a) {
     return r;
 }
 
+static inline u64 u64_load(const unsigned char *w) {
+    u64 r;
+    memcpy(r.p, w, sizeof r.p);
+    return r;
+}
+static inline void u64_store(unsigned char *out, u64 a) { memcpy(out, a.p, sizeof a.p); }
 static inline u64 u64_low(const unsigned char *w) {
     u64 r;
     for (int n = 0; n < 64; n++) r.p[n] = w[n] & 15;
@@ -305,14 +318,14 @@ static inline u64 u64_six(const unsigned char *low, const unsigned char *high, s
     for (int n = 0; n < 64; n++) r.p[n] |= (unsigned char)((high[n] >> (2 * quarter) & 3) << 4);
     return r;
 }
-static inline s16 s16_zero(void) { return n16_start(0); }
+static inline s16 s16_zero(void) { return n16_zero(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w64_load(w.p), x); }
-static inline v16 s16_both_to_v16(s16 a, s16 b, int32_t minus) {
+static inline v16 s16_both_to_v16(s16 a, s16 b) {
     v16 r;
-    LANES r.f[n] = (float)(a.i[n] + b.i[n] - minus);
+    LANES r.f[n] = (float)(a.i[n] + b.i[n]);
     return r;
 }
-static inline v16 s16_to_v16(s16 a, int32_t minus) { return s16_both_to_v16(a, s16_zero(), minus); }
+static inline v16 s16_to_v16(s16 a) { return n16_to_v16(a); }
 
 #endif
 
