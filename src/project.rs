@@ -206,6 +206,9 @@ pub struct BinaryTable {
     pub package: String,
     /// Cargo profile, `release` without it.
     pub profile: Option<String>,
+    /// Arguments with which the program measures itself; it gets `--backend ID --json` too.
+    #[serde(default)]
+    pub bench: Vec<String>,
 }
 
 /// `[toolkits]`.

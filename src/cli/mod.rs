@@ -4,6 +4,7 @@
 //! A command is a struct of arguments with a function `run(args, &Context) -> Result<Exit, Failure>`.
 
 pub mod audit;
+pub mod bench;
 pub mod build;
 pub mod cache;
 pub mod clean;
@@ -75,6 +76,8 @@ enum Command {
     Run(run::Arguments),
     /// Compare the kernels of every backend with the reference
     Test(test::Arguments),
+    /// Measure the program on every backend that was built, and say which one to use
+    Bench(bench::Arguments),
     /// Put the run-time libraries that the build needs into a Python environment
     Venv(Box<venv::Arguments>),
     /// Show what the build store holds, throw away what is old, say why a tree is not in it
@@ -186,6 +189,7 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         }
         Command::Run(arguments) => (run::run(&arguments, context), Answer::Text),
         Command::Test(arguments) => (test::run(&arguments, context), Answer::document_if(arguments.json)),
+        Command::Bench(arguments) => (bench::run(&arguments, context), Answer::document_if(arguments.json)),
         Command::Toolkit(arguments) => {
             let answer = Answer::document_if(arguments.is_json());
             (toolkit::run(&arguments, context), answer)

@@ -2,6 +2,7 @@
 //! an inner change does not change what others rely on.
 
 pub mod audit;
+pub mod bench;
 pub mod binary;
 pub mod binary_text;
 pub mod cache;

@@ -4,6 +4,7 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod audit;
 mod bad_input;
+mod bench;
 mod binary;
 mod building;
 mod doctor;

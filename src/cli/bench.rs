@@ -1,0 +1,171 @@
+//! `gpubuild bench`: the program that was built, measured on every backend in turns.
+
+use std::time::Duration;
+
+use super::look;
+use super::run::{NO_BINARY, windows_folders};
+use super::{Context, Exit, Failure, absolute};
+use crate::artifacts::Manifest;
+use crate::backend::Backend;
+use crate::exec::{binary, manifest_path};
+use crate::host::{Command, RunError};
+use crate::report::bench::{BackendBench, BenchDocument};
+
+/// One round of one backend: a large model on a slow device takes minutes.
+const DEADLINE: Duration = Duration::from_secs(60 * 60);
+
+/// Arguments of `bench`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Backends to measure, in place of all that were built: one without numbers is a failure then
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    backends: Vec<Backend>,
+    /// Rounds; in each, every backend has its turn, and the best one counts
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Write a plot of the result
+    #[arg(long, value_name = "FILE")]
+    svg: Option<String>,
+    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+    /// Further arguments of the program, after `--`: a model, say
+    #[arg(last = true, value_name = "ARGS")]
+    more: Vec<String>,
+}
+
+/// Measures every backend.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let project = look::project(context, arguments.project.as_deref())?;
+    let Some(table) = &project.file.binary else {
+        return Err(
+            Failure::usage("bench.no-binary", "this project names no program to measure").hint(NO_BINARY)
+        );
+    };
+    if table.bench.is_empty() {
+        return Err(Failure::usage("bench.none", "gpubuild.toml does not say how the program measures itself").hint(
+            "`bench = [\"bench\"]` under `[binary]`: with these arguments, `--backend ID` and `--json` it has to print an \
+             `infer-bench` document (docs/bench.md)",
+        ));
+    }
+    let nothing = || {
+        Failure::usage("bench.nothing-built", "no program was built yet").hint("`gpubuild build` builds it")
+    };
+    let manifest =
+        Manifest::read(context.host, &manifest_path(&project.build_root)).map_err(|_| nothing())?;
+    let program = binary::last_built(context.host, &project.build_root)
+        .filter(|program| context.host.is_file(&context.host.path(&program.path)))
+        .ok_or_else(nothing)?;
+    let backends = chosen(&arguments.backends, &manifest)?;
+    let folders = windows_folders(context, &project.build_root);
+    let turn = Turn { context, program: &program.path, table: &table.bench, more: &arguments.more, folders };
+
+    let mut results: Vec<Option<BackendBench>> = vec![None; backends.len()];
+    for round in 1..=arguments.rounds {
+        for (backend, result) in backends.iter().zip(&mut results) {
+            if result.as_ref().is_some_and(|before| before.reason.is_some()) {
+                continue;
+            }
+            context.printer.say(&format!("measuring {backend}, round {round} of {}", arguments.rounds));
+            let now = turn.take(*backend)?;
+            *result = Some(match result.take() {
+                Some(before) => before.and(now),
+                None => now,
+            });
+        }
+    }
+    let document = BenchDocument::new(results.into_iter().flatten().collect());
+    if let Some(file) = &arguments.svg {
+        let path = absolute(context, file)?;
+        context.host.write(&path, document.svg().as_bytes()).map_err(|error| {
+            Failure::negative("bench.unwritable", format!("failed to write the plot to `{path}`: {error}"))
+                .hint("name another file with `--svg FILE`")
+        })?;
+    }
+    print(context, &document, arguments.json)?;
+    let lacking = document.backends.iter().any(|report| report.reason.is_some());
+    let none = document.backends.iter().all(|report| report.reason.is_some());
+    if none || (lacking && !arguments.backends.is_empty()) { Ok(Exit::Negative) } else { Ok(Exit::Done) }
+}
+
+/// The backends that are asked for, or all of the program.
+fn chosen(named: &[Backend], manifest: &Manifest) -> Result<Vec<Backend>, Failure> {
+    if named.is_empty() {
+        return Ok(manifest.backends.clone());
+    }
+    if let Some(missing) = named.iter().find(|backend| !manifest.backends.contains(backend)) {
+        return Err(Failure::usage("bench.not-built", format!("the program was built without `{missing}`"))
+            .hint(format!("`gpubuild build --backends {missing}` builds it, if this machine can")));
+    }
+    Ok(named.to_vec())
+}
+
+struct Turn<'a> {
+    context: &'a Context<'a>,
+    program: &'a str,
+    table: &'a [String],
+    more: &'a [String],
+    folders: Vec<String>,
+}
+
+impl Turn<'_> {
+    /// One backend's numbers, or why there are none.
+    fn take(&self, backend: Backend) -> Result<BackendBench, Failure> {
+        let all = self.table.iter().chain(self.more).map(String::as_str);
+        let mut command =
+            Command::new(self.program, DEADLINE).args(all).args(["--backend", backend.id(), "--json"]);
+        if !self.folders.is_empty() {
+            let path = self.context.host.env().get("PATH").unwrap_or_default();
+            command = command.env("PATH", format!("{};{path}", self.folders.join(";")));
+        }
+        let output = match self.context.host.run(&command) {
+            Ok(output) => output,
+            Err(RunError::Interrupted) => {
+                return Err(Failure {
+                    exit: Exit::Interrupted,
+                    ..Failure::negative("bench.interrupted", "interrupted")
+                });
+            }
+            Err(error) => return Ok(BackendBench::without(backend, error.to_string())),
+        };
+        if output.exit == Some(0) {
+            return Ok(BackendBench::parse(backend, &output.stdout).unwrap_or_else(|error| {
+                BackendBench::without(backend, format!("its answer is not known: {error}"))
+            }));
+        }
+        let how = match (output.exit, output.signal) {
+            (Some(code), _) => format!("it ended with status {code}"),
+            (None, Some(signal)) => format!("it was ended by signal {signal}"),
+            (None, None) => "it ended".to_owned(),
+        };
+        let last = output.stderr.lines().rfind(|line| !line.trim().is_empty());
+        Ok(BackendBench::without(backend, last.map_or(how, |line| line.trim().to_owned())))
+    }
+}
+
+fn print(context: &Context<'_>, document: &BenchDocument, json: bool) -> Result<(), Failure> {
+    if json {
+        context.printer.json(document)?;
+        return Ok(());
+    }
+    let rows = document.rows();
+    let columns = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        })
+        .collect();
+    for row in &rows {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        context.printer.answer(cells.join("  ").trim_end())?;
+    }
+    context.printer.answer("")?;
+    for line in &document.guidance {
+        context.printer.answer(line)?;
+    }
+    Ok(())
+}
