@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "gk_test.h"
+#include "planes.h"
 
 static void half_floats(suite *s) {
     case_begin(s, "core", "f16", "all 65536 patterns, and the points between them");
@@ -78,6 +79,12 @@ static void sizes(suite *s) {
     case_end(s);
 }
 
+static uint16_t half_of(const unsigned char *halves, uint64_t index) {
+    uint16_t half;
+    memcpy(&half, halves + 2 * index, sizeof half);
+    return half;
+}
+
 /* One op on the reference alone. */
 static void known(suite *s, const char *name, const mirror_op *op, gk_step step, const mirror *out, const float *wanted, uint32_t count) {
     side *ref = &s->sides[SIDE_REF];
@@ -146,9 +153,71 @@ static void known_answers(suite *s) {
     case_end(s);
 }
 
+/* An element out of the planes, read as planes.h says. */
+static double plane_value(uint32_t type, unsigned char *const out[GK_PLANES], uint64_t element) {
+    const uint64_t piece = element / 32, block = element / 256;
+    const uint32_t i = element % 32, j = piece % 8;
+    if (type == GK_Q8_0) return (double)gk_f32_of_f16(half_of(out[1], piece)) * (int8_t)out[0][element];
+    const uint32_t nibble = i < 16 ? out[0][16 * piece + i] & 15u : out[0][16 * piece + i - 16] >> 4;
+    if (type == GK_Q4_0) return (double)gk_f32_of_f16(half_of(out[1], piece)) * ((int)nibble - 8);
+    if (type == GK_Q4_K) {
+        const unsigned char *all = out[1] + 16 * block;
+        const uint32_t low = all[4 + j], high = all[12 + j / 2] >> 4 * (j % 2) & 15u;
+        return (double)gk_f32_of_f16(half_of(all, 0)) * ((low & 15) | (high & 3) << 4) * nibble -
+               (double)gk_f32_of_f16(half_of(all, 1)) * (low >> 4 | high >> 2 << 4);
+    }
+    const uint32_t rest = out[1][8 * piece + i / 16 * 4 + i % 4] >> 2 * (i % 16 / 4) & 3u;
+    return (double)gk_f32_of_f16(half_of(out[3], block)) * (int8_t)out[2][2 * piece + i / 16] * ((int)(nibble | rest << 4) - 32);
+}
+
+static void planes(suite *s) {
+    static const uint32_t types[] = {GK_Q8_0, GK_Q4_0, GK_Q4_K, GK_Q6_K};
+    enum { COLUMNS = 512, ROWS = 3 };
+    for (size_t n = 0; n < sizeof types / sizeof *types; n++) {
+        const uint32_t type = types[n];
+        case_begin(s, "core", gk_type_name(type), "planes keep every bit");
+        gk_planes planes;
+        if (!gk_planes_of(type, COLUMNS, ROWS, &planes)) case_fail(s, "no planes");
+        const uint64_t row = gk_row_bytes(type, COLUMNS), blocks = ROWS * planes.row_blocks;
+        unsigned char *rows = must_alloc((size_t)(ROWS * row)), *memory = must_alloc((size_t)planes.size), *out[GK_PLANES];
+        for (uint64_t m = 0; m < ROWS * row; m++) rows[m] = (unsigned char)random_below(s, 256);
+        memset(memory, 0xa5, (size_t)planes.size);
+        for (uint32_t p = 0; p < GK_PLANES; p++) out[p] = memory + planes.offset[p];
+        gk_planes_split(type, rows, blocks, out);
+        for (uint64_t m = 0; m < ROWS * COLUMNS && case_going(s); m++) {
+            const double got = plane_value(type, out, m), wanted = gk_row_value(type, rows + m / COLUMNS * row, m % COLUMNS);
+            if (got != wanted && !(isnan(got) && isnan(wanted))) case_fail(s, "element %llu is %g instead of %g", (unsigned long long)m, got, wanted);
+        }
+        /* Block by block and through memory that is packed: the same bytes. */
+        unsigned char *parts = must_alloc((size_t)planes.size), *staging = must_alloc((size_t)row), *from[GK_PLANES];
+        memset(parts, 0xa5, (size_t)planes.size);
+        for (uint64_t b = 0; b < blocks; b += planes.row_blocks) {
+            gk_planes_stage(&planes, staging, planes.row_blocks, from);
+            gk_planes_split(type, rows + b * planes.block_bytes, planes.row_blocks, from);
+            for (uint32_t p = 0; p < planes.count; p++)
+                memcpy(parts + planes.offset[p] + b * planes.bytes[p], from[p], (size_t)(planes.row_blocks * planes.bytes[p]));
+        }
+        if (memcmp(parts, memory, (size_t)planes.size) != 0) case_fail(s, "rows one by one give other planes");
+        uint32_t sum = 0;
+        for (uint32_t p = 0; p < planes.count; p++) {
+            sum += planes.bytes[p];
+            if (planes.offset[p] % 64 != 0 || gk_plane_units(&planes, p) * (uint64_t)64 != planes.offset[p]) case_fail(s, "plane %u is at %llu", p, (unsigned long long)planes.offset[p]);
+        }
+        if (sum != planes.block_bytes || planes.size < ROWS * row || planes.size % 64 != 0) case_fail(s, "%llu bytes", (unsigned long long)planes.size);
+        if (gk_planes_of(type, COLUMNS + 16, ROWS, &planes)) case_fail(s, "planes for half a block");
+        if (gk_planes_bytes(type, UINT64_C(1) << 20, UINT64_C(1) << 30) != 0) case_fail(s, "an offset that fits no 32 bits");
+        free(parts);
+        free(staging);
+        free(memory);
+        free(rows);
+        case_end(s);
+    }
+}
+
 void test_core(suite *s) {
     half_floats(s);
     blocks(s);
     sizes(s);
+    planes(s);
     known_answers(s);
 }

@@ -8,7 +8,7 @@ static double half_at(const unsigned char *bytes) {
 }
 
 /* 6 bits of scale and 6 bits of minimum for each of the 8 sub-blocks of q4_k, in 12 bytes. */
-static void q4_k_scales(const unsigned char *s, uint32_t j, uint32_t *scale, uint32_t *minimum) {
+void gk_q4_k_scales(const unsigned char *s, uint32_t j, uint32_t *scale, uint32_t *minimum) {
     if (j < 4) {
         *scale = s[j] & 63u;
         *minimum = s[j + 4] & 63u;
@@ -22,7 +22,7 @@ static double q4_k_value(const unsigned char *block, uint32_t k) {
     const uint32_t j = k / 32;
     const unsigned char byte = block[16 + k / 64 * 32 + k % 32];
     uint32_t scale, minimum;
-    q4_k_scales(block + 4, j, &scale, &minimum);
+    gk_q4_k_scales(block + 4, j, &scale, &minimum);
     return half_at(block) * scale * (j % 2 ? byte >> 4 : byte & 15) - half_at(block + 2) * minimum;
 }
 

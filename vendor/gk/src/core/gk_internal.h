@@ -66,6 +66,9 @@ static inline bool gk_is_block_type(uint32_t type) { return gk_type_block_elemen
 /* Element `column` of a row of a weight type as GGUF lays it out; exact. */
 double gk_row_value(uint32_t type, const unsigned char *row, uint64_t column);
 
+/* Scale and minimum of sub-block j of a block of q4_k, six bits each, from the 12 bytes that hold all of them. */
+void gk_q4_k_scales(const unsigned char *packed, uint32_t j, uint32_t *scale, uint32_t *minimum);
+
 /* ---- ops ---- */
 
 /* How the bytes of an operand are laid out. */

@@ -78,12 +78,22 @@ static const char *lower_copy(const gk_device *device, const gk_op *op, gkv_lowe
     return NULL;
 }
 
+/* What weight.glsl wants to know of a weight: its type, whether whole 16-byte pieces of rows of `elements` may be loaded, and
+ * where its planes are. Offsets of weights are multiples of 64. */
+static void set_weight(gkv_dispatch *d, const gk_tensor *w, uint64_t row_stride) {
+    const uint32_t piece = w->type == GK_F32 ? 4 : 8;
+    gk_planes planes;
+    d->variant.special[2] = w->type;
+    d->variant.special[3] = w->ne[0] % piece == 0 && row_stride % 4 == 0;
+    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* its size was asked for before */
+    for (uint32_t p = 1; p < GK_PLANES; p++) d->push.n[4 + p] = gk_plane_units(&planes, p);
+}
+
 static const char *lower_embed(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     gkv_dispatch *d = add(device, out, GKV_KERNEL_embed, threads_up_to(device, 128), op);
-    d->variant.special[2] = op->a.type;
     SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[0]);
-    item_grid(d, op->a.ne[0], op->b.ne[0]);
-    if (op->a.type == GK_Q8_0) out->scale_plane = gkv_scale_plane(op->a.ne[0], op->a.ne[1]);
+    set_weight(d, &op->a, 0);
+    item_grid(d, ceil_div(op->a.ne[0], 4), op->b.ne[0]);
     return NULL;
 }
 
@@ -107,12 +117,6 @@ static const char *lower_rope(const gk_device *device, const gk_op *op, gkv_lowe
 
 /* ---- matmul ---- */
 
-/* May whole 16-byte chunks of weights and activations be loaded? Offsets are multiples of 64. */
-static uint32_t is_aligned(const gk_op *op) {
-    uint32_t chunk = op->a.type == GK_F32 ? 4 : op->a.type == GK_F16 ? 8 : 16;
-    return op->a.ne[0] % chunk == 0 && gk_stride(&op->b) % 4 == 0;
-}
-
 static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     bool last_row = (op->flags & GK_LAST_ROW) != 0;
     uint32_t tokens = last_row ? 1 : op->b.ne[1];
@@ -122,17 +126,15 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
     uint32_t rows = columns == 8 ? 2 : op->a.ne[1] >= 8192 ? 4 : 2;
     if (device->kind == GK_KIND_SOFTWARE) rows = SOFTWARE_ROWS;
     gkv_dispatch *d = add(device, out, GKV_KERNEL_matvec, threads_up_to(device, device->subgroup * MATVEC_SUBGROUPS), op);
-    d->variant.special[2] = op->a.type;
-    d->variant.special[3] = is_aligned(op);
     d->variant.special[4] = rows;
     d->variant.special[5] = columns;
     SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[1]);
+    set_weight(d, &op->a, gk_stride(&op->b));
     d->groups[0] = groups_of(ceil_div(op->a.ne[1], rows), d->variant.special[0] / device->subgroup);
     d->groups[1] = ceil_div(tokens, columns);
 }
 
 static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lowered *out) {
-    if (op->a.type == GK_Q8_0) out->scale_plane = gkv_scale_plane(op->a.ne[0], op->a.ne[1]);
     uint32_t tokens = op->b.ne[1];
     /* Shared memory of a software device is no faster than the rest, so it always takes the other kernel. */
     bool tiles = device->kind != GK_KIND_SOFTWARE && workgroup_fits(device, MATMUL_THREADS);
@@ -141,10 +143,9 @@ static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lo
     } else {
         uint32_t columns = tokens <= 32 ? 2 : 4;
         gkv_dispatch *d = add(device, out, GKV_KERNEL_matmul, MATMUL_THREADS, op);
-        d->variant.special[2] = op->a.type;
-        d->variant.special[3] = is_aligned(op);
         d->variant.special[4] = columns;
         SET_N(d, op->a.ne[0], op->a.ne[1], tokens);
+        set_weight(d, &op->a, gk_stride(&op->b));
         d->groups[0] = groups_of(op->a.ne[1], 64);
         d->groups[1] = ceil_div(tokens, 16 * columns);
     }

@@ -302,80 +302,58 @@ gk_status gkv_read(gk_device *device, gk_buffer *buffer, uint64_t offset, void *
     return GK_OK;
 }
 
-/* ---- weights ---- */
-
-enum { Q8_ELEMENTS = 32, Q8_BYTES = 34, Q8_SCALE_BYTES = 2 };
-
-uint64_t gkv_scale_plane(uint64_t ne0, uint64_t ne1) {
-    uint64_t quants;
-    return gk_mul_u64(ne0, ne1, &quants) ? gk_align_u64(quants, 64) : 0;
-}
+/* ---- weights: the planes of planes.h ---- */
 
 uint64_t gkv_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64_t ne1) {
     (void)device;
-    uint64_t row = gk_row_bytes(type, ne0);
-    uint64_t bytes;
-    if (row == 0 || ne1 == 0 || (type != GK_F32 && type != GK_F16 && type != GK_Q8_0)) return 0;
-    if (type != GK_Q8_0) return gk_mul_u64(row, ne1, &bytes) ? gk_align_u64(bytes, 64) : 0;
-    uint64_t quants = gkv_scale_plane(ne0, ne1);
-    uint64_t scales;
-    if (quants == 0 || !gk_mul_u64(ne0 / Q8_ELEMENTS * Q8_SCALE_BYTES, ne1, &scales)) return 0;
-    scales = gk_align_u64(scales, 64);
-    return scales != 0 && gk_add_u64(quants, scales, &bytes) ? bytes : 0;
+    return gk_planes_bytes(type, ne0, ne1);
 }
 
-static void split_q8_0(const uint8_t *blocks, uint64_t count, uint8_t *quants, uint8_t *scales) {
-    for (uint64_t n = 0; n < count; n++) {
-        memcpy(scales + n * Q8_SCALE_BYTES, blocks + n * Q8_BYTES, Q8_SCALE_BYTES);
-        memcpy(quants + n * Q8_ELEMENTS, blocks + n * Q8_BYTES + Q8_SCALE_BYTES, Q8_ELEMENTS);
-    }
-}
-
-/* Both planes are linear in the number of the block, so that any run of rows is two runs of bytes. */
-static gk_status put_q8_0(gk_device *device, gk_buffer *buffer, uint64_t quants, uint64_t scales, const uint8_t *blocks,
-                          uint64_t count) {
-    if (buffer->mapped != NULL && buffer->cached) { /* uncached memory dislikes writes of 2 bytes */
+/* `at`: where the first of the blocks goes in each plane, in bytes from the start of the buffer. */
+static gk_status put_blocks(gk_device *device, gk_buffer *buffer, uint32_t type, const gk_planes *planes, uint64_t at[GK_PLANES],
+                            const uint8_t *blocks, uint64_t count) {
+    unsigned char *out[GK_PLANES] = {NULL};
+    if (buffer->mapped != NULL && buffer->cached) { /* uncached memory dislikes small writes */
         gk_status status = gkv_sync(device);
         if (status != GK_OK) return status;
-        split_q8_0(blocks, count, buffer->mapped + quants, buffer->mapped + scales);
-        device->traffic.up += count * Q8_BYTES;
+        for (uint32_t p = 0; p < planes->count; p++) out[p] = buffer->mapped + at[p];
+        gk_planes_split(type, blocks, count, out);
+        device->traffic.up += count * planes->block_bytes;
         return GK_OK;
     }
-    const uint64_t room = GKV_SLOT_BYTES / Q8_BYTES / 64 * 64;
+    const uint64_t room = GKV_SLOT_BYTES / planes->block_bytes;
     while (count != 0) {
-        uint64_t part = count < room ? count : room;
+        const uint64_t part = count < room ? count : room;
         gkv_slot *slot;
         gk_status status = gkv_slot_begin(device, &slot);
         if (status != GK_OK) return status;
-        split_q8_0(blocks, part, slot->mapped, slot->mapped + part * Q8_ELEMENTS);
-        VkBufferCopy regions[2] = {
-            {.srcOffset = 0, .dstOffset = quants, .size = part * Q8_ELEMENTS},
-            {.srcOffset = part * Q8_ELEMENTS, .dstOffset = scales, .size = part * Q8_SCALE_BYTES},
-        };
-        device->api.CmdCopyBuffer(slot->commands, slot->buffer, buffer->handle, 2, regions);
+        gk_planes_stage(planes, slot->mapped, part, out);
+        gk_planes_split(type, blocks, part, out);
+        VkBufferCopy regions[GK_PLANES];
+        for (uint32_t p = 0; p < planes->count; p++) {
+            regions[p] = (VkBufferCopy){.srcOffset = (uint64_t)(out[p] - slot->mapped), .dstOffset = at[p],
+                                        .size = part * planes->bytes[p]};
+            at[p] += regions[p].size;
+        }
+        device->api.CmdCopyBuffer(slot->commands, slot->buffer, buffer->handle, planes->count, regions);
         status = gkv_slot_submit(device, slot, NULL, 0);
         if (status != GK_OK) return status;
-        device->traffic.up += part * Q8_BYTES;
-        blocks += part * Q8_BYTES;
-        quants += part * Q8_ELEMENTS;
-        scales += part * Q8_SCALE_BYTES;
+        device->traffic.up += part * planes->block_bytes;
+        blocks += part * planes->block_bytes;
         count -= part;
     }
     return GK_OK;
 }
 
 gk_status gkv_weight_put(gk_device *device, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
-    uint64_t need = dst != NULL ? gkv_weight_bytes(device, dst->type, dst->ne[0], dst->ne[1]) : 0;
+    gk_planes planes = {.size = 0};
+    if (dst != NULL && !gk_planes_of(dst->type, dst->ne[0], dst->ne[1], &planes)) planes.size = 0;
     uint64_t size = dst != NULL ? gkv_buffer_bytes(device, dst->buffer) : 0;
-    const char *error = gk_weight_put_check(dst, rows, first, count, need, size);
+    const char *error = gk_weight_put_check(dst, rows, first, count, planes.size, size);
     if (error != NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "weight_put: %s", error);
     if (count == 0) return GK_OK;
-    if (dst->type == GK_Q8_0) {
-        uint64_t per_row = dst->ne[0] / Q8_ELEMENTS;
-        uint64_t quants = dst->offset + first * dst->ne[0];
-        uint64_t scales = dst->offset + gkv_scale_plane(dst->ne[0], dst->ne[1]) + first * per_row * Q8_SCALE_BYTES;
-        return put_q8_0(device, dst->buffer, quants, scales, rows, count * per_row);
-    }
-    uint64_t row = gk_row_bytes(dst->type, dst->ne[0]);
-    return gkv_write(device, dst->buffer, dst->offset + first * row, rows, count * row);
+    uint64_t at[GK_PLANES];
+    for (uint32_t p = 0; p < GK_PLANES; p++) at[p] = dst->offset + planes.offset[p] + first * planes.row_blocks * planes.bytes[p];
+    if (gk_is_block_type(dst->type)) return put_blocks(device, dst->buffer, dst->type, &planes, at, rows, count * planes.row_blocks);
+    return gkv_write(device, dst->buffer, at[0], rows, count * planes.row_blocks * planes.block_bytes);
 }

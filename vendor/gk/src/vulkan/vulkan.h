@@ -12,6 +12,7 @@
 #define GKV_VULKAN_H
 
 #include "loader.h"
+#include "planes.h"
 
 /* ---- kernels ---- */
 
@@ -181,8 +182,6 @@ gk_status gkv_read(gk_device *, gk_buffer *, uint64_t offset, void *destination,
 uint64_t gkv_buffer_bytes(const gk_device *, const gk_buffer *);
 
 uint64_t gkv_weight_bytes(gk_device *, uint32_t type, uint64_t ne0, uint64_t ne1);
-/* Where the plane of q8_0 scales starts, in bytes from the weight. */
-uint64_t gkv_scale_plane(uint64_t ne0, uint64_t ne1);
 gk_status gkv_weight_put(gk_device *, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count);
 
 /* ---- pipelines ---- */
@@ -205,12 +204,11 @@ typedef struct gkv_dispatch {
 enum { GKV_MAX_DISPATCHES = 2 }; /* of one op */
 
 /* What an op turns into. The addresses in push are filled by plan.c: dst, a, b, c are the operands of the op, and
- * extra is `scratch` bytes of memory for these dispatches, or else the operand a plus `scale_plane`. */
+ * extra is `scratch` bytes of memory for these dispatches. */
 typedef struct gkv_lowered {
     uint32_t count;
     gkv_dispatch dispatch[GKV_MAX_DISPATCHES];
     uint64_t scratch;
-    uint64_t scale_plane;
 } gkv_lowered;
 
 /* For a valid op. Looks at no buffer. NULL, or why there is no kernel for it. */

@@ -22,7 +22,7 @@ layout(push_constant, std430) uniform Push {
 } p;
 
 const uint ACCUMULATE = 1, BIAS = 2, NEOX = 4, LAST_ROW = 8; // gk.h
-const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q8_0 = 8;        // gk.h
+const uint TYPE_F32 = 0, TYPE_F16 = 1, TYPE_Q4_0 = 2, TYPE_Q8_0 = 8, TYPE_Q4_K = 12, TYPE_Q6_K = 14, TYPE_BF16 = 30; // gk.h
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
@@ -86,6 +86,10 @@ float load_half(uint64_t base, uint index) { return half_to_float(uint(Halves(ba
 vec4 bytes_to_floats(uint word) {
     int w = int(word);
     return vec4(bitfieldExtract(w, 0, 8), bitfieldExtract(w, 8, 8), bitfieldExtract(w, 16, 8), bitfieldExtract(w, 24, 8));
+}
+
+vec4 unsigned_bytes_to_floats(uint word) {
+    return vec4(word & 255u, word >> 8 & 255u, word >> 16 & 255u, word >> 24);
 }
 
 // ---- reductions over the workgroup; every invocation gets the result, and the order is fixed ----

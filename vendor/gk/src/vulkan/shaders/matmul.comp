@@ -11,23 +11,6 @@ const uint BLOCK_COLUMNS = 16 * COLUMNS;
 shared vec4 weights[BLOCK_K][BLOCK_ROWS / 4 + 1]; // four rows side by side; padded against bank conflicts
 shared float tokens[BLOCK_K][BLOCK_COLUMNS + 4];  // padded by 4: rows stay aligned to 16 bytes
 
-// Four neighbouring elements of a row of the weight.
-vec4 load_weight_quad(uint row, uint element, uint k) {
-    uint64_t first = uint64_t(row) * k;
-    if (WEIGHT_TYPE == TYPE_F32) return load_vec4(p.a + first * 4, element, k);
-    if (WEIGHT_TYPE == TYPE_F16) {
-        if (ALIGNED != 0u) {
-            uvec2 words = load_8_bytes(p.a + first * 2, element / 4u);
-            return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
-        }
-        vec4 value = vec4(0.0);
-        [[unroll]] for (uint i = 0u; i < 4u; i++)
-            if (element + i < k) value[i] = load_half(p.a + first * 2, element + i);
-        return value;
-    }
-    return load_half(p.extra + first / 16, element / 32u) * bytes_to_floats(Uints(p.a + first).v[element / 4u]);
-}
-
 void main() {
     uint k = p.n[0];
     uint n_out = p.n[1];

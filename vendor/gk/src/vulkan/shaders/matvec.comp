@@ -21,14 +21,15 @@ void main() {
         float sum[ROWS * COLUMNS];
         [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) sum[i] = 0.0;
         for (uint chunk = lane(); chunk < chunks; chunk += SUBGROUP) {
-            vec4 w[ROWS][4];
-            [[unroll]] for (uint r = 0u; r < ROWS; r++) load_weight(min(tile * ROWS + r, n_out - 1u), chunk, k, w[r]);
-            [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
-                uint column = min(first_column + c, live - 1u);
-                uint64_t b = p.b + uint64_t(column) * p.b_stride * 4;
-                [[unroll]] for (uint q = 0u; q < QUADS; q++) {
-                    vec4 x = load_vec4(b, chunk * CHUNK + q * 4u, k);
-                    [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] += dot(w[r][q], x);
+            Piece piece[ROWS];
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) piece[r] = load_piece(min(tile * ROWS + r, n_out - 1u), chunk, k);
+            [[unroll]] for (uint q = 0u; q < QUADS; q++) {
+                vec4 w[ROWS];
+                [[unroll]] for (uint r = 0u; r < ROWS; r++) w[r] = piece_quad(piece[r], q);
+                [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
+                    uint column = min(first_column + c, live - 1u);
+                    vec4 x = load_vec4(p.b + uint64_t(column) * p.b_stride * 4, chunk * CHUNK + q * 4u, k);
+                    [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] += dot(w[r], x);
                 }
             }
         }

@@ -1,11 +1,21 @@
-// Weights as weight_put lays them out: f32 and f16 rows as they are; q8_0 as a plane of quants, rows * k bytes, and
-// at `extra` a plane of f16 scales. A chunk is the 16 bytes that one invocation reads at once.
+// Reads weights as weight_put lays them out (src/core/planes.h). The one place that knows the types: a piece is what one
+// invocation loads at once, 16 bytes of plane 0 with what belongs to them, and quads of elements come out of it.
 layout(constant_id = 2) const uint WEIGHT_TYPE = 0;
-// Rows of weights and activations are multiples of a chunk and aligned: whole chunks are loaded.
+// Rows of weights and activations are multiples of a piece and aligned: whole pieces are loaded. Always so for blocks.
 layout(constant_id = 3) const uint ALIGNED = 1;
 
-const uint CHUNK = WEIGHT_TYPE == TYPE_F32 ? 4 : WEIGHT_TYPE == TYPE_F16 ? 8 : 16;
-const uint QUADS = CHUNK / 4;
+const bool IS_HALVES = WEIGHT_TYPE == TYPE_F16 || WEIGHT_TYPE == TYPE_BF16;
+const uint QUADS = WEIGHT_TYPE == TYPE_F32 ? 1 : IS_HALVES ? 2 : WEIGHT_TYPE == TYPE_Q8_0 ? 4 : 8; // of a piece
+const uint CHUNK = QUADS * 4; // elements of a piece
+
+struct Piece {
+    uvec4 bits;
+    uvec2 high;    // q6_k: two more bits of each element
+    vec2 scale;    // of the first and of the second half
+    float minimum; // q4_k: is subtracted
+};
+
+uint64_t plane(uint number) { return p.a + uint64_t(p.n[4u + number]) * 64; }
 
 vec4 load_vec4(uint64_t base, uint element, uint limit) {
     if (ALIGNED != 0u) return uintBitsToFloat(load_16_bytes(base, element / 4u));
@@ -15,27 +25,84 @@ vec4 load_vec4(uint64_t base, uint element, uint limit) {
     return value;
 }
 
-// Chunk number `chunk` of row `row`, k elements long; elements past the end are 0.
-void load_weight(uint row, uint chunk, uint k, out vec4 w[4]) {
+// Four elements of 16 bits; those at `limit` and after it are 0.
+uvec2 load_four_halves(uint64_t base, uint element, uint limit) {
+    if (ALIGNED != 0u) return load_8_bytes(base, element / 4u);
+    uvec2 bits = uvec2(0u);
+    [[unroll]] for (uint i = 0u; i < 4u; i++)
+        if (element + i < limit) bits[i / 2u] |= uint(Halves(base).v[element + i]) << (i % 2u * 16u);
+    return bits;
+}
+
+// Scales, minimum and high bits of the piece with this number in its row.
+void load_scales(uint row, uint chunk, uint k, inout Piece w) {
+    if (WEIGHT_TYPE == TYPE_Q8_0 || WEIGHT_TYPE == TYPE_Q4_0) {
+        w.scale = vec2(load_half(plane(1u) + uint64_t(row) * (k / 32u) * 2, chunk * CHUNK / 32u));
+    } else if (WEIGHT_TYPE == TYPE_Q4_K) {
+        uvec4 all = load_16_bytes(plane(1u) + uint64_t(row) * (k / 256u) * 16, chunk / 8u);
+        uint j = chunk % 8u;
+        uint low = (j < 4u ? all.y : all.z) >> (j % 4u * 8u);
+        uint high = all.w >> (j * 4u);
+        w.scale = vec2(half_to_float(all.x & 0xffffu) * float((low & 15u) | (high & 3u) << 4));
+        w.minimum = half_to_float(all.x >> 16) * float((low >> 4 & 15u) | (high & 12u) << 2);
+    } else if (WEIGHT_TYPE == TYPE_Q6_K) {
+        uint64_t first = uint64_t(row) * (k / 32u);
+        w.high = load_8_bytes(plane(1u) + first * 8, chunk);
+        int scales = int(Halves(plane(2u) + first * 2).v[chunk]);
+        float scale = load_half(plane(3u) + uint64_t(row) * (k / 256u) * 2, chunk / 8u);
+        w.scale = scale * vec2(bitfieldExtract(scales, 0, 8), bitfieldExtract(scales, 8, 8));
+    }
+}
+
+// Piece number `chunk` of row `row`, k elements long; elements past the end are 0.
+Piece load_piece(uint row, uint chunk, uint k) {
     uint64_t first = uint64_t(row) * k;
+    Piece w;
     if (WEIGHT_TYPE == TYPE_F32) {
-        w[0] = load_vec4(p.a + first * 4, chunk * 4u, k);
-    } else if (WEIGHT_TYPE == TYPE_F16) {
+        w.bits = floatBitsToUint(load_vec4(p.a + first * 4, chunk * 4u, k));
+    } else if (IS_HALVES) {
         if (ALIGNED != 0u) {
-            uvec4 words = load_16_bytes(p.a + first * 2, chunk);
-            w[0] = vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y));
-            w[1] = vec4(unpackHalf2x16(words.z), unpackHalf2x16(words.w));
+            w.bits = load_16_bytes(p.a + first * 2, chunk);
         } else {
-            [[unroll]] for (uint i = 0u; i < 8u; i++)
-                w[i / 4u][i % 4u] = chunk * 8u + i < k ? load_half(p.a + first * 2, chunk * 8u + i) : 0.0;
+            w.bits = uvec4(load_four_halves(p.a + first * 2, chunk * 8u, k), load_four_halves(p.a + first * 2, chunk * 8u + 4u, k));
         }
     } else {
-        // k is a multiple of 32, so these rows are always aligned.
-        uvec4 words = load_16_bytes(p.a + first, chunk);
-        float scale = load_half(p.extra + first / 16, chunk / 2u);
-        w[0] = scale * bytes_to_floats(words.x);
-        w[1] = scale * bytes_to_floats(words.y);
-        w[2] = scale * bytes_to_floats(words.z);
-        w[3] = scale * bytes_to_floats(words.w);
+        w.bits = load_16_bytes(p.a + (WEIGHT_TYPE == TYPE_Q8_0 ? first : first / 2), chunk);
+        load_scales(row, chunk, k, w);
     }
+    return w;
+}
+
+// Quad `quad` of a block: `word` has its four bytes, or its four nibbles and those of the quad 16 elements further.
+vec4 block_quad(Piece w, uint word, uint quad) {
+    if (WEIGHT_TYPE == TYPE_Q8_0) return w.scale.x * bytes_to_floats(word);
+    word = (quad < 4u ? word : word >> 4) & 0x0f0f0f0fu;
+    if (WEIGHT_TYPE == TYPE_Q4_0) return w.scale.x * (unsigned_bytes_to_floats(word) - 8.0);
+    if (WEIGHT_TYPE == TYPE_Q4_K) return w.scale.x * unsigned_bytes_to_floats(word) - w.minimum;
+    word |= (((quad < 4u ? w.high.x : w.high.y) >> (quad % 4u * 2u)) & 0x03030303u) << 4;
+    return (quad < 4u ? w.scale.x : w.scale.y) * (unsigned_bytes_to_floats(word) - 32.0);
+}
+
+vec4 halves_quad(uvec2 bits) {
+    if (WEIGHT_TYPE == TYPE_F16) return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
+    return uintBitsToFloat(uvec4(bits.x << 16, bits.x & 0xffff0000u, bits.y << 16, bits.y & 0xffff0000u));
+}
+
+// Elements quad * 4 .. + 3 of a piece.
+vec4 piece_quad(Piece w, uint quad) {
+    if (WEIGHT_TYPE == TYPE_F32) return uintBitsToFloat(w.bits);
+    if (IS_HALVES) return halves_quad(quad == 0u ? w.bits.xy : w.bits.zw);
+    return block_quad(w, w.bits[quad % 4u], quad);
+}
+
+// Four neighbouring elements of a row, `element` a multiple of 4, without the rest of their piece.
+vec4 load_weight_quad(uint row, uint element, uint k) {
+    uint64_t first = uint64_t(row) * k;
+    if (WEIGHT_TYPE == TYPE_F32) return load_vec4(p.a + first * 4, element, k);
+    if (IS_HALVES) return halves_quad(load_four_halves(p.a + first * 2, element, k));
+    Piece w;
+    load_scales(row, element / CHUNK, k, w);
+    uint quad = element % CHUNK / 4u;
+    if (WEIGHT_TYPE == TYPE_Q8_0) return block_quad(w, Uints(p.a + first).v[element / 4u], quad);
+    return block_quad(w, Uints(p.a + first / 2).v[element / 32u * 4u + quad % 4u], quad);
 }
