@@ -75,11 +75,21 @@ static const char *lower_copy(const gk_device *device, const gk_op *op, gkcl_low
     return NULL;
 }
 
+/* What weight.cl wants to know of a weight: its type, whether whole 16-byte pieces of rows may be loaded, and where its planes
+ * are. Offsets of weights are multiples of 64. */
+static void set_weight(gkcl_dispatch *d, const gk_tensor *w, uint64_t row_stride) {
+    const uint32_t piece = w->type == GK_F32 ? 4 : 8;
+    gk_planes planes;
+    d->variant.special[0] = w->type;
+    d->variant.special[1] = w->ne[0] % piece == 0 && row_stride % 4 == 0;
+    if (!gk_planes_of(w->type, w->ne[0], w->ne[1], &planes)) return; /* its size was asked for before */
+    for (uint32_t p = 1; p < GK_PLANES; p++) d->arguments.n[4 + p] = gk_plane_units(&planes, p);
+}
+
 static const char *lower_embed(const gk_device *device, const gk_op *op, gkcl_lowered *out) {
-    gkcl_dispatch *d = add_items(device, out, GKCL_KERNEL_embed, op, op->a.ne[0], op->b.ne[0]);
-    d->variant.special[0] = op->a.type;
+    gkcl_dispatch *d = add_items(device, out, GKCL_KERNEL_embed, op, ceil_div(op->a.ne[0], 4), op->b.ne[0]);
     SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[0]);
-    if (op->a.type == GK_Q8_0) out->scale_plane = gkcl_scale_plane(op->a.ne[0], op->a.ne[1]);
+    set_weight(d, &op->a, 0);
     return NULL;
 }
 
@@ -103,12 +113,6 @@ static const char *lower_rope(const gk_device *device, const gk_op *op, gkcl_low
 
 /* ---- matmul ---- */
 
-/* May whole 16-byte chunks of weights and activations be loaded? Offsets are multiples of 64. */
-static uint32_t is_aligned(const gk_op *op) {
-    uint32_t chunk = op->a.type == GK_F32 ? 4 : op->a.type == GK_F16 ? 8 : 16;
-    return op->a.ne[0] % chunk == 0 && gk_stride(&op->b) % 4 == 0;
-}
-
 static void lower_matvec(const gk_device *device, const gk_op *op, uint32_t tokens, gkcl_lowered *out) {
     /* More of both take more registers than there are. */
     uint32_t columns = tokens >= 5 && !device->cpu ? 8 : tokens >= 3 ? 4 : tokens;
@@ -117,24 +121,21 @@ static void lower_matvec(const gk_device *device, const gk_op *op, uint32_t toke
     if (device->cpu) {
         d = add(device, out, GKCL_KERNEL_matvec_cpu, 1, op);
         d->variant.subgroups = 0;
-        d->variant.special[1] = rows;
-        d->variant.special[2] = columns;
         d->groups[0] = least(ceil_div(op->a.ne[1], rows), device->compute_units * CPU_SHARES);
     } else {
         if (op->a.ne[1] < 8192) rows = 2; /* leaves small matrices enough work-groups */
         d = add(device, out, GKCL_KERNEL_matvec, threads_up_to(device, MATVEC_THREADS), op);
-        d->variant.special[1] = is_aligned(op);
-        d->variant.special[2] = rows;
-        d->variant.special[3] = columns;
         d->groups[0] = ceil_div(op->a.ne[1], rows);
     }
-    d->variant.special[0] = op->a.type;
+    d->variant.special[2] = rows;
+    d->variant.special[3] = columns;
     SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[1]);
+    set_weight(d, &op->a, gk_stride(&op->b));
+    if (device->cpu) d->variant.special[1] = 0; /* has vectors that need no alignment: one variant for all */
     d->groups[1] = ceil_div(tokens, columns);
 }
 
 static const char *lower_matmul(const gk_device *device, const gk_op *op, gkcl_lowered *out) {
-    if (op->a.type == GK_Q8_0) out->scale_plane = gkcl_scale_plane(op->a.ne[0], op->a.ne[1]);
     bool last_row = (op->flags & GK_LAST_ROW) != 0;
     uint32_t tokens = last_row ? 1 : op->b.ne[1];
     /* Local memory of a processor is no faster than the rest, so it always takes the other kernel. */
@@ -145,10 +146,9 @@ static const char *lower_matmul(const gk_device *device, const gk_op *op, gkcl_l
     uint32_t columns = tokens <= 32 ? 2 : 4;
     gkcl_dispatch *d = add(device, out, GKCL_KERNEL_matmul, MATMUL_THREADS, op);
     d->variant.subgroups = 0;
-    d->variant.special[0] = op->a.type;
-    d->variant.special[1] = is_aligned(op);
     d->variant.special[2] = columns;
     SET_N(d, op->a.ne[0], op->a.ne[1], tokens);
+    set_weight(d, &op->a, gk_stride(&op->b));
     d->groups[0] = ceil_div(op->a.ne[1], 64);
     d->groups[1] = ceil_div(tokens, 16 * columns);
     return NULL;

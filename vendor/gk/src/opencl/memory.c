@@ -118,47 +118,29 @@ gk_status gkcl_read(gk_device *device, gk_buffer *buffer, uint64_t offset, void 
     return status;
 }
 
-/* ---- weights: f32 and f16 as they are, q8_0 as a plane of quants and a plane of f16 scales ---- */
+/* ---- weights: the planes of planes.h ---- */
 
-enum { Q8_ELEMENTS = 32, Q8_BYTES = 34, Q8_SCALE_BYTES = 2, Q8_BLOCKS_AT_ONCE = 1 << 16 };
+enum { STAGING_BYTES = 2 << 20 };
 
-uint64_t gkcl_scale_plane(uint64_t ne0, uint64_t ne1) {
-    uint64_t quants;
-    return gk_mul_u64(ne0, ne1, &quants) ? gk_align_u64(quants, 64) : 0;
-}
+uint64_t gkcl_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1) { return gk_planes_bytes(type, ne0, ne1); }
 
-uint64_t gkcl_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1) {
-    uint64_t row = gk_row_bytes(type, ne0);
-    uint64_t bytes;
-    if (row == 0 || ne1 == 0 || (type != GK_F32 && type != GK_F16 && type != GK_Q8_0)) return 0;
-    if (type != GK_Q8_0) return gk_mul_u64(row, ne1, &bytes) ? gk_align_u64(bytes, 64) : 0;
-    uint64_t quants = gkcl_scale_plane(ne0, ne1);
-    uint64_t scales;
-    if (quants == 0 || !gk_mul_u64(ne0 / Q8_ELEMENTS * Q8_SCALE_BYTES, ne1, &scales)) return 0;
-    scales = gk_align_u64(scales, 64);
-    return scales != 0 && gk_add_u64(quants, scales, &bytes) ? bytes : 0;
-}
-
-/* Both planes are linear in the number of the block, so that any run of rows is two runs of bytes. */
-static gk_status put_q8_0(gk_device *device, const gk_buffer *buffer, uint64_t quants, uint64_t scales, const uint8_t *blocks,
-                          uint64_t count) {
-    uint64_t room = count < Q8_BLOCKS_AT_ONCE ? count : Q8_BLOCKS_AT_ONCE;
-    uint8_t *staging = malloc((size_t)(room * Q8_BYTES));
+/* `at`: where the first of the blocks goes in each plane, in bytes from the start of the buffer. */
+static gk_status put_blocks(gk_device *device, const gk_buffer *buffer, uint32_t type, const gk_planes *planes,
+                            uint64_t at[GK_PLANES], const uint8_t *blocks, uint64_t count) {
+    const uint64_t most = STAGING_BYTES / planes->block_bytes, room = count < most ? count : most;
+    unsigned char *staging = malloc((size_t)(room * planes->block_bytes)), *out[GK_PLANES];
     if (staging == NULL) return gkcl_fail(device, GK_OUT_OF_MEMORY, "out of host memory");
-    uint8_t *staged_scales = staging + room * Q8_ELEMENTS;
     gk_status status = GK_OK;
     while (count != 0 && status == GK_OK) {
-        uint64_t part = count < room ? count : room;
-        for (uint64_t n = 0; n < part; n++) {
-            memcpy(staged_scales + n * Q8_SCALE_BYTES, blocks + n * Q8_BYTES, Q8_SCALE_BYTES);
-            memcpy(staging + n * Q8_ELEMENTS, blocks + n * Q8_BYTES + Q8_SCALE_BYTES, Q8_ELEMENTS);
+        const uint64_t part = count < room ? count : room;
+        gk_planes_stage(planes, staging, part, out);
+        gk_planes_split(type, blocks, part, out);
+        for (uint32_t p = 0; p < planes->count && status == GK_OK; p++) {
+            status = upload(device, buffer, at[p], out[p], part * planes->bytes[p]);
+            at[p] += part * planes->bytes[p];
         }
-        status = upload(device, buffer, quants, staging, part * Q8_ELEMENTS);
-        if (status == GK_OK) status = upload(device, buffer, scales, staged_scales, part * Q8_SCALE_BYTES);
-        if (status == GK_OK) device->traffic.up += part * Q8_BYTES;
-        blocks += part * Q8_BYTES;
-        quants += part * Q8_ELEMENTS;
-        scales += part * Q8_SCALE_BYTES;
+        if (status == GK_OK) device->traffic.up += part * planes->block_bytes;
+        blocks += part * planes->block_bytes;
         count -= part;
     }
     free(staging);
@@ -166,17 +148,14 @@ static gk_status put_q8_0(gk_device *device, const gk_buffer *buffer, uint64_t q
 }
 
 gk_status gkcl_weight_put(gk_device *device, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count) {
-    uint64_t need = dst != NULL ? gkcl_weight_bytes(dst->type, dst->ne[0], dst->ne[1]) : 0;
+    gk_planes planes = {.size = 0};
+    if (dst != NULL && !gk_planes_of(dst->type, dst->ne[0], dst->ne[1], &planes)) planes.size = 0;
     uint64_t size = dst != NULL ? gkcl_buffer_bytes(device, dst->buffer) : 0;
-    const char *error = gk_weight_put_check(dst, rows, first, count, need, size);
+    const char *error = gk_weight_put_check(dst, rows, first, count, planes.size, size);
     if (error != NULL) return gkcl_fail(device, GK_BAD_ARGUMENT, "weight_put: %s", error);
     if (count == 0) return GK_OK;
-    if (dst->type == GK_Q8_0) {
-        uint64_t per_row = dst->ne[0] / Q8_ELEMENTS;
-        uint64_t quants = dst->offset + first * dst->ne[0];
-        uint64_t scales = dst->offset + gkcl_scale_plane(dst->ne[0], dst->ne[1]) + first * per_row * Q8_SCALE_BYTES;
-        return put_q8_0(device, dst->buffer, quants, scales, rows, count * per_row);
-    }
-    uint64_t row = gk_row_bytes(dst->type, dst->ne[0]);
-    return gkcl_write(device, dst->buffer, dst->offset + first * row, rows, count * row);
+    uint64_t at[GK_PLANES];
+    for (uint32_t p = 0; p < GK_PLANES; p++) at[p] = dst->offset + planes.offset[p] + first * planes.row_blocks * planes.bytes[p];
+    if (gk_is_block_type(dst->type)) return put_blocks(device, dst->buffer, dst->type, &planes, at, rows, count * planes.row_blocks);
+    return gkcl_write(device, dst->buffer, at[0], rows, count * planes.row_blocks * planes.block_bytes);
 }

@@ -13,6 +13,7 @@
 #define GKCL_OPENCL_H
 
 #include "loader.h"
+#include "planes.h"
 
 /* For tests: treat every device as a GPU, so that a CPU device takes the kernels that are otherwise for GPUs only. Set
  * by the CMake option GK_OPENCL_AS_GPU. */
@@ -34,11 +35,11 @@
     X(attention_merge, common) \
     X(copy, common) \
     X(elementwise, common) \
-    X(embed, common) \
+    X(embed, weight) \
     X(kv_write, cache) \
     X(matmul, weight) \
     X(matvec, weight) \
-    X(matvec_cpu, common) \
+    X(matvec_cpu, weight) \
     X(rmsnorm, common) \
     X(rope, common) \
     X(softmax, common) \
@@ -150,8 +151,6 @@ gk_status gkcl_read(gk_device *, gk_buffer *, uint64_t offset, void *destination
 uint64_t gkcl_buffer_bytes(const gk_device *, const gk_buffer *);
 
 uint64_t gkcl_weight_bytes(uint32_t type, uint64_t ne0, uint64_t ne1);
-/* Where the plane of q8_0 scales starts, in bytes from the weight. */
-uint64_t gkcl_scale_plane(uint64_t ne0, uint64_t ne1);
 gk_status gkcl_weight_put(gk_device *, const gk_tensor *dst, const void *rows, uint64_t first, uint64_t count);
 
 /* ---- programs ---- */
@@ -177,13 +176,11 @@ typedef struct gkcl_dispatch {
 
 enum { GKCL_MAX_DISPATCHES = 2 }; /* of one op */
 
-/* What an op turns into. plan.c fills arguments.at: extra is `scratch` bytes of memory for these dispatches, or else
- * the operand a plus `scale_plane`. */
+/* What an op turns into. plan.c fills arguments.at: extra is `scratch` bytes of memory for these dispatches. */
 typedef struct gkcl_lowered {
     uint32_t count;
     gkcl_dispatch dispatch[GKCL_MAX_DISPATCHES];
     uint64_t scratch;
-    uint64_t scale_plane;
 } gkcl_lowered;
 
 /* For a valid op. Looks at no buffer. NULL, or why there is no kernel for it. */

@@ -80,7 +80,7 @@ static gk_status record_op(gk_device *device, gk_plan *plan, const gk_op *op) {
     for (uint32_t n = 0; n < lowered.count; n++) {
         gkcl_dispatch *d = &lowered.dispatch[n];
         const uint64_t at[8] = {offset_of(&op->dst), offset_of(&op->a), offset_of(&op->b), offset_of(&op->c),
-                                lowered.scratch ? 0 : offset_of(&op->a) + lowered.scale_plane};
+                                0};
         memcpy(d->arguments.at, at, sizeof at);
         launch *l = &plan->launches[plan->launch_count];
         gk_status status = gkcl_kernel_new(device, &d->variant, &l->kernel);

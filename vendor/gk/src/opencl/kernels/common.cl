@@ -39,11 +39,16 @@
 #define LAST_ROW 8
 #define TYPE_F32 0
 #define TYPE_F16 1
+#define TYPE_Q4_0 2
 #define TYPE_Q8_0 8
+#define TYPE_Q4_K 12
+#define TYPE_Q6_K 14
+#define TYPE_BF16 30
 
 typedef __global float *floats;
 typedef __global const float *const_floats;
 typedef __global ushort *halves;
+typedef __global const ushort *const_halves;
 typedef __global const uchar *const_bytes;
 
 #define SELF ((uint)get_local_id(0))

@@ -25,7 +25,7 @@ KERNEL(matmul) {
     for (uint base = 0u; base < k; base += BLOCK_K) {
         uint element = base + at_k;
         float4 w = (float4)(0.0f);
-        if (first_row + load_row < n_out && element < k) w = load_weight_quad(A, EXTRA, first_row + load_row, element, k);
+        if (first_row + load_row < n_out && element < k) w = load_weight_quad(A, n, first_row + load_row, element);
         __local float *to = (__local float *)&weights[at_k][0] + load_row;
         to[0] = w.s0;
         to[BLOCK_ROWS + 4] = w.s1;

@@ -48,17 +48,19 @@ KERNEL(matvec) {
 #pragma unroll
     for (uint i = 0u; i < SUMS; i++) sum[i] = 0.0f;
     for (uint chunk = SELF; chunk < chunks; chunk += WG) {
-        float4 w[ROWS][QUADS];
+        piece pieces[ROWS];
 #pragma unroll
-        for (uint r = 0u; r < ROWS; r++) load_weight(A, EXTRA, min(first_row + r, n_out - 1u), chunk, k, w[r]);
+        for (uint r = 0u; r < ROWS; r++) load_piece(A, n, min(first_row + r, n_out - 1u), chunk, &pieces[r]);
 #pragma unroll
-        for (uint c = 0u; c < COLUMNS; c++) {
-            const_floats b = ROW(B, min(first_column + c, live - 1u), B_STRIDE);
+        for (uint q = 0u; q < QUADS; q++) {
+            float4 w[ROWS];
 #pragma unroll
-            for (uint q = 0u; q < QUADS; q++) {
-                float4 x = load_quad(b, chunk * CHUNK + q * 4u, k);
+            for (uint r = 0u; r < ROWS; r++) w[r] = piece_quad(&pieces[r], q);
 #pragma unroll
-                for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] += dot(w[r][q], x);
+            for (uint c = 0u; c < COLUMNS; c++) {
+                float4 x = load_quad(ROW(B, min(first_column + c, live - 1u), B_STRIDE), chunk * CHUNK + q * 4u, k);
+#pragma unroll
+                for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] += dot(w[r], x);
             }
         }
     }

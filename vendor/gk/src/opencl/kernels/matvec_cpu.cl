@@ -1,36 +1,59 @@
 // matvec.cl for processors: one work-item owns ROWS rows of the weight and COLUMNS tokens and needs no other; its
-// vectors are 8 elements of k, the registers of AVX2. n: k, n_out, rows of b. S0: type of the weight.
-#define ROWS S1
-#define COLUMNS S2
+// vectors are 8 elements of k, the registers of AVX2. n: k, n_out, rows of b.
+#define ROWS S2
+#define COLUMNS S3
 
-// Elements without the scale that a block of q8_0 has.
-float8 load_weights(const_bytes weight, ulong element) {
-#if S0 == TYPE_F32
-    return vload8(0, (const_floats)weight + element);
-#elif S0 == TYPE_F16
-    return vload_half8(0, (__global const half *)weight + element);
-#elif defined(__clang__)
-    return __builtin_convertvector(vload8(0, (__global const char *)weight + element), float8); // PoCL's own is slow
+#if defined(__clang__)
+#define FLOATS_OF(vector) __builtin_convertvector(vector, float8) // PoCL's own is slow
 #else
-    return convert_float8(vload8(0, (__global const char *)weight + element));
+#define FLOATS_OF(vector) convert_float8(vector)
+#endif
+
+#if BLOCKS
+#define STEP 32u // elements with the same scales
+
+// Elements j .. j + 7 of 32, whose quants are at `quants`.
+float8 load_eight(const piece *w, const_bytes quants, uint j) {
+#if WEIGHT_TYPE == TYPE_Q8_0
+    return w->scale[0] * FLOATS_OF(vload8(0, (__global const char *)quants + j));
+#else
+    uint2 word = (*(__global const uint2 *)(quants + j % 16u) >> (j / 16u * 4u)) & 0x0f0f0f0fu;
+#if WEIGHT_TYPE == TYPE_Q6_K
+    uint high = w->high[j / 16u] >> (j % 16u / 8u * 4u);
+    word |= ((uint2)(high, high >> 2) & 0x03030303u) << 4;
+    return w->scale[j / 16u] * (FLOATS_OF(as_uchar8(word)) - 32.0f);
+#elif WEIGHT_TYPE == TYPE_Q4_K
+    return w->scale[0] * FLOATS_OF(as_uchar8(word)) - w->minimum;
+#else
+    return w->scale[0] * (FLOATS_OF(as_uchar8(word)) - 8.0f);
+#endif
 #endif
 }
 
-// How many elements have one scale.
-#if S0 == TYPE_Q8_0
-#define BLOCK 32u
 #else
-#define BLOCK 8u
-#endif
+#define STEP 8u
 
-// Rows of q8_0 have no rest.
-float load_weight(const_bytes weight, ulong element) {
-#if S0 == TYPE_F16
+float8 load_plain(const_bytes weight, ulong element) {
+#if WEIGHT_TYPE == TYPE_F32
+    return vload8(0, (const_floats)weight + element);
+#elif WEIGHT_TYPE == TYPE_F16
+    return vload_half8(0, (__global const half *)weight + element);
+#else
+    return as_float8(convert_uint8(vload8(0, (const_halves)weight + element)) << 16);
+#endif
+}
+
+// Of what is left of a row after whole vectors.
+float load_one(const_bytes weight, ulong element) {
+#if WEIGHT_TYPE == TYPE_F32
+    return ((const_floats)weight)[element];
+#elif WEIGHT_TYPE == TYPE_F16
     return load_half(weight, element);
 #else
-    return ((const_floats)weight)[element];
+    return as_float((uint)((const_halves)weight)[element] << 16);
 #endif
 }
+#endif
 
 float sum_of(float8 v) {
     float4 x = v.lo + v.hi;
@@ -46,7 +69,6 @@ KERNEL(matvec_cpu) {
     if (first_column >= live) return;
     uint tiles = (n_out + ROWS - 1u) / ROWS;
     const_bytes weight = A;
-    const_bytes scales = EXTRA;
     const_floats b = ROW(B, first_column, B_STRIDE);
     for (uint tile = get_group_id(0); tile < tiles; tile += get_num_groups(0)) {
         ulong first[ROWS];
@@ -55,20 +77,21 @@ KERNEL(matvec_cpu) {
         for (uint r = 0u; r < ROWS; r++) first[r] = (ulong)min(tile * ROWS + r, n_out - 1u) * k;
 #pragma unroll
         for (uint i = 0u; i < ROWS * COLUMNS; i++) sum[i] = (float8)(0.0f);
-        for (uint i = 0u; i + BLOCK <= k; i += BLOCK) {
-#if S0 == TYPE_Q8_0
-            float scale[ROWS];
+        for (uint i = 0u; i + STEP <= k; i += STEP) {
+#if BLOCKS
+            piece pieces[ROWS];
 #pragma unroll
-            for (uint r = 0u; r < ROWS; r++) scale[r] = load_half(scales, (first[r] + i) / 32u);
+            for (uint r = 0u; r < ROWS; r++) load_scales(weight, n, (first[r] + i) / 32u, &pieces[r]);
 #endif
 #pragma unroll
-            for (uint j = 0u; j < BLOCK; j += 8u) {
+            for (uint j = 0u; j < STEP; j += 8u) {
                 float8 w[ROWS];
 #pragma unroll
                 for (uint r = 0u; r < ROWS; r++) {
-                    w[r] = load_weights(weight, first[r] + i + j);
-#if S0 == TYPE_Q8_0
-                    w[r] *= scale[r];
+#if BLOCKS
+                    w[r] = load_eight(&pieces[r], QUANTS(first[r] + i), j);
+#else
+                    w[r] = load_plain(weight, first[r] + i + j);
 #endif
                 }
 #pragma unroll
@@ -86,8 +109,8 @@ KERNEL(matvec_cpu) {
             for (uint c = 0u; c < COLUMNS; c++) {
                 if (row < n_out && first_column + c < live) {
                     float value = sum_of(sum[r * COLUMNS + c]);
-#if S0 != TYPE_Q8_0
-                    for (uint i = k & ~7u; i < k; i++) value += load_weight(weight, first[r] + i) * b[(ulong)c * B_STRIDE + i];
+#if !BLOCKS
+                    for (uint i = k & ~7u; i < k; i++) value += load_one(weight, first[r] + i) * b[(ulong)c * B_STRIDE + i];
 #endif
                     floats dst = ROW(DST, last_row ? 0u : first_column + c, DST_STRIDE);
                     if ((flags & BIAS) != 0u) value += ((const_floats)C)[row];

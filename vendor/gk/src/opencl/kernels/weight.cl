@@ -1,17 +1,22 @@
-// Weights as weight_put lays them out: f32 and f16 rows as they are; q8_0 as a plane of quants, rows * k bytes, and
-// at EXTRA a plane of f16 scales. A chunk is the 16 bytes that one work-item reads at once.
-// S1: rows of weights and activations are multiples of a chunk and aligned, so that whole chunks may be loaded.
+// Reads weights as weight_put lays them out (src/core/planes.h). The one place that knows the types: a piece is what one
+// work-item loads at once, 16 bytes of plane 0 with what belongs to them, and quads of elements come out of it. Of the
+// argument n, s0 is k and s5, s6, s7 say where the planes 1 to 3 begin, in units of 64 bytes from the weight. S0: the type.
+// S1: rows of weights and activations are multiples of a piece and aligned, so that whole pieces may be loaded.
 #define WEIGHT_TYPE S0
 #define ALIGNED S1
 
 #if WEIGHT_TYPE == TYPE_F32
 #define QUADS 1
-#elif WEIGHT_TYPE == TYPE_F16
+#elif WEIGHT_TYPE == TYPE_F16 || WEIGHT_TYPE == TYPE_BF16
 #define QUADS 2
-#else
+#elif WEIGHT_TYPE == TYPE_Q8_0
 #define QUADS 4
+#else
+#define QUADS 8
 #endif
-#define CHUNK (QUADS * 4)
+#define CHUNK (QUADS * 4) // elements of a piece
+#define BLOCKS (QUADS >= 4)
+#define PLANE(units) (weight + (ulong)(units) * 64)
 
 // Four elements of a row of f32; those at `limit` and after it are 0.
 float4 load_quad(const_floats row, uint element, uint limit) {
@@ -27,46 +32,128 @@ float4 load_quad(const_floats row, uint element, uint limit) {
 #endif
 }
 
-float4 load_half_quad(const_bytes row, uint element, uint limit) {
-#if ALIGNED
-    return vload_half4(element / 4u, (__global const half *)row);
+#if BLOCKS
+
+typedef struct piece {
+    uint bits[4];
+    uint high[2];   // q6_k: two more bits of each element
+    float scale[2]; // of the first and of the second half
+    float minimum;  // q4_k: is subtracted
+} piece;
+
+// Scales, minimum and high bits for the 32 elements with this number in the whole weight.
+void load_scales(const_bytes weight, uint8 n, ulong block, piece *w) {
+#if WEIGHT_TYPE == TYPE_Q4_K
+    uint4 all = *(__global const uint4 *)(PLANE(n.s5) + block / 8u * 16u);
+    uint j = (uint)(block % 8u);
+    uint low = (j < 4u ? all.s1 : all.s2) >> (j % 4u * 8u);
+    uint high = all.s3 >> (j * 4u);
+    w->scale[0] = load_half(PLANE(n.s5), block / 8u * 8u) * (float)((low & 15u) | (high & 3u) << 4);
+    w->minimum = load_half(PLANE(n.s5), block / 8u * 8u + 1u) * (float)((low >> 4 & 15u) | (high & 12u) << 2);
+#elif WEIGHT_TYPE == TYPE_Q6_K
+    uint2 high = *(__global const uint2 *)(PLANE(n.s5) + block * 8u);
+    char2 scales = *(__global const char2 *)(PLANE(n.s6) + block * 2u);
+    float scale = load_half(PLANE(n.s7), block / 8u);
+    w->high[0] = high.s0;
+    w->high[1] = high.s1;
+    w->scale[0] = scale * (float)scales.s0;
+    w->scale[1] = scale * (float)scales.s1;
+#else
+    w->scale[0] = load_half(PLANE(n.s5), block);
+#endif
+}
+
+// Quad `quad` of a piece: `word` has its four bytes, or its four nibbles and those of the quad 16 elements further.
+float4 block_quad(const piece *w, uint word, uint quad) {
+#if WEIGHT_TYPE == TYPE_Q8_0
+    return w->scale[0] * convert_float4(as_char4(word));
+#else
+    word = (quad < 4u ? word : word >> 4) & 0x0f0f0f0fu;
+#if WEIGHT_TYPE == TYPE_Q4_0
+    return w->scale[0] * (convert_float4(as_uchar4(word)) - 8.0f);
+#elif WEIGHT_TYPE == TYPE_Q4_K
+    return w->scale[0] * convert_float4(as_uchar4(word)) - w->minimum;
+#else
+    word |= (((quad < 4u ? w->high[0] : w->high[1]) >> (quad % 4u * 2u)) & 0x03030303u) << 4;
+    return (quad < 4u ? w->scale[0] : w->scale[1]) * (convert_float4(as_uchar4(word)) - 32.0f);
+#endif
+#endif
+}
+
+// Where the quants of an element are, by its number in the whole weight; a multiple of CHUNK.
+#if WEIGHT_TYPE == TYPE_Q8_0
+#define QUANTS(element) (weight + (element))
+#else
+#define QUANTS(element) (weight + (element) / 2)
+#endif
+
+// Piece number `chunk` of row `row`.
+void load_piece(const_bytes weight, uint8 n, uint row, uint chunk, piece *w) {
+    ulong first = (ulong)row * n.s0 + chunk * CHUNK;
+    uint4 bits = *(__global const uint4 *)QUANTS(first);
+    w->bits[0] = bits.s0;
+    w->bits[1] = bits.s1;
+    w->bits[2] = bits.s2;
+    w->bits[3] = bits.s3;
+    load_scales(weight, n, first / 32u, w);
+}
+
+// Elements quad * 4 .. + 3 of a piece.
+float4 piece_quad(const piece *w, uint quad) { return block_quad(w, w->bits[quad % 4u], quad); }
+
+// Four neighbouring elements of a row, `element` a multiple of 4, without the rest of their piece.
+float4 load_weight_quad(const_bytes weight, uint8 n, uint row, uint element) {
+    ulong first = (ulong)row * n.s0 + element / CHUNK * CHUNK;
+    uint quad = element % CHUNK / 4u;
+    piece w;
+    load_scales(weight, n, first / 32u, &w);
+    return block_quad(&w, ((__global const uint *)QUANTS(first))[quad % 4u], quad);
+}
+
+#else
+
+typedef struct piece {
+    float4 quad[QUADS];
+} piece;
+
+#if QUADS == 2
+float load_sixteen(const_halves row, uint element) {
+#if WEIGHT_TYPE == TYPE_F16
+    return load_half((const_bytes)row, element);
+#else
+    return as_float((uint)row[element] << 16);
+#endif
+}
+#endif
+
+// Four neighbouring elements of a row, `element` a multiple of 4; those past the end of the row are 0.
+float4 load_weight_quad(const_bytes weight, uint8 n, uint row, uint element) {
+    uint k = n.s0;
+#if WEIGHT_TYPE == TYPE_F32
+    return load_quad((const_floats)weight + (ulong)row * k, element, k);
+#else
+    const_halves at = (const_halves)weight + (ulong)row * k;
+#if WEIGHT_TYPE == TYPE_F16 && ALIGNED
+    return vload_half4(element / 4u, (__global const half *)at);
+#elif ALIGNED
+    return as_float4(convert_uint4(*(__global const ushort4 *)(at + element)) << 16);
 #else
     float4 value = (float4)(0.0f);
-    if (element < limit) value.s0 = load_half(row, element);
-    if (element + 1u < limit) value.s1 = load_half(row, element + 1u);
-    if (element + 2u < limit) value.s2 = load_half(row, element + 2u);
-    if (element + 3u < limit) value.s3 = load_half(row, element + 3u);
+    if (element < k) value.s0 = load_sixteen(at, element);
+    if (element + 1u < k) value.s1 = load_sixteen(at, element + 1u);
+    if (element + 2u < k) value.s2 = load_sixteen(at, element + 2u);
+    if (element + 3u < k) value.s3 = load_sixteen(at, element + 3u);
     return value;
 #endif
-}
-
-// Chunk number `chunk` of row `row`, k elements long; elements past the end are 0.
-void load_weight(const_bytes weight, const_bytes scales, uint row, uint chunk, uint k, float4 *w) {
-    ulong first = (ulong)row * k;
-#if WEIGHT_TYPE == TYPE_F32
-    w[0] = load_quad((const_floats)(weight + first * 4), chunk * 4u, k);
-#elif WEIGHT_TYPE == TYPE_F16
-    w[0] = load_half_quad(weight + first * 2, chunk * 8u, k);
-    w[1] = load_half_quad(weight + first * 2, chunk * 8u + 4u, k);
-#else
-    // k is a multiple of 32, so these rows are always aligned.
-    char16 q = *(__global const char16 *)(weight + first + chunk * 16u);
-    float scale = load_half(scales, (first + chunk * 16u) / 32u);
-    w[0] = scale * convert_float4(q.s0123);
-    w[1] = scale * convert_float4(q.s4567);
-    w[2] = scale * convert_float4(q.s89ab);
-    w[3] = scale * convert_float4(q.scdef);
 #endif
 }
 
-// Four neighbouring elements of a row of the weight.
-float4 load_weight_quad(const_bytes weight, const_bytes scales, uint row, uint element, uint k) {
-    ulong first = (ulong)row * k;
-#if WEIGHT_TYPE == TYPE_F32
-    return load_quad((const_floats)(weight + first * 4), element, k);
-#elif WEIGHT_TYPE == TYPE_F16
-    return load_half_quad(weight + first * 2, element, k);
-#else
-    return load_half(scales, (first + element) / 32u) * convert_float4(*(__global const char4 *)(weight + first + element));
-#endif
+// Piece number `chunk` of row `row`; elements past the end are 0.
+void load_piece(const_bytes weight, uint8 n, uint row, uint chunk, piece *w) {
+#pragma unroll
+    for (uint q = 0u; q < QUADS; q++) w->quad[q] = load_weight_quad(weight, n, row, chunk * CHUNK + q * 4u);
 }
+
+float4 piece_quad(const piece *w, uint quad) { return w->quad[quad]; }
+
+#endif
