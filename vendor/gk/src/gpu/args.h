@@ -8,7 +8,7 @@
 /* Every kernel takes this one block by value. A field that a kernel does not use is 0. */
 typedef struct gk_gpu_args {
     uint64_t dst, a, b, c; /* device addresses of the operands */
-    uint64_t aux;          /* scales of a q8_0 weight, or scratch of split attention */
+    uint64_t aux;          /* scratch of split attention */
     uint64_t step;         /* the gk_step of this device */
     uint32_t dst_stride, a_stride, b_stride, c_stride; /* elements from row to row; 0 repeats one row */
     uint32_t width;        /* elements in a row of dst; matmul: n_out */
@@ -16,6 +16,7 @@ typedef struct gk_gpu_args {
     uint32_t depth;        /* matmul: k; embed: vocabulary; rmsnorm: group; topk: k; step: length of the history */
     uint32_t flags;        /* gk_op.flags */
     uint32_t vector;       /* rows of weight and activation start on 16 bytes */
+    uint32_t plane[3];     /* where planes 1 to 3 of the weight begin, in units of 64 bytes from it */
     uint32_t n_head, n_head_kv, d_head, n_rot, n_ctx;
     uint32_t splits;       /* attention: most splits of the cached positions */
     float scale;           /* attention and softmax: factor; rmsnorm: epsilon */
@@ -45,20 +46,26 @@ enum {
 };
 
 /* Rows of a weight that one warp of matvec computes. */
-#define GK_GPU_MATVEC_ROWS(type_is_q8, columns) ((type_is_q8) && (columns) == 1 ? 4u : 2u)
+#define GK_GPU_MATVEC_ROWS(type_is_block, columns) ((type_is_block) && (columns) == 1 ? 4u : 2u)
 
 /* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute
  * a number: matvec_<type>_<columns>, split_<cache type>_<queries>_<head size class>. */
 #define GK_GPU_KERNELS(X) \
     X(describe) X(set_step) X(next_step) \
-    X(embed_f32) X(embed_f16) X(embed_q8) \
+    X(embed_f32) X(embed_f16) X(embed_bf16) \
+    X(embed_q8_0) X(embed_q4_0) X(embed_q4_k) X(embed_q6_k) \
     X(rmsnorm) X(rope) X(swiglu) X(silu) X(add) X(mul) X(softmax) X(argmax) X(topk) \
     X(copy_f32_f32) X(copy_f32_f16) X(copy_f16_f32) X(copy_f16_f16) \
     X(kv_write_f32) X(kv_write_f16) \
     X(matvec_f32_1) X(matvec_f32_2) X(matvec_f32_4) X(matvec_f32_8) \
     X(matvec_f16_1) X(matvec_f16_2) X(matvec_f16_4) X(matvec_f16_8) \
-    X(matvec_q8_1) X(matvec_q8_2) X(matvec_q8_4) X(matvec_q8_8) \
-    X(matmul_tile_f32) X(matmul_tile_f16) X(matmul_tile_q8) \
+    X(matvec_bf16_1) X(matvec_bf16_2) X(matvec_bf16_4) X(matvec_bf16_8) \
+    X(matvec_q8_0_1) X(matvec_q8_0_2) X(matvec_q8_0_4) X(matvec_q8_0_8) \
+    X(matvec_q4_0_1) X(matvec_q4_0_2) X(matvec_q4_0_4) X(matvec_q4_0_8) \
+    X(matvec_q4_k_1) X(matvec_q4_k_2) X(matvec_q4_k_4) X(matvec_q4_k_8) \
+    X(matvec_q6_k_1) X(matvec_q6_k_2) X(matvec_q6_k_4) X(matvec_q6_k_8) \
+    X(matmul_tile_f32) X(matmul_tile_f16) X(matmul_tile_bf16) \
+    X(matmul_tile_q8_0) X(matmul_tile_q4_0) X(matmul_tile_q4_k) X(matmul_tile_q6_k) \
     X(split_f32_1_64) X(split_f32_1_128) X(split_f32_1_256) \
     X(split_f32_2_64) X(split_f32_2_128) X(split_f32_2_256) \
     X(split_f32_4_64) X(split_f32_4_128) X(split_f32_4_256) \

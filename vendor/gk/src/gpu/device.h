@@ -4,6 +4,7 @@
 
 #include "api.h"
 #include "args.h"
+#include "planes.h"
 
 enum {
 #define X(name) GPU_KERNEL_##name,
@@ -371,48 +372,28 @@ static gk_status gpu_sync(gk_device *device) {
 
 /* ---- weights ---- */
 
-/* f32 and f16 stay as they are. q8_0 becomes two planes, each from a multiple of 64: a byte (quant + 128) per element,
- * then an f16 scale per 32; so a lane loads 16 quants at once, which 34-byte blocks do not allow. */
-static uint64_t gpu_scales_offset(uint64_t ne0, uint64_t ne1) {
-    uint64_t quants;
-    return gk_mul_u64(ne0, ne1, &quants) ? gk_align_u64(quants, 64) : 0;
-}
-
 static uint64_t gpu_weight_bytes(gk_device *device, uint32_t type, uint64_t ne0, uint64_t ne1) {
-    uint64_t bytes;
-    if (!device || ne0 == 0 || ne1 == 0 || (type != GK_F32 && type != GK_F16 && type != GK_Q8_0)) return 0;
-    uint64_t row = gk_row_bytes(type, ne0);
-    if (row == 0 || !gk_mul_u64(row, ne1, &bytes)) return 0;
-    if (type != GK_Q8_0) return gk_align_u64(bytes, 64);
-    /* Both planes together are the bytes of GGUF, so nothing overflows but the rounding. */
-    uint64_t quants = gpu_scales_offset(ne0, ne1);
-    uint64_t scales = gk_align_u64(ne0 / 32 * 2 * ne1, 64);
-    return quants && scales && gk_add_u64(quants, scales, &bytes) ? bytes : 0;
+    return device ? gk_planes_bytes(type, ne0, ne1) : 0;
 }
 
-static void gpu_split_q8(const unsigned char *blocks, uint64_t count, unsigned char *quants, unsigned char *scales) {
-    for (uint64_t n = 0; n < count; n++) {
-        const unsigned char *block = blocks + n * 34;
-        memcpy(scales + n * 2, block, 2);
-        for (int i = 0; i < 32; i++) quants[n * 32 + (uint64_t)i] = (unsigned char)(block[2 + i] ^ 0x80);
-    }
-}
-
-static gk_status gpu_put_q8(gk_device *device, uint64_t address, const gk_tensor *dst, const unsigned char *rows,
-                            uint64_t first, uint64_t count) {
-    const uint64_t blocks = dst->ne[0] / 32; /* of a row */
-    const uint64_t most = (4u << 20) / (blocks * 34) + 1; /* rows in a chunk of about 4 MiB */
-    const uint64_t chunk = count < most ? count : most;
-    const uint64_t scales_address = address + gpu_scales_offset(dst->ne[0], dst->ne[1]);
-    unsigned char *staging = malloc((size_t)(chunk * blocks * 34));
+/* Rows of blocks, pulled apart into planes in chunks of about 4 MiB. */
+static gk_status gpu_put_blocks(gk_device *device, uint64_t address, const gk_tensor *dst, const gk_planes *planes,
+                                const unsigned char *rows, uint64_t first, uint64_t count) {
+    const uint64_t most = (4u << 20) / planes->block_bytes;
+    uint64_t begin = first * planes->row_blocks, left = count * planes->row_blocks;
+    const uint64_t chunk = left < most ? left : most;
+    unsigned char *staging = malloc((size_t)(chunk * planes->block_bytes)), *out[GK_PLANES];
     gk_status status = GK_OK;
     if (!staging) return gpu_fail(device, GK_OUT_OF_MEMORY, "weight_put: out of host memory");
-    for (uint64_t done = 0; done < count && status == GK_OK; done += chunk) {
-        const uint64_t now = count - done < chunk ? count - done : chunk;
-        unsigned char *scales = staging + now * blocks * 32;
-        gpu_split_q8(rows + done * blocks * 34, now * blocks, staging, scales);
-        status = gpu_up(device, address + (first + done) * blocks * 32, staging, now * blocks * 32);
-        if (status == GK_OK) status = gpu_up(device, scales_address + (first + done) * blocks * 2, scales, now * blocks * 2);
+    while (left != 0 && status == GK_OK) {
+        const uint64_t now = left < chunk ? left : chunk;
+        gk_planes_stage(planes, staging, now, out);
+        gk_planes_split(dst->type, rows, now, out);
+        for (uint32_t p = 0; p < planes->count && status == GK_OK; p++)
+            status = gpu_up(device, address + planes->offset[p] + begin * planes->bytes[p], out[p], now * planes->bytes[p]);
+        rows += now * planes->block_bytes;
+        begin += now;
+        left -= now;
     }
     free(staging);
     return status;
@@ -423,15 +404,16 @@ static gk_status gpu_weight_put(gk_device *device, const gk_tensor *dst, const v
     if (!device) return GK_BAD_ARGUMENT;
     if (!dst || !dst->buffer || !gpu_find_buffer(device, dst->buffer))
         return gpu_fail(device, GK_BAD_ARGUMENT, "weight_put: not a buffer of this device");
-    const char *error = gk_weight_put_check(dst, rows, first, count, gpu_weight_bytes(device, dst->type, dst->ne[0], dst->ne[1]),
-                                            dst->buffer->bytes);
+    gk_planes planes;
+    if (!gk_planes_of(dst->type, dst->ne[0], dst->ne[1], &planes)) planes.size = 0;
+    const char *error = gk_weight_put_check(dst, rows, first, count, planes.size, dst->buffer->bytes);
     if (error) return gpu_fail(device, GK_BAD_ARGUMENT, error);
     if (count == 0) return GK_OK;
     gk_status status = gpu_enter(device, &before);
     if (status != GK_OK) return status;
     const uint64_t address = dst->buffer->address + dst->offset;
-    const uint64_t row = gk_row_bytes(dst->type, dst->ne[0]);
-    if (dst->type == GK_Q8_0) status = gpu_put_q8(device, address, dst, rows, first, count);
+    const uint64_t row = planes.row_blocks * planes.block_bytes;
+    if (gk_is_block_type(dst->type)) status = gpu_put_blocks(device, address, dst, &planes, rows, first, count);
     else status = gpu_up(device, address + first * row, rows, count * row);
     gpu_leave(device, before);
     return status;

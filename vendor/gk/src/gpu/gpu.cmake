@@ -8,6 +8,7 @@ set(GK_GPU_KERNEL_DEPENDS
   "${GK_GPU_DIR}/kernels.cu"
   "${GK_GPU_DIR}/args.h"
   "${GK_GPU_DIR}/kernels/platform.cuh"
+  "${GK_GPU_DIR}/kernels/weight.cuh"
   "${GK_GPU_DIR}/kernels/rows.cuh"
   "${GK_GPU_DIR}/kernels/select.cuh"
   "${GK_GPU_DIR}/kernels/matmul.cuh"

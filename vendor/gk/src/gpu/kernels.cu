@@ -6,6 +6,8 @@
 
 #include "kernels/platform.cuh"
 
+#include "kernels/weight.cuh"
+
 #include "kernels/rows.cuh"
 #include "kernels/select.cuh"
 

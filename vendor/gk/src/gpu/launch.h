@@ -26,7 +26,13 @@ static uint32_t gpu_least(uint32_t x, uint32_t y) { return x < y ? x : y; }
 
 static uint64_t gpu_address(const gk_tensor *t) { return t->buffer ? t->buffer->address + t->offset : 0; }
 
-static int gpu_type_index(uint32_t type) { return type == GK_F32 ? 0 : type == GK_F16 ? 1 : 2; }
+/* The place of a type in every family of kernels; caches and copies know the first two only. */
+static int gpu_type_index(uint32_t type) {
+    static const uint32_t types[] = {GK_F32, GK_F16, GK_BF16, GK_Q8_0, GK_Q4_0, GK_Q4_K, GK_Q6_K};
+    int index = 0;
+    while (types[index] != type && index + 1 < (int)(sizeof types / sizeof *types)) index++;
+    return index;
+}
 
 /* What most ops have in common: addresses, strides, rows. */
 static gpu_launch gpu_begin_launch(const gk_device *device, const gk_op *op, int kernel) {
@@ -50,6 +56,13 @@ static gpu_launch gpu_begin_launch(const gk_device *device, const gk_op *op, int
     return launch;
 }
 
+/* Where the reader of kernels/weight.cuh finds the planes of operand a. */
+static void gpu_set_planes(const gk_op *op, gpu_launch *launch) {
+    gk_planes planes;
+    if (!gk_planes_of(op->a.type, op->a.ne[0], op->a.ne[1], &planes)) return; /* its size was asked for before */
+    for (uint32_t p = 1; p < GK_PLANES; p++) launch->args.plane[p - 1] = gk_plane_units(&planes, p);
+}
+
 /* Blocks over the elements of a row, and over the rows: for kernels with GK_FOR_ELEMENTS. */
 static void gpu_cover(gpu_launch *launch, uint32_t elements) {
     launch->grid[0] = gpu_least(gpu_divide_up(elements, GK_GPU_THREADS), GPU_ROW_BLOCKS_MOST);
@@ -60,17 +73,16 @@ static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch 
     const int type = gpu_type_index(op->a.type);
     const bool last = (op->flags & GK_LAST_ROW) != 0;
     const uint32_t tokens = last ? 1 : op->b.ne[1];
-    const uint32_t step[] = {4, 8, 16}; /* elements in 16 bytes */
     gpu_launch launch = gpu_begin_launch(device, op, GPU_KERNEL_matmul_tile_f32 + type);
     launch.args.depth = op->a.ne[0];
-    launch.args.vector = op->a.ne[0] % step[type] == 0 && launch.args.b_stride % 4 == 0;
-    if (type == 2) launch.args.aux = launch.args.a + gpu_scales_offset(op->a.ne[0], op->a.ne[1]);
+    launch.args.vector = op->a.ne[0] % (op->a.type == GK_F32 ? 4 : 8) == 0 && launch.args.b_stride % 4 == 0;
+    gpu_set_planes(op, &launch);
     if (tokens <= GPU_MATVEC_TOKENS) {
         const uint32_t size = tokens == 1 ? 0 : tokens == 2 ? 1 : tokens <= 4 ? 2 : 3; /* 2^size columns */
         const uint32_t warps = GK_GPU_MATVEC_THREADS / device->warp;
         launch.kernel = GPU_KERNEL_matvec_f32_1 + type * 4 + (int)size;
         launch.block = GK_GPU_MATVEC_THREADS;
-        launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * GK_GPU_MATVEC_ROWS(type == 2, 1u << size));
+        launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), 1u << size));
         launch.grid[1] = gpu_divide_up(tokens, 1u << size);
     } else {
         launch.grid[0] = gpu_divide_up(op->a.ne[1], GK_GPU_TILE);
@@ -158,7 +170,7 @@ static void gpu_kv_write(const gk_op *op, gpu_launch *launch) {
 static void gpu_embed(const gk_op *op, gpu_launch *launch) {
     launch->kernel = GPU_KERNEL_embed_f32 + gpu_type_index(op->a.type);
     launch->args.depth = op->a.ne[1];
-    if (op->a.type == GK_Q8_0) launch->args.aux = launch->args.a + gpu_scales_offset(op->a.ne[0], op->a.ne[1]);
+    gpu_set_planes(op, launch);
     gpu_cover(launch, op->dst.ne[0]);
 }
 

@@ -37,7 +37,7 @@ function(suite part order output)
   execute_process(
     COMMAND "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${folder}/${drivers}" "GK_EMULATE_ORDER=${order}"
             "${folder}/gk-test-emulated" --backend cuda --only ${part}
-    RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 200)
+    RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 400)
   set(${output} "${code}" PARENT_SCOPE)
 endfunction()
 
@@ -91,8 +91,21 @@ mutate(kernels/select.cuh small "if (value == value) {" "if (value == value || t
 mutate(kernels/select.cuh small "(x < y) == descending" "(x > y) == descending")
 mutate(launch.h small "launch->args.b_stride = 0;" "launch->args.b_stride = launch->args.b_stride + 0;")
 # Matmul: planes, signs, edges, flags, the last row, barriers.
-mutate(device.h matmul "block[2 + i] ^ 0x80" "block[2 + i]")
-mutate(device.h matmul "scales_address + (first + done) * blocks * 2" "scales_address + done * blocks * 2")
+mutate(device.h matmul "begin = first * planes->row_blocks" "begin = 0 * planes->row_blocks")
+mutate(device.h matmul "planes->offset[p] + begin * planes->bytes[p]" "planes->offset[p] + begin * planes->bytes[0]")
+mutate(launch.h matmul "launch->args.plane[p - 1] = gk_plane_units(&planes, p)" "launch->args.plane[p - 1] = gk_plane_units(&planes, 1)")
+mutate(kernels/weight.cuh matmul "word ^ 0x80808080u" "word")
+mutate(kernels/weight.cuh matmul "(q < 4 ? word : word >> 4)" "(q < 5 ? word : word >> 4)")
+mutate(kernels/weight.cuh matmul "element / 32 * 16 + element % 16" "element / 32 * 16 + (element % 16 ^ 4)")
+mutate(kernels/weight.cuh matmul "p.scale[0] * quant_to_float(four, i, 0) - p.minimum" "p.scale[0] * quant_to_float(four, i, 0)")
+mutate(kernels/weight.cuh matmul "static_cast<float>((low & 15u) | (high & 3u) << 4)" "static_cast<float>(low & 15u)")
+mutate(kernels/weight.cuh matmul "(high & 12u) << 2" "(high & 3u) << 4")
+mutate(kernels/weight.cuh matmul "(j < 4 ? all.y : all.z)" "all.y")
+mutate(kernels/weight.cuh matmul "high_bits(p.high[q / 4], static" "high_bits(p.high[0], static")
+mutate(kernels/weight.cuh matmul "p.scale[1] = factor(g, element + 16, p.minimum)" "p.scale[1] = p.scale[0]")
+mutate(kernels/weight.cuh matmul "reinterpret_cast<const signed char *>" "reinterpret_cast<const unsigned char *>")
+mutate(kernels/weight.cuh matmul "static_cast<unsigned int>(bits) << 16" "(static_cast<unsigned int>(bits) & 0x7fffu) << 16")
+mutate(kernels/weight.cuh small "T::word4(g, element / 4 * 4) >> (8 * (element % 4))" "T::word4(g, element / 4 * 4) >> (8 * (element % 4 & 2))")
 mutate(kernels/platform.cuh matmul "0x7650u + static_cast<unsigned int>(index)" "0x7650u + static_cast<unsigned int>(index ^ 1)")
 mutate(kernels/matmul.cuh matmul "k = whole + lane; k < g.depth;" "k = whole + lane; k + 1 < g.depth;")
 mutate(kernels/matmul.cuh matmul "last ? tokens(g) - 1 : blockIdx.y * COLUMNS" "last ? g.rows - 1 : blockIdx.y * COLUMNS")

@@ -4,85 +4,6 @@
 #ifndef GK_GPU_MATMUL_CUH
 #define GK_GPU_MATMUL_CUH
 
-// A weight type: STEP elements are one 16-byte load of a lane. `scale` is the factor of the block that element k lies in.
-// `load4` is for a k that is a multiple of 4 in an aligned row: its elements never leave a block.
-struct weight_of_f32 {
-    enum { STEP = 4 };
-    static __device__ __forceinline__ const char *row(const gk_gpu_args &g, size_t r) {
-        return pointer<const char>(g.a) + r * g.depth * 4;
-    }
-    static __device__ __forceinline__ float scale(const gk_gpu_args &, size_t, unsigned int) { return 1.0f; }
-    static __device__ __forceinline__ void load(const char *row, unsigned int k, float *out) {
-        const uint4 bits = load_stream(row + static_cast<size_t>(k) * 4);
-        out[0] = bits_to_float(bits.x);
-        out[1] = bits_to_float(bits.y);
-        out[2] = bits_to_float(bits.z);
-        out[3] = bits_to_float(bits.w);
-    }
-    static __device__ __forceinline__ void load4(const char *row, unsigned int k, float *out) {
-        const float4 values = *reinterpret_cast<const float4 *>(row + static_cast<size_t>(k) * 4);
-        out[0] = values.x;
-        out[1] = values.y;
-        out[2] = values.z;
-        out[3] = values.w;
-    }
-    static __device__ __forceinline__ float one(const char *row, unsigned int k) {
-        return reinterpret_cast<const float *>(row)[k];
-    }
-};
-
-struct weight_of_f16 {
-    enum { STEP = 8 };
-    static __device__ __forceinline__ const char *row(const gk_gpu_args &g, size_t r) {
-        return pointer<const char>(g.a) + r * g.depth * 2;
-    }
-    static __device__ __forceinline__ float scale(const gk_gpu_args &, size_t, unsigned int) { return 1.0f; }
-    static __device__ __forceinline__ void load(const char *row, unsigned int k, float *out) {
-        const uint4 bits = load_stream(row + static_cast<size_t>(k) * 2);
-        const unsigned int words[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            out[2 * i] = half_to_float(static_cast<unsigned short>(words[i] & 0xffffu));
-            out[2 * i + 1] = half_to_float(static_cast<unsigned short>(words[i] >> 16));
-        }
-    }
-    static __device__ __forceinline__ void load4(const char *row, unsigned int k, float *out) {
-        const uint2 bits = *reinterpret_cast<const uint2 *>(row + static_cast<size_t>(k) * 2);
-        out[0] = half_to_float(static_cast<unsigned short>(bits.x & 0xffffu));
-        out[1] = half_to_float(static_cast<unsigned short>(bits.x >> 16));
-        out[2] = half_to_float(static_cast<unsigned short>(bits.y & 0xffffu));
-        out[3] = half_to_float(static_cast<unsigned short>(bits.y >> 16));
-    }
-    static __device__ __forceinline__ float one(const char *row, unsigned int k) {
-        return half_to_float(reinterpret_cast<const unsigned short *>(row)[k]);
-    }
-};
-
-// Two planes: a byte (quant + 128) per element, and at aux an f16 scale per 32.
-struct weight_of_q8 {
-    enum { STEP = 16 };
-    static __device__ __forceinline__ const char *row(const gk_gpu_args &g, size_t r) {
-        return pointer<const char>(g.a) + r * g.depth;
-    }
-    static __device__ __forceinline__ float scale(const gk_gpu_args &g, size_t r, unsigned int k) {
-        return half_to_float(pointer<const unsigned short>(g.aux)[r * (g.depth / 32) + k / 32]);
-    }
-    static __device__ __forceinline__ void load(const char *row, unsigned int k, float *out) {
-        const uint4 bits = load_stream(row + k);
-        const unsigned int words[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-        for (int i = 0; i < 16; ++i) out[i] = quant_to_float(words[i / 4], i % 4);
-    }
-    static __device__ __forceinline__ void load4(const char *row, unsigned int k, float *out) {
-        const unsigned int word = *reinterpret_cast<const unsigned int *>(row + k);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) out[i] = quant_to_float(word, i);
-    }
-    static __device__ __forceinline__ float one(const char *row, unsigned int k) {
-        return static_cast<float>(static_cast<int>(reinterpret_cast<const unsigned char *>(row)[k]) - 128);
-    }
-};
-
 // Bias and the value that is added to, then the one store of an output.
 GK_DEVICE void store_output(const gk_gpu_args &g, unsigned int r, unsigned int t, float value) {
     if (g.flags & GK_BIAS) value += pointer<const float>(g.c)[r];
@@ -101,13 +22,10 @@ template <class W, int ROWS, int COLUMNS> GK_DEVICE void matvec(const gk_gpu_arg
     const unsigned int first = warp * ROWS;
     if (column >= end || first >= g.width) return; // the same for all lanes of a warp
 
-    const char *row[ROWS];
-    unsigned int number[ROWS];
+    enum { STEP = W::QUADS * 4, PART = W::QUADS / W::SCALES }; // elements of a piece, quads with one scale
+    size_t row[ROWS]; // its first element
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        number[r] = first + r < g.width ? first + r : g.width - 1;
-        row[r] = W::row(g, number[r]);
-    }
+    for (int r = 0; r < ROWS; ++r) row[r] = static_cast<size_t>(first + r < g.width ? first + r : g.width - 1) * g.depth;
     const float *x[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
@@ -120,39 +38,45 @@ template <class W, int ROWS, int COLUMNS> GK_DEVICE void matvec(const gk_gpu_arg
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) sum[r][c] = 0.0f;
 
-    const unsigned int whole = g.vector ? g.depth - g.depth % W::STEP : 0;
-    for (unsigned int k = lane * W::STEP; k < whole; k += GK_WARP * W::STEP) {
-        float weight[ROWS][W::STEP];
-        float scale[ROWS];
+    const unsigned int whole = g.vector ? g.depth - g.depth % STEP : 0;
+    for (unsigned int k = lane * STEP; k < whole; k += GK_WARP * STEP) {
+        typename W::piece piece[ROWS];
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
-            W::load(row[r], k, weight[r]);
-            scale[r] = W::scale(g, number[r], k);
-        }
+        for (int r = 0; r < ROWS; ++r) W::load(g, row[r] + k, piece[r]);
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
-            float part[ROWS];
+        for (int s = 0; s < W::SCALES; ++s) {
+            float part[ROWS][COLUMNS];
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r) part[r] = 0.0f;
+            for (int r = 0; r < ROWS; ++r)
 #pragma unroll
-            for (int i = 0; i < W::STEP; i += 4) {
-                const float4 v = *reinterpret_cast<const float4 *>(x[c] + k + i);
+                for (int c = 0; c < COLUMNS; ++c) part[r][c] = 0.0f;
 #pragma unroll
-                for (int r = 0; r < ROWS; ++r) {
-                    part[r] += weight[r][i] * v.x;
-                    part[r] += weight[r][i + 1] * v.y;
-                    part[r] += weight[r][i + 2] * v.z;
-                    part[r] += weight[r][i + 3] * v.w;
+            for (int q = s * PART; q < (s + 1) * PART; ++q) {
+                float weight[ROWS][4];
+#pragma unroll
+                for (int r = 0; r < ROWS; ++r) W::quad(piece[r], q, weight[r]);
+#pragma unroll
+                for (int c = 0; c < COLUMNS; ++c) {
+                    const float4 v = *reinterpret_cast<const float4 *>(x[c] + k + 4 * q);
+#pragma unroll
+                    for (int r = 0; r < ROWS; ++r) {
+                        part[r][c] += weight[r][0] * v.x;
+                        part[r][c] += weight[r][1] * v.y;
+                        part[r][c] += weight[r][2] * v.z;
+                        part[r][c] += weight[r][3] * v.w;
+                    }
                 }
             }
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r) sum[r][c] += scale[r] * part[r];
+            for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+                for (int c = 0; c < COLUMNS; ++c) sum[r][c] += W::scale(piece[r], s) * part[r][c];
         }
     }
     for (unsigned int k = whole + lane; k < g.depth; k += GK_WARP) {
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
-            const float weight = W::scale(g, number[r], k) * W::one(row[r], k);
+            const float weight = W::one(g, row[r] + k);
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) sum[r][c] += weight * x[c][k];
         }
@@ -168,15 +92,13 @@ template <class W, int ROWS, int COLUMNS> GK_DEVICE void matvec(const gk_gpu_arg
     }
 }
 
-#define GK_MATVEC(type, is_q8, columns) \
+#define GK_MATVEC(type, is_block, columns) \
     GK_KERNEL(matvec_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
-        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_q8, columns)), columns>(g); \
+        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns>(g); \
     }
-#define GK_MATVECS(type, is_q8) \
-    GK_MATVEC(type, is_q8, 1) GK_MATVEC(type, is_q8, 2) GK_MATVEC(type, is_q8, 4) GK_MATVEC(type, is_q8, 8)
-GK_MATVECS(f32, 0)
-GK_MATVECS(f16, 0)
-GK_MATVECS(q8, 1)
+#define GK_MATVECS(type, is_block) \
+    GK_MATVEC(type, is_block, 1) GK_MATVEC(type, is_block, 2) GK_MATVEC(type, is_block, 4) GK_MATVEC(type, is_block, 8)
+GK_GPU_WEIGHTS(GK_MATVECS)
 
 // 256 threads as 16 x 16, each with 4 x 4 outputs; 16 elements of k at a time. Thread x walks n_out, so that stores
 // of neighbours are neighbours.
@@ -190,8 +112,7 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
     const unsigned int load_line = threadIdx.x / 4, load_k = (threadIdx.x % 4) * 4;
     const unsigned int out_row = (threadIdx.x % 16) * 4, out_token = (threadIdx.x / 16) * 4;
     const bool row_there = row0 + load_line < g.width, token_there = token0 + load_line < used;
-    const size_t number = row_there ? row0 + load_line : 0;
-    const char *row = W::row(g, number);
+    const size_t row = row_there ? static_cast<size_t>(row0 + load_line) * g.depth : 0; // its first element
     const float *x = pointer<const float>(g.b) + static_cast<size_t>(token_there ? token0 + load_line : 0) * g.b_stride;
 
     float sum[4][4];
@@ -202,11 +123,10 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
 
     for (unsigned int k0 = 0; k0 < g.depth; k0 += DEPTH) {
         const unsigned int k1 = k0 + load_k; // this thread brings four elements of a weight row and of a token
-        const float scale = k1 < g.depth ? W::scale(g, number, k1) : 0.0f;
         float weight[4], input[4];
         if (g.vector && k1 < g.depth) {
             const float4 values = *reinterpret_cast<const float4 *>(x + k1);
-            W::load4(row, k1, weight);
+            W::load4(g, row + k1, weight);
             input[0] = values.x;
             input[1] = values.y;
             input[2] = values.z;
@@ -214,13 +134,13 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
         } else {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                weight[i] = k1 + i < g.depth ? W::one(row, k1 + i) : 0.0f;
+                weight[i] = k1 + i < g.depth ? W::one(g, row + k1 + i) : 0.0f;
                 input[i] = k1 + i < g.depth ? x[k1 + i] : 0.0f;
             }
         }
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            weights[(load_k + i) * PITCH + load_line] = row_there ? scale * weight[i] : 0.0f;
+            weights[(load_k + i) * PITCH + load_line] = row_there ? weight[i] : 0.0f;
             inputs[(load_k + i) * PITCH + load_line] = token_there ? input[i] : 0.0f;
         }
         __syncthreads();
@@ -245,8 +165,8 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
         }
     }
 }
-GK_KERNEL(matmul_tile_f32, GK_GPU_THREADS) { matmul_tile<weight_of_f32>(g); }
-GK_KERNEL(matmul_tile_f16, GK_GPU_THREADS) { matmul_tile<weight_of_f16>(g); }
-GK_KERNEL(matmul_tile_q8, GK_GPU_THREADS) { matmul_tile<weight_of_q8>(g); }
+#define GK_MATMUL_TILE(type, is_block) \
+    GK_KERNEL(matmul_tile_##type, GK_GPU_THREADS) { matmul_tile<weight_of_##type>(g); }
+GK_GPU_WEIGHTS(GK_MATMUL_TILE)
 
 #endif

@@ -76,13 +76,14 @@ template <class T> GK_DEVICE T shuffle_xor(T value, int mask) {
 GK_DEVICE float bits_to_float(unsigned int bits) { return __uint_as_float(bits); }
 GK_DEVICE unsigned int float_to_bits(float value) { return __float_as_uint(value); }
 
-// Byte `index` of `word`, less 128: how the q8_0 plane stores a quant. On CUDA by building the float 2^23 + byte,
-// because converting instructions run at a quarter of the rate; AMD has a full-rate one.
-GK_DEVICE float quant_to_float(unsigned int word, int index) {
+// Byte `index` of `word`, less `offset`. On CUDA by building the float 2^23 + byte, because converting instructions run at a
+// quarter of the rate; AMD has a full-rate one.
+GK_DEVICE float quant_to_float(unsigned int word, int index, int offset) {
 #if GK_HIP
-    return static_cast<float>((word >> (8 * index)) & 0xffu) - 128.0f;
+    return static_cast<float>((word >> (8 * index)) & 0xffu) - static_cast<float>(offset);
 #else
-    return bits_to_float(__byte_perm(word, 0x4b000000u, 0x7650u + static_cast<unsigned int>(index))) - 8388736.0f;
+    return bits_to_float(__byte_perm(word, 0x4b000000u, 0x7650u + static_cast<unsigned int>(index))) -
+           static_cast<float>(8388608 + offset);
 #endif
 }
 

@@ -37,33 +37,17 @@ GK_KERNEL(next_step, GK_WARP) {
         for (unsigned int column = blockIdx.x * blockDim.x + threadIdx.x; column < g.width; \
              column += gridDim.x * blockDim.x)
 
-GK_DEVICE float weight_f32(const gk_gpu_args &g, size_t row, unsigned int column) {
-    return pointer<const float>(g.a)[row * g.width + column];
-}
-
-GK_DEVICE float weight_f16(const gk_gpu_args &g, size_t row, unsigned int column) {
-    return half_to_float(pointer<const unsigned short>(g.a)[row * g.width + column]);
-}
-
-GK_DEVICE float weight_q8(const gk_gpu_args &g, size_t row, unsigned int column) {
-    const int quant = pointer<const unsigned char>(g.a)[row * g.width + column];
-    const float scale = half_to_float(pointer<const unsigned short>(g.aux)[row * (g.width / 32) + column / 32]);
-    return scale * static_cast<float>(quant - 128);
-}
-
-#define GK_EMBED(type) \
+#define GK_EMBED(type, is_block) \
     GK_KERNEL(embed_##type, GK_GPU_THREADS) { \
         const unsigned int rows = active_rows(g); \
         GK_FOR_ELEMENTS(row, column, rows) { \
             const int id = pointer<const int>(g.b)[row]; \
             const bool known = id >= 0 && static_cast<unsigned int>(id) < g.depth; \
             pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = \
-                known ? weight_##type(g, static_cast<size_t>(id), column) : 0.0f; \
+                known ? weight_of_##type::one(g, static_cast<size_t>(id) * g.width + column) : 0.0f; \
         } \
     }
-GK_EMBED(f32)
-GK_EMBED(f16)
-GK_EMBED(q8)
+GK_GPU_WEIGHTS(GK_EMBED)
 
 GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
     __shared__ float shared[GK_GPU_THREADS / 32];
