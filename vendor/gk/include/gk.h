@@ -8,7 +8,8 @@
  *  - Errors are values. A library never prints, exits, aborts or raises a signal on purpose.
  *  - Drivers are opened at run time (dlopen, LoadLibrary). A program that links every backend starts
  *    on a machine without any driver; gk_backend.enumerate then returns GK_NO_DRIVER and says why.
- *  - Weights go up once, through weight_put, and may be kept in another layout on the device.
+ *  - Weights go up once, through weight_put, and may be kept in another layout on the device: rows interleaved (cpu), or blocks
+ *    pulled apart into aligned planes, each padded to 64 bytes (GPUs). weight_bytes is exact.
  *  - Activations are f32. The KV cache is f16 or f32, in a layout that only the backend knows.
  *  - Two runs of one plan on the same contents give the same bits.
  *  - A gk_device is used from one thread at a time; different devices may be used from different threads.
