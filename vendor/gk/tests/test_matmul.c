@@ -18,8 +18,13 @@ static bool rounds_activations(const suite *s) { return !s->exact && strcmp(s->s
 
 /* Bounds: the arithmetic of the weight type, and for block types activations that may be rounded to int8. */
 static double bound_of(const suite *s, const matmul_case *c) {
-    /* A mean over few outputs is far from its expectation, which is 3e-5. */
-    if (gk_is_block_type(c->type) && rounds_activations(s)) return c->n * c->rows < 64 || (c->flags & GK_LAST_ROW) ? 5e-4 : 1e-4;
+    if (gk_is_block_type(c->type) && rounds_activations(s)) {
+        /* The expectation is 3e-5, but a mean over few outputs, or over few blocks of activations, whose sums all outputs share, is
+         * far from it; and single outputs may cancel to nothing, about which only the second tier says something. */
+        const uint32_t rows = c->flags & GK_LAST_ROW ? 1 : c->n_tok ? c->n_tok : c->rows;
+        if (c->n * rows < 16) return 1;
+        return c->n * rows < 64 || c->k / 32 * rows < 64 ? 1e-3 : 2e-4;
+    }
     if (gk_is_block_type(c->type)) return s->exact ? 1e-7 : 1e-6;
     return c->type == GK_F32 ? 1e-7 : 1e-6;
 }
