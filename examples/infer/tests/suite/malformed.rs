@@ -460,8 +460,8 @@ fn tokenizer_cases() -> Vec<Case> {
         ),
         (
             "unknown pre-tokenizer",
-            bpe("tekken", &["a b"]).finish(),
-            "pre-tokenizer `tekken` is not supported; supported: gpt-2",
+            bpe("unheard-of", &["a b"]).finish(),
+            "pre-tokenizer `unheard-of` is not supported; supported: ",
         ),
         (
             "no pre-tokenizer",
