@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::look;
-use super::run::{NO_BINARY, windows_folders};
+use super::run::{NO_BINARY, windows_folders, with_folders};
 use super::{Context, Exit, Failure, absolute};
 use crate::artifacts::Manifest;
 use crate::backend::Backend;
@@ -115,13 +115,9 @@ impl Turn<'_> {
     /// One backend's numbers, or why there are none.
     fn take(&self, backend: Backend) -> Result<BackendBench, Failure> {
         let all = self.table.iter().chain(self.more).map(String::as_str);
-        let mut command =
+        let command =
             Command::new(self.program, DEADLINE).args(all).args(["--backend", backend.id(), "--json"]);
-        if !self.folders.is_empty() {
-            let path = self.context.host.env().get("PATH").unwrap_or_default();
-            command = command.env("PATH", format!("{};{path}", self.folders.join(";")));
-        }
-        let output = match self.context.host.run(&command) {
+        let output = match self.context.host.run(&with_folders(self.context, command, &self.folders)) {
             Ok(output) => output,
             Err(RunError::Interrupted) => {
                 return Err(Failure {
@@ -136,13 +132,9 @@ impl Turn<'_> {
                 BackendBench::without(backend, format!("its answer is not known: {error}"))
             }));
         }
-        let how = match (output.exit, output.signal) {
-            (Some(code), _) => format!("it ended with status {code}"),
-            (None, Some(signal)) => format!("it was ended by signal {signal}"),
-            (None, None) => "it ended".to_owned(),
-        };
         let last = output.stderr.lines().rfind(|line| !line.trim().is_empty());
-        Ok(BackendBench::without(backend, last.map_or(how, |line| line.trim().to_owned())))
+        let why = last.map_or_else(|| format!("it {}", output.ending()), |line| line.trim().to_owned());
+        Ok(BackendBench::without(backend, why))
     }
 }
 

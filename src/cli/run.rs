@@ -51,6 +51,15 @@ pub(super) fn windows_folders(context: &Context<'_>, build_root: &HostPath) -> V
     Record::read(context.host, build_root).map(|record| record.folders).unwrap_or_default()
 }
 
+/// Puts what [`windows_folders`] gave on the PATH of a program.
+pub(super) fn with_folders(context: &Context<'_>, command: Command, folders: &[String]) -> Command {
+    if folders.is_empty() {
+        return command;
+    }
+    let path = context.host.env().get("PATH").unwrap_or_default();
+    command.env("PATH", format!("{};{path}", folders.join(";")))
+}
+
 /// Starts a program and passes its exit code on.
 pub(super) fn start(
     context: &Context<'_>,
@@ -58,11 +67,8 @@ pub(super) fn start(
     arguments: &[String],
     folders: &[String],
 ) -> Result<Exit, Failure> {
-    let mut command = Command::new(program, DEADLINE).args(arguments.iter().map(String::as_str)).inherit();
-    if !folders.is_empty() {
-        let path = context.host.env().get("PATH").unwrap_or_default();
-        command = command.env("PATH", format!("{};{path}", folders.join(";")));
-    }
+    let command = Command::new(program, DEADLINE).args(arguments.iter().map(String::as_str)).inherit();
+    let command = with_folders(context, command, folders);
     let output = context.host.run(&command).map_err(|error| match error {
         RunError::Interrupted => {
             Failure { exit: Exit::Interrupted, ..Failure::negative("run.interrupted", "interrupted") }

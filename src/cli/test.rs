@@ -162,12 +162,8 @@ fn test_backend(
         (Some(0 | 1 | NO_DEVICE), Err(error)) => {
             BackendTests::broken(backend, &format!("the test program printed no report: {error}"))
         }
-        (exit, _) => {
-            let how = match (exit, output.signal) {
-                (Some(code), _) => format!("ended with status {code}"),
-                (None, Some(signal)) => format!("was ended by signal {signal}"),
-                (None, None) => "ended".to_owned(),
-            };
+        _ => {
+            let how = output.ending();
             let last = output.stderr.lines().last().unwrap_or_default();
             BackendTests::broken(backend, format!("the test program {how}: {last}").trim_end_matches(": "))
         }

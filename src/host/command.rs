@@ -114,6 +114,16 @@ impl Output {
     pub fn success(&self) -> bool {
         self.exit == Some(0)
     }
+
+    /// How it ended, to follow a name: `ended with status 1`.
+    #[must_use]
+    pub fn ending(&self) -> String {
+        match (self.exit, self.signal) {
+            (Some(code), _) => format!("ended with status {code}"),
+            (None, Some(signal)) => format!("was ended by signal {signal}"),
+            (None, None) => "ended".to_owned(),
+        }
+    }
 }
 
 /// One line of a running program.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::Schema;
+use super::timings::escaped;
 use crate::backend::Backend;
 
 /// Names of the document that a project's program prints for one backend.
@@ -240,10 +241,6 @@ impl BackendBench {
 
 fn number(value: f64) -> String {
     if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The fastest backend at something, and the next one with what it takes in time.

@@ -233,7 +233,8 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-fn escaped(text: &str) -> String {
+/// Text as HTML and SVG have it.
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {

@@ -4,7 +4,7 @@ use super::generate::{Ending, Reader, Writer};
 use super::printer::Printer;
 use super::run::{context, load};
 use super::sampling::SamplingArgs;
-use super::{DeviceArgs, Failure, interrupt, open_model};
+use super::{Failure, ModelArgs, interrupt, open_model};
 use crate::Error;
 use crate::chat::{BUILT_IN, ChatTemplate, Message, Opening, Role, Surroundings};
 use crate::gguf::Gguf;
@@ -14,16 +14,15 @@ use crate::session::{CacheType, LogitRows, Options};
 use crate::tokenizer::Tokenizer;
 use clap::Args;
 use std::io::{BufRead, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Conversations without any surprise are dull, and small models repeat themselves.
 const TEMPERATURE: f64 = 0.7;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ChatArgs {
-    /// A GGUF file with a chat template [default: the model inside this program, which has none]
-    #[arg(long, value_name = "FILE")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    model: ModelArgs,
     /// What the model is told before the conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
@@ -38,14 +37,6 @@ pub(super) struct ChatArgs {
     tokens: u32,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Tokens that a conversation may have [default: the model's, at most 4096]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    ctx: Option<u32>,
-    #[command(flatten)]
-    device: DeviceArgs,
-    /// Print nothing but the answers, and errors
-    #[arg(long, short)]
-    quiet: bool,
 }
 
 /// The template that was asked for, or that of the model.
@@ -83,16 +74,16 @@ struct Chat<'a> {
 }
 
 pub(super) fn chat(args: &ChatArgs, printer: &mut Printer) -> Result<(), Failure> {
-    if args.quiet {
+    if args.model.quiet {
         printer.be_quiet();
     }
-    let gguf = open_model(args.model.as_ref())?;
+    let gguf = open_model(args.model.model.as_ref())?;
     let tokenizer = Tokenizer::from_gguf(&gguf)?;
     let template = template(&gguf, &tokenizer, args.template.as_deref())?;
     let model = Model::from_gguf(gguf)?;
     let options =
-        Options { n_ctx: context(&model, args.ctx), cache: CacheType::F16, logits: LogitRows::Last };
-    let (session, info) = load(&model, &args.device, options, printer)?;
+        Options { n_ctx: context(&model, args.model.ctx), cache: CacheType::F16, logits: LogitRows::Last };
+    let (session, info) = load(&model, &args.model.device, options, printer)?;
     let sampler = Sampler::new(args.sampling.settings(TEMPERATURE));
     let messages = args.system.iter().map(|text| Message::new(Role::System, text)).collect();
     let writer = Writer::new(session, tokenizer, sampler, info);

@@ -78,6 +78,22 @@ struct DeviceArgs {
     fit_ctx: bool,
 }
 
+/// What every command asks that reads or writes a text with a model.
+#[derive(Debug, Clone, Args)]
+struct ModelArgs {
+    /// A GGUF file [default: the model inside this program]
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// Tokens that the model sees together [default: the model's, at most 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
+    ctx: Option<u32>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// Print nothing but the answer, and errors
+    #[arg(long, short)]
+    quiet: bool,
+}
+
 /// A parsed `--precision`; `None` = auto.
 #[derive(Debug, Clone, Copy)]
 struct PrecisionChoice(Option<Precision>);

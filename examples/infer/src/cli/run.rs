@@ -3,7 +3,7 @@
 use super::generate::{Reader, Writer, Written};
 use super::printer::Printer;
 use super::sampling::SamplingArgs;
-use super::{DeviceArgs, Failure, open_model, program};
+use super::{DeviceArgs, Failure, ModelArgs, open_model, program};
 use crate::Error;
 use crate::discovery::{self, Chosen};
 use crate::gk::{Device, DeviceInfo};
@@ -13,7 +13,6 @@ use crate::session::{CacheType, LogitRows, Needs, Options, Room, Session, Size};
 use crate::tokenizer::Tokenizer;
 use clap::Args;
 use serde::Serialize;
-use std::path::PathBuf;
 use std::time::Instant;
 
 /// Longest context that is taken without being asked for: the cache of a long one is large.
@@ -23,9 +22,8 @@ const LEAST_CONTEXT: u32 = 256;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
-    /// A GGUF file [default: the model inside this program]
-    #[arg(long, value_name = "FILE")]
-    model: Option<PathBuf>,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Text to continue [default: none, the model starts by itself]
     #[arg(long, short, value_name = "TEXT", default_value = "", hide_default_value = true)]
     prompt: String,
@@ -34,17 +32,9 @@ pub(super) struct RunArgs {
     tokens: u32,
     #[command(flatten)]
     sampling: SamplingArgs,
-    /// Tokens that prompt and text may have together [default: the model's, at most 4096]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    ctx: Option<u32>,
-    #[command(flatten)]
-    device: DeviceArgs,
     /// Print text, tokens and times as JSON, once it is done
     #[arg(long)]
     json: bool,
-    /// Print nothing but the text, and errors
-    #[arg(long, short)]
-    quiet: bool,
 }
 
 /// The context that a command uses.
@@ -123,10 +113,10 @@ pub(super) fn describe(info: &DeviceInfo) -> String {
 }
 
 pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<(), Failure> {
-    if args.quiet {
+    if args.model.quiet {
         printer.be_quiet();
     }
-    let gguf = open_model(args.model.as_ref())?;
+    let gguf = open_model(args.model.model.as_ref())?;
     let tokenizer = Tokenizer::from_gguf(&gguf)?;
     let model = Model::from_gguf(gguf)?;
     let prompt = tokenizer.prompt(&args.prompt)?;
@@ -135,14 +125,14 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<(), Failure> 
             Error::message("this model does not start by itself: give it a text with `--prompt`").into()
         );
     }
-    let n_ctx = context(&model, args.ctx);
+    let n_ctx = context(&model, args.model.ctx);
     if n_ctx > model.config().n_ctx_train {
         let trained = model.config().n_ctx_train;
         printer
             .note(format_args!("warning: the model was trained for texts of {trained} tokens, not {n_ctx}"));
     }
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::Last };
-    let (session, info) = load(&model, &args.device, options, printer)?;
+    let (session, info) = load(&model, &args.model.device, options, printer)?;
     let name = model.config().name.clone();
     let mut writer = Writer::new(session, tokenizer, Sampler::new(args.sampling.settings(0.0)), info);
     let stream = writer.tokenizer().stream(&args.prompt);

@@ -2,7 +2,7 @@
 
 use super::printer::{Printer, table};
 use super::run::{context, describe, load};
-use super::{DeviceArgs, Failure, open_model};
+use super::{Failure, ModelArgs, open_model};
 use crate::Error;
 use crate::gk::DeviceInfo;
 use crate::model::Model;
@@ -20,20 +20,11 @@ pub(super) struct ScoreArgs {
     /// A text file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// A GGUF file [default: the model inside this program]
-    #[arg(long, value_name = "FILE")]
-    model: Option<PathBuf>,
-    /// Tokens that are seen together [default: the model's, at most 4096]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
-    ctx: Option<u32>,
+    #[command(flatten)]
+    model: ModelArgs,
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    device: DeviceArgs,
-    /// Print nothing but the result, and errors
-    #[arg(long, short)]
-    quiet: bool,
 }
 
 #[derive(Serialize)]
@@ -49,7 +40,7 @@ struct Report {
 }
 
 pub(super) fn score(args: &ScoreArgs, printer: &mut Printer) -> Result<(), Failure> {
-    if args.quiet {
+    if args.model.quiet {
         printer.be_quiet();
     }
     let path = args.file.display().to_string();
@@ -58,13 +49,13 @@ pub(super) fn score(args: &ScoreArgs, printer: &mut Printer) -> Result<(), Failu
     let text = String::from_utf8(bytes).map_err(|error| {
         Error::message(format!("`{path}` is no UTF-8 text: byte {}", error.utf8_error().valid_up_to()))
     })?;
-    let gguf = open_model(args.model.as_ref())?;
+    let gguf = open_model(args.model.model.as_ref())?;
     let tokenizer = Tokenizer::from_gguf(&gguf)?;
     let model = Model::from_gguf(gguf)?;
     let tokens = tokenizer.encode(&text, Specials::Plain)?;
-    let n_ctx = context(&model, args.ctx);
+    let n_ctx = context(&model, args.model.ctx);
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::All };
-    let (mut session, device) = load(&model, &args.device, options, printer)?;
+    let (mut session, device) = load(&model, &args.model.device, options, printer)?;
     let context = session.room();
     let bar = printer.bar(tokens.len() as u64, "tokens");
     let start = Instant::now();

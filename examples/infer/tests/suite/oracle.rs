@@ -3,7 +3,7 @@
 
 use crate::common::reference_device;
 use crate::forward::{all_logits, model, recipes, session, tokens, wide};
-use crate::required;
+use crate::{required, sdist};
 use infer::check::nmse;
 use infer::gguf::TensorType;
 use infer::gk::{Backend, Device, OpenOptions};
@@ -12,12 +12,6 @@ use infer::session::{MAX_REPEAT, Output, Session};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-
-const SDIST: [&str; 3] = [
-    "llama-cpp-python",
-    "llama_cpp_python-0.3.36.tar.gz",
-    "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
-];
 
 /// Tokens of the prompt, and tokens that are written.
 const GIVEN: u32 = 33;
@@ -35,26 +29,13 @@ fn scratch() -> PathBuf {
     folder
 }
 
-/// llama.cpp's sources, fetched once.
-fn sources() -> PathBuf {
-    let folder =
-        std::env::var_os("GPUBUILD_PROJECTS").map_or_else(|| scratch().join("projects"), PathBuf::from);
-    let root = folder.join(SDIST[1].trim_end_matches(".tar.gz"));
-    if !root.join("vendor/llama.cpp/CMakeLists.txt").is_file() {
-        std::fs::create_dir_all(&folder).unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/projects/fetch.py");
-        run(Command::new("python3").arg(script).args(SDIST).arg(&folder));
-    }
-    root.join("vendor/llama.cpp")
-}
-
 /// The program that asks llama.cpp: its CPU backend, static, for this machine. Built once; `GPUBUILD_ORACLE` names one that
 /// was linked with another build.
 fn oracle() -> PathBuf {
     if let Some(program) = std::env::var_os("GPUBUILD_ORACLE") {
         return program.into();
     }
-    let (source, build) = (sources(), scratch().join("build"));
+    let (source, build) = (sdist::llama(), scratch().join("build"));
     let mut configure = Command::new("cmake");
     configure
         .arg("-S")
@@ -174,8 +155,7 @@ fn compare(program: &Path, name: &str, recipe: &Recipe, device: &Device, truth: 
 /// All recipes of one type.
 fn compare_type(kind: TensorType) {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    if !required("projects") {
-        eprintln!("skipped: GPUBUILD_REQUIRE does not name projects");
+    if !sdist::wanted() {
         return;
     }
     let (Some(truth), Ok(cpu)) = (reference_device(), Backend::named("cpu")) else {

@@ -27,50 +27,37 @@ static place place_of(unsigned char *weight, const gk_tensor *w, uint64_t row, u
     };
 }
 
-/* Copies `count` quads between neighbouring bytes of a block and every chunk `stride` bytes further. */
-static void spread(unsigned char *chunks, const unsigned char *bytes, size_t count, size_t stride) {
-    for (size_t n = 0; n < count; n++) memcpy(chunks + n * stride, bytes + n * QUAD, QUAD);
-}
-
-static void gather(unsigned char *bytes, const unsigned char *chunks, size_t count, size_t stride) {
-    for (size_t n = 0; n < count; n++) memcpy(bytes + n * QUAD, chunks + n * stride, QUAD);
-}
-
-/* Moves a block between GGUF (`block`) and its place, one way or the other. */
-typedef void mover(unsigned char *chunks, unsigned char *bytes, size_t count, size_t stride);
-static void move_in(unsigned char *chunks, unsigned char *bytes, size_t count, size_t stride) { spread(chunks, bytes, count, stride); }
-static void move_out(unsigned char *chunks, unsigned char *bytes, size_t count, size_t stride) { gather(bytes, chunks, count, stride); }
-
-static void move_bytes(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size) {
+/* Moves `count` pieces of `size` bytes between neighbours in a block of GGUF and places `stride` bytes apart. */
+static void move(bool in, unsigned char *there, unsigned char *here, size_t count, size_t stride, size_t size) {
     for (size_t n = 0; n < count; n++) {
         if (in) memcpy(there + n * stride, here + n * size, size);
         else memcpy(here + n * size, there + n * stride, size);
     }
 }
 
+/* Moves a block of GGUF to its place, or back. */
 static void move_block(bool in, uint32_t type, place p, unsigned char *block) {
-    mover *move = in ? move_in : move_out;
     unsigned char *halves = p.scales + 2 * p.lane;
     switch (type) {
     case GK_Q8_0:
     case GK_Q4_0:
-        move(p.quants, block + 2, type == GK_Q8_0 ? 8 : 4, CHUNK);
-        move_bytes(in, halves, block, 1, 0, 2);
+        move(in, p.quants, block + 2, type == GK_Q8_0 ? 8 : 4, CHUNK, QUAD);
+        move(in, halves, block, 1, 0, 2);
         break;
     case GK_Q4_K:
-        move(p.quants, block + 16, 32, CHUNK);
-        move_bytes(in, halves, block, 2, 2 * CPU_GROUP, 2);
-        move_bytes(in, p.scales + 64 + p.lane, block + 4, 12, CPU_GROUP, 1);
+        move(in, p.quants, block + 16, 32, CHUNK, QUAD);
+        move(in, halves, block, 2, 2 * CPU_GROUP, 2);
+        move(in, p.scales + 64 + p.lane, block + 4, 12, CPU_GROUP, 1);
         break;
     case GK_Q6_K:
         for (size_t half = 0; half < 2; half++) {
             unsigned char *quants = p.quants + half * 24 * CHUNK;
-            move(quants, block + 128 + 32 * half, 8, 3 * CHUNK);
-            move(quants + CHUNK, block + 64 * half, 8, 3 * CHUNK);
-            move(quants + 2 * CHUNK, block + 64 * half + 32, 8, 3 * CHUNK);
+            move(in, quants, block + 128 + 32 * half, 8, 3 * CHUNK, QUAD);
+            move(in, quants + CHUNK, block + 64 * half, 8, 3 * CHUNK, QUAD);
+            move(in, quants + 2 * CHUNK, block + 64 * half + 32, 8, 3 * CHUNK, QUAD);
         }
-        move_bytes(in, halves, block + 208, 1, 0, 2);
-        move_bytes(in, p.scales + 32 + p.lane, block + 192, 16, CPU_GROUP, 1);
+        move(in, halves, block + 208, 1, 0, 2);
+        move(in, p.scales + 32 + p.lane, block + 192, 16, CPU_GROUP, 1);
         break;
     default: break;
     }
