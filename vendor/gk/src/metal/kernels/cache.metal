@@ -1,0 +1,21 @@
+// The layout of the KV cache, known to kv_write.metal and attention.metal only.
+//   values: [kv head][position][d_head]
+//   keys:   [kv head][tile of 32 positions][d_head / VECTOR][position in the tile][VECTOR]
+// so that 32 neighbouring threads, one position each, read neighbouring words of the keys. The last tile is as narrow
+// as n_ctx needs: the cache takes no more room than its elements.
+#define CACHE_TYPE S0
+#define VECTOR S1
+#define TILE 32u
+
+// Index of element i (a multiple of VECTOR in attention.metal) within the keys of one head.
+inline uint key_index(uint position, uint i, uint n_ctx, uint d_head) {
+    uint first = position & ~(TILE - 1u);
+    uint width = min(TILE, n_ctx - first);
+    return first * d_head + ((i / VECTOR) * width + (position - first)) * VECTOR + i % VECTOR;
+}
+
+#if CACHE_TYPE == TYPE_F16
+#define CACHE_BYTES 2
+#else
+#define CACHE_BYTES 4
+#endif
