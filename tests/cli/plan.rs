@@ -1,5 +1,7 @@
 //! Plans for recorded machines.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::support::{Ran, Sandbox, recorded};
@@ -46,6 +48,17 @@ fn auto_takes_cpu_and_what_is_ready() {
     assert_eq!(cache(&found, "GK_CUDA"), Some("ON"));
     assert_eq!(cache(&found, "GK_METAL"), Some("OFF"));
     assert_eq!(cache(&found, "CMAKE_CUDA_ARCHITECTURES"), Some("89-real;89-virtual"));
+}
+
+#[test]
+fn metal_is_planned_on_a_mac_and_refused_elsewhere() {
+    assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor/gk/src/metal/CMakeLists.txt").is_file());
+    let sandbox = complete("gk");
+    let mac = plan(&sandbox, "macos-15-m3", &["--backends", "metal"]);
+    assert_eq!(backends(&mac), ["cpu", "metal"]);
+    assert_eq!(cache(&mac, "GK_METAL"), Some("ON"));
+    let ran = sandbox.run(&["plan", "--backends", "metal", "--host", &recorded("debian-12-bare")]);
+    ran.fails(2, "plan.refused").says(&["metal: Metal exists on macOS only", "[metal.platform]"]);
 }
 
 #[test]
