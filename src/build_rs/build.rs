@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::assemble::Source;
 use super::bindings::Place;
 use super::cargo::Crate;
+use super::demand::demand;
 use super::finish::{later, linked};
 use super::missing::Missing;
 use super::prepare::{Planned, Stop};
@@ -221,6 +222,13 @@ impl Build {
                     script.watch(&file.path);
                 }
                 self.compare(host, script, &krate, &manifest)?;
+                // Whoever names backends elsewhere means those, whatever the features say.
+                if self.backends.is_none()
+                    && !self.allow_missing
+                    && host.env().get("GPUBUILD_BACKENDS").is_none()
+                {
+                    demand(host, &path, Some(&manifest), script);
+                }
                 return Ok(linked(host, script, &krate, (manifest, path), &[]));
             }
         }

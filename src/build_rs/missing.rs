@@ -132,16 +132,26 @@ impl Missing {
         text.replace('\0', "")
     }
 
-    /// Puts the help into a library in the crate's own folder, and has the crate bring it along.
+    /// Puts the help into a library in the crate's own folder, and has the crate bring it along. The script runs again each
+    /// time, since what is missing may be installed anywhere.
     ///
     /// # Errors
     /// The library cannot be written.
     pub fn defer(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
+        self.tell(host, krate, script)?;
+        // A file that never exists has cargo run the script each time, until then.
+        script.watch(krate.out.join("gpubuild-until-it-is-there").as_str());
+        Ok(())
+    }
+
+    /// The same where the script watches already what would make a difference.
+    ///
+    /// # Errors
+    /// The library cannot be written.
+    pub(super) fn tell(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
         let bytes = archive(&self.help(&krate.name), 2, krate)?;
         bring(host, krate, &format!("gpubuild_missing_{}", krate.name), &bytes, script)?;
         script.warning(&self.line());
-        // What is missing may be installed anywhere. A file that never exists has cargo run the script each time, until then.
-        script.watch(krate.out.join("gpubuild-until-it-is-there").as_str());
         Ok(())
     }
 }

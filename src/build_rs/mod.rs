@@ -20,6 +20,7 @@ pub mod bindings;
 mod build;
 pub mod cargo;
 pub mod cross;
+mod demand;
 mod error;
 mod finish;
 pub mod missing;
@@ -56,6 +57,9 @@ pub struct Linked {
 }
 
 /// Prints everything that cargo needs to link what was built: nothing, if there is no manifest. [`lines`] tells what that is.
+///
+/// A feature of the crate that bears the name of a backend (`cuda`, `vulkan`) and is switched on asks for that backend: if it
+/// was not built, linking a program fails with the command that builds it, and `cargo check` passes.
 ///
 /// Call it from `main` of a build script.
 pub fn link() {
@@ -108,6 +112,9 @@ fn find_and_link(host: &dyn Host, script: &mut Script) -> Linked {
     script.watch(path.as_str());
     let manifest = Manifest::read(host, &path);
     script.glue(host, manifest.as_ref().ok());
+    if matches!(manifest, Ok(_) | Err(ManifestError::Missing { .. })) {
+        demand::demand(host, &path, manifest.as_ref().ok(), script);
+    }
     match manifest {
         Ok(manifest) => return with_manifest(script, host, &path, &manifest),
         Err(ManifestError::Missing { .. }) => script.warning(

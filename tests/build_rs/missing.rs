@@ -83,3 +83,72 @@ fn what_is_wrong_is_told_at_once() {
     let told = workspace.cargo(&["check"], &[("GPUBUILD_BACKENDS", "cpu,rocm")]).failure().output.stderr;
     assert!(told.contains("[project.backend-unknown]"), "{told}");
 }
+
+/// A program that links what a command has built, here nothing but a manifest.
+const LINKING: &[(&str, &str)] = &[
+    (
+        "app/Cargo.toml",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[features]\nfast = []\ncuda = []\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+    ),
+    ("app/build.rs", "fn main() {\n    gpubuild::build_rs::link();\n}\n"),
+    ("app/gpubuild.toml", "schema = 1\n[project]\nname = \"brs-app\"\nsource = \"native\"\n"),
+    ("app/native/CMakeLists.txt", "cmake_minimum_required(VERSION 3.16)\nproject(x C)\n"),
+    (
+        "app/src/main.rs",
+        "unsafe extern \"C\" {\n    safe fn of_cuda() -> i32;\n}\nfn main() {\n    let n = if cfg!(feature = \"cuda\") { of_cuda() } else { 42 };\n    println!(\"{n}\");\n}\n",
+    ),
+];
+
+#[test]
+fn a_feature_whose_library_is_not_in_the_manifest_is_told_by_the_linker() {
+    let mut files = LINKING.to_vec();
+    files.extend([("x-sys/Cargo.toml", EMPTY), ("x-sys/src/lib.rs", "")]);
+    let Some(workspace) = workspace(&files) else { return };
+    let manifest = |backends: &str| {
+        let text = format!(
+            "{{\"schema\":1,\"gpubuild\":\"0.1.0\",\"project\":\"brs-app\",\"backends\":[{backends}],\"trees\":[]}}"
+        );
+        workspace.write("app/target/gpubuild/brs-app/manifest.json", &text);
+    };
+    // Without a manifest, and with one that lacks the backend.
+    for (written, cause) in [(false, "nothing was built yet"), (true, "manifest.json` has cpu")] {
+        if written {
+            manifest("\"cpu\"");
+        }
+        workspace.cargo(&["build", "-p", "app", "--features", "fast"], &[]).success();
+        assert_eq!(workspace.app(), "42", "a feature that names no backend asks for none");
+        let told =
+            workspace.cargo(&["check", "-p", "app", "--features", "cuda"], &[]).success().output.stderr;
+        assert!(
+            told.contains("warning: app@0.1.0: has no library of cuda, which `--features cuda` asks for: "),
+            "{told}"
+        );
+        let told =
+            workspace.cargo(&["build", "-p", "app", "--features", "cuda"], &[]).failure().output.stderr;
+        for part in [
+            "gpubuild: `app` has no library of cuda, which `--features cuda` asks for\n",
+            cause,
+            "[manifest.backend-missing]",
+            "      gpubuild build --backends cpu,cuda\n",
+        ] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        let help = told.find("gpubuild: `app`").unwrap();
+        assert!(told.find("symbol: of_cuda").is_none_or(|at| help < at), "the help comes first: {told}");
+    }
+    // GNU's linker, where rustc has another by default.
+    if !find_program(&workspace.host, "ld.bfd").is_empty() {
+        let flags = ["-Clink-arg=-fuse-ld=bfd", "-Clinker-features=-lld"];
+        let told = workspace.rustc(&["-p", "app", "--features", "cuda"], &flags).failure().output.stderr;
+        let help = told.find("gpubuild build --backends cpu,cuda").unwrap_or_else(|| panic!("{told}"));
+        assert!(told.contains("ld.bfd") && help < told.find("undefined reference").unwrap(), "{told}");
+    }
+    workspace.cargo(&["doc", "-p", "app", "--no-deps", "--features", "cuda"], &[("DOCS_RS", "1")]).success();
+
+    // The manifest is watched: once the backend is in it, what is left is what the program itself lacks.
+    manifest("\"cpu\",\"cuda\"");
+    let told = workspace.cargo(&["build", "-p", "app", "--features", "cuda"], &[]).failure().output.stderr;
+    assert!(!told.contains("gpubuild build --backends") && told.contains("of_cuda"), "{told}");
+}
+
+const EMPTY: &str = "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\n";
