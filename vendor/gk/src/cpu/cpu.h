@@ -21,10 +21,11 @@
 
 enum { CPU_GROUP = 16, CPU_BLOCK = 32, CPU_MOST_QUERIES = 8 };
 
-/* One row of rounded activations: k quants, then four floats for each 32: their scale, and scale times the sum of the quants,
- * of all, of the first 16, of the others. */
+/* One row of rounded activations: k quants, then 16 bytes for each 32: their scale, scale times the sum of the quants (floats); the
+ * sum of the first 16 quants times -16, twice, and that of the others (int16). */
+/* From row to row an odd multiple of 256: else the same part of many rows would share a few sets of the first cache. */
 static inline size_t cpu_q8_row_bytes(uint32_t k) {
-    return ((size_t)k + 16 * (k / CPU_BLOCK) + 63) / 64 * 64;
+    return ((size_t)k + 16 * (k / CPU_BLOCK) + 255) / 256 * 256 | 256;
 }
 
 typedef struct cpu_matmul {

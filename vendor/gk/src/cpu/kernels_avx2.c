@@ -6,6 +6,7 @@
 
 #define TILE 4
 #define Q8_TILE 3
+#define Q6_TILE 2
 #define PLAIN_TILE 6
 /* Compilers that see a whole unrolled loop multiply first and add up later, and run out of registers: sums of one step are
  * wanted before the next. */
@@ -33,6 +34,9 @@ typedef struct u64 {
 typedef struct s16 {
     __m256i lo, hi; /* 16-bit sums */
 } s16;
+typedef struct scale16 {
+    __m256i lo, hi;
+} scale16;
 
 static inline v16 v16_set1(float x) { return (v16){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 static inline v16 v16_zero(void) { return (v16){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
@@ -49,14 +53,14 @@ static inline __m256 of_bf16(const uint16_t *x) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)), 16));
 }
 static inline v16 v16_load_bf16(const uint16_t *x) { return (v16){of_bf16(x), of_bf16(x + 8)}; }
-static inline __m256 of_u8(const unsigned char *x) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)x)));
+/* 16 bytes in both halves of a register, from where a shuffle takes them. */
+static inline __m256i twice(const unsigned char *x) { return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)x)); }
+static inline v16 v16_load_u8(const unsigned char *x) {
+    const __m256i bytes = twice(x), first = _mm256_setr_epi64x((long long)0x8080800180808000, (long long)0x8080800380808002,
+                                                               (long long)0x8080800580808004, (long long)0x8080800780808006);
+    return (v16){_mm256_cvtepi32_ps(_mm256_shuffle_epi8(bytes, first)),
+                 _mm256_cvtepi32_ps(_mm256_shuffle_epi8(bytes, _mm256_add_epi8(first, _mm256_set1_epi32(8))))};
 }
-static inline v16 v16_load_u8(const unsigned char *x) { return (v16){of_u8(x), of_u8(x + 8)}; }
-static inline __m256 of_i8(const unsigned char *x) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)x)));
-}
-static inline v16 v16_load_i8(const unsigned char *x) { return (v16){of_i8(x), of_i8(x + 8)}; }
 static inline v16 v16_add(v16 a, v16 b) { return (v16){_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
 static inline v16 v16_mul(v16 a, v16 b) { return (v16){_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
 static inline v16 v16_div(v16 a, v16 b) { return (v16){_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
@@ -162,14 +166,27 @@ static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {
     const __m256i q = _mm256_set1_epi32(four);
     return (s16){_mm256_add_epi16(a.lo, _mm256_maddubs_epi16(w.lo, q)), _mm256_add_epi16(a.hi, _mm256_maddubs_epi16(w.hi, q))};
 }
-static inline n16 widened(s16 a) {
+static inline n16 n16_add(n16 a, n16 b) { return (n16){_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+static inline n16 s16_to_n16(s16 a) {
     const __m256i ones = _mm256_set1_epi16(1);
     return (n16){_mm256_madd_epi16(a.lo, ones), _mm256_madd_epi16(a.hi, ones)};
 }
-static inline v16 s16_to_v16(s16 a) { return n16_to_v16(widened(a)); }
-static inline v16 s16_both_to_v16(s16 a, s16 b) {
-    const n16 x = widened(a), y = widened(b);
-    return n16_to_v16((n16){_mm256_add_epi32(x.lo, y.lo), _mm256_add_epi32(x.hi, y.hi)});
+/* Each in two words, for the two words of an s16. */
+static inline scale16 scale16_u8(const unsigned char *x) {
+    const __m256i bytes = twice(x), first = _mm256_setr_epi64x((long long)0x8001800180008000, (long long)0x8003800380028002,
+                                                               (long long)0x8005800580048004, (long long)0x8007800780068006);
+    return (scale16){_mm256_shuffle_epi8(bytes, first), _mm256_shuffle_epi8(bytes, _mm256_add_epi8(first, _mm256_set1_epi16(8)))};
+}
+static inline scale16 scale16_i8(const unsigned char *x) {
+    const __m256i bytes = twice(x), first = _mm256_setr_epi64x(0x0180018000800080, 0x0380038002800280, 0x0580058004800480, 0x0780078006800680);
+    return (scale16){_mm256_srai_epi16(_mm256_shuffle_epi8(bytes, first), 8),
+                     _mm256_srai_epi16(_mm256_shuffle_epi8(bytes, _mm256_add_epi8(first, _mm256_set1_epi16(0x0800))), 8)};
+}
+static inline n16 s16_times(s16 a, scale16 scale) { return (n16){_mm256_madd_epi16(a.lo, scale.lo), _mm256_madd_epi16(a.hi, scale.hi)}; }
+static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
+    int32_t both;
+    memcpy(&both, pair, sizeof both);
+    return s16_times((s16){_mm256_set1_epi32(both), _mm256_set1_epi32(both)}, scale);
 }
 
 #include "kernels.inc"

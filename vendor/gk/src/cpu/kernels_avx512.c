@@ -11,6 +11,7 @@
 
 #define TILE 8
 #define Q8_TILE 8
+#define Q6_TILE 8
 #define PLAIN_TILE 16
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_EMULATE_AVX512)
 #define PIN(sums) __asm__ volatile("" : "+v"(sums)) /* as in kernels_avx2.c */
@@ -26,6 +27,7 @@ typedef __m512i n16;
 typedef __m512i w64;
 typedef __m512i u64;
 typedef __m512i s16; /* 32-bit sums: the instruction adds up by itself */
+typedef __m512i scale16;
 
 static inline v16 v16_set1(float x) { return _mm512_set1_ps(x); }
 static inline v16 v16_zero(void) { return _mm512_setzero_ps(); }
@@ -37,9 +39,6 @@ static inline v16 v16_load_bf16(const uint16_t *x) {
 }
 static inline v16 v16_load_u8(const unsigned char *x) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)));
-}
-static inline v16 v16_load_i8(const unsigned char *x) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)));
 }
 static inline v16 v16_add(v16 a, v16 b) { return _mm512_add_ps(a, b); }
 static inline v16 v16_mul(v16 a, v16 b) { return _mm512_mul_ps(a, b); }
@@ -100,7 +99,15 @@ static inline u64 u64_six(const unsigned char *low, const unsigned char *high, s
 }
 static inline s16 s16_zero(void) { return _mm512_setzero_si512(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
-static inline v16 s16_to_v16(s16 a) { return _mm512_cvtepi32_ps(a); }
-static inline v16 s16_both_to_v16(s16 a, s16 b) { return _mm512_cvtepi32_ps(_mm512_add_epi32(a, b)); }
+static inline n16 s16_to_n16(s16 a) { return a; }
+static inline n16 n16_add(n16 a, n16 b) { return _mm512_add_epi32(a, b); }
+static inline scale16 scale16_u8(const unsigned char *x) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)); }
+static inline scale16 scale16_i8(const unsigned char *x) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)x)); }
+static inline n16 s16_times(s16 a, scale16 scale) { return _mm512_mullo_epi32(a, scale); }
+static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
+    int16_t two[2];
+    memcpy(two, pair, sizeof two);
+    return _mm512_mullo_epi32(scale, _mm512_set1_epi32(two[0] + two[1]));
+}
 
 #include "kernels.inc"

@@ -6,6 +6,7 @@
 
 #define TILE 4
 #define Q8_TILE 4
+#define Q6_TILE 4
 #define PLAIN_TILE 4
 #define PIN(sums) ((void)(sums))
 #define ISA_NAME "generic"
@@ -31,7 +32,7 @@ typedef unsigned char b16 __attribute__((vector_size(16)));
 typedef struct u64 {
     b16 p[4];
 } u64;
-typedef n16 s16;
+typedef n16 s16, scale16;
 
 #define FOUR(expression) \
     { \
@@ -74,8 +75,6 @@ static inline f4 f4_load_bf16(const uint16_t *x) {
     memcpy(&raw, x, sizeof raw);
     return f4_of_bits(__builtin_convertvector(raw, i4) << 16);
 }
-static inline f4 f4_load_u8(const unsigned char *x) { return (f4){x[0], x[1], x[2], x[3]}; }
-static inline f4 f4_load_i8(const unsigned char *x) { return (f4){(int8_t)x[0], (int8_t)x[1], (int8_t)x[2], (int8_t)x[3]}; }
 /* As exp_of in kernels_avx2.c. */
 static inline f4 f4_exp(f4 x) {
     x = f4_select(x < -87.0f, f4_set1(-87.0f), x);
@@ -98,8 +97,6 @@ static inline v16 v16_zero(void) FOUR(f4_set1(0.0f))
 static inline v16 v16_load(const float *x) FOUR(f4_load(x + 4 * n))
 static inline v16 v16_load_half(const uint16_t *x) FOUR(f4_load_half(x + 4 * n))
 static inline v16 v16_load_bf16(const uint16_t *x) FOUR(f4_load_bf16(x + 4 * n))
-static inline v16 v16_load_u8(const unsigned char *x) FOUR(f4_load_u8(x + 4 * n))
-static inline v16 v16_load_i8(const unsigned char *x) FOUR(f4_load_i8(x + 4 * n))
 static inline v16 v16_add(v16 a, v16 b) FOUR(a.p[n] + b.p[n])
 static inline v16 v16_mul(v16 a, v16 b) FOUR(a.p[n] * b.p[n])
 static inline v16 v16_div(v16 a, v16 b) FOUR(a.p[n] / b.p[n])
@@ -182,8 +179,32 @@ static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) {
     memcpy(bytes, w.p, sizeof bytes);
     return n16_dot(a, w64_load(bytes), x);
 }
-static inline v16 s16_to_v16(s16 a) { return n16_to_v16(a); }
-static inline v16 s16_both_to_v16(s16 a, s16 b) FOUR(__builtin_convertvector(a.p[n] + b.p[n], f4))
+static inline n16 s16_to_n16(s16 a) { return a; }
+static inline n16 n16_add(n16 a, n16 b) {
+    for (int n = 0; n < 4; n++) a.p[n] += b.p[n];
+    return a;
+}
+static inline scale16 scale16_u8(const unsigned char *x) {
+    scale16 r = n16_zero();
+    for (int n = 0; n < 16; n++) r.p[n / 4][n % 4] = x[n];
+    return r;
+}
+static inline scale16 scale16_i8(const unsigned char *x) {
+    scale16 r = n16_zero();
+    for (int n = 0; n < 16; n++) r.p[n / 4][n % 4] = (int8_t)x[n];
+    return r;
+}
+static inline n16 s16_times(s16 a, scale16 scale) {
+    for (int n = 0; n < 4; n++) a.p[n] *= scale.p[n];
+    return a;
+}
+static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
+    int16_t two[2];
+    memcpy(two, pair, sizeof two);
+    for (int n = 0; n < 4; n++) scale.p[n] *= two[0] + two[1];
+    return scale;
+}
+static inline v16 v16_load_u8(const unsigned char *x) { return n16_to_v16(scale16_u8(x)); }
 
 #else
 
@@ -199,7 +220,7 @@ typedef const int8_t *w64;
 typedef struct u64 {
     unsigned char p[64];
 } u64;
-typedef n16 s16;
+typedef n16 s16, scale16;
 
 static inline v16 v16_set1(float x) {
     v16 r;
@@ -221,16 +242,6 @@ static inline v16 v16_load_half(const uint16_t *x) {
 static inline v16 v16_load_bf16(const uint16_t *x) {
     v16 r;
     LANES r.f[n] = gk_f32_of_bf16(x[n]);
-    return r;
-}
-static inline v16 v16_load_u8(const unsigned char *x) {
-    v16 r;
-    LANES r.f[n] = x[n];
-    return r;
-}
-static inline v16 v16_load_i8(const unsigned char *x) {
-    v16 r;
-    LANES r.f[n] = (int8_t)x[n];
     return r;
 }
 static inline v16 v16_add(v16 a, v16 b) {
@@ -320,12 +331,32 @@ static inline u64 u64_six(const unsigned char *low, const unsigned char *high, s
 }
 static inline s16 s16_zero(void) { return n16_zero(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w64_load(w.p), x); }
-static inline v16 s16_both_to_v16(s16 a, s16 b) {
-    v16 r;
-    LANES r.f[n] = (float)(a.i[n] + b.i[n]);
+static inline n16 s16_to_n16(s16 a) { return a; }
+static inline n16 n16_add(n16 a, n16 b) {
+    LANES a.i[n] += b.i[n];
+    return a;
+}
+static inline scale16 scale16_u8(const unsigned char *x) {
+    scale16 r;
+    LANES r.i[n] = x[n];
     return r;
 }
-static inline v16 s16_to_v16(s16 a) { return n16_to_v16(a); }
+static inline scale16 scale16_i8(const unsigned char *x) {
+    scale16 r;
+    LANES r.i[n] = (int8_t)x[n];
+    return r;
+}
+static inline n16 s16_times(s16 a, scale16 scale) {
+    LANES a.i[n] *= scale.i[n];
+    return a;
+}
+static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
+    int16_t two[2];
+    memcpy(two, pair, sizeof two);
+    LANES scale.i[n] *= two[0] + two[1];
+    return scale;
+}
+static inline v16 v16_load_u8(const unsigned char *x) { return n16_to_v16(scale16_u8(x)); }
 
 #endif
 

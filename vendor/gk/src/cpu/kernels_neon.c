@@ -6,6 +6,7 @@
 
 #define TILE 4
 #define Q8_TILE 4
+#define Q6_TILE 4
 #define PLAIN_TILE 6
 #define PIN(sums) ((void)(sums))
 #define ISA_NAME "neon"
@@ -23,6 +24,7 @@ typedef struct w64 {
 } w64;
 typedef w64 u64; /* at most 6 bits: a signed byte holds them */
 typedef n16 s16; /* 32-bit sums: the instruction adds up by itself */
+typedef n16 scale16;
 
 #define FOUR(type, expression) \
     { \
@@ -45,18 +47,6 @@ static inline v16 v16_abs(v16 a) FOUR(v16, vabsq_f32(a.p[n]))
 static inline v16 v16_round(v16 a) FOUR(v16, vrndnq_f32(a.p[n]))
 static inline void v16_store(float *x, v16 a) {
     for (int n = 0; n < 4; n++) vst1q_f32(x + 4 * n, a.p[n]);
-}
-static inline v16 of_words(int16x8_t low, int16x8_t high) {
-    return (v16){{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_high_s16(low)),
-                  vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_high_s16(high))}};
-}
-static inline v16 v16_load_i8(const unsigned char *x) {
-    const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(x));
-    return of_words(vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes));
-}
-static inline v16 v16_load_u8(const unsigned char *x) {
-    const uint8x16_t bytes = vld1q_u8(x);
-    return of_words(vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes))), vreinterpretq_s16_u16(vmovl_high_u8(bytes)));
 }
 static inline float v16_sum(v16 a) { return vaddvq_f32(vaddq_f32(vaddq_f32(a.p[0], a.p[1]), vaddq_f32(a.p[2], a.p[3]))); }
 static inline float v16_max_of(v16 a) {
@@ -111,7 +101,25 @@ static inline u64 u64_six(const unsigned char *low, const unsigned char *high, s
 }
 static inline s16 s16_zero(void) { return n16_zero(); }
 static inline s16 s16_dot(s16 a, u64 w, const unsigned char *x) { return n16_dot(a, w, x); }
-static inline v16 s16_to_v16(s16 a) { return n16_to_v16(a); }
-static inline v16 s16_both_to_v16(s16 a, s16 b) FOUR(v16, vcvtq_f32_s32(vaddq_s32(a.p[n], b.p[n])))
+static inline n16 s16_to_n16(s16 a) { return a; }
+static inline n16 n16_add(n16 a, n16 b) FOUR(n16, vaddq_s32(a.p[n], b.p[n]))
+static inline n16 widened(int16x8_t low, int16x8_t high) {
+    return (n16){{vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)}};
+}
+static inline scale16 scale16_u8(const unsigned char *x) {
+    const uint8x16_t bytes = vld1q_u8(x);
+    return widened(vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes))), vreinterpretq_s16_u16(vmovl_high_u8(bytes)));
+}
+static inline scale16 scale16_i8(const unsigned char *x) {
+    const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(x));
+    return widened(vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes));
+}
+static inline n16 s16_times(s16 a, scale16 scale) FOUR(n16, vmulq_s32(a.p[n], scale.p[n]))
+static inline n16 scale16_times(scale16 scale, const unsigned char *pair) {
+    int16_t two[2];
+    memcpy(two, pair, sizeof two);
+    FOUR(n16, vmulq_n_s32(scale.p[n], two[0] + two[1]))
+}
+static inline v16 v16_load_u8(const unsigned char *x) { return n16_to_v16(scale16_u8(x)); }
 
 #include "kernels.inc"
