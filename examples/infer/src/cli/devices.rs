@@ -4,7 +4,7 @@ use super::printer::{Printer, table};
 use super::{Failure, program};
 use crate::Error;
 use crate::discovery::{self, Answer};
-use crate::gk::{Kind, PREFERENCE};
+use crate::gk::{Evidence, Kind, PREFERENCE};
 use crate::session::Size;
 use clap::Args;
 use serde::Serialize;
@@ -26,10 +26,27 @@ struct Schema {
 #[derive(Serialize)]
 struct Report {
     schema: Schema,
-    backends: Vec<Answer>,
+    backends: Vec<Entry>,
     /// The device that `infer run` would take.
     #[serde(skip_serializing_if = "Option::is_none")]
     chosen: Option<Choice>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    #[serde(flatten)]
+    answer: Answer,
+    /// How far its kernels were tried, on the first device that it has here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<Evidence>,
+}
+
+impl Entry {
+    fn new(answer: Answer) -> Self {
+        let arch = answer.devices.first().map_or("", |device| &device.info.arch);
+        let evidence = Evidence::of(&answer.backend, arch);
+        Self { answer, evidence }
+    }
 }
 
 #[derive(Serialize, PartialEq)]
@@ -61,6 +78,7 @@ pub(super) fn devices(args: DevicesArgs, printer: &mut Printer) -> Result<(), Fa
     });
     let chosen = choice(&backends);
     if args.json {
+        let backends = backends.into_iter().map(Entry::new).collect();
         let report = Report { schema: Schema { name: "infer-devices", version: 1 }, backends, chosen };
         return printer.answer(&to_json(&report, true)?);
     }
@@ -79,9 +97,12 @@ fn choice(backends: &[Answer]) -> Option<Choice> {
 }
 
 fn text(backends: &[Answer], chosen: Option<&Choice>) -> String {
-    let mut rows =
-        vec![["", "backend", "device", "name", "memory free", "state"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["", "backend", "device", "name", "memory free", "kernels", "state"].map(str::to_owned).to_vec(),
+    ];
     for answer in backends {
+        let evidence =
+            |arch: &str| Evidence::of(&answer.backend, arch).map_or("", Evidence::words).to_owned();
         if let Some(why) = &answer.why {
             rows.push(vec![
                 String::new(),
@@ -89,6 +110,7 @@ fn text(backends: &[Answer], chosen: Option<&Choice>) -> String {
                 "-".to_owned(),
                 String::new(),
                 String::new(),
+                evidence(""),
                 why.clone(),
             ]);
         }
@@ -105,6 +127,7 @@ fn text(backends: &[Answer], chosen: Option<&Choice>) -> String {
                 device.index.to_string(),
                 super::run::describe(&device.info),
                 Size(device.info.memory_free).to_string(),
+                evidence(&device.info.arch),
                 state,
             ]);
         }

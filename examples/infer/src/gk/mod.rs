@@ -15,9 +15,11 @@
 #[rustfmt::skip]
 mod bindings;
 mod device;
+mod evidence;
 mod op;
 
 pub use device::{Buffer, Device, OpenOptions, Plan, Precision, Step, Traffic, Usage};
+pub use evidence::Evidence;
 pub use op::{Op, OpCode, Tensor};
 
 use bindings as sys;

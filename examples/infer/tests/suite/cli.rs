@@ -148,6 +148,17 @@ fn devices_are_listed_with_reasons() {
         let reason = backend["why"].is_string();
         let devices = backend["devices"].as_array().unwrap();
         assert!(reason == devices.is_empty(), "a reason or devices: {backend}");
+        let evidence =
+            match (backend["backend"].as_str().unwrap(), devices.first().map(|first| &first["arch"])) {
+                ("cpu", arch) if arch.is_none_or(|arch| arch == "avx2" || arch == "generic") => {
+                    "hardware".into()
+                }
+                ("cpu" | "cuda" | "rocm", _) => "compiled-only".into(),
+                ("vulkan" | "opencl", _) => "cpu-implementation".into(),
+                ("metal", _) => "source-only".into(),
+                _ => serde_json::Value::Null,
+            };
+        assert_eq!(backend["evidence"], evidence, "{backend}");
     }
     if gk::linked().any(|id| id == "cpu") {
         assert!(report["chosen"].is_object(), "the processor can always be used");

@@ -1,0 +1,43 @@
+//! How far the kernels of each backend were tried by those who wrote them.
+
+use serde::Serialize;
+
+/// How it is known that kernels work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// The op suite passed on such hardware.
+    Hardware,
+    /// The op suite passed on an implementation of the interface for processors: llvmpipe, `PoCL`.
+    CpuImplementation,
+    /// Compiled for the device, which nobody had; the op suite passed on an emulation.
+    CompiledOnly,
+    /// Not even compiled for the device; the op suite passed on an emulation.
+    SourceOnly,
+}
+
+impl Evidence {
+    /// Of the kernels that a backend runs on a device of this architecture. `None` for backends without kernels.
+    #[must_use]
+    pub fn of(backend: &str, arch: &str) -> Option<Self> {
+        match (backend, arch) {
+            ("cpu", "avx512" | "neon") => Some(Self::CompiledOnly),
+            ("cpu" | "ref", _) => Some(Self::Hardware),
+            ("vulkan" | "opencl", _) => Some(Self::CpuImplementation),
+            ("cuda" | "rocm", _) => Some(Self::CompiledOnly),
+            ("metal", _) => Some(Self::SourceOnly),
+            _ => None,
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Hardware => "run on hardware",
+            Self::CpuImplementation => "run on a CPU implementation",
+            Self::CompiledOnly => "compiled only",
+            Self::SourceOnly => "source only",
+        }
+    }
+}
