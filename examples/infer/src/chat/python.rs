@@ -4,8 +4,8 @@
 use super::json::{Style, dumps};
 use jiff::civil::DateTime;
 use jiff::fmt::strtime;
-use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind};
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, filters};
 
 /// Marks an error that a template raised on purpose.
 #[derive(Debug, thiserror::Error)]
@@ -14,8 +14,8 @@ struct Raised(String);
 
 /// Adds everything to an environment.
 pub(super) fn install(environment: &mut Environment<'static>, now: DateTime) {
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     environment.add_filter("tojson", to_json);
+    bound(environment);
     environment.add_test("sequence", |value: &Value| is_iterable(value));
     environment.add_test("iterable", |value: &Value| is_iterable(value));
     environment.add_function("raise_exception", |message: String| -> Result<Value, Error> {
@@ -27,10 +27,72 @@ pub(super) fn install(environment: &mut Environment<'static>, now: DateTime) {
     });
 }
 
+/// The largest width, count or indent that a template may ask for. The fuel of a template counts its steps; what a step
+/// makes of a number it does not.
+const LARGEST: i64 = 10_000;
+/// Digits that a width in a format may have.
+const DIGITS: usize = 4;
+
+/// Has the filters and methods that make as much text as a number says refuse large ones: memory that is not there would end
+/// the program, not the template.
+fn bound(environment: &mut Environment<'static>) {
+    environment.add_filter("unbounded_indent", filters::indent);
+    environment.add_filter("unbounded_slice", filters::slice);
+    environment.add_filter("unbounded_batch", filters::batch);
+    environment.add_filter("unbounded_format", filters::format);
+    for (name, original) in
+        [("indent", "unbounded_indent"), ("slice", "unbounded_slice"), ("batch", "unbounded_batch")]
+    {
+        environment.add_filter(name, move |state: &mut State, arguments: Rest<Value>| {
+            small(name, arguments.get(1..).unwrap_or_default())?;
+            state.apply_filter(original, &arguments)
+        });
+    }
+    environment.add_filter("format", |state: &mut State, arguments: Rest<Value>| {
+        short_widths(arguments.first())?;
+        state.apply_filter("unbounded_format", &arguments)
+    });
+    environment.set_unknown_method_callback(|state, value, method, arguments| {
+        if method == "format" {
+            short_widths(Some(value))?;
+        }
+        minijinja_contrib::pycompat::unknown_method_callback(state, value, method, arguments)
+    });
+}
+
+fn small(name: &str, arguments: &[Value]) -> Result<(), Error> {
+    for argument in arguments {
+        let named = Kwargs::try_from(argument.clone()).ok();
+        let mut numbers = vec![argument.as_i64()];
+        if let Some(named) = named.filter(|_| argument.is_kwargs()) {
+            numbers = named.args().map(|key| named.peek::<Value>(key).ok()?.as_i64()).collect();
+        }
+        if let Some(number) = numbers.into_iter().flatten().find(|number| *number > LARGEST) {
+            let text = format!("`{name}` takes numbers up to {LARGEST}, not {number}");
+            return Err(Error::new(ErrorKind::InvalidOperation, text));
+        }
+    }
+    Ok(())
+}
+
+/// Widths and precisions stand in the format itself; as a value (`*`) they are refused.
+fn short_widths(format: Option<&Value>) -> Result<(), Error> {
+    let Some(format) = format.and_then(Value::as_str) else { return Ok(()) };
+    let longest = format.split(|character: char| !character.is_ascii_digit()).map(str::len).max();
+    if longest.is_some_and(|digits| digits > DIGITS) || format.contains('*') {
+        let text = format!("a format takes widths of at most {DIGITS} digits and no `*`");
+        return Err(Error::new(ErrorKind::InvalidOperation, text));
+    }
+    Ok(())
+}
+
 /// Python's strings and maps are sequences, too.
 fn is_iterable(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map | ValueKind::Iterable)
 }
+
+/// Spaces of a level of JSON.
+const MOST_SPACES: usize = 32;
 
 #[expect(clippy::needless_pass_by_value, reason = "filters get their options by value")]
 fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
@@ -39,6 +101,10 @@ fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     let ascii: Option<bool> = options.get("ensure_ascii")?;
     let sorted: Option<bool> = options.get("sort_keys")?;
     options.assert_all_used()?;
+    if let Some(indent) = indent.filter(|indent| *indent > MOST_SPACES) {
+        let text = format!("`tojson` indents by at most {MOST_SPACES} spaces, not {indent}");
+        return Err(Error::new(ErrorKind::InvalidOperation, text));
+    }
     let (item_separator, key_separator) = match separators.as_deref() {
         Some([item, key]) => (item.clone(), key.clone()),
         Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "`separators` are two texts")),
@@ -75,7 +141,8 @@ pub(super) fn without_generation(source: &str) -> String {
     while let Some(start) = rest.find("{%") {
         let (before, block) = rest.split_at(start);
         text.push_str(before);
-        let Some(length) = block.find("%}") else {
+        // The `%` of the start is not that of the end: `{%}` is no tag.
+        let Some(length) = block[2..].find("%}").map(|inside| inside + 2) else {
             return text + block;
         };
         let (tag, after) = block.split_at(length + 2);
@@ -119,6 +186,31 @@ mod tests {
     }
 
     #[test]
+    fn numbers_do_not_ask_for_all_memory() {
+        for source in [
+            "{{ x|indent(100000000000) }}",
+            "{{ x|indent(width=9000000000000000000) }}",
+            "{{ [1]|slice(100000000000)|list }}",
+            "{{ [1]|batch(100000000000, 'x')|list }}",
+            "{{ '%99999999999d'|format(1) }}",
+            "{{ '%*d'|format(99999999999, 1) }}",
+            "{{ '{:>99999999999}'.format('a') }}",
+            "{{ [1]|tojson(indent=100000) }}",
+            "{{ [[1]]|tojson(indent=9000000000000000000) }}",
+            "{{ 'a' * 100000000000 }}",
+        ] {
+            assert!(render(source).is_err(), "{source}");
+        }
+        for (source, expected) in [
+            ("{{ 'a\nb'|indent(2) }}{{ 'a\nb'|indent(1, true) }}", "a\n  b a\n b"),
+            ("{{ [1, 2, 3]|batch(2)|list }}{{ [1, 2, 3]|slice(2)|list }}", "[[1, 2], [3]][[1, 2], [3]]"),
+            ("{{ '%5d %s'|format(2024, 123456) }}{{ '{:>3}'.format('a') }}", " 2024 123456  a"),
+        ] {
+            assert_eq!(render(source).expect(source), expected, "{source}");
+        }
+    }
+
+    #[test]
     fn reasons_of_templates_are_kept() {
         let error = render("{{ raise_exception('roles must alternate') }}").expect_err("it raises");
         assert_eq!(raised(&error), Some("roles must alternate".to_owned()));
@@ -136,5 +228,7 @@ mod tests {
             without_generation("{% if generation %}x{% endif %}{% broken"),
             "{% if generation %}x{% endif %}{% broken"
         );
+        assert_eq!(without_generation("a{%}b"), "a{%}b");
+        assert_eq!(without_generation("{%}{% generation %}"), "{%}{% generation %}");
     }
 }

@@ -4,13 +4,16 @@ use super::Answer;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// An answer is shorter than this; more is nonsense.
 const LONGEST: u64 = 1 << 20;
+/// The longest time between two looks at a child.
 const POLL: Duration = Duration::from_millis(5);
+/// The shortest: an answer is complete when its pipe closes, and the child ends right after.
+const SOON: Duration = Duration::from_micros(100);
 
 /// Starts `program __probe ID` and reads its answer.
 #[must_use]
@@ -28,11 +31,11 @@ pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
     drop(child.stdin.take());
     let output = drain(child.stdout.take());
     let talk = drain(child.stderr.take());
-    let Some(status) = wait(&mut child, timeout) else {
+    let Some((status, early)) = wait(&mut child, &output, timeout) else {
         return Answer::failed(id, format!("its driver did not answer within {} s", timeout.as_secs_f32()));
     };
     // A grandchild may hold the pipes open; what has come is enough.
-    let output = output.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+    let output = early.unwrap_or_else(|| output.recv_timeout(Duration::from_secs(1)).unwrap_or_default());
     let talk = talk.recv_timeout(Duration::from_millis(100)).unwrap_or_default();
     if !status.success() {
         return Answer::failed(id, format!("its driver {}{}", ending(status), last_words(&talk)));
@@ -45,7 +48,7 @@ pub fn ask(program: &Path, id: &str, timeout: Duration) -> Answer {
 }
 
 /// Reads a pipe to its end in the background, so that a full pipe stops nobody.
-fn drain(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
+fn drain(pipe: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     if let Some(pipe) = pipe {
         thread::spawn(move || {
@@ -58,13 +61,30 @@ fn drain(pipe: Option<impl Read + Send + 'static>) -> mpsc::Receiver<Vec<u8>> {
     receiver
 }
 
-/// Waits for the end of a child; `None` if it had to be killed.
-fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
+/// Waits for the end of a child, with its output if that came first; `None` if it had to be killed.
+fn wait(
+    child: &mut Child,
+    output: &Receiver<Vec<u8>>,
+    timeout: Duration,
+) -> Option<(ExitStatus, Option<Vec<u8>>)> {
     let start = Instant::now();
+    let (mut early, mut pause) = (None, SOON);
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return Some(status),
-            Ok(None) if start.elapsed() < timeout => thread::sleep(POLL),
+            Ok(Some(status)) => return Some((status, early)),
+            Ok(None) if start.elapsed() < timeout => {
+                if early.is_some() {
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(POLL);
+                    continue;
+                }
+                // The end of the output wakes this up: of programs that end at once, naps would be most of the time.
+                match output.recv_timeout(POLL) {
+                    Ok(bytes) => early = Some(bytes),
+                    Err(RecvTimeoutError::Disconnected) => early = Some(Vec::new()),
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+            }
             Ok(None) | Err(_) => {
                 // It may have ended by itself meanwhile: then there is nothing to kill.
                 let _: Result<(), _> = child.kill();

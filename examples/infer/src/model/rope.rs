@@ -85,9 +85,16 @@ pub fn table(config: &Config, factors: Option<&[f32]>, n_ctx: u32) -> Result<Vec
         if !(factor.is_finite() && factor > 0.0) {
             return Err(Error::message(format!("rope factor {factor} of pair {pair} is not positive")));
         }
-        frequencies.push(rope.scaling.frequency(rope.base.powf(exponent) / factor, pair, config));
+        let frequency = rope.scaling.frequency(rope.base.powf(exponent) / factor, pair, config);
+        if !(frequency * f64::from(u32::MAX)).is_finite() {
+            return Err(Error::message(format!("rope frequency {frequency} of pair {pair} is too large")));
+        }
+        frequencies.push(frequency);
     }
     let magnitude = rope.scaling.magnitude() * rope.attention_factor;
+    if !magnitude.is_finite() || magnitude.abs() > f64::from(f32::MAX) {
+        return Err(Error::message(format!("rope factor {magnitude} is too large")));
+    }
     let mut values = Vec::new();
     let length = u64::from(n_ctx) * u64::from(config.n_rot);
     let reserved = usize::try_from(length).ok().and_then(|length| values.try_reserve_exact(length).ok());

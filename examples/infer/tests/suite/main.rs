@@ -12,17 +12,20 @@ mod bindings;
 mod chat;
 mod cli;
 mod common;
+mod corpus;
 mod discovery;
 #[cfg(target_os = "linux")]
 mod empty_root;
 mod forward;
 mod generate;
 mod hard_strings;
+mod loading;
 mod malformed;
 mod memory;
 mod oracle;
 #[path = "../../../../tests/projects/sdist.rs"]
 mod sdist;
+mod seeds;
 mod templates;
 mod tokenizer;
 mod truth;

@@ -1,0 +1,56 @@
+//! What fuzzing kept (`fuzz/corpus`), through the function that it fuzzes: nothing panics, nothing is slow.
+
+use crate::common::reference_device;
+use crate::loading;
+use infer::chat::Surroundings;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Far more than any of them takes in a debug build on a busy machine; a hang is one that takes longer.
+const LONGEST: Duration = Duration::from_secs(20);
+
+/// Every file of a target, with its name.
+fn files(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut files: Vec<(String, Vec<u8>)> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read(&path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Runs all of them, one by one; how many were accepted.
+fn run(target: &str, mut accepts: impl FnMut(Vec<u8>) -> bool) -> usize {
+    let mut accepted = 0;
+    for (name, bytes) in files(target) {
+        let start = Instant::now();
+        accepted += usize::from(accepts(bytes));
+        assert!(start.elapsed() < LONGEST, "{target}/{name} took {:?}", start.elapsed());
+    }
+    accepted
+}
+
+#[test]
+fn files_that_fuzzing_found() {
+    let device = reference_device();
+    let accepted = run("gguf", |bytes| loading::load(bytes, device.as_ref()).is_ok());
+    assert!(
+        accepted >= 20,
+        "only {accepted} are whole: the corpus no longer reaches what comes after the header"
+    );
+}
+
+#[test]
+fn templates_that_fuzzing_found() {
+    let accepted = run("template", |bytes| {
+        let surroundings =
+            Surroundings { bos: "<s>".to_owned(), eos: "</s>".to_owned(), now: loading::day() };
+        std::str::from_utf8(&bytes).is_ok_and(|source| loading::render(source, surroundings).is_ok())
+    });
+    assert!(accepted >= 8, "only {accepted} give a text");
+}
