@@ -21,10 +21,9 @@ impl Evidence {
     #[must_use]
     pub fn of(backend: &str, arch: &str) -> Option<Self> {
         match (backend, arch) {
-            ("cpu", "avx512" | "neon") => Some(Self::CompiledOnly),
+            ("cpu", "avx512" | "neon") | ("cuda" | "rocm", _) => Some(Self::CompiledOnly),
             ("cpu" | "ref", _) => Some(Self::Hardware),
             ("vulkan" | "opencl", _) => Some(Self::CpuImplementation),
-            ("cuda" | "rocm", _) => Some(Self::CompiledOnly),
             ("metal", _) => Some(Self::SourceOnly),
             _ => None,
         }
