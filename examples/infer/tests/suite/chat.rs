@@ -188,8 +188,11 @@ fn ctrl_c_ends_the_answer_and_twice_the_program() {
     interrupt(&child);
     std::thread::sleep(std::time::Duration::from_millis(100));
     interrupt(&child);
+    // `wait` would close it, and the end of the input ends the program too.
+    let stdin = child.stdin.take();
     let code = child.wait().unwrap().code();
     assert_eq!(code, Some(130));
+    drop(stdin);
 }
 
 #[test]
