@@ -136,10 +136,10 @@ static void measure(const gk_backend *b, gk_device *d, gk_plan *plan, uint32_t r
     *best = seconds < *best ? seconds : *best;
 }
 
-int bench(const gk_backend *b, int index, uint64_t bytes) {
+int bench(const gk_backend *b, int index, uint64_t bytes, uint32_t flags) {
     char why[256] = "";
     gk_device *d = NULL;
-    if (b->open(index, NULL, &d, why, sizeof why) != GK_OK) {
+    if (b->open(index, &(gk_open_options){.flags = flags}, &d, why, sizeof why) != GK_OK) {
         fprintf(stderr, "gk-test: %s: %s\n", b->id, why);
         return 3;
     }

@@ -135,6 +135,7 @@ void test_attention(suite *);
 void test_small_ops(suite *);
 void test_plans(suite *);
 void test_bad_arguments(suite *);
-int bench(const gk_backend *, int device, uint64_t bytes);
+/* flags: those of gk_open_options. */
+int bench(const gk_backend *, int device, uint64_t bytes, uint32_t flags);
 
 #endif

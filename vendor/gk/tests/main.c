@@ -2,7 +2,7 @@
  *
  * gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only PART] [--json]
  * gk-test --list [--json]      backends in this program and their devices
- * gk-test --bench [--bytes N]  bytes per second of a read loop and of matrix times vector, as JSON
+ * gk-test --bench [--bytes N] [--exact]  bytes per second of a read loop and of matrix times vector, as JSON
  * Exit code: 0 all passed, 1 a case failed, 2 usage, 3 the backend has no device. */
 #include "gk_test.h"
 
@@ -201,7 +201,7 @@ static int test(const arguments *a, const gk_backend *backend) {
 
 static int usage(const char *problem) {
     fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
-                    "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--bytes N]\n", problem);
+                    "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--bytes N] [--exact]\n", problem);
     return 2;
 }
 
@@ -237,5 +237,5 @@ int main(int argc, char **argv) {
     if (a.list) return list(&a);
     const gk_backend *backend = find_backend(a.backend);
     if (backend == NULL) return usage("no such backend in this program: see --list");
-    return a.bench ? bench(backend, (int)a.device, a.bytes) : test(&a, backend);
+    return a.bench ? bench(backend, (int)a.device, a.bytes, a.exact ? GK_OPEN_EXACT : 0) : test(&a, backend);
 }

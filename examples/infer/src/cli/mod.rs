@@ -69,8 +69,8 @@ struct DeviceArgs {
     /// Threads of the cpu backend [default: all cores]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: u32,
-    /// Products with q8_0, q4_0, q4_k and q6_k weights on the cpu backend: `exact` as on GPUs, `fast` with activations rounded to eight bits,
-    /// `auto` exact for models so small that it costs nothing
+    /// Products with q8_0, q4_0, q4_k and q6_k weights on the cpu backend, and of prompts on vulkan: `exact` in f32, `fast` with activations
+    /// rounded to eight bits, `auto` exact for models so small that it costs nothing
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_precision)]
     precision: PrecisionChoice,
     /// Lower the context to what the memory holds instead of refusing

@@ -12,7 +12,7 @@ use std::rc::Rc;
 pub struct OpenOptions {
     /// Worker threads of `cpu` and `ref`; 0 = all cores this process may use.
     pub threads: u32,
-    /// Whether `cpu` may round activations.
+    /// Whether `cpu`, and `vulkan` in prompts, may round activations.
     pub precision: Precision,
 }
 

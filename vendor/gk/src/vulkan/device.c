@@ -110,6 +110,7 @@ gk_status gkv_open(int index, const gk_open_options *options, gk_device **out, c
         gk_text(why, why_capacity, "out of host memory");
         return GK_OUT_OF_MEMORY;
     }
+    device->exact = options != NULL && (options->flags & GK_OPEN_EXACT) != 0;
     gk_status status = gkv_api_open(&device->api, why, why_capacity);
     if (status == GK_OK) status = gkv_create_device(device, index, why, why_capacity);
     if (status == GK_OK) {

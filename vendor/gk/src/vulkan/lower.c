@@ -134,6 +134,23 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
     d->groups[1] = ceil_div(tokens, columns);
 }
 
+/* Rounds b into the scratch memory (rounded.glsl has its layout). The kernel to use after that. */
+static gkv_kernel lower_round(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+#if GKV_HAVE_DOT
+    const uint32_t k = op->a.ne[0], tokens = op->b.ne[1];
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_round, threads_up_to(device, 128), op);
+    d->variant.special[3] = gk_stride(&op->b) % 4 == 0;
+    SET_N(d, k, op->a.ne[1], tokens);
+    item_grid(d, k / 32, tokens);
+    out->scratch = (uint64_t)tokens * (k + k / 32 * 2 * sizeof(float));
+    out->rounds = true;
+    return GKV_KERNEL_matmul_dot;
+#else
+    (void)device, (void)op, (void)out; /* gk_device.dot is never set */
+    return GKV_KERNEL_matmul;
+#endif
+}
+
 static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     uint32_t tokens = op->b.ne[1];
     /* Shared memory of a software device is no faster than the rest, so it always takes the other kernel. */
@@ -142,14 +159,15 @@ static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lo
         lower_matvec(device, op, out);
     } else {
         uint32_t columns = tokens <= 32 ? 2 : 4;
-        gkv_dispatch *d = add(device, out, GKV_KERNEL_matmul, MATMUL_THREADS, op);
+        gkv_kernel kernel = device->dot && gk_is_block_type(op->a.type) ? lower_round(device, op, out) : GKV_KERNEL_matmul;
+        gkv_dispatch *d = add(device, out, kernel, MATMUL_THREADS, op);
         d->variant.special[4] = columns;
         SET_N(d, op->a.ne[0], op->a.ne[1], tokens);
         set_weight(d, &op->a, gk_stride(&op->b));
         d->groups[0] = groups_of(op->a.ne[1], 64);
         d->groups[1] = ceil_div(tokens, 16 * columns);
     }
-    return out->dispatch[0].groups[1] <= MAX_GROUPS ? NULL : "matmul: too many tokens in one plan";
+    return out->dispatch[out->count - 1].groups[1] <= MAX_GROUPS ? NULL : "matmul: too many tokens in one plan";
 }
 
 /* ---- the cache ---- */

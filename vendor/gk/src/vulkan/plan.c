@@ -67,7 +67,8 @@ static uint32_t ranges_of(gk_device *device, const gk_op *op, const gk_buffer *s
         out[count++] = (range){t->buffer, t->offset, t->offset + bytes, writes(op, (gk_operand)operand)};
     }
     out[count++] = (range){device->step_block, 0, sizeof(gk_step), op->code == GK_OP_STEP};
-    if (scratch != NULL) out[count++] = (range){scratch, 0, scratch->bytes, true};
+    /* The last, so that record_op finds it. */
+    if (scratch != NULL) out[count++] = (range){scratch, 0, scratch->bytes, false};
     return count;
 }
 
@@ -105,6 +106,11 @@ static gk_status check_ops(gk_device *device, const gk_op *ops, uint32_t count, 
         error = gk_op_bounds(&ops[n], &bounds);
         if (error != NULL) return fail_op(device, GK_BAD_ARGUMENT, ops, n, error);
         error = gkv_lower(device, &ops[n], &lowered);
+        if (error == NULL && lowered.rounds && !device->dot_tried) {
+            gk_status status = gkv_try_dot(device);
+            if (status != GK_OK) return status;
+            error = gkv_lower(device, &ops[n], &lowered);
+        }
         if (error != NULL) return fail_op(device, GK_UNSUPPORTED, ops, n, error);
         if (lowered.scratch > *scratch) *scratch = lowered.scratch;
     }
@@ -113,12 +119,29 @@ static gk_status check_ops(gk_device *device, const gk_op *ops, uint32_t count, 
 
 static VkDeviceAddress address_of(const gk_tensor *t) { return t->buffer != NULL ? t->buffer->address + t->offset : 0; }
 
-static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *op, hazards *h) {
+static bool same_rows(const gk_tensor *x, const gk_tensor *y) {
+    return x->buffer == y->buffer && x->offset == y->offset && x->ne[0] == y->ne[0] && x->ne[1] == y->ne[1] &&
+           gk_stride(x) == gk_stride(y);
+}
+
+/* Is what the scratch memory holds still the rounding of `rounded`, after an op that has these ranges? */
+static bool stays_rounded(const gk_tensor *rounded, const range *ranges, uint32_t count) {
+    const range source = {rounded->buffer, rounded->offset, rounded->offset + gk_tensor_span(rounded), false};
+    for (uint32_t n = 0; n < count; n++) {
+        if (collide(&source, &ranges[n])) return false;
+    }
+    return true;
+}
+
+/* *rounded: what the scratch memory holds rounded, or NULL. Products of one source, such as q, k and v, round it once. */
+static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *op, hazards *h, const gk_tensor **rounded) {
     gkv_lowered lowered;
     if (gkv_lower(device, op, &lowered) != NULL) return gkv_fail(device, GK_UNSUPPORTED, "no kernel"); /* checked before */
     range ranges[MAX_OP_RANGES];
     uint32_t range_count = ranges_of(device, op, lowered.scratch ? plan->scratch : NULL, ranges);
-    for (uint32_t n = 0; n < lowered.count; n++) {
+    const bool skip = lowered.rounds && *rounded != NULL && same_rows(*rounded, &op->b);
+    for (uint32_t n = skip ? 1 : 0; n < lowered.count; n++) {
+        if (lowered.scratch) ranges[range_count - 1].written = n + 1 < lowered.count;
         gkv_dispatch *d = &lowered.dispatch[n];
         VkPipeline pipeline;
         gk_status status = gkv_pipeline_get(device, &d->variant, &pipeline);
@@ -134,6 +157,8 @@ static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *
         device->api.CmdPushConstants(plan->commands, device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->push, &d->push);
         device->api.CmdDispatch(plan->commands, d->groups[0], d->groups[1], d->groups[2]);
     }
+    if (lowered.scratch) *rounded = lowered.rounds ? &op->b : NULL;
+    if (*rounded != NULL && !stays_rounded(*rounded, ranges, range_count)) *rounded = NULL;
     return GK_OK;
 }
 
@@ -150,8 +175,9 @@ static gk_status record(gk_device *device, gk_plan *plan, const gk_op *ops, uint
     status = gkv_check(device, api->BeginCommandBuffer(plan->commands, &begin), "vkBeginCommandBuffer");
     if (status != GK_OK) return status;
     hazards h = {.count = 0};
+    const gk_tensor *rounded = NULL;
     gkv_barrier(device, plan->commands, GKV_TO_DEVICE);
-    for (uint32_t n = 0; n < count && status == GK_OK; n++) status = record_op(device, plan, &ops[n], &h);
+    for (uint32_t n = 0; n < count && status == GK_OK; n++) status = record_op(device, plan, &ops[n], &h, &rounded);
     if (status != GK_OK) return status;
     gkv_barrier(device, plan->commands, GKV_TO_HOST);
     return gkv_check(device, api->EndCommandBuffer(plan->commands), "vkEndCommandBuffer");

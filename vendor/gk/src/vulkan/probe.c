@@ -12,7 +12,8 @@ typedef struct facts {
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT subgroup_size;
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci;
     uint64_t max_allocation, max_buffer;
-    bool has_pci, has_budget, has_size_control, has_portability_subset;
+    VkPhysicalDeviceShaderIntegerDotProductPropertiesKHR dot;
+    bool has_pci, has_budget, has_size_control, has_portability_subset, has_dot;
 } facts;
 
 static bool contains(const VkExtensionProperties *all, uint32_t count, const char *name) {
@@ -39,6 +40,7 @@ static void gather_extensions(const gkv_api *api, VkPhysicalDevice physical, fac
         out->has_budget = contains(all, count, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
         out->has_size_control = contains(all, count, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
         out->has_portability_subset = contains(all, count, "VK_KHR_portability_subset");
+        out->has_dot = contains(all, count, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
         *maintenance4 = contains(all, count, VK_KHR_MAINTENANCE_4_EXTENSION_NAME);
     }
     free(all);
@@ -57,6 +59,7 @@ static void gather(const gkv_api *api, VkPhysicalDevice physical, facts *out) {
     out->id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
     out->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
     out->subgroup_size.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES_EXT;
+    out->dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES_KHR;
     out->pci.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT;
     chain(&all, &out->driver);
     chain(&all, &out->id);
@@ -64,6 +67,7 @@ static void gather(const gkv_api *api, VkPhysicalDevice physical, facts *out) {
     chain(&all, &allocation);
     if (maintenance4) chain(&all, &buffer);
     if (out->has_size_control) chain(&all, &out->subgroup_size);
+    if (out->has_dot) chain(&all, &out->dot);
     if (out->has_pci) chain(&all, &out->pci);
     api->GetPhysicalDeviceProperties2(physical, &all);
     out->max_allocation = allocation.maxMemoryAllocationSize;
@@ -184,16 +188,20 @@ typedef struct features {
     VkPhysicalDeviceVulkan11Features v11;
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT size_control;
+    VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dot;
 } features;
 
-static void chain_features(features *f, bool size_control) {
+static void chain_features(features *f, bool size_control, bool dot) {
     *f = (features){.all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     f->size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT;
     f->all.pNext = &f->v11;
     f->v11.pNext = &f->v12;
-    f->v12.pNext = size_control ? &f->size_control : NULL;
+    f->dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR;
+    f->v12.pNext = dot ? &f->dot : NULL;
+    f->size_control.pNext = f->v12.pNext;
+    if (size_control) f->v12.pNext = &f->size_control;
 }
 
 /* Name of the first thing that the kernels need and the device has not, or NULL. */
@@ -243,15 +251,17 @@ static void pick_subgroup(gk_device *device, const facts *f, const features *has
 static gk_status make_device(gk_device *device, const facts *f, const features *has, char *why, size_t why_capacity) {
     gkv_api *api = &device->api;
     features want;
-    chain_features(&want, device->choose_subgroup);
+    chain_features(&want, device->choose_subgroup, device->dot);
+    want.dot.shaderIntegerDotProduct = VK_TRUE;
     want.v12.bufferDeviceAddress = VK_TRUE;
     want.v12.timelineSemaphore = VK_TRUE;
     want.v11.storageBuffer16BitAccess = VK_TRUE;
     want.all.features.shaderInt64 = VK_TRUE;
     want.size_control.subgroupSizeControl = has->size_control.subgroupSizeControl;
-    const char *extensions[2];
+    const char *extensions[3];
     uint32_t extension_count = 0;
     if (device->choose_subgroup) extensions[extension_count++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (device->dot) extensions[extension_count++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     if (f->has_portability_subset) extensions[extension_count++] = "VK_KHR_portability_subset";
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -294,7 +304,7 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
         return GK_TOO_OLD;
     }
     features has;
-    chain_features(&has, f.has_size_control);
+    chain_features(&has, f.has_size_control, f.has_dot);
     api->GetPhysicalDeviceFeatures2(device->physical, &has.all);
     const char *missing = missing_feature(&f, &has);
     if (missing == NULL && !pick_queue_family(api, device->physical, &device->queue_family)) missing = "a queue for compute work";
@@ -303,6 +313,9 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
         return GK_TOO_OLD;
     }
     pick_subgroup(device, &f, &has);
+    /* Where it is no instruction of the device, unpacked floats are faster. */
+    device->dot = GKV_HAVE_DOT && !device->exact && f.has_dot && has.dot.shaderIntegerDotProduct &&
+                  f.dot.integerDotProduct4x8BitPackedSignedAccelerated;
     device->kind = GKV_AS_DISCRETE ? GK_KIND_DISCRETE : kind_of(f.core.deviceType);
     device->max_threads = f.core.limits.maxComputeWorkGroupInvocations;
     uint32_t in_a_row = f.core.limits.maxComputeWorkGroupSize[0];

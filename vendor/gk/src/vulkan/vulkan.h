@@ -7,6 +7,7 @@
  *   pipeline.c  compiled kernels and their cache on disk
  *   lower.c     one op -> dispatches
  *   plan.c      plans: dispatches -> one command buffer; runs
+ *   trial.c     are instructions right that few drivers have been seen with?
  *   backend.c   the table of gk.h */
 #ifndef GKV_VULKAN_H
 #define GKV_VULKAN_H
@@ -16,7 +17,21 @@
 
 /* ---- kernels ---- */
 
+/* Can the shader compiler write integer dot products? Found out by CMake. */
+#ifndef GKV_HAVE_DOT
+#define GKV_HAVE_DOT 0
+#endif
+
+#if GKV_HAVE_DOT
+#define GKV_DOT_KERNELS(X) \
+    X(matmul_dot) \
+    X(round)
+#else
+#define GKV_DOT_KERNELS(X)
+#endif
+
 #define GKV_KERNELS(X) \
+    GKV_DOT_KERNELS(X) \
     X(argmax) \
     X(attention) \
     X(attention_merge) \
@@ -119,6 +134,9 @@ struct gk_device {
     uint32_t max_subgroups; /* of one workgroup, where the size is chosen */
     uint32_t kind; /* gk_device_kind */
     uint32_t max_threads, max_shared;
+    bool exact; /* opened with GK_OPEN_EXACT */
+    bool dot; /* matmuls of many tokens round activations to int8 and use integer dot products */
+    bool dot_tried; /* by gkv_try_dot */
     VkPhysicalDeviceMemoryProperties memory;
     bool memory_budget;
     uint64_t max_buffer, allocated;
@@ -204,11 +222,12 @@ typedef struct gkv_dispatch {
 enum { GKV_MAX_DISPATCHES = 2 }; /* of one op */
 
 /* What an op turns into. The addresses in push are filled by plan.c: dst, a, b, c are the operands of the op, and
- * extra is `scratch` bytes of memory for these dispatches. */
+ * extra is `scratch` bytes of memory for these dispatches, which all but the last write and the last only reads. */
 typedef struct gkv_lowered {
     uint32_t count;
     gkv_dispatch dispatch[GKV_MAX_DISPATCHES];
     uint64_t scratch;
+    bool rounds; /* the first dispatch rounds b into the scratch memory, and does nothing else */
 } gkv_lowered;
 
 /* For a valid op. Looks at no buffer. NULL, or why there is no kernel for it. */
@@ -218,5 +237,9 @@ gk_status gkv_supports(gk_device *, const gk_op *);
 gk_status gkv_plan_build(gk_device *, const gk_op *, uint32_t count, gk_plan **);
 gk_status gkv_plan_run(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
 void gkv_plan_free(gk_device *, gk_plan *);
+
+/* Before the first op that gkv_lower makes use integer dot products: multiplies with them, and clears gk_device.dot if that
+ * is not right. An error only where nothing works any more. */
+gk_status gkv_try_dot(gk_device *);
 
 #endif

@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "weight.glsl"
+#include "matmul.glsl"
 // dst[t][r] = sum a[r][k] b[t][k] for many t. A workgroup of 256 computes 64 rows x 16 * COLUMNS tokens; slices of
 // 16 k go through shared memory. n: k, n_out, rows of b.
 layout(constant_id = 4) const uint COLUMNS = 4; // tokens of one invocation: 2 or 4
@@ -51,11 +52,7 @@ void main() {
             Floats dst = floats(p.dst, uint64_t(token) * p.dst_stride);
             [[unroll]] for (uint i = 0u; i < 4u; i++) {
                 uint row = first_row + row_quad * 4u + i;
-                if (row >= n_out) continue;
-                float value = sum[c][i];
-                if ((p.flags & BIAS) != 0u) value += Floats(p.c).v[row];
-                if ((p.flags & ACCUMULATE) != 0u) value += dst.v[row];
-                dst.v[row] = value;
+                if (row < n_out) store_sum(dst, row, sum[c][i]);
             }
         }
     }

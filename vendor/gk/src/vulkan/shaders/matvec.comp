@@ -2,6 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "weight.glsl"
+#include "matmul.glsl"
 // dst[t][r] = sum a[r][k] b[t][k] for few t: a subgroup owns ROWS rows of the weight and COLUMNS tokens, its
 // invocations stride over k, and each weight is read once for all of these tokens. n: k, n_out, rows of b.
 layout(constant_id = 4) const uint ROWS = 2;
@@ -41,10 +42,7 @@ void main() {
                     uint column = first_column + c;
                     if (row >= n_out || column >= live) continue;
                     Floats dst = floats(p.dst, last_row ? 0ul : uint64_t(column) * p.dst_stride);
-                    float value = sum[r * COLUMNS + c];
-                    if ((p.flags & BIAS) != 0u) value += Floats(p.c).v[row];
-                    if ((p.flags & ACCUMULATE) != 0u) value += dst.v[row];
-                    dst.v[row] = value;
+                    store_sum(dst, row, sum[r * COLUMNS + c]);
                 }
             }
         }

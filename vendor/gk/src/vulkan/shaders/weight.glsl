@@ -83,6 +83,26 @@ vec4 block_quad(Piece w, uint word, uint quad) {
     return (quad < 4u ? w.scale.x : w.scale.y) * (unsigned_bytes_to_floats(word) - 32.0);
 }
 
+// Two of the eight quads that 32 neighbouring elements of a block type are, `pair` and `pair` + 4 of block `block`: signed
+// bytes, their scale left out, and q4_k's minimum too.
+uvec2 load_byte_quads(uint row, uint block, uint pair, uint k) {
+    uint64_t first = uint64_t(row) * k;
+    if (WEIGHT_TYPE == TYPE_Q8_0) {
+        Uints words = Uints(p.a + first);
+        return uvec2(words.v[block * 8u + pair], words.v[block * 8u + 4u + pair]);
+    }
+    uint word = Uints(p.a + first / 2).v[block * 4u + pair];
+    uvec2 quads = uvec2(word, word >> 4) & 0x0f0f0f0fu;
+    if (WEIGHT_TYPE == TYPE_Q4_K) return quads;
+    uint middle = 0x08080808u;
+    if (WEIGHT_TYPE == TYPE_Q6_K) {
+        uvec2 high = load_8_bytes(plane(1u) + uint64_t(row) * (k / 32u) * 8, block);
+        quads |= (high >> (pair * 2u) & 0x03030303u) << 4;
+        middle = 0x20202020u;
+    }
+    return ((quads | 0x80808080u) - middle) ^ 0x80808080u; // no byte borrows from its neighbour
+}
+
 vec4 halves_quad(uvec2 bits) {
     if (WEIGHT_TYPE == TYPE_F16) return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
     return uintBitsToFloat(uvec4(bits.x << 16, bits.x & 0xffff0000u, bits.y << 16, bits.y & 0xffff0000u));

@@ -1,5 +1,7 @@
 /* A libvulkan.so.1 for tests: passes everything on to the real loader (GK_VULKAN_REAL_LOADER) but the one thing that
- * GK_VULKAN_FAULT names, which fails in the way a broken or old driver does. */
+ * GK_VULKAN_FAULT names, which fails in the way a broken or old driver does. With `gpu` and `gpu-no-dot` nothing fails: a device
+ * says of itself that it is a discrete GPU, with fast integer dot products or without, so that llvmpipe runs their kernels. With
+ * `gpu-bad-dot` those products are wrong: they take bytes for unsigned. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +18,14 @@ static int fault(const char *name) {
     return wanted != NULL && strcmp(wanted, name) == 0;
 }
 
+static int is_gpu(void) { return fault("gpu") || fault("gpu-no-dot") || fault("gpu-bad-dot"); }
+
 #define REAL(name) ((PFN_vk##name)real_instance_proc(instance, "vk" #name))
 static PFN_vkQueueSubmit real_submit;
 static PFN_vkWaitSemaphores real_wait;
 static PFN_vkAllocateMemory real_allocate;
 static PFN_vkCreateComputePipelines real_pipelines;
+static PFN_vkCreateShaderModule real_module;
 
 static VKAPI_ATTR VkResult VKAPI_CALL instance_version(uint32_t *version) {
     *version = VK_API_VERSION_1_1;
@@ -41,9 +46,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL no_devices(VkInstance i, uint32_t *count, 
     return VK_SUCCESS;
 }
 
-static VKAPI_ATTR void VKAPI_CALL old_properties(VkPhysicalDevice device, VkPhysicalDeviceProperties *out) {
+static VKAPI_ATTR void VKAPI_CALL properties(VkPhysicalDevice device, VkPhysicalDeviceProperties *out) {
     REAL(GetPhysicalDeviceProperties)(device, out);
-    out->apiVersion = VK_API_VERSION_1_1;
+    if (fault("device-old")) out->apiVersion = VK_API_VERSION_1_1;
+    if (is_gpu()) out->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
 static VkBaseOutStructure *find(void *chain, VkStructureType type) {
@@ -55,7 +61,10 @@ static VkBaseOutStructure *find(void *chain, VkStructureType type) {
 static VKAPI_ATTR void VKAPI_CALL properties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *out) {
     REAL(GetPhysicalDeviceProperties2)(device, out);
     VkPhysicalDeviceSubgroupProperties *subgroup = (void *)find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
-    if (subgroup != NULL) subgroup->supportedOperations = VK_SUBGROUP_FEATURE_BASIC_BIT;
+    if (fault("no-subgroup") && subgroup != NULL) subgroup->supportedOperations = VK_SUBGROUP_FEATURE_BASIC_BIT;
+    VkPhysicalDeviceShaderIntegerDotProductProperties *dot =
+        (void *)find(out, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES);
+    if (is_gpu() && dot != NULL) dot->integerDotProduct4x8BitPackedSignedAccelerated = !fault("gpu-no-dot");
 }
 
 static VKAPI_ATTR void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *out) {
@@ -97,6 +106,23 @@ static VKAPI_ATTR VkResult VKAPI_CALL no_pipeline(VkDevice device, VkPipelineCac
     return real_pipelines(device, cache, count, info, a, out);
 }
 
+/* Each OpSDot becomes OpUDot. */
+static VKAPI_ATTR VkResult VKAPI_CALL bad_dot(VkDevice device, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *a,
+                                              VkShaderModule *out) {
+    enum { HEADER_WORDS = 5, OP_S_DOT = 4450, OP_U_DOT = 4451 };
+    uint32_t *code = malloc(info->codeSize);
+    if (code == NULL) return VK_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(code, info->pCode, info->codeSize);
+    for (size_t n = HEADER_WORDS; n < info->codeSize / 4 && code[n] >> 16 != 0; n += code[n] >> 16) {
+        if ((code[n] & 0xffff) == OP_S_DOT) code[n] += OP_U_DOT - OP_S_DOT;
+    }
+    VkShaderModuleCreateInfo changed = *info;
+    changed.pCode = code;
+    VkResult result = real_module(device, &changed, a, out);
+    free(code);
+    return result;
+}
+
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char *name) {
     PFN_vkVoidFunction real = real_device_proc(device, name);
 #define REPLACE(function, text, keep, with) \
@@ -109,6 +135,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, con
     REPLACE(WaitSemaphores, "lost-wait", real_wait, lost_wait)
     REPLACE(AllocateMemory, "no-memory", real_allocate, no_memory)
     REPLACE(CreateComputePipelines, "no-pipeline", real_pipelines, no_pipeline)
+    REPLACE(CreateShaderModule, "gpu-bad-dot", real_module, bad_dot)
     return real;
 }
 
@@ -125,8 +152,8 @@ __attribute__((visibility("default"))) PFN_vkVoidFunction vkGetInstanceProcAddr(
     if (strcmp(name, "vkCreateDevice") == 0) return (PFN_vkVoidFunction)create_device;
     if (strcmp(name, "vkEnumerateInstanceVersion") == 0 && fault("loader-old")) return (PFN_vkVoidFunction)instance_version;
     if (strcmp(name, "vkEnumeratePhysicalDevices") == 0 && fault("no-device")) return (PFN_vkVoidFunction)no_devices;
-    if (strcmp(name, "vkGetPhysicalDeviceProperties") == 0 && fault("device-old")) return (PFN_vkVoidFunction)old_properties;
-    if (strcmp(name, "vkGetPhysicalDeviceProperties2") == 0 && fault("no-subgroup")) return (PFN_vkVoidFunction)properties2;
+    if (strcmp(name, "vkGetPhysicalDeviceProperties") == 0) return (PFN_vkVoidFunction)properties;
+    if (strcmp(name, "vkGetPhysicalDeviceProperties2") == 0) return (PFN_vkVoidFunction)properties2;
     if (strcmp(name, "vkGetPhysicalDeviceFeatures2") == 0) return (PFN_vkVoidFunction)features2;
     if (strcmp(name, "vkGetDeviceProcAddr") == 0) {
         real_device_proc = (PFN_vkGetDeviceProcAddr)real;

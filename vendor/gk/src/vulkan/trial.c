@@ -1,0 +1,83 @@
+/* Kernels whose instructions not every driver gets right are tried once, before the first plan with them: a small matmul of
+ * whole numbers, of which nothing is rounded, must come out exactly. If it does not, the device goes on without them. */
+#include "vulkan.h"
+
+#include <stdlib.h>
+
+enum {
+    K = 64,
+    ROWS = 64,
+    TOKENS = 16, /* enough for the kernels of many tokens */
+    BLOCK = 34,  /* bytes of a block of q8_0 */
+    ROW_BYTES = K / 32 * BLOCK,
+    X_AT = 8192,
+    DST_AT = X_AT + 4 * K * TOKENS,
+    BYTES = DST_AT + 4 * ROWS * TOKENS
+};
+_Static_assert(ROWS * ROW_BYTES <= X_AT, "weights come first");
+
+typedef struct trial {
+    gk_buffer *buffer;
+    gk_plan *plan;
+    unsigned char rows[ROWS * ROW_BYTES];
+    float x[TOKENS * K];
+    float result[TOKENS * ROWS];
+} trial;
+
+/* Bytes of both signs; the first of a block of activations is 127, so that a step of int8 is 1. */
+static int weight_of(int row, int k) { return (row * 37 + k * 101) % 255 - 127; }
+static int activation_of(int token, int k) { return k % 32 == 0 ? 127 : (token * 53 + k * 29) % 255 - 127; }
+
+static void fill(trial *t) {
+    for (int row = 0; row < ROWS; row++) {
+        for (int k = 0; k < K; k++) {
+            unsigned char *block = t->rows + row * ROW_BYTES + k / 32 * BLOCK;
+            block[0] = 0x00, block[1] = 0x3c; /* 1.0 */
+            block[2 + k % 32] = (unsigned char)weight_of(row, k);
+        }
+    }
+    for (int n = 0; n < TOKENS * K; n++) t->x[n] = (float)activation_of(n / K, n % K);
+}
+
+static bool is_right(const trial *t) {
+    for (int token = 0; token < TOKENS; token++) {
+        for (int row = 0; row < ROWS; row++) {
+            int sum = 0;
+            for (int k = 0; k < K; k++) sum += weight_of(row, k) * activation_of(token, k);
+            if (t->result[token * ROWS + row] != (float)sum) return false;
+        }
+    }
+    return true;
+}
+
+static gk_status run(gk_device *device, trial *t) {
+    gk_status status = gkv_alloc(device, BYTES, GK_USAGE_STATE, &t->buffer);
+    if (status != GK_OK) return status;
+    const gk_op op = {.code = GK_OP_MATMUL,
+                      .a = {.buffer = t->buffer, .type = GK_Q8_0, .ne = {K, ROWS, 1, 1}},
+                      .b = {.buffer = t->buffer, .offset = X_AT, .type = GK_F32, .ne = {K, TOKENS, 1, 1}},
+                      .dst = {.buffer = t->buffer, .offset = DST_AT, .type = GK_F32, .ne = {ROWS, TOKENS, 1, 1}}};
+    status = gkv_weight_put(device, &op.a, t->rows, 0, ROWS);
+    if (status == GK_OK) status = gkv_write(device, t->buffer, X_AT, t->x, sizeof t->x);
+    if (status == GK_OK) status = gkv_plan_build(device, &op, 1, &t->plan);
+    if (status == GK_OK) status = gkv_plan_run(device, t->plan, &(gk_step){.n_tok = TOKENS}, 1);
+    if (status == GK_OK) status = gkv_read(device, t->buffer, DST_AT, t->result, sizeof t->result);
+    return status;
+}
+
+gk_status gkv_try_dot(gk_device *device) {
+    if (device->dot_tried) return GK_OK;
+    device->dot_tried = true; /* the trial builds a plan itself */
+    trial *t = calloc(1, sizeof *t);
+    if (t == NULL) return gkv_fail(device, GK_OUT_OF_MEMORY, "out of host memory");
+    const gk_traffic before = device->traffic;
+    fill(t);
+    gk_status status = run(device, t);
+    device->dot = status == GK_OK && is_right(t);
+    gkv_plan_free(device, t->plan);
+    gkv_release(device, t->buffer);
+    free(t);
+    device->traffic = before;
+    /* Whatever else went wrong, other kernels may do without. */
+    return status == GK_DEVICE_LOST ? status : GK_OK;
+}
