@@ -124,7 +124,7 @@ static void cuda_advise(const gpu_api *api, int device, int result, char *advice
 static const gpu_vendor vendor = {
     .driver = "the CUDA driver",
     .libraries = cuda_libraries,
-    .hip = 0,
+    .shape = GPU_CUDA,
     .toolkit = GK_GPU_TOOLKIT[0] ? "CUDA " GK_GPU_TOOLKIT : "",
     .architectures = GK_GPU_ARCHITECTURES,
     .image = gk_cuda_image,

@@ -1,6 +1,6 @@
 /* The driver as a table of functions, filled at run time from the vendor's library. CUDA's driver API and HIP have
- * the same shape, so one table with two columns of names serves both; nothing of a vendor's headers is needed.
- * Included once, by cuda.c or rocm.c, like every header of this folder with functions in it. */
+ * the same shape, and src/sycl/driver.cpp has it too, so one table with a column of names for each serves all; nothing of a
+ * vendor's headers is needed. Included once, by cuda.c, rocm.c or sycl.c, like every header of this folder with functions in it. */
 #ifndef GK_GPU_API_H
 #define GK_GPU_API_H
 
@@ -15,96 +15,63 @@
 #endif
 
 #include "gk_internal.h"
+#include "results.h"
 
-/* Results that need an answer of their own; the numbers are the same in CUresult and hipError_t. */
-enum {
-    GPU_SUCCESS = 0,
-    GPU_INVALID_VALUE = 1,
-    GPU_OUT_OF_MEMORY = 2,
-    GPU_NOT_INITIALIZED = 3,
-    GPU_STUB_LIBRARY = 34,
-    GPU_NO_DRIVER_INSTALLED = 35, /* hipErrorInsufficientDriver */
-    GPU_DEVICE_UNAVAILABLE = 46,
-    GPU_NO_DEVICE = 100,
-    GPU_INVALID_DEVICE = 101,
-    GPU_NO_LICENCE = 102,
-    GPU_INVALID_IMAGE = 200,
-    GPU_NO_BINARY = 209,
-    GPU_ECC = 214,
-    GPU_INVALID_PTX = 218, /* hipErrorInvalidKernelFile */
-    GPU_NVLINK = 220,
-    GPU_NO_JIT = 221, /* the part of the driver that compiles PTX is missing */
-    GPU_UNSUPPORTED_PTX = 222,
-    GPU_INVALID_SOURCE = 300,
-    GPU_ILLEGAL_ADDRESS = 700,
-    GPU_LAUNCH_TIMEOUT = 702,
-    GPU_ASSERT = 710,
-    GPU_HARDWARE_STACK = 714,
-    GPU_ILLEGAL_INSTRUCTION = 715,
-    GPU_MISALIGNED_ADDRESS = 716,
-    GPU_INVALID_ADDRESS_SPACE = 717,
-    GPU_INVALID_COUNTER = 718,
-    GPU_LAUNCH_FAILED = 719,
-    GPU_SYSTEM_NOT_READY = 802,
-    GPU_DRIVER_MISMATCH = 803,
-    GPU_COMPAT_NOT_SUPPORTED = 804,
-    GPU_UNKNOWN = 999
-};
-
-enum { GPU_ATTRIBUTE_INTEGRATED = 18, GPU_ATTRIBUTE_MAJOR = 75, GPU_ATTRIBUTE_MINOR = 76 }; /* CUdevice_attribute */
-/* Relaxed: the driver may load a kernel's code at its first launch, which the stricter modes forbid in a capture. */
-enum { GPU_STREAM_NON_BLOCKING = 1, GPU_CAPTURE_RELAXED = 2 };
-
-/* X(field, parameters, name in CUDA, name in HIP, needed). An empty name: that vendor has no such function.
+/* X(field, parameters, name in CUDA, in HIP, in our own SYCL driver, needed). An empty name: that one has no such function.
  * Device addresses are 64-bit numbers, handles are pointers; a result is an int. */
 #define GPU_FUNCTIONS(X) \
-    X(init, (unsigned flags), "cuInit", "hipInit", 1) \
-    X(driver_version, (int *version), "cuDriverGetVersion", "hipDriverGetVersion", 1) \
-    X(runtime_version, (int *version), "", "hipRuntimeGetVersion", 0) \
-    X(device_count, (int *count), "cuDeviceGetCount", "hipGetDeviceCount", 1) \
-    X(device_get, (int *device, int ordinal), "cuDeviceGet", "hipDeviceGet", 1) \
-    X(device_name, (char *name, int capacity, int device), "cuDeviceGetName", "hipDeviceGetName", 1) \
-    X(device_memory, (size_t *bytes, int device), "cuDeviceTotalMem_v2", "hipDeviceTotalMem", 1) \
-    X(device_pci, (char *text, int capacity, int device), "cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId", 1) \
-    X(device_uuid, (void *bytes16, int device), "cuDeviceGetUuid_v2", "hipDeviceGetUuid", 0) \
-    X(device_uuid_old, (void *bytes16, int device), "cuDeviceGetUuid", "", 0) \
-    X(device_attribute, (int *value, int attribute, int device), "cuDeviceGetAttribute", "", 1) \
-    X(context_retain, (void **context, int device), "cuDevicePrimaryCtxRetain", "", 1) \
-    X(context_release, (int device), "cuDevicePrimaryCtxRelease_v2", "", 1) \
-    X(context_push, (void *context), "cuCtxPushCurrent_v2", "", 1) \
-    X(context_pop, (void **context), "cuCtxPopCurrent_v2", "", 1) \
-    X(device_current, (int *device), "", "hipGetDevice", 1) \
-    X(device_select, (int device), "", "hipSetDevice", 1) \
-    X(memory_info, (size_t *free_bytes, size_t *total), "cuMemGetInfo_v2", "hipMemGetInfo", 1) \
-    X(memory_alloc, (uint64_t *address, size_t bytes), "cuMemAlloc_v2", "hipMalloc", 1) \
-    X(memory_free, (uint64_t address), "cuMemFree_v2", "hipFree", 1) \
+    X(init, (unsigned flags), "cuInit", "hipInit", "gk_sycl_init", 1) \
+    X(driver_version, (int *version), "cuDriverGetVersion", "hipDriverGetVersion", "gk_sycl_driver_version", 1) \
+    X(runtime_version, (int *version), "", "hipRuntimeGetVersion", "", 0) \
+    X(device_count, (int *count), "cuDeviceGetCount", "hipGetDeviceCount", "gk_sycl_device_count", 1) \
+    X(device_get, (int *device, int ordinal), "cuDeviceGet", "hipDeviceGet", "gk_sycl_device_get", 1) \
+    X(device_name, (char *name, int capacity, int device), "cuDeviceGetName", "hipDeviceGetName", "gk_sycl_device_name", 1) \
+    X(device_memory, (size_t *bytes, int device), "cuDeviceTotalMem_v2", "hipDeviceTotalMem", "gk_sycl_device_memory", 1) \
+    X(device_pci, (char *text, int capacity, int device), \
+      "cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId", "gk_sycl_device_pci", 1) \
+    X(device_uuid, (void *bytes16, int device), "cuDeviceGetUuid_v2", "hipDeviceGetUuid", "gk_sycl_device_uuid", 0) \
+    X(device_uuid_old, (void *bytes16, int device), "cuDeviceGetUuid", "", "", 0) \
+    X(device_driver, (char *text, int capacity, int device), "", "", "gk_sycl_device_driver", 1) \
+    X(device_attribute, (int *value, int attribute, int device), "cuDeviceGetAttribute", "", "gk_sycl_device_attribute", 1) \
+    X(context_retain, (void **context, int device), "cuDevicePrimaryCtxRetain", "", "", 1) \
+    X(context_release, (int device), "cuDevicePrimaryCtxRelease_v2", "", "", 1) \
+    X(context_push, (void *context), "cuCtxPushCurrent_v2", "", "", 1) \
+    X(context_pop, (void **context), "cuCtxPopCurrent_v2", "", "", 1) \
+    X(device_current, (int *device), "", "hipGetDevice", "gk_sycl_device_current", 1) \
+    X(device_select, (int device), "", "hipSetDevice", "gk_sycl_device_select", 1) \
+    X(memory_info, (size_t *free_bytes, size_t *total), "cuMemGetInfo_v2", "hipMemGetInfo", "gk_sycl_memory_info", 1) \
+    X(memory_alloc, (uint64_t *address, size_t bytes), "cuMemAlloc_v2", "hipMalloc", "gk_sycl_memory_alloc", 1) \
+    X(memory_free, (uint64_t address), "cuMemFree_v2", "hipFree", "gk_sycl_memory_free", 1) \
     X(memory_zero, (uint64_t address, unsigned char value, size_t bytes, void *stream), \
-      "cuMemsetD8Async", "hipMemsetD8Async", 1) \
+      "cuMemsetD8Async", "hipMemsetD8Async", "gk_sycl_memory_zero", 1) \
     X(copy_up, (uint64_t to, const void *from, size_t bytes, void *stream), \
-      "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", 1) \
+      "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", "gk_sycl_copy_up", 1) \
     X(copy_down, (void *to, uint64_t from, size_t bytes, void *stream), \
-      "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", 1) \
-    X(stream_create, (void **stream, unsigned flags), "cuStreamCreate", "hipStreamCreateWithFlags", 1) \
-    X(stream_destroy, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy", 1) \
-    X(stream_wait, (void *stream), "cuStreamSynchronize", "hipStreamSynchronize", 1) \
-    X(module_load, (void **module, const void *image), "cuModuleLoadData", "hipModuleLoadData", 1) \
-    X(module_unload, (void *module), "cuModuleUnload", "hipModuleUnload", 1) \
+      "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", "gk_sycl_copy_down", 1) \
+    X(stream_create, (void **stream, unsigned flags), \
+      "cuStreamCreate", "hipStreamCreateWithFlags", "gk_sycl_stream_create", 1) \
+    X(stream_destroy, (void *stream), "cuStreamDestroy_v2", "hipStreamDestroy", "gk_sycl_stream_destroy", 1) \
+    X(stream_wait, (void *stream), "cuStreamSynchronize", "hipStreamSynchronize", "gk_sycl_stream_wait", 1) \
+    X(module_load, (void **module, const void *image), "cuModuleLoadData", "hipModuleLoadData", "gk_sycl_module_load", 1) \
+    X(module_unload, (void *module), "cuModuleUnload", "hipModuleUnload", "gk_sycl_module_unload", 1) \
     X(module_function, (void **function, void *module, const char *name), \
-      "cuModuleGetFunction", "hipModuleGetFunction", 1) \
+      "cuModuleGetFunction", "hipModuleGetFunction", "gk_sycl_module_function", 1) \
     X(launch, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
                unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra), \
-      "cuLaunchKernel", "hipModuleLaunchKernel", 1) \
-    X(capture_begin, (void *stream, int mode), "cuStreamBeginCapture_v2", "hipStreamBeginCapture", 0) \
-    X(capture_end, (void *stream, void **graph), "cuStreamEndCapture", "hipStreamEndCapture", 0) \
-    X(graph_nodes, (void *graph, void **nodes, size_t *count), "cuGraphGetNodes", "hipGraphGetNodes", 0) \
+      "cuLaunchKernel", "hipModuleLaunchKernel", "gk_sycl_launch", 1) \
+    X(capture_begin, (void *stream, int mode), "cuStreamBeginCapture_v2", "hipStreamBeginCapture", "gk_sycl_capture_begin", 0) \
+    X(capture_end, (void *stream, void **graph), "cuStreamEndCapture", "hipStreamEndCapture", "gk_sycl_capture_end", 0) \
+    X(graph_nodes, (void *graph, void **nodes, size_t *count), \
+      "cuGraphGetNodes", "hipGraphGetNodes", "gk_sycl_graph_nodes", 0) \
     X(graph_instantiate, (void **executable, void *graph, unsigned long long flags), \
-      "cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", 0) \
-    X(graph_launch, (void *executable, void *stream), "cuGraphLaunch", "hipGraphLaunch", 0) \
-    X(graph_executable_destroy, (void *executable), "cuGraphExecDestroy", "hipGraphExecDestroy", 0) \
-    X(graph_destroy, (void *graph), "cuGraphDestroy", "hipGraphDestroy", 0)
+      "cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", "gk_sycl_graph_instantiate", 0) \
+    X(graph_launch, (void *executable, void *stream), "cuGraphLaunch", "hipGraphLaunch", "gk_sycl_graph_launch", 0) \
+    X(graph_executable_destroy, (void *executable), \
+      "cuGraphExecDestroy", "hipGraphExecDestroy", "gk_sycl_graph_executable_destroy", 0) \
+    X(graph_destroy, (void *graph), "cuGraphDestroy", "hipGraphDestroy", "gk_sycl_graph_destroy", 0)
 
 typedef struct gpu_api {
-#define X(field, parameters, cuda, hip, needed) int(*field) parameters;
+#define X(field, parameters, cuda, hip, sycl, needed) int(*field) parameters;
     GPU_FUNCTIONS(X)
 #undef X
     int (*cuda_error_text)(int result, const char **text); /* cuGetErrorString */
@@ -112,14 +79,17 @@ typedef struct gpu_api {
     char library[96];                                      /* the name that was opened */
 } gpu_api;
 
-/* What cuda.c and rocm.c say about themselves. */
+/* SYCL's is HIP's, with a text for the driver and attributes. */
+typedef enum gpu_shape { GPU_CUDA, GPU_HIP, GPU_SYCL } gpu_shape;
+
+/* What cuda.c, rocm.c and sycl.c say about themselves. */
 typedef struct gpu_vendor {
     const char *driver;         /* "the CUDA driver" */
     const char *const *libraries; /* names in order, then NULL */
-    int hip;                    /* which column of GPU_FUNCTIONS */
+    gpu_shape shape;            /* which column of GPU_FUNCTIONS */
     const char *toolkit;        /* what compiled the image: "CUDA 13.0"; empty if not known */
     const char *architectures;  /* what the image was compiled for */
-    const unsigned char *image;
+    const unsigned char *image; /* NULL: the driver brings its own */
     /* Fills arch, driver and kind of one device. */
     void (*describe)(const gpu_api *, int device, gk_device_info *);
     /* Status and text for a result of init or device_count, or GK_OK to use the common ones. */
@@ -177,18 +147,18 @@ static gk_status gpu_api_load(const gpu_vendor *vendor, gpu_api *api, char *why,
         return GK_NO_DRIVER;
     }
     static const struct {
-        const char *name[2];
+        const char *name[3];
         size_t offset;
         int needed;
     } functions[] = {
-#define X(field, parameters, cuda, hip, needed) {{cuda, hip}, offsetof(gpu_api, field), needed},
+#define X(field, parameters, cuda, hip, sycl, needed) {{cuda, hip, sycl}, offsetof(gpu_api, field), needed},
         GPU_FUNCTIONS(X)
 #undef X
-        {{"cuGetErrorString", ""}, offsetof(gpu_api, cuda_error_text), 1},
-        {{"", "hipGetErrorString"}, offsetof(gpu_api, hip_error_text), 1},
+        {{"cuGetErrorString", "", ""}, offsetof(gpu_api, cuda_error_text), 1},
+        {{"", "hipGetErrorString", "gk_sycl_error_text"}, offsetof(gpu_api, hip_error_text), 1},
     };
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-        const char *name = functions[i].name[vendor->hip];
+        const char *name = functions[i].name[vendor->shape];
         if (!name[0]) continue;
         gpu_symbol symbol = gpu_find_symbol(library, name);
         if (!symbol && functions[i].needed) {

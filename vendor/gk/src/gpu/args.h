@@ -1,4 +1,4 @@
-/* What the host (C) and the kernels (CUDA, HIP) agree on: the one argument block, the names of the
+/* What the host (C) and the kernels (CUDA, HIP, SYCL) agree on: the one argument block, the names of the
  * kernels, the shapes of their thread blocks. Included by both, so it holds declarations only. */
 #ifndef GK_GPU_ARGS_H
 #define GK_GPU_ARGS_H
@@ -35,7 +35,11 @@ typedef struct gk_gpu_description {
 enum {
     GK_GPU_MAGIC = 0x676b3031,
     GK_GPU_THREADS = 256,        /* row and element kernels */
+#ifdef GK_GPU_SYCL
+    GK_GPU_SELECT_THREADS = 256, /* of Intel's GPUs many have no larger work-groups */
+#else
     GK_GPU_SELECT_THREADS = 1024, /* argmax, topk: one block works on a whole vocabulary */
+#endif
     GK_GPU_MATVEC_THREADS = 128,
     GK_GPU_TILE = 64,            /* matmul_tile: n_out x tokens of one block */
     GK_GPU_ATTENTION_THREADS = 128,

@@ -62,13 +62,13 @@ static gk_status gpu_check(gk_device *device, int result, const char *doing) {
 /* Calls act on the thread's current device: ours is made current on the way in, the caller's again on the way out. */
 static gk_status gpu_enter(gk_device *device, int *before) {
     *before = -1;
-    if (!device->vendor->hip) return gpu_check(device, device->api.context_push(device->context), "selecting the device");
+    if (device->vendor->shape == GPU_CUDA) return gpu_check(device, device->api.context_push(device->context), "selecting the device");
     if (device->api.device_current(before) != GPU_SUCCESS) *before = -1;
     return gpu_check(device, device->api.device_select(device->handle), "selecting the device");
 }
 
 static void gpu_leave(gk_device *device, int before) {
-    if (!device->vendor->hip) {
+    if (device->vendor->shape == GPU_CUDA) {
         void *ours = NULL;
         (void)device->api.context_pop(&ours);
     } else if (before >= 0 && before != device->handle) {
@@ -183,7 +183,7 @@ static void gpu_release_all(gk_device *device) {
 static void gpu_close(gk_device *device) {
     int before;
     if (!device) return;
-    if ((device->context || device->vendor->hip) && gpu_enter(device, &before) == GK_OK) {
+    if ((device->context || device->vendor->shape != GPU_CUDA) && gpu_enter(device, &before) == GK_OK) {
         if (device->stream) (void)device->api.stream_wait(device->stream);
         gpu_release_all(device);
         if (device->step) (void)device->api.memory_free(device->step);
@@ -221,7 +221,7 @@ static gk_status gpu_open(const gpu_vendor *vendor, int index, gk_device **out, 
         return status;
     }
     status = gpu_check(device, device->api.device_get(&device->handle, index), "opening the device");
-    if (status == GK_OK && !vendor->hip) {
+    if (status == GK_OK && vendor->shape == GPU_CUDA) {
         status = gpu_check(device, device->api.context_retain(&device->context, device->handle), "creating a context");
         if (status != GK_OK) device->context = NULL;
     }

@@ -70,7 +70,7 @@ static void rocm_advise(const gpu_api *api, int device, int result, char *advice
 static const gpu_vendor vendor = {
     .driver = "the HIP runtime",
     .libraries = rocm_libraries,
-    .hip = 1,
+    .shape = GPU_HIP,
     .toolkit = GK_GPU_TOOLKIT[0] ? "HIP " GK_GPU_TOOLKIT : "",
     .architectures = GK_GPU_ARCHITECTURES,
     .image = gk_rocm_image,

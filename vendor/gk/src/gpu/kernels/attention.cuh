@@ -38,9 +38,9 @@ template <class T, int EACH> GK_DEVICE void load_part(const gk_gpu_args &g, cons
 // grid: kv heads, splits, tokens x groups of QUERIES. SIZE: d_head <= SIZE.
 template <class T, int QUERIES, int SIZE> GK_DEVICE void attention_split(const gk_gpu_args &g) {
     enum { EACH = (SIZE + GK_WARP - 1) / GK_WARP, WARPS = GK_GPU_ATTENTION_THREADS / GK_WARP };
-    __shared__ float shared_value[WARPS * QUERIES * SIZE];
-    __shared__ float shared_most[WARPS * QUERIES];
-    __shared__ float shared_sum[WARPS * QUERIES];
+    GK_SHARED(float, shared_value, WARPS * QUERIES * SIZE);
+    GK_SHARED(float, shared_most, WARPS * QUERIES);
+    GK_SHARED(float, shared_sum, WARPS * QUERIES);
     const unsigned int group = g.n_head / g.n_head_kv;
     const unsigned int parts = (group + QUERIES - 1) / QUERIES;
     const unsigned int token = blockIdx.z / parts, query0 = (blockIdx.z % parts) * QUERIES;
@@ -156,9 +156,9 @@ GK_KERNEL(split_merge, GK_GPU_ATTENTION_THREADS) {
 // grid: heads, tiles of TILE tokens. Four threads share a query when TILE is 32, eight when it is 16.
 template <class T, int SIZE, int TILE> GK_DEVICE void attention_tile(const gk_gpu_args &g) {
     enum { SHARE = GK_GPU_ATTENTION_THREADS / TILE, PITCH = SIZE + 1, OWN = SIZE / SHARE, SCORES = TILE / SHARE };
-    __shared__ float shared_query[TILE * PITCH];
-    __shared__ float shared_cache[TILE * PITCH]; // keys, then values, of one tile of positions
-    __shared__ float shared_score[TILE * (TILE + 1)];
+    GK_SHARED(float, shared_query, TILE * PITCH);
+    GK_SHARED(float, shared_cache, TILE * PITCH); // keys, then values, of one tile of positions
+    GK_SHARED(float, shared_score, TILE * (TILE + 1));
     const unsigned int rows = active_rows(g);
     const unsigned int head = blockIdx.x, token0 = blockIdx.y * TILE;
     if (token0 >= rows) return; // the whole block

@@ -104,8 +104,8 @@ GK_GPU_WEIGHTS(GK_MATVECS)
 // of neighbours are neighbours.
 template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
     enum { TILE = GK_GPU_TILE, DEPTH = 16, PITCH = TILE + 4 };
-    alignas(16) __shared__ float weights[DEPTH * PITCH]; // read as float4
-    alignas(16) __shared__ float inputs[DEPTH * PITCH];
+    GK_SHARED(float, weights, DEPTH * PITCH); // read as float4
+    GK_SHARED(float, inputs, DEPTH * PITCH);
     const unsigned int used = active_rows(g);
     const unsigned int row0 = blockIdx.x * TILE, token0 = blockIdx.y * TILE;
     if (token0 >= used) return; // the whole block

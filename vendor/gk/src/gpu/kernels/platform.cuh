@@ -1,10 +1,12 @@
-// The few things that differ between CUDA, HIP and the emulation that the tests use: lanes of a warp,
-// shuffles, f16 conversion, 16-byte loads. Kernels use these and nothing else of a vendor's headers.
+// The few things that differ between CUDA, HIP, SYCL and the emulation that the tests use: lanes of a warp, shuffles,
+// shared memory, f16 conversion, 16-byte loads. Kernels use these and nothing else of a vendor's headers.
 #ifndef GK_GPU_PLATFORM_CUH
 #define GK_GPU_PLATFORM_CUH
 
 #if defined(GK_GPU_EMULATE)
 #include "emulate.h" // tests/emulation: the vendor's language and intrinsics in plain C++
+#elif defined(GK_GPU_SYCL)
+#include "platform.hpp" // src/sycl
 #else
 
 #if defined(__HIP__) || defined(__HIPCC__)
@@ -61,6 +63,11 @@ GK_DEVICE uint4 load_stream(const void *address) {
 #endif
     return value;
 }
+#endif
+
+#ifndef GK_SHARED
+#define GK_SHARED(type, name, count) alignas(16) __shared__ type name[count]
+#define GK_SHARED_ONE(type, name) __shared__ type name
 #endif
 
 // The same in every build from here on.

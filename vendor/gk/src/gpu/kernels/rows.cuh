@@ -50,7 +50,7 @@ GK_KERNEL(next_step, GK_WARP) {
 GK_GPU_WEIGHTS(GK_EMBED)
 
 GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
-    __shared__ float shared[GK_GPU_THREADS / 32];
+    GK_SHARED(float, shared, GK_GPU_THREADS / 32);
     const unsigned int rows = active_rows(g);
     for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
         const size_t first = static_cast<size_t>(blockIdx.x) * g.depth;
@@ -148,7 +148,7 @@ GK_COPY(copy_f16_f32, unsigned short, float, half_to_float)
 GK_COPY(copy_f16_f16, unsigned short, unsigned short, static_cast<unsigned short>)
 
 GK_KERNEL(softmax, GK_GPU_THREADS) {
-    __shared__ float shared[GK_GPU_THREADS / 32];
+    GK_SHARED(float, shared, GK_GPU_THREADS / 32);
     const unsigned int rows = active_rows(g);
     for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
         const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride;

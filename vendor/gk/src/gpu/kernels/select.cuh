@@ -16,7 +16,7 @@ GK_DEVICE unsigned long long rank_of(float value, unsigned int index) {
 GK_DEVICE unsigned int index_of_rank(unsigned long long rank) { return 0xffffffffu - static_cast<unsigned int>(rank); }
 
 GK_KERNEL(argmax, GK_GPU_SELECT_THREADS) {
-    __shared__ unsigned long long best[GK_GPU_SELECT_THREADS];
+    GK_SHARED(unsigned long long, best, GK_GPU_SELECT_THREADS);
     const unsigned int rows = active_rows(g);
     for (unsigned int row = blockIdx.x; row < rows; row += gridDim.x) {
         const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride;
@@ -39,11 +39,11 @@ GK_KERNEL(argmax, GK_GPU_SELECT_THREADS) {
 // Finds the k-th largest rank digit by digit (8 bits a pass, from the top), gathers everything at or above it, and
 // sorts that. Ranks are unique, so exactly k elements are gathered and their order in memory does not matter.
 GK_KERNEL(topk, GK_GPU_SELECT_THREADS) {
-    __shared__ unsigned int histogram[256];
-    __shared__ unsigned long long chosen[GK_GPU_TOPK_MOST];
-    __shared__ unsigned long long prefix; // digits of the k-th rank found so far
-    __shared__ unsigned int wanted;       // how many are still to be taken among those with this prefix
-    __shared__ unsigned int gathered;
+    GK_SHARED(unsigned int, histogram, 256);
+    GK_SHARED(unsigned long long, chosen, GK_GPU_TOPK_MOST);
+    GK_SHARED_ONE(unsigned long long, prefix); // digits of the k-th rank found so far
+    GK_SHARED_ONE(unsigned int, wanted);       // how many are still to be taken among those with this prefix
+    GK_SHARED_ONE(unsigned int, gathered);
     const unsigned int rows = active_rows(g);
     for (unsigned int row = blockIdx.x; row < rows; row += gridDim.x) {
         const float *in = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride;
