@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::artifacts::{LinkItem, Manifest};
+use crate::artifacts::{BuiltTree, LinkItem, Manifest};
 use crate::host::Os;
 use crate::plan::linkage::own_folder;
 
@@ -70,6 +70,7 @@ pub fn directives(manifest: &Manifest, os: Os) -> Directives {
         }
         builder.close_group();
         builder.whole = Take::Needed;
+        builder.modules(tree);
     }
     let mut out = builder.out;
     keep_first(&mut out.search);
@@ -158,6 +159,12 @@ impl Builder<'_> {
         if built && self.os != Os::Windows {
             self.out.rpath.push(folder.to_owned());
         }
+    }
+
+    /// A program opens its modules by name, so it has to look where they lie.
+    fn modules(&mut self, tree: &BuiltTree) {
+        let modules = tree.files.iter().filter(|file| file.kind == "module" && self.os != Os::Windows);
+        self.out.rpath.extend(modules.map(|file| split_path(&file.path).0.to_owned()));
     }
 
     /// Arguments that act on what follows cannot be kept apart from it: they are turned into what they mean.

@@ -141,6 +141,20 @@ fn shared_libraries_of_the_project_get_an_rpath() {
 }
 
 #[test]
+fn a_program_looks_for_its_modules_where_they_lie() {
+    let files = vec![
+        artifact("/b/libgk-sycl.a", "static", "1"),
+        artifact("/b/m/libgk-sycl-driver.so", "module", "2"),
+    ];
+    let manifest = manifest(vec![tree("sycl", files, vec![fixed("/b/libgk-sycl.a")])]);
+    let linux = directives(&manifest, Os::Linux);
+    assert_eq!(linux.rpath, ["/b/m"]);
+    assert!(linux.dynamic.is_empty(), "a module is opened, not linked");
+    assert_eq!(linux.beside_program(Os::Linux).rpath, ["$ORIGIN"]);
+    assert!(directives(&manifest, Os::Windows).rpath.is_empty());
+}
+
+#[test]
 fn folders_of_an_environment_are_one_word_each() {
     let folders = vec!["$ORIGIN".to_owned(), "/v, 1/lib".to_owned()];
     let directives = Directives::default().with_search_path(folders);

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use super::Fetch;
 use super::archs::CudaRange;
 use super::make::{HostCompiler, Kit, Tools};
+use super::profile::Profile;
 use crate::backend::Backend;
+use crate::facts::Facts;
 use crate::host::Platform;
+use crate::matrix::{Reason, for_distribution};
 use crate::toolkit::description::ArchRow;
 use crate::toolkit::{Catalogue, Description, Installation, Inventory};
 use crate::version::Version;
@@ -23,14 +26,52 @@ pub fn kits(inventory: &Inventory, catalogue: &Catalogue, platform: Platform) ->
     let mut kits = BTreeMap::new();
     for backend in Backend::ALL {
         let Some(description) = catalogue.for_backend(backend) else { continue };
-        let found = inventory.of(&description.id);
-        let mut usable: Vec<&Installation> = found.iter().filter(|copy| copy.is_complete()).collect();
-        usable.sort_by_key(|copy| !copy.chosen);
+        let usable = usable(inventory, description, platform);
         if !usable.is_empty() {
-            kits.insert(backend, usable.into_iter().map(|copy| kit(copy, description, platform)).collect());
+            kits.insert(backend, usable);
         }
     }
     kits
+}
+
+/// The same for a project, whose profile may build a backend with another toolkit; and why that one is not there.
+#[must_use]
+pub fn kits_of_project(
+    inventory: &Inventory,
+    catalogue: &Catalogue,
+    facts: &Facts,
+    profile: &Profile,
+) -> (BTreeMap<Backend, Vec<Kit>>, BTreeMap<Backend, Reason>) {
+    let mut kits = kits(inventory, catalogue, facts.platform);
+    let mut lacking = BTreeMap::new();
+    for (backend, row) in &profile.backends {
+        let Some(description) = row.toolkit.as_deref().and_then(|id| catalogue.get(id)) else { continue };
+        let usable = usable(inventory, description, facts.platform);
+        if usable.is_empty() {
+            kits.remove(backend);
+            let reason = Reason {
+                id: "plan.toolkit-missing".to_owned(),
+                text: format!(
+                    "{} builds {backend} with the {}, and none was found",
+                    profile.name, description.name
+                ),
+                hint: for_distribution(facts, &description.install).cloned(),
+                ..Reason::default()
+            };
+            lacking.insert(*backend, reason);
+        } else {
+            kits.insert(*backend, usable);
+        }
+    }
+    (kits, lacking)
+}
+
+/// The complete copies of one toolkit, the chosen one first.
+fn usable(inventory: &Inventory, description: &Description, platform: Platform) -> Vec<Kit> {
+    let found = inventory.of(&description.id);
+    let mut complete: Vec<&Installation> = found.iter().filter(|copy| copy.is_complete()).collect();
+    complete.sort_by_key(|copy| !copy.chosen);
+    complete.into_iter().map(|copy| kit(copy, description, platform)).collect()
 }
 
 fn kit(copy: &Installation, description: &Description, platform: Platform) -> Kit {

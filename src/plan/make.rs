@@ -38,6 +38,8 @@ pub struct Inputs<'a> {
     pub jobs: Option<u32>,
     /// The toolkits that can be built with, by backend, the chosen copy first.
     pub kits: &'a BTreeMap<Backend, Vec<Kit>>,
+    /// Why a toolkit that the project's profile names is not there.
+    pub lacking: &'a BTreeMap<Backend, Reason>,
     /// C and C++ compilers, the chosen one first.
     pub compilers: &'a [HostCompiler],
     /// CMake and Ninja.
@@ -267,6 +269,9 @@ fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
         return vec![reason];
     }
     let verdict = inputs.matrix.verdict(backend);
+    if row(inputs, backend).is_some_and(|row| row.toolkit.is_some()) {
+        return verdict.reasons_beside_toolkit().chain(inputs.lacking.get(&backend)).cloned().collect();
+    }
     match verdict.build {
         Readiness::Blocked if is_self_contained(inputs, backend) => {
             verdict.reasons_beside_toolkit().cloned().collect()

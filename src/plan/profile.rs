@@ -122,6 +122,8 @@ pub struct Row {
     /// that neither its headers nor its libraries have to be here.
     #[serde(default)]
     pub self_contained: bool,
+    /// The toolkit that it is built with, by the id of its description, where that is not the backend's own.
+    pub toolkit: Option<String>,
 }
 
 /// Compute capabilities, times ten, that are built for one architecture only: `120` becomes `120a`.

@@ -78,7 +78,8 @@ fn plan_alone(wish: &Wish<'_>) -> Result<Plan, Refusal> {
         Some(foreseen) => (&foreseen.inventory, &foreseen.matrix, foreseen.provision.as_slice()),
         None => (&sight.inventory, &sight.matrix, [].as_slice()),
     };
-    let kits = kits::kits(inventory, &sight.catalogue, host.platform());
+    let (kits, lacking) =
+        kits::kits_of_project(inventory, &sight.catalogue, &sight.facts, &wish.project.profile);
     let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
     let tools = kits::tools(&sight.inventory, &sight.catalogue);
     make::make(&Inputs {
@@ -91,6 +92,7 @@ fn plan_alone(wish: &Wish<'_>) -> Result<Plan, Refusal> {
         missing: wish.missing,
         jobs: wish.jobs,
         kits: &kits,
+        lacking: &lacking,
         compilers: &compilers,
         tools: &tools,
         provision,

@@ -15,6 +15,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("cmake", include_str!("../../toolkits/cmake.toml")),
     ("cuda", include_str!("../../toolkits/cuda.toml")),
     ("distcc", include_str!("../../toolkits/distcc.toml")),
+    ("dpcpp-runtime", include_str!("../../toolkits/dpcpp-runtime.toml")),
     ("gcc", include_str!("../../toolkits/gcc.toml")),
     ("glslc", include_str!("../../toolkits/glslc.toml")),
     ("icecream", include_str!("../../toolkits/icecream.toml")),

@@ -62,6 +62,24 @@ fn metal_is_planned_on_a_mac_and_refused_elsewhere() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_profile_may_build_a_backend_with_another_toolkit() {
+    let sandbox = complete("gk");
+    let ran = sandbox.run(&["plan", "--backends", "sycl", "--host", &recorded("debian-12-bare")]);
+    ran.fails(2, "plan.refused").says(&["[plan.toolkit-missing]", "pip install intel-sycl-rt"]);
+    for file in ["include/sycl/sycl.hpp", "lib/libsycl.so", "lib/libsycl-jit.so"] {
+        sandbox.write(&format!("environment/{file}"), "");
+    }
+    let environment = sandbox.path("environment");
+    let mut command = sandbox.command();
+    command.env("VIRTUAL_ENV", &environment).args(["plan", "--json", "--backends", "sycl"]);
+    let found = planned(&Ran::from(command.output().unwrap()));
+    assert_eq!(backends(&found), ["cpu", "sycl"]);
+    assert_eq!(cache(&found, "CMAKE_PREFIX_PATH"), Some(environment.to_str().unwrap()));
+    assert_eq!(found["trees"].as_array().unwrap().len(), 1, "it needs no compilers of its own");
+}
+
+#[test]
 fn one_choice_sets_compiler_and_root() {
     let sandbox = complete("ggml");
     for (host, root) in [

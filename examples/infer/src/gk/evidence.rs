@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Evidence {
     /// The op suite passed on such hardware.
     Hardware,
-    /// The op suite passed on an implementation of the interface for processors: llvmpipe, `PoCL`.
+    /// The op suite passed on an implementation of the interface for processors: llvmpipe, `PoCL`, Intel's `OpenCL` runtime.
     CpuImplementation,
     /// Compiled for the device, which nobody had; the op suite passed on an emulation.
     CompiledOnly,
@@ -21,9 +21,9 @@ impl Evidence {
     #[must_use]
     pub fn of(backend: &str, arch: &str) -> Option<Self> {
         match (backend, arch) {
-            ("cpu", "avx512" | "neon") | ("cuda" | "rocm", _) => Some(Self::CompiledOnly),
+            ("cpu", "neon") | ("cuda" | "rocm", _) => Some(Self::CompiledOnly),
             ("cpu" | "ref", _) => Some(Self::Hardware),
-            ("vulkan" | "opencl", _) => Some(Self::CpuImplementation),
+            ("vulkan" | "opencl" | "sycl", _) => Some(Self::CpuImplementation),
             ("metal", _) => Some(Self::SourceOnly),
             _ => None,
         }

@@ -155,7 +155,9 @@ GK_SYCL_EXPORT int gk_sycl_driver_version(int *version) {
 
 GK_SYCL_EXPORT int gk_sycl_device_count(int *count) {
     *count = static_cast<int>(devices.size());
-    return GPU_SUCCESS;
+    if (*count > 0) return GPU_SUCCESS;
+    return fail(GPU_NO_DEVICE, "SYCL's runtime shows no device that takes SPIR-V and has f16 and sub-groups of 32 lanes: an Intel GPU needs "
+                               "Level Zero (libze_intel_gpu), a processor intel-opencl-rt");
 }
 
 GK_SYCL_EXPORT int gk_sycl_device_get(int *device, int ordinal) {

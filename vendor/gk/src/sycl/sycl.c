@@ -19,15 +19,13 @@ static void sycl_describe(const gpu_api *api, int device, gk_device_info *info) 
     int value = 0;
     if (api->device_driver(info->driver, (int)sizeof info->driver, device) != GPU_SUCCESS) info->driver[0] = '\0';
     if (api->device_attribute(&value, GPU_ATTRIBUTE_INTEGRATED, device) == GPU_SUCCESS && value) info->kind = GK_KIND_INTEGRATED;
-    if (api->device_attribute(&value, GPU_ATTRIBUTE_PROCESSOR, device) == GPU_SUCCESS && value) info->kind = GK_KIND_CPU;
+    if (api->device_attribute(&value, GPU_ATTRIBUTE_PROCESSOR, device) == GPU_SUCCESS && value) info->kind = GK_KIND_SOFTWARE;
 }
 
 static gk_status sycl_explain(const gpu_api *api, int result, char *why, size_t capacity) {
-    (void)api;
-    (void)result;
-    (void)why;
-    (void)capacity;
-    return GK_OK; /* the runtime's own words say it */
+    if (result != GPU_NO_DEVICE) return GK_OK;
+    gk_text(why, capacity, "%s", gpu_result_text(api, result));
+    return GK_NO_DEVICE;
 }
 
 static void sycl_advise(const gpu_api *api, int device, int result, char *advice, size_t capacity) {
