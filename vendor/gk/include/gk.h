@@ -78,7 +78,7 @@ typedef struct gk_device_info {
 enum {
     /* Results as exact as f32 allows. A backend that would round the activations of a matmul with block types (q8_0, q4_0,
      * q4_k, q6_k) does not: cpu keeps these weights as f32 instead, which takes four to seven times the memory (weight_bytes
-     * tells); vulkan leaves its integer dot products alone. Backends that round nothing ignore it. */
+     * tells); vulkan leaves integer dot products, and cooperative matrices under f16, alone. Backends that round nothing ignore it. */
     GK_OPEN_EXACT = 1
 };
 

@@ -143,13 +143,42 @@ static gkv_kernel lower_round(const gk_device *device, const gk_op *op, gkv_lowe
     SET_N(d, k, op->a.ne[1], tokens);
     item_grid(d, k / 32, tokens);
     out->scratch = (uint64_t)tokens * (k + k / 32 * 2 * sizeof(float));
-    out->rounds = true;
+    out->extra = GKV_DOT;
     return GKV_KERNEL_matmul_dot;
 #else
-    (void)device, (void)op, (void)out; /* gk_device.dot is never set */
+    (void)device, (void)op, (void)out; /* no device has them then */
     return GKV_KERNEL_matmul;
 #endif
 }
+
+static void lower_tiles(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    const uint32_t tokens = op->b.ne[1], columns = tokens <= 32 ? 2 : 4;
+    const bool dot = device->has[GKV_DOT] && gk_is_block_type(op->a.type);
+    gkv_dispatch *d = add(device, out, dot ? lower_round(device, op, out) : GKV_KERNEL_matmul, MATMUL_THREADS, op);
+    d->variant.special[4] = columns;
+    SET_N(d, op->a.ne[0], op->a.ne[1], tokens);
+    set_weight(d, &op->a, gk_stride(&op->b));
+    d->groups[0] = groups_of(op->a.ne[1], 64);
+    d->groups[1] = ceil_div(tokens, 16 * columns);
+}
+
+#if GKV_HAVE_MATRICES
+/* narrowed.glsl has the layout of the scratch memory. */
+static void lower_matrices(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    const uint32_t k = op->a.ne[0], tokens = op->b.ne[1];
+    gkv_dispatch *narrow = add(device, out, GKV_KERNEL_narrow, reduction_threads(device, ceil_div(k, 4)), op);
+    SET_N(narrow, k, op->a.ne[1], tokens);
+    set_weight(narrow, &op->a, gk_stride(&op->b));
+    narrow->groups[0] = groups_of(tokens, 1);
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_matmul_matrices, GKV_MATRIX_SUBGROUPS * device->subgroup, op);
+    SET_N(d, k, op->a.ne[1], tokens);
+    set_weight(d, &op->a, gk_stride(&op->b));
+    d->groups[0] = groups_of(op->a.ne[1], 64);
+    d->groups[1] = ceil_div(tokens, 64);
+    out->scratch = gk_align_u64(4ull * tokens, 64) + 2ull * tokens * gk_align_u64(k, 32);
+    out->extra = GKV_MATRICES;
+}
+#endif
 
 static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lowered *out) {
     uint32_t tokens = op->b.ne[1];
@@ -157,15 +186,12 @@ static const char *lower_matmul(const gk_device *device, const gk_op *op, gkv_lo
     bool tiles = device->kind != GK_KIND_SOFTWARE && workgroup_fits(device, MATMUL_THREADS);
     if (tokens <= FEW_TOKENS || (op->flags & GK_LAST_ROW) || !tiles) {
         lower_matvec(device, op, out);
+#if GKV_HAVE_MATRICES
+    } else if (device->has[GKV_MATRICES] && op->a.type == GK_F16) {
+        lower_matrices(device, op, out);
+#endif
     } else {
-        uint32_t columns = tokens <= 32 ? 2 : 4;
-        gkv_kernel kernel = device->dot && gk_is_block_type(op->a.type) ? lower_round(device, op, out) : GKV_KERNEL_matmul;
-        gkv_dispatch *d = add(device, out, kernel, MATMUL_THREADS, op);
-        d->variant.special[4] = columns;
-        SET_N(d, op->a.ne[0], op->a.ne[1], tokens);
-        set_weight(d, &op->a, gk_stride(&op->b));
-        d->groups[0] = groups_of(op->a.ne[1], 64);
-        d->groups[1] = ceil_div(tokens, 16 * columns);
+        lower_tiles(device, op, out);
     }
     return out->dispatch[out->count - 1].groups[1] <= MAX_GROUPS ? NULL : "matmul: too many tokens in one plan";
 }
@@ -266,7 +292,7 @@ static const char *lower_step(const gk_device *device, const gk_op *op, gkv_lowe
 }
 
 const char *gkv_lower(const gk_device *device, const gk_op *op, gkv_lowered *out) {
-    *out = (gkv_lowered){.count = 0};
+    *out = (gkv_lowered){.extra = GKV_EXTRAS};
     switch (op->code) {
     case GK_OP_EMBED: return lower_embed(device, op, out);
     case GK_OP_RMSNORM: return lower_rmsnorm(device, op, out);

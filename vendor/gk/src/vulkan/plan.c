@@ -106,8 +106,8 @@ static gk_status check_ops(gk_device *device, const gk_op *ops, uint32_t count, 
         error = gk_op_bounds(&ops[n], &bounds);
         if (error != NULL) return fail_op(device, GK_BAD_ARGUMENT, ops, n, error);
         error = gkv_lower(device, &ops[n], &lowered);
-        if (error == NULL && lowered.rounds && !device->dot_tried) {
-            gk_status status = gkv_try_dot(device);
+        if (error == NULL && lowered.extra != GKV_EXTRAS && !device->tried[lowered.extra]) {
+            gk_status status = gkv_try(device, lowered.extra);
             if (status != GK_OK) return status;
             error = gkv_lower(device, &ops[n], &lowered);
         }
@@ -133,13 +133,19 @@ static bool stays_rounded(const gk_tensor *rounded, const range *ranges, uint32_
     return true;
 }
 
-/* *rounded: what the scratch memory holds rounded, or NULL. Products of one source, such as q, k and v, round it once. */
-static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *op, hazards *h, const gk_tensor **rounded) {
+/* What the scratch memory holds, and how it was rounded. Products of one source, such as q, k and v, round it once. */
+typedef struct rounding {
+    const gk_tensor *source; /* NULL: nothing */
+    gkv_extra extra;
+} rounding;
+
+static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *op, hazards *h, rounding *rounded) {
     gkv_lowered lowered;
     if (gkv_lower(device, op, &lowered) != NULL) return gkv_fail(device, GK_UNSUPPORTED, "no kernel"); /* checked before */
     range ranges[MAX_OP_RANGES];
     uint32_t range_count = ranges_of(device, op, lowered.scratch ? plan->scratch : NULL, ranges);
-    const bool skip = lowered.rounds && *rounded != NULL && same_rows(*rounded, &op->b);
+    const bool rounds = lowered.extra != GKV_EXTRAS;
+    const bool skip = rounds && rounded->source != NULL && rounded->extra == lowered.extra && same_rows(rounded->source, &op->b);
     for (uint32_t n = skip ? 1 : 0; n < lowered.count; n++) {
         if (lowered.scratch) ranges[range_count - 1].written = n + 1 < lowered.count;
         gkv_dispatch *d = &lowered.dispatch[n];
@@ -157,8 +163,8 @@ static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *
         device->api.CmdPushConstants(plan->commands, device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->push, &d->push);
         device->api.CmdDispatch(plan->commands, d->groups[0], d->groups[1], d->groups[2]);
     }
-    if (lowered.scratch) *rounded = lowered.rounds ? &op->b : NULL;
-    if (*rounded != NULL && !stays_rounded(*rounded, ranges, range_count)) *rounded = NULL;
+    if (lowered.scratch) *rounded = (rounding){rounds ? &op->b : NULL, lowered.extra};
+    if (rounded->source != NULL && !stays_rounded(rounded->source, ranges, range_count)) rounded->source = NULL;
     return GK_OK;
 }
 
@@ -175,7 +181,7 @@ static gk_status record(gk_device *device, gk_plan *plan, const gk_op *ops, uint
     status = gkv_check(device, api->BeginCommandBuffer(plan->commands, &begin), "vkBeginCommandBuffer");
     if (status != GK_OK) return status;
     hazards h = {.count = 0};
-    const gk_tensor *rounded = NULL;
+    rounding rounded = {NULL, GKV_EXTRAS};
     gkv_barrier(device, plan->commands, GKV_TO_DEVICE);
     for (uint32_t n = 0; n < count && status == GK_OK; n++) status = record_op(device, plan, &ops[n], &h, &rounded);
     if (status != GK_OK) return status;

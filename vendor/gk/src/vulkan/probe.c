@@ -1,6 +1,8 @@
 /* Physical devices: how they are described, what they must have, and the VkDevice made from one. */
 #include "vulkan.h"
 
+#include "matrices.h"
+
 #include <stdlib.h>
 
 /* What a device answers about itself, gathered once. */
@@ -13,7 +15,7 @@ typedef struct facts {
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci;
     uint64_t max_allocation, max_buffer;
     VkPhysicalDeviceShaderIntegerDotProductPropertiesKHR dot;
-    bool has_pci, has_budget, has_size_control, has_portability_subset, has_dot;
+    bool has_pci, has_budget, has_size_control, has_portability_subset, has_dot, has_matrices;
 } facts;
 
 static bool contains(const VkExtensionProperties *all, uint32_t count, const char *name) {
@@ -41,6 +43,7 @@ static void gather_extensions(const gkv_api *api, VkPhysicalDevice physical, fac
         out->has_size_control = contains(all, count, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
         out->has_portability_subset = contains(all, count, "VK_KHR_portability_subset");
         out->has_dot = contains(all, count, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+        out->has_matrices = contains(all, count, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
         *maintenance4 = contains(all, count, VK_KHR_MAINTENANCE_4_EXTENSION_NAME);
     }
     free(all);
@@ -189,9 +192,11 @@ typedef struct features {
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT size_control;
     VkPhysicalDeviceShaderIntegerDotProductFeaturesKHR dot;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrices;
 } features;
 
-static void chain_features(features *f, bool size_control, bool dot) {
+/* The structures that a device knows. */
+static void chain_features(features *f, bool size_control, bool dot, bool matrices) {
     *f = (features){.all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     f->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
     f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
@@ -199,9 +204,11 @@ static void chain_features(features *f, bool size_control, bool dot) {
     f->all.pNext = &f->v11;
     f->v11.pNext = &f->v12;
     f->dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES_KHR;
-    f->v12.pNext = dot ? &f->dot : NULL;
-    f->size_control.pNext = f->v12.pNext;
-    if (size_control) f->v12.pNext = &f->size_control;
+    f->matrices.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
+    void **end = &f->v12.pNext;
+    if (size_control) *end = &f->size_control, end = &f->size_control.pNext;
+    if (dot) *end = &f->dot, end = &f->dot.pNext;
+    if (matrices) *end = &f->matrices;
 }
 
 /* Name of the first thing that the kernels need and the device has not, or NULL. */
@@ -248,20 +255,58 @@ static void pick_subgroup(gk_device *device, const facts *f, const features *has
     device->max_subgroups = f->subgroup_size.maxComputeWorkgroupSubgroups;
 }
 
+/* Is f16 x f16 -> f32 in 16 x 16 x 16 among what a subgroup of this device multiplies? */
+static bool multiplies_halves(const gk_device *device) {
+    VkCooperativeMatrixPropertiesKHR all[64];
+    uint32_t count = sizeof all / sizeof *all;
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR list = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+        device->api.GetInstanceProcAddr(device->api.instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    for (uint32_t n = 0; n < count; n++) {
+        all[n] = (VkCooperativeMatrixPropertiesKHR){.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
+    }
+    if (list == NULL || list(device->physical, &count, all) < VK_SUCCESS) return false;
+    for (uint32_t n = 0; n < count; n++) {
+        const VkCooperativeMatrixPropertiesKHR *m = &all[n];
+        if (m->MSize == 16 && m->NSize == 16 && m->KSize == 16 && m->AType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+            m->BType == VK_COMPONENT_TYPE_FLOAT16_KHR && m->CType == VK_COMPONENT_TYPE_FLOAT32_KHR &&
+            m->ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR && m->scope == VK_SCOPE_SUBGROUP_KHR) return true;
+    }
+    return false;
+}
+
+/* What this build has kernels for and the device calls its own. All of it rounds activations. */
+static void pick_extras(gk_device *device, const facts *f, const features *has) {
+    if (device->exact) return;
+    /* Where it is no instruction of the device, unpacked floats are faster. */
+    device->has[GKV_DOT] = GKV_HAVE_DOT && f->has_dot && has->dot.shaderIntegerDotProduct &&
+                           f->dot.integerDotProduct4x8BitPackedSignedAccelerated;
+    /* The kernel counts on the subgroups of a workgroup. */
+    const bool sizes_known = device->choose_subgroup ||
+        (f->has_size_control && f->subgroup_size.minSubgroupSize == f->subgroup_size.maxSubgroupSize);
+    const bool fits = device->subgroup * GKV_MATRIX_SUBGROUPS <= device->max_threads && device->max_subgroups >= GKV_MATRIX_SUBGROUPS;
+    device->has[GKV_MATRICES] = GKV_HAVE_MATRICES && sizes_known && fits &&
+        (GKV_EMULATE_MATRICES || (f->has_matrices && has->matrices.cooperativeMatrix && has->v12.shaderFloat16 &&
+                                  has->v12.vulkanMemoryModel && multiplies_halves(device)));
+}
+
 static gk_status make_device(gk_device *device, const facts *f, const features *has, char *why, size_t why_capacity) {
     gkv_api *api = &device->api;
     features want;
-    chain_features(&want, device->choose_subgroup, device->dot);
+    const bool matrices = device->has[GKV_MATRICES] && !GKV_EMULATE_MATRICES;
+    chain_features(&want, device->choose_subgroup, device->has[GKV_DOT], matrices);
     want.dot.shaderIntegerDotProduct = VK_TRUE;
+    want.matrices.cooperativeMatrix = VK_TRUE;
+    want.v12.shaderFloat16 = want.v12.vulkanMemoryModel = matrices;
     want.v12.bufferDeviceAddress = VK_TRUE;
     want.v12.timelineSemaphore = VK_TRUE;
     want.v11.storageBuffer16BitAccess = VK_TRUE;
     want.all.features.shaderInt64 = VK_TRUE;
     want.size_control.subgroupSizeControl = has->size_control.subgroupSizeControl;
-    const char *extensions[3];
+    const char *extensions[4];
     uint32_t extension_count = 0;
     if (device->choose_subgroup) extensions[extension_count++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
-    if (device->dot) extensions[extension_count++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
+    if (matrices) extensions[extension_count++] = VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (device->has[GKV_DOT]) extensions[extension_count++] = VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME;
     if (f->has_portability_subset) extensions[extension_count++] = "VK_KHR_portability_subset";
     const float priority = 1.0f;
     VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -304,7 +349,7 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
         return GK_TOO_OLD;
     }
     features has;
-    chain_features(&has, f.has_size_control, f.has_dot);
+    chain_features(&has, f.has_size_control, f.has_dot, f.has_matrices);
     api->GetPhysicalDeviceFeatures2(device->physical, &has.all);
     const char *missing = missing_feature(&f, &has);
     if (missing == NULL && !pick_queue_family(api, device->physical, &device->queue_family)) missing = "a queue for compute work";
@@ -313,9 +358,6 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
         return GK_TOO_OLD;
     }
     pick_subgroup(device, &f, &has);
-    /* Where it is no instruction of the device, unpacked floats are faster. */
-    device->dot = GKV_HAVE_DOT && !device->exact && f.has_dot && has.dot.shaderIntegerDotProduct &&
-                  f.dot.integerDotProduct4x8BitPackedSignedAccelerated;
     device->kind = GKV_AS_DISCRETE ? GK_KIND_DISCRETE : kind_of(f.core.deviceType);
     device->max_threads = f.core.limits.maxComputeWorkGroupInvocations;
     uint32_t in_a_row = f.core.limits.maxComputeWorkGroupSize[0];
@@ -326,6 +368,7 @@ gk_status gkv_create_device(gk_device *device, int index, char *why, size_t why_
     VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     api->GetPhysicalDeviceMemoryProperties2(device->physical, &memory);
     device->memory = memory.memoryProperties;
+    pick_extras(device, &f, &has);
     return make_device(device, &f, &has, why, why_capacity);
 }
 

@@ -9,13 +9,11 @@ enum {
     ROWS = 64,
     TOKENS = 16, /* enough for the kernels of many tokens */
     BLOCK = 34,  /* bytes of a block of q8_0 */
-    ROW_BYTES = K / 32 * BLOCK,
-    X_AT = 8192,
+    ROW_BYTES = 2 * K, /* of f16, the longer ones */
+    X_AT = ROWS * ROW_BYTES,
     DST_AT = X_AT + 4 * K * TOKENS,
     BYTES = DST_AT + 4 * ROWS * TOKENS
 };
-_Static_assert(ROWS * ROW_BYTES <= X_AT, "weights come first");
-
 typedef struct trial {
     gk_buffer *buffer;
     gk_plan *plan;
@@ -28,14 +26,19 @@ typedef struct trial {
 static int weight_of(int row, int k) { return (row * 37 + k * 101) % 255 - 127; }
 static int activation_of(int token, int k) { return k % 32 == 0 ? 127 : (token * 53 + k * 29) % 255 - 127; }
 
-static void fill(trial *t) {
-    for (int row = 0; row < ROWS; row++) {
-        for (int k = 0; k < K; k++) {
-            unsigned char *block = t->rows + row * ROW_BYTES + k / 32 * BLOCK;
-            block[0] = 0x00, block[1] = 0x3c; /* 1.0 */
-            block[2 + k % 32] = (unsigned char)weight_of(row, k);
-        }
+static void put_weight(trial *t, uint32_t type, int row, int k) {
+    const uint16_t one = 0x3c00, half = gk_f16_of_f32((float)weight_of(row, k));
+    unsigned char *block = t->rows + (row * K + k) / 32 * BLOCK;
+    if (type == GK_F16) {
+        memcpy(t->rows + row * ROW_BYTES + 2 * k, &half, sizeof half);
+    } else {
+        memcpy(block, &one, sizeof one);
+        block[2 + k % 32] = (unsigned char)weight_of(row, k);
     }
+}
+
+static void fill(trial *t, uint32_t type) {
+    for (int n = 0; n < ROWS * K; n++) put_weight(t, type, n / K, n % K);
     for (int n = 0; n < TOKENS * K; n++) t->x[n] = (float)activation_of(n / K, n % K);
 }
 
@@ -50,11 +53,11 @@ static bool is_right(const trial *t) {
     return true;
 }
 
-static gk_status run(gk_device *device, trial *t) {
+static gk_status run(gk_device *device, trial *t, uint32_t type) {
     gk_status status = gkv_alloc(device, BYTES, GK_USAGE_STATE, &t->buffer);
     if (status != GK_OK) return status;
     const gk_op op = {.code = GK_OP_MATMUL,
-                      .a = {.buffer = t->buffer, .type = GK_Q8_0, .ne = {K, ROWS, 1, 1}},
+                      .a = {.buffer = t->buffer, .type = type, .ne = {K, ROWS, 1, 1}},
                       .b = {.buffer = t->buffer, .offset = X_AT, .type = GK_F32, .ne = {K, TOKENS, 1, 1}},
                       .dst = {.buffer = t->buffer, .offset = DST_AT, .type = GK_F32, .ne = {ROWS, TOKENS, 1, 1}}};
     status = gkv_weight_put(device, &op.a, t->rows, 0, ROWS);
@@ -65,15 +68,16 @@ static gk_status run(gk_device *device, trial *t) {
     return status;
 }
 
-gk_status gkv_try_dot(gk_device *device) {
-    if (device->dot_tried) return GK_OK;
-    device->dot_tried = true; /* the trial builds a plan itself */
+gk_status gkv_try(gk_device *device, gkv_extra extra) {
+    static const uint32_t types[] = {[GKV_DOT] = GK_Q8_0, [GKV_MATRICES] = GK_F16};
+    if (device->tried[extra]) return GK_OK;
+    device->tried[extra] = true; /* the trial builds a plan itself */
     trial *t = calloc(1, sizeof *t);
     if (t == NULL) return gkv_fail(device, GK_OUT_OF_MEMORY, "out of host memory");
     const gk_traffic before = device->traffic;
-    fill(t);
-    gk_status status = run(device, t);
-    device->dot = status == GK_OK && is_right(t);
+    fill(t, types[extra]);
+    gk_status status = run(device, t, types[extra]);
+    device->has[extra] = status == GK_OK && is_right(t);
     gkv_plan_free(device, t->plan);
     gkv_release(device, t->buffer);
     free(t);

@@ -17,9 +17,16 @@
 
 /* ---- kernels ---- */
 
-/* Can the shader compiler write integer dot products? Found out by CMake. */
+/* Can the shader compiler write integer dot products, and cooperative matrices? Found out by CMake. */
 #ifndef GKV_HAVE_DOT
 #define GKV_HAVE_DOT 0
+#endif
+#ifndef GKV_HAVE_MATRICES
+#define GKV_HAVE_MATRICES 0
+#endif
+/* For tests: the kernel with matrices is the emulated one, which every device can run. Set by GK_VULKAN_EMULATE_MATRICES. */
+#ifndef GKV_EMULATE_MATRICES
+#define GKV_EMULATE_MATRICES 0
 #endif
 
 #if GKV_HAVE_DOT
@@ -30,8 +37,17 @@
 #define GKV_DOT_KERNELS(X)
 #endif
 
+#if GKV_HAVE_MATRICES
+#define GKV_MATRIX_KERNELS(X) \
+    X(matmul_matrices) \
+    X(narrow)
+#else
+#define GKV_MATRIX_KERNELS(X)
+#endif
+
 #define GKV_KERNELS(X) \
     GKV_DOT_KERNELS(X) \
+    GKV_MATRIX_KERNELS(X) \
     X(argmax) \
     X(attention) \
     X(attention_merge) \
@@ -58,6 +74,7 @@ enum {
     GKV_MAX_SPECIALS = 7,      /* specialisation constants 0 .. 6 */
     GKV_MAX_WORKGROUP = 1024,  /* threads; no kernel asks for more */
     GKV_MAX_SUBGROUPS = 32,    /* that reduce together; common.glsl: size of group_partial */
+    GKV_MATRIX_SUBGROUPS = 4,  /* of a workgroup of matmul_matrices.comp */
     GKV_PUSH_BYTES = 128       /* every Vulkan device has these */
 };
 
@@ -117,6 +134,13 @@ struct gk_buffer {
     bool cached; /* by the host: reads and scattered writes may go through the mapping */
 };
 
+/* Instructions beyond Vulkan 1.2 that matmuls of many tokens use, with rounded activations, where a device has them. */
+typedef enum gkv_extra {
+    GKV_DOT,      /* integer dot products: block types, activations as int8 */
+    GKV_MATRICES, /* cooperative matrices: f16, activations as f16 */
+    GKV_EXTRAS    /* how many; also: none */
+} gkv_extra;
+
 struct gk_device {
     gkv_api api;
     VkPhysicalDevice physical;
@@ -135,8 +159,8 @@ struct gk_device {
     uint32_t kind; /* gk_device_kind */
     uint32_t max_threads, max_shared;
     bool exact; /* opened with GK_OPEN_EXACT */
-    bool dot; /* matmuls of many tokens round activations to int8 and use integer dot products */
-    bool dot_tried; /* by gkv_try_dot */
+    bool has[GKV_EXTRAS];
+    bool tried[GKV_EXTRAS]; /* by gkv_try */
     VkPhysicalDeviceMemoryProperties memory;
     bool memory_budget;
     uint64_t max_buffer, allocated;
@@ -227,7 +251,7 @@ typedef struct gkv_lowered {
     uint32_t count;
     gkv_dispatch dispatch[GKV_MAX_DISPATCHES];
     uint64_t scratch;
-    bool rounds; /* the first dispatch rounds b into the scratch memory, and does nothing else */
+    gkv_extra extra; /* if not GKV_EXTRAS, the first dispatch rounds b into the scratch memory, and does nothing else */
 } gkv_lowered;
 
 /* For a valid op. Looks at no buffer. NULL, or why there is no kernel for it. */
@@ -238,8 +262,8 @@ gk_status gkv_plan_build(gk_device *, const gk_op *, uint32_t count, gk_plan **)
 gk_status gkv_plan_run(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
 void gkv_plan_free(gk_device *, gk_plan *);
 
-/* Before the first op that gkv_lower makes use integer dot products: multiplies with them, and clears gk_device.dot if that
+/* Before the first op that gkv_lower makes use such instructions: multiplies with them, and clears gk_device.has if that
  * is not right. An error only where nothing works any more. */
-gk_status gkv_try_dot(gk_device *);
+gk_status gkv_try(gk_device *, gkv_extra);
 
 #endif

@@ -3,8 +3,9 @@
  * gk-vulkan-test fault STATUS TEXT   runs a small plan; the first failure must have this status and contain TEXT.
  *                                    The fault itself comes from faulty_loader.c through the environment.
  * gk-vulkan-test cache FOLDER        the pipeline cache: written, read, and ignored when it is damaged.
- * gk-vulkan-test rounding yes|no     does a matmul of many tokens round its activations, as integer dot products want it? Never
- *                                    with few tokens, and never on a device that was opened with GK_OPEN_EXACT.
+ * gk-vulkan-test rounding TYPE yes|no  does a matmul of many tokens with weights of TYPE (q8_0, f16) round its activations, as
+ *                                    integer dot products and cooperative matrices want it? Never with few tokens, and never on
+ *                                    a device that was opened with GK_OPEN_EXACT.
  * Exit code: 0 passed, 1 failed, 2 usage, 3 no device. */
 #include <dirent.h>
 #include <stdio.h>
@@ -163,20 +164,31 @@ static int test_cache(const char *folder) {
 
 /* ---- rounding ---- */
 
-/* The product of a row of weights, 1 at element 1, with activations of 100 and 0.25: the second is lost in steps of 100 / 127. */
-static gk_status quarter(session *s, uint32_t tokens, float *out) {
+/* A row of weights that is 1 at element 1, and activations of which that one shows a rounding: 0.25 is lost in steps of
+ * 100 / 127, and the last bit of 1 + 2^-12 in f16. */
+typedef struct rounding_case {
+    uint32_t type;
+    unsigned char row[64];
+    float x[2], rounded;
+} rounding_case;
+
+static const rounding_case ROUNDINGS[] = {
+    {.type = GK_Q8_0, .row = {0x00, 0x3c, 0, 1}, .x = {100, 0.25f}, .rounded = 0}, /* the scale 1.0, then bytes */
+    {.type = GK_F16, .row = {0, 0, 0x00, 0x3c}, .x = {0, 1.000244140625f}, .rounded = 1},
+};
+
+static gk_status second_of(session *s, const rounding_case *c, uint32_t tokens, float *out) {
     enum { K = 32, WEIGHT_AT = 0, X_AT = 4096, DST_AT = 16384, BYTES = 20480 };
     const gk_backend *b = s->backend;
     float x[32 * K] = {0};
-    unsigned char row[34] = {0x00, 0x3c, 0, 1}; /* q8_0: the scale 1.0, then bytes */
-    for (uint32_t t = 0; t < tokens; t++) x[t * K] = 100, x[t * K + 1] = 0.25f;
+    for (uint32_t t = 0; t < tokens; t++) memcpy(x + t * K, c->x, sizeof c->x);
     gk_status status = keep(s, b->alloc(s->device, BYTES, GK_USAGE_STATE, &s->buffer));
     if (status != GK_OK) return status;
     const gk_op op = {.code = GK_OP_MATMUL,
-                      .a = {.buffer = s->buffer, .offset = WEIGHT_AT, .type = GK_Q8_0, .ne = {K, 1, 1, 1}},
+                      .a = {.buffer = s->buffer, .offset = WEIGHT_AT, .type = c->type, .ne = {K, 1, 1, 1}},
                       .b = {.buffer = s->buffer, .offset = X_AT, .type = GK_F32, .ne = {K, tokens, 1, 1}},
                       .dst = {.buffer = s->buffer, .offset = DST_AT, .type = GK_F32, .ne = {1, tokens, 1, 1}}};
-    status = keep(s, b->weight_put(s->device, &op.a, row, 0, 1));
+    status = keep(s, b->weight_put(s->device, &op.a, c->row, 0, 1));
     if (status == GK_OK) status = keep(s, b->write(s->device, s->buffer, X_AT, x, tokens * K * sizeof *x));
     if (status == GK_OK) status = keep(s, b->plan_build(s->device, &op, 1, &s->plan));
     if (status == GK_OK) status = keep(s, b->plan_run(s->device, s->plan, &(gk_step){.n_tok = tokens}, 1));
@@ -184,32 +196,33 @@ static gk_status quarter(session *s, uint32_t tokens, float *out) {
     return status;
 }
 
-static bool rounds(uint32_t flags, uint32_t tokens, bool wanted) {
+static bool rounds(const rounding_case *c, uint32_t flags, uint32_t tokens, bool wanted) {
     session s;
     float result = -1;
     gk_status status = start_with(&s, &(gk_open_options){.flags = flags});
-    if (status == GK_OK) status = quarter(&s, tokens, &result);
-    const bool right = status == GK_OK && result == (wanted ? 0.0f : 0.25f);
-    printf("%s: %u tokens, flags %u: %s %g %s\n", right ? "ok" : "FAILED", (unsigned)tokens, (unsigned)flags, gk_status_text(status),
+    if (status == GK_OK) status = second_of(&s, c, tokens, &result);
+    const bool right = status == GK_OK && result == (wanted ? c->rounded : c->x[1]);
+    printf("%s: %u tokens, flags %u: %s %.9g %s\n", right ? "ok" : "FAILED", (unsigned)tokens, (unsigned)flags, gk_status_text(status),
            (double)result, s.text);
     stop(&s);
     return right;
 }
 
-static int test_rounding(bool wanted) {
+static int test_rounding(const char *type, bool wanted) {
     if (!has_device()) return 3;
-    bool right = rounds(0, 32, wanted);
-    right = rounds(0, 9, wanted) && right;
-    right = rounds(0, 8, false) && right;
-    right = rounds(0, 1, false) && right;
-    right = rounds(GK_OPEN_EXACT, 32, false) && right;
+    const rounding_case *c = &ROUNDINGS[strcmp(type, "f16") == 0 ? 1 : 0];
+    bool right = rounds(c, 0, 32, wanted);
+    right = rounds(c, 0, 9, wanted) && right;
+    right = rounds(c, 0, 8, false) && right;
+    right = rounds(c, 0, 1, false) && right;
+    right = rounds(c, GK_OPEN_EXACT, 32, false) && right;
     return right ? 0 : 1;
 }
 
 int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "fault") == 0) return test_fault(argv[2], argv[3]);
     if (argc == 3 && strcmp(argv[1], "cache") == 0) return test_cache(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "rounding") == 0) return test_rounding(strcmp(argv[2], "yes") == 0);
-    fprintf(stderr, "usage: gk-vulkan-test fault STATUS TEXT | cache FOLDER | rounding yes|no\n");
+    if (argc == 4 && strcmp(argv[1], "rounding") == 0) return test_rounding(argv[2], strcmp(argv[3], "yes") == 0);
+    fprintf(stderr, "usage: gk-vulkan-test fault STATUS TEXT | cache FOLDER | rounding q8_0|f16 yes|no\n");
     return 2;
 }

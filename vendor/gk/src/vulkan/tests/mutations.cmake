@@ -1,5 +1,5 @@
 # cmake -DSOURCE=<vendor/gk> -DWORK=<folder> -DLOADER=<libvulkan.so.1> [-DGENERATOR=<name>] -P mutations.cmake
-# Does the suite notice broken kernels with integer dot products? Copies the sources, breaks one thing at a time, and fails
+# Does the suite notice broken kernels with integer dot products and with cooperative matrices? Copies the sources, breaks one thing at a time, and fails
 # unless gk-test fails on a device that calls itself a GPU with such products (faulty_loader.c).
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS SOURCE WORK LOADER)
@@ -25,8 +25,13 @@ endfunction()
 # suite(<part> <output variable>): 0 if it passes, and if the products are used at all: wrong ones are refused by the trial.
 function(suite part output)
   set(environment "LD_LIBRARY_PATH=${WORK}/build/src/vulkan/tests/faulty" GK_VULKAN_FAULT=gpu "GK_VULKAN_REAL_LOADER=${LOADER}")
-  execute_process(COMMAND "${CMAKE_COMMAND}" -E env ${environment} "${WORK}/build/src/vulkan/tests/gk-vulkan-test" rounding yes
-    RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 900)
+  set(code 0)
+  foreach(type IN LISTS types)
+    if(code EQUAL 0)
+      execute_process(COMMAND "${CMAKE_COMMAND}" -E env ${environment} "${WORK}/build/src/vulkan/tests/gk-vulkan-test" rounding ${type} yes
+        RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 900)
+    endif()
+  endforeach()
   if(code EQUAL 0)
     execute_process(COMMAND "${CMAKE_COMMAND}" -E env ${environment} "${WORK}/build/tests/gk-test" --backend vulkan --only ${part}
       RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 900)
@@ -34,6 +39,7 @@ function(suite part output)
   set(${output} "${code}" PARENT_SCOPE)
 endfunction()
 
+set(types q8_0)
 run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
     -DCMAKE_C_FLAGS_DEBUG=-O1 -DGK_CPU=OFF -DGK_VULKAN=ON -DGK_BUILD_TESTS=ON)
 run("building" "${CMAKE_COMMAND}" --build "${WORK}/build")
@@ -95,8 +101,24 @@ mutate(shaders/matmul_dot.comp matmul "if (row < n_out) quads" "if (row + 1u < n
 mutate(shaders/matmul_dot.comp matmul "block * (32u / CHUNK)" "block")
 mutate(shaders/matmul_dot.comp matmul "words.v[block * 8u + 4u + pair]" "words.v[block * 8u + 4u]")
 # The host: what is rounded already.
-mutate(plan.c plans "same_rows(*rounded, &op->b)" "*rounded != &op->b")
+mutate(plan.c plans "same_rows(rounded->source, &op->b)" "rounded->source != &op->b")
 mutate(plan.c plans "if (collide(&source, &ranges[n])) return false;" "(void)source;")
+
+# Cooperative matrices, emulated.
+run("configuring" "${CMAKE_COMMAND}" -DGK_VULKAN_EMULATE_MATRICES=ON "${WORK}/build")
+run("building" "${CMAKE_COMMAND}" --build "${WORK}/build")
+set(types f16)
+suite(matmul code)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "mutations: the matmul part fails with emulated matrices and without a mutation")
+endif()
+mutate(shaders/narrow.comp matmul "clamp(largest >> 23, 15u, 254u)" "140u")
+mutate(shaders/narrow.comp matmul "float_to_half(x.w) << 16" "float_to_half(x.z) << 16")
+mutate(shaders/narrowed.glsl matmul "(p.n[2] + 15u) / 16u" "p.n[2] / 16u")
+mutate(shaders/matmul_matrices.comp matmul "gl_SubgroupID % 2u * 32u" "gl_SubgroupID % 2u * 16u")
+mutate(shaders/matmul_matrices.comp matmul "a[m % 2u], b[m / 2u]" "a[m / 2u], b[m % 2u]")
+mutate(shaders/matmul_matrices.comp matmul "base + part * 8u < k)" "base + part * 8u + 8u < k)")
+mutate(shaders/matmul_matrices.comp matmul "if (row >= n_out || token >= live) continue;" "if (row >= n_out) continue;")
 
 if(survivors)
   message(FATAL_ERROR "mutations: the suite did not notice:${survivors}")
