@@ -23,6 +23,8 @@ mod loading;
 mod malformed;
 mod memory;
 mod oracle;
+#[cfg(unix)]
+mod progress;
 #[path = "../../../../tests/projects/sdist.rs"]
 mod sdist;
 mod seeds;
