@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::discovery::{self, Answer, Chosen, Request};
-use crate::gk::{Device, DeviceInfo, PREFERENCE};
+use crate::gk::{Device, PREFERENCE};
 use crate::model::Model;
-use crate::session::{Needs, Options, Room};
+use crate::session::{GpuLayers, Needs, Options, Placement};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
@@ -123,7 +123,7 @@ pub fn discover() -> Vec<Answer> {
 /// use infer::{Preference, init};
 ///
 /// match init(Preference::Cpu) {
-///     Ok(chosen) => println!("{}: {} bytes free", chosen.info.name, chosen.info.memory_free),
+///     Ok(chosen) => println!("{}: {} bytes free", chosen.device.info().name, chosen.device.info().memory_free),
 ///     Err(error) => println!("{error}"),
 /// }
 /// ```
@@ -132,7 +132,7 @@ pub fn discover() -> Vec<Answer> {
 /// The named backend cannot be used, or with [`Preference::Auto`] none can: every reason. Nothing takes the place of a backend
 /// that was named.
 pub fn init(preference: Preference) -> Result<Chosen, Error> {
-    discovery::choose_with(&preference.request(), &look, |_: &Device, _: &DeviceInfo| Ok(()))
+    discovery::choose_with(&preference.request(), &look, |_: &Device| Ok(()))
 }
 
 /// Opens the preferred device that a model fits with this context: the needs are computed anew for each, since backends keep
@@ -157,9 +157,45 @@ pub fn init_with_memory_check(
     model: &Model,
     options: Options,
 ) -> Result<Chosen, Error> {
-    discovery::choose_with(&preference.request(), &look, |device: &Device, info: &DeviceInfo| {
-        let room = Room::on(device, info.kind)?;
-        estimate_memory(model, device, options)?.check(room, options.n_ctx)
+    discovery::choose_with(&preference.request(), &look, |device: &Device| {
+        Placement::from(device.clone()).check(model, options)
+    })
+}
+
+/// As [`init_with_memory_check`], with some of the layers on the processor: as many as are asked for, or as many as the memory
+/// of the GPU does not hold. The devices and their parts stand in [`Chosen::found`], for [`Session::new`]; both are checked.
+///
+/// [`Session::new`]: crate::session::Session::new
+///
+/// ```
+/// use infer::model::Model;
+/// use infer::session::{CacheType, GpuLayers, LogitRows, Options, Session};
+/// use infer::{Preference, init_split_with_memory_check};
+///
+/// let model = Model::from_gguf(infer::default_model::open()?)?;
+/// let options = Options { n_ctx: 128, cache: CacheType::F16, logits: LogitRows::Last };
+/// // The whole model on a GPU that holds it, a part where there is less room, and all on the processor without one.
+/// if let Ok(chosen) = init_split_with_memory_check(Preference::Auto, &model, options, GpuLayers::Fit) {
+///     let session = Session::new(&model, chosen.found, options)?;
+///     println!("{:?} layers on the GPU, the others on the processor", session.gpu_layers());
+/// }
+/// # Ok::<(), infer::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`init_with_memory_check`]; a number of layers that the model does not have, or for a backend that is the processor.
+pub fn init_split_with_memory_check(
+    preference: Preference,
+    model: &Model,
+    options: Options,
+    gpu_layers: GpuLayers,
+) -> Result<Chosen<Placement>, Error> {
+    let (backend, gpu_layers) = gpu_layers.settle(preference.id())?;
+    let request = Request { backend, ..preference.request() };
+    discovery::choose_with(&request, &look, |device: &Device| {
+        let placement = gpu_layers.place(model, device, || request.open_processor(), options)?;
+        placement.check(model, options)?;
+        Ok(placement)
     })
 }
 
@@ -187,4 +223,34 @@ pub fn init_with_memory_check(
 /// The backend has no kernels for the type of a weight.
 pub fn estimate_memory(model: &Model, device: &Device, options: Options) -> Result<Needs, Error> {
     Needs::new(model, device, options)
+}
+
+/// The same for each part of a model that is split, in the order of the layers.
+///
+/// ```
+/// use infer::model::Model;
+/// use infer::session::{CacheType, LogitRows, Options, Placement};
+/// use infer::{Preference, estimate_memory_split, init};
+///
+/// let model = Model::from_gguf(infer::default_model::open()?)?;
+/// if let (Ok(first), Ok(second)) = (init(Preference::Cpu), init(Preference::Auto)) {
+///     let placement = Placement::split(&model, first.device, second.device, 2)?;
+///     let options = Options { n_ctx: 128, cache: CacheType::F16, logits: LogitRows::Last };
+///     for ((device, span), needs) in
+///         placement.parts().iter().zip(estimate_memory_split(&model, &placement, options)?)
+///     {
+///         println!("{} on {}: {} bytes", span.describe(model.config()), device.backend_id(), needs.total());
+///     }
+/// }
+/// # Ok::<(), infer::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`estimate_memory`].
+pub fn estimate_memory_split(
+    model: &Model,
+    placement: &Placement,
+    options: Options,
+) -> Result<Vec<Needs>, Error> {
+    placement.parts().iter().map(|(device, span)| Needs::of(model, device, *span, options)).collect()
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The way in: [`discover`] lists backends and devices, [`init`] opens one, [`init_with_memory_check`] one that a model fits,
-//! [`estimate_memory`] says what a model takes there. All sizes are bytes, all lengths of text are tokens.
+//! [`estimate_memory`] says what a model takes there; [`init_split_with_memory_check`] leaves layers to the processor. All sizes are bytes, all lengths of text are tokens.
 //!
 //! ```
 //! use infer::{Preference, init_with_memory_check};
@@ -18,7 +18,7 @@
 //! let options = Options { n_ctx: 128, cache: CacheType::F16, logits: LogitRows::Last };
 //! match init_with_memory_check(Preference::Auto, &model, options) {
 //!     Ok(chosen) => {
-//!         let mut session = Session::new(&model, chosen.device, chosen.info.max_buffer, options)?;
+//!         let mut session = Session::new(&model, chosen.device, options)?;
 //!         session.feed(&[1, 2, 3], Output::Logits)?;
 //!         assert_eq!(session.logits(1)?.len(), model.config().n_vocab as usize);
 //!     }
@@ -46,4 +46,7 @@ pub mod tokenizer;
 mod error;
 mod init;
 pub use error::Error;
-pub use init::{Preference, answer_probe, discover, estimate_memory, init, init_with_memory_check};
+pub use init::{
+    Preference, answer_probe, discover, estimate_memory, estimate_memory_split, init,
+    init_split_with_memory_check, init_with_memory_check,
+};

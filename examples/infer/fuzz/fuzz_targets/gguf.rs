@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 
 thread_local! {
     static DEVICE: Option<Device> =
-        Backend::named("ref").ok().and_then(|backend| backend.open(0, OpenOptions::default()).ok());
+        Backend::named("ref").ok().and_then(|backend| backend.open_first(OpenOptions::default()).ok());
 }
 
 fuzz_target!(|data: &[u8]| {

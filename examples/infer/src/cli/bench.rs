@@ -59,11 +59,14 @@ struct Report {
     schema: Schema,
     backend: &'static str,
     device: DeviceInfo,
+    /// Layers on it, the output counted as one, where the processor has the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_layers: Option<u32>,
     model: String,
     prompt: Speed,
     /// The host sees each token before the next is made.
     decode: Speed,
-    /// The device makes up to 64 tokens on its own.
+    /// The device makes up to 64 tokens on its own; where two share the model, as `decode`.
     decode_unattended: Speed,
     /// Bytes of weights and cache that one token reads.
     bytes_per_token: u64,
@@ -79,7 +82,7 @@ struct Report {
 /// Bytes that a token reads: every matrix once, one row of the embedding table, the cache up to `position`.
 fn bytes_per_token(model: &Model, position: u32) -> u64 {
     let config = model.config();
-    let tied = model.spec(crate::model::tensors::OUTPUT).is_none();
+    let tied = model.is_tied();
     let weight = |spec: &crate::model::tensors::Spec| {
         let rows = if spec.name == crate::model::tensors::TOKEN_EMBD && !tied { 1 } else { spec.rows };
         spec.kind.row_bytes(spec.width.into()).unwrap_or(0) * u64::from(rows)
@@ -103,8 +106,8 @@ pub(super) fn bench(args: &BenchArgs, printer: &mut Printer) -> Result<(), Failu
         .into());
     }
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::Last };
-    let (mut session, info) = load(&model, &args.device, options, printer)?;
-    let report = measure(args, &model, &mut session, info)?;
+    let mut session = load(&model, &args.device, options, printer)?;
+    let report = measure(args, &model, &mut session)?;
     if args.json {
         let text = serde_json::to_string_pretty(&report);
         let text = text.map_err(|error| Error::message(format!("cannot write JSON: {error}")))?;
@@ -113,12 +116,7 @@ pub(super) fn bench(args: &BenchArgs, printer: &mut Printer) -> Result<(), Failu
     printer.answer(&text(&report))
 }
 
-fn measure(
-    args: &BenchArgs,
-    model: &Model,
-    session: &mut Session,
-    info: DeviceInfo,
-) -> Result<Report, Error> {
+fn measure(args: &BenchArgs, model: &Model, session: &mut Session) -> Result<Report, Error> {
     let vocabulary = model.config().n_vocab;
     // Ids spread over the vocabulary; which ones does not matter for speed.
     let prompt: Vec<u32> =
@@ -130,6 +128,7 @@ fn measure(
     session.prepare(1, Output::Feedback)?;
     let (mut reading, mut writing, mut unattended) = (Vec::new(), Vec::new(), Vec::new());
     // Measured between the runs: what else the machine does slows both.
+    let info = session.device().info().clone();
     let reader = (info.kind == Kind::Cpu).then(|| Bandwidth::new(args.device.threads));
     let mut memory: Option<f64> = None;
     for _ in 0..args.runs {
@@ -150,6 +149,7 @@ fn measure(
         schema: Schema { name: "infer-bench", version: 1 },
         backend: session.device().backend_id(),
         device: info,
+        gpu_layers: session.gpu_layers(),
         model: model.config().name.clone(),
         prompt: speed(&reading),
         decode,

@@ -83,10 +83,10 @@ pub(super) fn chat(args: &ChatArgs, printer: &mut Printer) -> Result<(), Failure
     let model = Model::from_gguf(gguf)?;
     let options =
         Options { n_ctx: context(&model, args.model.ctx), cache: CacheType::F16, logits: LogitRows::Last };
-    let (session, info) = load(&model, &args.model.device, options, printer)?;
+    let session = load(&model, &args.model.device, options, printer)?;
     let sampler = Sampler::new(args.sampling.settings(TEMPERATURE));
     let messages = args.system.iter().map(|text| Message::new(Role::System, text)).collect();
-    let writer = Writer::new(session, tokenizer, sampler, info);
+    let writer = Writer::new(session, tokenizer, sampler);
     let mut chat = Chat { args, template, messages, writer };
     interrupt::install()?;
     if let Some(user) = &args.user {

@@ -26,14 +26,14 @@ pub(super) fn check(args: &CheckArgs, printer: &mut Printer) -> Result<(), Failu
     let length = u32::try_from(reference.length()).unwrap_or(u32::MAX);
     let n_ctx = model.config().n_ctx_train.max(length);
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::All };
-    let (mut session, info) = load(&model, &args.device, options, printer)?;
+    let mut session = load(&model, &args.device, options, printer)?;
     let id = session.device().backend_id();
     let truth =
         Backend::named("ref").map_err(|why| Error::message(format!("the reference backend: {why}")))?;
-    let truth = truth.open(0, OpenOptions::default())?;
-    let mut rows = compare_ops(session.device(), &truth);
+    let truth = truth.open_first(OpenOptions::default())?;
+    let mut rows: Vec<Row> = session.devices().flat_map(|device| compare_ops(device, &truth)).collect();
     rows.extend(compare_model(&reference, &tokenizer, &mut session)?);
-    printer.answer(&format!("{id}: {}\n{}", describe(&info), text(&rows)))?;
+    printer.answer(&format!("{id}: {}\n{}", describe(session.device().info()), text(&rows)))?;
     if rows.iter().all(|row| row.ok) { Ok(()) } else { Err(Failure::Negative) }
 }
 

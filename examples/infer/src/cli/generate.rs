@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::Error;
-use crate::gk::{DeviceInfo, Kind};
+use crate::gk::Kind;
 use crate::sampler::Sampler;
 use crate::session::{MAX_CANDIDATES, Output, Session};
 use crate::tokenizer::{TextStream, Tokenizer};
@@ -65,14 +65,13 @@ pub(super) struct Writer {
     session: Session,
     tokenizer: Tokenizer,
     sampler: Sampler,
-    info: DeviceInfo,
     /// All tokens since the start; the session has the first ones in its cache.
     history: Vec<u32>,
 }
 
 impl Writer {
-    pub(super) fn new(session: Session, tokenizer: Tokenizer, sampler: Sampler, info: DeviceInfo) -> Self {
-        Self { session, tokenizer, sampler, info, history: Vec::new() }
+    pub(super) fn new(session: Session, tokenizer: Tokenizer, sampler: Sampler) -> Self {
+        Self { session, tokenizer, sampler, history: Vec::new() }
     }
 
     pub(super) fn tokenizer(&self) -> &Tokenizer {
@@ -81,10 +80,6 @@ impl Writer {
 
     pub(super) fn session(&self) -> &Session {
         &self.session
-    }
-
-    pub(super) fn info(&self) -> &DeviceInfo {
-        &self.info
     }
 
     /// What each pass must leave for the sampler.
@@ -185,7 +180,8 @@ impl Writer {
     fn advance(&mut self, output: Output, wanted: u32) -> Result<Vec<u32>, Error> {
         const BATCH: u32 = 8;
         if output == Output::Best {
-            let slow = matches!(self.info.kind, Kind::Cpu | Kind::Software);
+            let slow = matches!(self.session.device().info().kind, Kind::Cpu | Kind::Software)
+                || self.session.gpu_layers().is_some();
             let count = if slow { 1 } else { BATCH.min(wanted) };
             let ids = self.session.generate(count.min(self.session.room()))?;
             self.history.extend(&ids);

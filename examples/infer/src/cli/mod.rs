@@ -17,8 +17,10 @@ use crate::discovery::{self, Request};
 use crate::gguf::Gguf;
 use crate::gk::Precision;
 use crate::model::Model;
+use crate::session::GpuLayers;
 use clap::{Args, Parser, Subcommand};
 use printer::Printer;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -73,6 +75,10 @@ struct DeviceArgs {
     /// rounded to eight bits, `auto` exact for models so small that it costs nothing
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_precision)]
     precision: PrecisionChoice,
+    /// Layers on the GPU, the last ones, of which the output counts as one; the processor computes the others. A number, `all`, or
+    /// `fit` (also `auto`) for as many as its memory holds [also: -ngl]
+    #[arg(long, alias = "n-gpu-layers", value_name = "N", default_value = "all")]
+    gpu_layers: GpuLayers,
     /// Lower the context to what the memory holds instead of refusing
     #[arg(long)]
     fit_ctx: bool,
@@ -119,12 +125,14 @@ fn parse_backend(text: &str) -> Result<BackendChoice, String> {
 }
 
 impl DeviceArgs {
-    fn request(&self, model: &Model) -> Request {
+    /// What to look for, and how much of the model it gets.
+    fn request(&self, model: &Model) -> Result<(Request, GpuLayers), Error> {
         let weights: u64 =
             model.specs().iter().map(|spec| u64::from(spec.width) * u64::from(spec.rows)).sum();
         let auto = if weights < SMALL_MODEL { Precision::Exact } else { Precision::Fast };
         let precision = self.precision.0.unwrap_or(auto);
-        Request { backend: self.backend.0.clone(), device: self.device, threads: self.threads, precision }
+        let (backend, layers) = self.gpu_layers.settle(self.backend.0.as_deref())?;
+        Ok((Request { backend, device: self.device, threads: self.threads, precision }, layers))
     }
 }
 
@@ -162,10 +170,15 @@ fn open_model(path: Option<&PathBuf>) -> Result<Gguf, Error> {
     }
 }
 
+/// The one option of several letters behind one dash that people type out of habit.
+fn long_option(word: OsString) -> OsString {
+    if word == "-ngl" { "--gpu-layers".into() } else { word }
+}
+
 /// Runs the program. Exit codes: 0 done, 1 it failed or the answer is negative, 2 usage.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(std::env::args_os().map(long_option));
     let mut printer = Printer::new();
     let done = match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => run::run(&args, &mut printer),

@@ -9,7 +9,7 @@ use crate::discovery::{self, Chosen};
 use crate::gk::{Device, DeviceInfo};
 use crate::model::Model;
 use crate::sampler::Sampler;
-use crate::session::{CacheType, LogitRows, Needs, Options, Room, Session, Size};
+use crate::session::{CacheType, LogitRows, Options, Placement, Session, Share, Size, Span, longest_context};
 use crate::tokenizer::Tokenizer;
 use clap::Args;
 use serde::Serialize;
@@ -42,54 +42,63 @@ pub(super) fn context(model: &Model, asked: Option<u32>) -> u32 {
     asked.unwrap_or_else(|| model.config().n_ctx_train.min(DEFAULT_CONTEXT))
 }
 
-/// Opens a device for a model, and says which and why.
+/// Opens a device for a model, and the processor for layers that it does not get; says which and why.
 pub(super) fn load(
     model: &Model,
     args: &DeviceArgs,
-    options: Options,
+    mut options: Options,
     printer: &mut Printer,
-) -> Result<(Session, DeviceInfo), Failure> {
+) -> Result<Session, Failure> {
     let least = if args.fit_ctx { options.n_ctx.min(LEAST_CONTEXT) } else { options.n_ctx };
-    let fits = |device: &Device, info: &DeviceInfo| {
-        let options = Options { n_ctx: least, ..options };
-        Needs::new(model, device, options)?.check(Room::on(device, info.kind)?, least)
+    let (request, layers) = args.request(model)?;
+    let place = |device: &Device| {
+        let placement = layers.place(model, device, || request.open_processor(), options)?;
+        placement.check(model, Options { n_ctx: least, ..options })?;
+        Ok(placement)
     };
-    let Chosen { device, info, skipped } = discovery::choose(&args.request(model), &program()?, fits)?;
+    let Chosen { device, found: placement, skipped } = discovery::choose(&request, &program()?, place)?;
     for reason in discovery::reasons(&skipped) {
         printer.note(format_args!("skipped {reason}"));
     }
     let start = Instant::now();
-    let room = Room::on(&device, info.kind)?;
-    let mut options = options;
-    if args.fit_ctx {
-        let fits = options.fitted(model, &device, room)?.n_ctx.max(least);
-        if fits < options.n_ctx {
-            printer.note(format_args!(
-                "context lowered from {} to {fits} tokens, for which there is memory",
-                options.n_ctx
-            ));
-        }
+    let mut shares = placement.shares(model, options)?;
+    let fits = longest_context(&shares, options.n_ctx).max(least);
+    if args.fit_ctx && fits < options.n_ctx {
+        printer.note(format_args!(
+            "context lowered from {} to {fits} tokens, for which there is memory",
+            options.n_ctx
+        ));
         options.n_ctx = fits;
+        shares = placement.shares(model, options)?;
     }
-    let needs = Needs::new(model, &device, options)?;
-    let id = device.backend_id();
-    printer.note(format_args!("using {id}: {}", describe(&info)));
-    printer.note(format_args!(
-        "memory: {} of {} that can be used ({needs} at a context of {})",
-        Size(needs.total()),
-        Size(room.usable),
-        options.n_ctx
-    ));
-    let session = upload(model, device, info.max_buffer, options, printer)?;
+    printer.note(format_args!("using {}: {}", device.backend_id(), describe(device.info())));
+    for share in &shares {
+        printer.note(memory(share, model, options.n_ctx));
+    }
+    let session = upload(model, &placement, options, printer)?;
     printer.note(format_args!("loaded `{}` in {:.2} s", model.config().name, start.elapsed().as_secs_f64()));
-    Ok((session, info))
+    Ok(session)
 }
 
-/// Puts a model on a device, with a bar where somebody waits for it.
+/// What a part of a model takes on its device, in a line.
+fn memory(share: &Share<'_>, model: &Model, n_ctx: u32) -> String {
+    let part = if share.span == Span::WHOLE {
+        String::new()
+    } else {
+        format!(" of {}, {}", share.device.backend_id(), share.span.describe(model.config()))
+    };
+    let Share { needs, room, .. } = share;
+    format!(
+        "memory{part}: {} of {} that can be used ({needs} at a context of {n_ctx})",
+        Size(needs.total()),
+        Size(room.usable)
+    )
+}
+
+/// Puts a model on its devices, with a bar where somebody waits for it.
 fn upload(
     model: &Model,
-    device: Device,
-    max_buffer: u64,
+    placement: &Placement,
     options: Options,
     printer: &Printer,
 ) -> Result<Session, Error> {
@@ -98,10 +107,10 @@ fn upload(
         bar.set_length(total);
         bar.set_position(done);
     };
-    let session = Session::with_progress(model, device, max_buffer, options, &mut progress);
+    let session = Session::with_progress(model, placement.clone(), options, &mut progress);
     bar.finish_and_clear();
     let session = session?;
-    session.device().sync()?;
+    session.devices().try_for_each(Device::sync)?;
     Ok(session)
 }
 
@@ -132,9 +141,9 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<(), Failure> 
             .note(format_args!("warning: the model was trained for texts of {trained} tokens, not {n_ctx}"));
     }
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::Last };
-    let (session, info) = load(&model, &args.model.device, options, printer)?;
+    let session = load(&model, &args.model.device, options, printer)?;
     let name = model.config().name.clone();
-    let mut writer = Writer::new(session, tokenizer, Sampler::new(args.sampling.settings(0.0)), info);
+    let mut writer = Writer::new(session, tokenizer, Sampler::new(args.sampling.settings(0.0)));
     let stream = writer.tokenizer().stream(&args.prompt);
     let mut piece = |text: &str| if args.json { Ok(()) } else { printer.answer(text) };
     let mut reader = Reader { piece: &mut piece, stopped: &|| false };
@@ -144,7 +153,8 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<(), Failure> 
         printer.json(&Report {
             model: name,
             backend: writer.session().device().backend_id(),
-            device: writer.info(),
+            device: writer.session().device().info(),
+            gpu_layers: writer.session().gpu_layers(),
             prompt_tokens: &prompt,
             prompt_tokens_per_second: prompt_rate,
             tokens_per_second: rate,
@@ -168,6 +178,9 @@ struct Report<'a> {
     model: String,
     backend: &'static str,
     device: &'a DeviceInfo,
+    /// Where the processor has the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_layers: Option<u32>,
     prompt_tokens: &'a [u32],
     #[serde(flatten)]
     written: &'a Written,

@@ -32,6 +32,8 @@ struct Report {
     model: String,
     backend: &'static str,
     device: DeviceInfo,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu_layers: Option<u32>,
     context: u32,
     #[serde(flatten)]
     score: Score,
@@ -55,7 +57,7 @@ pub(super) fn score(args: &ScoreArgs, printer: &mut Printer) -> Result<(), Failu
     let tokens = tokenizer.encode(&text, Specials::Plain)?;
     let n_ctx = context(&model, args.model.ctx);
     let options = Options { n_ctx, cache: CacheType::F16, logits: LogitRows::All };
-    let (mut session, device) = load(&model, &args.model.device, options, printer)?;
+    let mut session = load(&model, &args.model.device, options, printer)?;
     let context = session.room();
     let bar = printer.bar(tokens.len() as u64, "tokens");
     let start = Instant::now();
@@ -66,9 +68,10 @@ pub(super) fn score(args: &ScoreArgs, printer: &mut Printer) -> Result<(), Failu
     let seconds = start.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "fewer than 2^53 tokens")]
     let tokens_per_second = if seconds > 0.0 { score.scored as f64 / seconds } else { 0.0 };
-    let backend = session.device().backend_id();
+    let (backend, device) = (session.device().backend_id(), session.device().info().clone());
     let model = model.config().name.clone();
-    let report = Report { model, backend, device, context, score, seconds, tokens_per_second };
+    let gpu_layers = session.gpu_layers();
+    let report = Report { model, backend, device, gpu_layers, context, score, seconds, tokens_per_second };
     if args.json {
         return printer.json(&report);
     }

@@ -10,7 +10,7 @@ pub use child::ask;
 pub use probe::{Answer, Probed, examine};
 
 use crate::Error;
-use crate::gk::{self, Backend, Device, DeviceInfo, Kind, OpenOptions, PREFERENCE, Precision};
+use crate::gk::{self, Backend, Device, Kind, OpenOptions, PREFERENCE, Precision};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -33,13 +33,31 @@ pub struct Request {
 
 /// A device that was opened.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct Chosen<T = ()> {
     /// The device.
     pub device: Device,
-    /// What it says about itself.
-    pub info: DeviceInfo,
+    /// What was found when it was held against what it has to do.
+    pub found: T,
     /// Backends and devices that come before it, each with the reason why not.
     pub skipped: Vec<(String, String)>,
+}
+
+impl Request {
+    /// Opens the processor, for layers that a GPU does not get.
+    ///
+    /// # Errors
+    /// It is not built into this program.
+    pub fn open_processor(&self) -> Result<Device, Error> {
+        const ID: &str = "cpu";
+        let backend = Backend::named(ID).map_err(|why| {
+            Error::message(format!("backend `{ID}`, for the layers that are not on the GPU: {why}"))
+        })?;
+        Ok(backend.open_first(self.options())?)
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions { threads: self.threads, precision: self.precision }
+    }
 }
 
 /// What to do in a program that has no kernels at all.
@@ -89,11 +107,11 @@ pub type Look<'a> = &'a (dyn Fn(&str) -> Answer + Sync);
 ///
 /// # Errors
 /// The named backend or device cannot be used, or none can: with every reason.
-pub fn choose(
+pub fn choose<T>(
     request: &Request,
     program: &Path,
-    fits: impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
-) -> Result<Chosen, Error> {
+    fits: impl Fn(&Device) -> Result<T, Error>,
+) -> Result<Chosen<T>, Error> {
     choose_with(request, &|id| look(id, program), fits)
 }
 
@@ -101,11 +119,11 @@ pub fn choose(
 ///
 /// # Errors
 /// As [`choose`].
-pub fn choose_with(
+pub fn choose_with<T>(
     request: &Request,
     look: Look<'_>,
-    fits: impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
-) -> Result<Chosen, Error> {
+    fits: impl Fn(&Device) -> Result<T, Error>,
+) -> Result<Chosen<T>, Error> {
     if gk::linked().next().is_none() {
         return Err(Error::message(NO_KERNELS));
     }
@@ -169,13 +187,13 @@ pub fn reasons(skipped: &[(String, String)]) -> Vec<String> {
 }
 
 /// Opens the best device of a backend, or adds the reasons why there is none.
-fn try_backend(
+fn try_backend<T>(
     id: &str,
     request: &Request,
     look: Look<'_>,
-    fits: &impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
+    fits: &impl Fn(&Device) -> Result<T, Error>,
     skipped: &mut Vec<(String, String)>,
-) -> Option<Chosen> {
+) -> Option<Chosen<T>> {
     let answer = look(id);
     if let Some(why) = answer.why {
         skipped.push((id.to_owned(), why));
@@ -198,19 +216,19 @@ fn try_backend(
     for device in devices {
         let who = format!("{id} device {} ({})", device.index, device.info.name);
         match try_device(id, &device, request, fits) {
-            Ok(opened) => return Some(Chosen { device: opened, info: device.info, skipped: Vec::new() }),
+            Ok((device, found)) => return Some(Chosen { device, found, skipped: Vec::new() }),
             Err(why) => skipped.push((who, why)),
         }
     }
     None
 }
 
-fn try_device(
+fn try_device<T>(
     id: &str,
     probed: &Probed,
     request: &Request,
-    fits: &impl Fn(&Device, &DeviceInfo) -> Result<(), Error>,
-) -> Result<Device, String> {
+    fits: &impl Fn(&Device) -> Result<T, Error>,
+) -> Result<(Device, T), String> {
     if let Some(why) = &probed.why {
         return Err(why.clone());
     }
@@ -221,8 +239,8 @@ fn try_device(
     }
     let backend = Backend::named(id)?;
     let device = backend
-        .open(probed.index, OpenOptions { threads: request.threads, precision: request.precision })
+        .open(probed.index, probed.info.clone(), request.options())
         .map_err(|error| error.to_string())?;
-    fits(&device, &probed.info).map_err(|error| error.to_string())?;
-    Ok(device)
+    let found = fits(&device).map_err(|error| error.to_string())?;
+    Ok((device, found))
 }

@@ -53,7 +53,7 @@ pub fn examine(id: &str) -> Answer {
     };
     let devices = (0..).zip(infos).map(|(index, info)| {
         let solved = backend
-            .open(index, OpenOptions { threads: 1, ..OpenOptions::default() })
+            .open(index, info.clone(), OpenOptions { threads: 1, ..OpenOptions::default() })
             .and_then(|device| solve(&device));
         let why = match solved {
             Ok(true) => None,

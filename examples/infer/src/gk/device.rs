@@ -1,6 +1,6 @@
 //! Devices, buffers and plans: what the C side hands out, given back on drop.
 
-use super::{Backend, Error, Op, Status, Tensor, borrowed_text, sys, text};
+use super::{Backend, DeviceInfo, Error, Op, Status, Tensor, borrowed_text, sys, text};
 use crate::gguf::TensorType;
 use std::cell::Cell;
 use std::ffi::c_char;
@@ -60,6 +60,7 @@ pub struct Step {
 struct DeviceHandle {
     backend: Backend,
     raw: NonNull<sys::gk_device>,
+    info: DeviceInfo,
     /// Bytes of the buffers that are alive.
     allocated: Cell<u64>,
 }
@@ -158,11 +159,25 @@ impl Drop for Plan {
 }
 
 impl Backend {
-    /// Opens the device of this index in [`Backend::devices`].
+    /// Opens the first device. It is asked what it is: where that takes time, and somebody knows, [`Backend::open`] is quicker.
+    ///
+    /// # Errors
+    /// There is no device, or the driver's reason.
+    pub fn open_first(&self, options: OpenOptions) -> Result<Device, Error> {
+        let info = self.devices()?.into_iter().next().ok_or_else(|| Error {
+            backend: self.id,
+            doing: "opening its first device".to_owned(),
+            status: Status::NoDevice,
+            detail: String::new(),
+        })?;
+        self.open(0, info, options)
+    }
+
+    /// Opens the device of this index in [`Backend::devices`], which gave `info` for it.
     ///
     /// # Errors
     /// The driver's reason.
-    pub fn open(&self, index: u32, options: OpenOptions) -> Result<Device, Error> {
+    pub fn open(&self, index: u32, info: DeviceInfo, options: OpenOptions) -> Result<Device, Error> {
         let flags = match options.precision {
             Precision::Fast => 0,
             Precision::Exact => sys::GK_OPEN_EXACT,
@@ -186,7 +201,7 @@ impl Backend {
         };
         Status::check(raw).map_err(error)?;
         let raw = NonNull::new(device).ok_or_else(|| error(Status::Failed))?;
-        Ok(Device(Rc::new(DeviceHandle { backend: *self, raw, allocated: Cell::new(0) })))
+        Ok(Device(Rc::new(DeviceHandle { backend: *self, raw, info, allocated: Cell::new(0) })))
     }
 }
 
@@ -195,6 +210,12 @@ impl Device {
     #[must_use]
     pub fn backend_id(&self) -> &'static str {
         self.0.backend.id()
+    }
+
+    /// What it said of itself before it was opened.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
     }
 
     /// Free and total memory in bytes.
@@ -305,8 +326,11 @@ impl Device {
     /// Prepares a list of ops.
     ///
     /// # Errors
-    /// The first op that the backend refuses, with its reason.
+    /// There is none, or the first op that the backend refuses, with its reason.
     pub fn plan(&self, ops: &[Op]) -> Result<Plan, Error> {
+        if ops.is_empty() {
+            return Err(self.error(Status::BadArgument, "preparing a plan without ops".to_owned()));
+        }
         for op in ops {
             self.check_owner(op)?;
         }

@@ -69,6 +69,12 @@ impl Model {
         self.specs.iter().find(|spec| spec.name == name)
     }
 
+    /// Whether the embedding table is the output matrix too.
+    #[must_use]
+    pub fn is_tied(&self) -> bool {
+        self.spec(tensors::OUTPUT).is_none()
+    }
+
     /// Bytes of rows `first .. first + count` as GGUF lays them out.
     #[must_use]
     pub fn rows(&self, spec: &Spec, first: u32, count: u32) -> Cow<'_, [u8]> {

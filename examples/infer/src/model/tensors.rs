@@ -30,6 +30,8 @@ pub struct Spec {
     pub kind: TensorType,
     /// Whether a model of its architecture must have it.
     pub required: bool,
+    /// The layer that it is part of.
+    pub layer: Option<u32>,
 }
 
 /// Names of the parts of a layer.
@@ -121,9 +123,12 @@ pub const OUTPUT_BIAS: &str = "output.bias";
 /// Divisors of the rotation frequencies.
 pub const ROPE_FREQS: &str = "rope_freqs.weight";
 
-/// Tensors that a model may or must have.
+/// Tensors that a model may or must have, all of one layer or of none.
 #[derive(Default)]
-struct Specs(Vec<Spec>);
+struct Specs {
+    layer: Option<u32>,
+    specs: Vec<Spec>,
+}
 
 impl Specs {
     fn matrix(&mut self, name: impl Into<String>, shape: (u32, u32), kind: TensorType, presence: Presence) {
@@ -140,13 +145,14 @@ impl Specs {
             Presence::Optional => false,
             Presence::Always => true,
         };
-        self.0.push(Spec { name, role, width: shape.0, rows: shape.1, kind, required });
+        let (width, rows) = shape;
+        self.specs.push(Spec { name, role, width, rows, kind, required, layer: self.layer });
     }
 }
 
 /// All tensors that a layer has or may have; matrices of type `kind`.
 fn layer_specs(config: &Config, layer: u32, kind: TensorType) -> Vec<Spec> {
-    let mut specs = Specs::default();
+    let mut specs = Specs { layer: Some(layer), specs: Vec::new() };
     for part in Part::ALL {
         let shape = part.shape(config);
         let (weight, bias) = (config.architecture.weight(part), config.architecture.bias(part));
@@ -157,7 +163,7 @@ fn layer_specs(config: &Config, layer: u32, kind: TensorType) -> Vec<Spec> {
         }
         specs.vector(part.bias(layer), shape.1, Role::Vector, bias);
     }
-    specs.0
+    specs.specs
 }
 
 fn outer_specs(config: &Config, kind: TensorType) -> Vec<Spec> {
@@ -168,7 +174,7 @@ fn outer_specs(config: &Config, kind: TensorType) -> Vec<Spec> {
     specs.matrix(OUTPUT, table, kind, Presence::Optional);
     specs.vector(OUTPUT_BIAS, config.n_vocab, Role::Vector, config.architecture.output_bias);
     specs.vector(ROPE_FREQS, config.n_rot / 2, Role::Host, config.architecture.rope_factors);
-    specs.0
+    specs.specs
 }
 
 /// All tensors that a model of these numbers has or may have.

@@ -1,5 +1,6 @@
 //! What a session takes on a device, computed before anything is allocated.
 
+use super::placement::Span;
 use super::state::{MAX_CANDIDATES, MAX_REPEAT};
 use crate::Error;
 use crate::gk::{Device, Kind};
@@ -60,14 +61,16 @@ impl LogitRows {
 }
 
 /// Bytes that a session needs on its device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
     /// Weights, as the backend stores them.
     pub weights: u64,
     /// What grows with the context: key and value caches, the rope table.
     pub cache: u64,
-    /// Activations, logits, and what the kernels put aside of them.
+    /// Activations, logits and ids.
     pub work: u64,
+    /// What kernels put aside: an estimate.
+    pub scratch: u64,
     /// What a driver takes for itself: an estimate.
     pub overhead: u64,
 }
@@ -109,9 +112,9 @@ impl Room {
     ///
     /// # Errors
     /// It does not answer.
-    pub fn on(device: &Device, kind: Kind) -> Result<Self, Error> {
+    pub fn on(device: &Device) -> Result<Self, Error> {
         let (free, _) = device.memory()?;
-        Ok(Self::new(free, kind))
+        Ok(Self::new(free, device.info().kind))
     }
 }
 
@@ -132,15 +135,22 @@ impl Needs {
     /// # Errors
     /// The backend has no kernels for the type of a weight: names the tensor and the type.
     pub fn new(model: &Model, device: &Device, options: Options) -> Result<Self, Error> {
+        Self::of(model, device, Span::WHOLE, options)
+    }
+
+    /// The same of a part of the model.
+    ///
+    /// # Errors
+    /// As [`Needs::new`].
+    pub fn of(model: &Model, device: &Device, span: Span, options: Options) -> Result<Self, Error> {
         let config = model.config();
         let mut weights = 0_u64;
-        for spec in model.specs() {
+        for spec in model.specs().iter().filter(|spec| span.holds(model, spec)) {
             let bytes = match spec.role {
-                Role::Host => 0,
-                Role::Vector => product(&[spec.width.into(), 4]),
+                Role::Vector | Role::Host => product(&[spec.width.into(), 4]),
                 Role::Matrix => device.weight_bytes(spec.kind, spec.width.into(), spec.rows.into()),
             };
-            if bytes == 0 && spec.role != Role::Host {
+            if bytes == 0 {
                 return Err(Error::message(format!(
                     "backend `{}` has no kernels for {} weights: tensor `{}` of model `{}`",
                     device.backend_id(),
@@ -158,40 +168,16 @@ impl Needs {
         };
         let layer = product(&[config.kv_width().into(), n_ctx, element]);
         let rotations = product(&[config.n_rot.into(), n_ctx, 4]);
-        let cache = layer.saturating_mul(2 * u64::from(config.n_layer)).saturating_add(rotations);
+        let cache = layer.saturating_mul(2 * span.layers(config).len() as u64).saturating_add(rotations);
         let overhead =
             OVERHEAD.iter().find(|(id, _)| *id == device.backend_id()).map_or(0, |(_, bytes)| *bytes);
-        Ok(Self {
-            weights,
-            cache,
-            work: Self::buffers(config, options).saturating_add(scratch(config)),
-            overhead,
-        })
-    }
-
-    /// Bytes of activations, logits and ids that a session allocates.
-    fn buffers(config: &Config, options: Options) -> u64 {
-        let row = |width: u32| product(&[width.into(), CHUNK.into(), 4]);
-        let small = |count: u32| product(&[count.into(), 4]);
-        let work = [
-            2_u64.saturating_mul(row(config.n_embd)),
-            2_u64.saturating_mul(row(config.q_width())),
-            2_u64.saturating_mul(row(config.kv_width())),
-            2_u64.saturating_mul(row(config.n_ff)),
-            product(&[config.n_vocab.into(), options.logits.rows().into(), 4]),
-            small(CHUNK),
-            small(1),
-            small(MAX_REPEAT),
-            2 * small(MAX_CANDIDATES.min(config.n_vocab)),
-        ];
-        work.into_iter().fold(0, u64::saturating_add)
+        Ok(Self { weights, cache, work: buffers(config, span, options), scratch: scratch(config), overhead })
     }
 
     /// Bytes that a session allocates: all but what kernels and drivers take for themselves.
     #[must_use]
-    pub fn allocated(&self, model: &Model, options: Options) -> u64 {
-        let buffers = Self::buffers(model.config(), options);
-        self.weights.saturating_add(self.cache).saturating_add(buffers)
+    pub fn allocated(&self) -> u64 {
+        self.weights.saturating_add(self.cache).saturating_add(self.work)
     }
 
     /// All of it.
@@ -202,7 +188,8 @@ impl Needs {
 
     /// What does not grow with the context.
     fn fixed(&self) -> u64 {
-        self.weights.saturating_add(self.work).saturating_add(self.overhead)
+        let kernels = self.scratch.saturating_add(self.overhead);
+        self.weights.saturating_add(self.work).saturating_add(kernels)
     }
 
     /// The longest context that fits, if these are the needs at a context of `n_ctx` tokens; 0 = none.
@@ -223,6 +210,10 @@ impl Needs {
     /// # Errors
     /// It does not fit: both numbers, and what could be smaller.
     pub fn check(&self, room: Room, n_ctx: u32) -> Result<(), Error> {
+        self.check_as("the model", room, n_ctx)
+    }
+
+    pub(super) fn check_as(&self, what: &str, room: Room, n_ctx: u32) -> Result<(), Error> {
         if self.total() <= room.usable {
             return Ok(());
         }
@@ -231,7 +222,7 @@ impl Needs {
             fits => format!("a context of {fits} tokens fits, try `--ctx {fits}` or `--fit-ctx`"),
         };
         Err(Error::message(format!(
-            "the model does not fit: it needs {} ({self} at a context of {n_ctx}) and {} of {} free memory can be used; {remedy}",
+            "{what} does not fit: it needs {} ({self} at a context of {n_ctx}) and {} of {} free memory can be used; {remedy}",
             Size(self.total()),
             Size(room.usable),
             Size(room.free),
@@ -241,6 +232,27 @@ impl Needs {
 
 /// Contexts that are lowered are multiples of this.
 const STEP_OF_CONTEXT: u32 = 64;
+
+/// Bytes of activations, logits and ids that a part allocates.
+fn buffers(config: &Config, span: Span, options: Options) -> u64 {
+    let row = |width: u32| product(&[width.into(), CHUNK.into(), 4]);
+    let small = |count: u32| product(&[count.into(), 4]);
+    let activations = [
+        2_u64.saturating_mul(row(config.n_embd)),
+        2_u64.saturating_mul(row(config.q_width())),
+        2_u64.saturating_mul(row(config.kv_width())),
+        2_u64.saturating_mul(row(config.n_ff)),
+        small(CHUNK),
+    ];
+    let results = [
+        product(&[config.n_vocab.into(), options.logits.rows().into(), 4]),
+        small(1),
+        small(MAX_REPEAT),
+        2 * small(MAX_CANDIDATES.min(config.n_vocab)),
+    ];
+    let results = results.iter().filter(|_| span.has_output(config));
+    activations.iter().chain(results).copied().fold(0, u64::saturating_add)
+}
 
 /// What kernels put aside, as much as any of them does: activations rounded to eight bits with a scale for 32 of them, and
 /// partial results of attention that is split up.
@@ -253,9 +265,24 @@ fn scratch(config: &Config) -> u64 {
     round(rounded).saturating_add(round(partial.saturating_mul(4)))
 }
 
+impl std::ops::Add for Needs {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            weights: self.weights.saturating_add(other.weights),
+            cache: self.cache.saturating_add(other.cache),
+            work: self.work.saturating_add(other.work),
+            scratch: self.scratch.saturating_add(other.scratch),
+            overhead: self.overhead.saturating_add(other.overhead),
+        }
+    }
+}
+
 impl fmt::Display for Needs {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { weights, cache, work, overhead } = *self;
+        let Self { weights, cache, work, scratch, overhead } = *self;
+        let work = work.saturating_add(scratch);
         write!(formatter, "weights {}, cache {}, work {}", Size(weights), Size(cache), Size(work))?;
         if overhead == 0 { Ok(()) } else { write!(formatter, ", driver about {}", Size(overhead)) }
     }
@@ -288,7 +315,7 @@ mod tests {
 
     #[test]
     fn refusal_names_both_numbers_and_the_way_out() {
-        let needs = Needs { weights: 1 << 30, cache: 1 << 30, work: 1 << 20, overhead: 1 << 20 };
+        let needs = Needs { weights: 1 << 30, cache: 1 << 30, work: 1 << 20, scratch: 0, overhead: 1 << 20 };
         let card = |free| Room::new(free, Kind::Discrete);
         assert!(needs.check(card(4 << 30), 4096).is_ok());
         let text = needs.check(card(2 << 30), 4096).unwrap_err().to_string();
@@ -301,8 +328,13 @@ mod tests {
 
     #[test]
     fn a_context_that_is_said_to_fit_fits() {
-        let needs =
-            |n_ctx: u64| Needs { weights: 1 << 30, cache: n_ctx * 131_072, work: 1 << 20, overhead: 0 };
+        let needs = |n_ctx: u64| Needs {
+            weights: 1 << 30,
+            cache: n_ctx * 131_072,
+            work: 1 << 20,
+            scratch: 0,
+            overhead: 0,
+        };
         for free in [2 << 30, 3 << 30, (1 << 30) + (300 << 20)] {
             let room = Room::new(free, Kind::Cpu);
             let fits = needs(32_768).longest_context(room, 32_768);
@@ -322,7 +354,7 @@ mod tests {
 
     #[test]
     fn hostile_sizes_saturate() {
-        let needs = Needs { weights: u64::MAX, cache: u64::MAX, work: 7, overhead: 1 };
+        let needs = Needs { weights: u64::MAX, cache: u64::MAX, work: 7, scratch: 0, overhead: 1 };
         assert_eq!(needs.total(), u64::MAX);
         let room = Room::new(u64::MAX, Kind::Discrete);
         assert!(needs.check(room, u32::MAX).is_err());

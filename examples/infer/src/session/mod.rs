@@ -1,40 +1,41 @@
-//! A model on a device: weights and caches stay there, token ids go up, logits or ids come down.
+//! A model on its devices: weights and caches stay there, token ids go up, logits or ids come down. Where two devices share the
+//! model, what the first has made of the tokens goes to the second.
 
 mod memory;
+mod part;
+mod placement;
 mod plan;
 mod state;
 mod weights;
 
 pub use memory::{CHUNK, CacheType, LogitRows, Needs, Options, Room, Size};
+pub use placement::{GpuLayers, Placement, Share, Span, layers_that_fit, longest_context};
 pub use plan::Output;
 pub use state::{MAX_CANDIDATES, MAX_REPEAT};
 
 use crate::Error;
-use crate::gk::{Device, Kind, Plan, Step};
+use crate::gk::{Device, Step};
 use crate::model::{Config, Model};
-use state::State;
-use std::collections::BTreeMap;
-use weights::Weights;
+use part::Part;
+use state::Results;
 
 /// A loaded model with one text in its cache.
 #[derive(Debug)]
 pub struct Session {
-    device: Device,
     config: Config,
     options: Options,
-    weights: Weights,
-    state: State,
-    plans: BTreeMap<(u32, Output), Plan>,
+    /// In the order of the layers; at least one, and the last has the output.
+    parts: Vec<Part>,
     position: u32,
 }
 
 impl Session {
-    /// Compares what the model needs with the free memory, allocates, uploads.
+    /// Compares what the model needs with the free memory of each device, allocates, uploads.
     ///
     /// # Errors
-    /// It does not fit, the backend has no kernels for it, or the device fails.
-    pub fn new(model: &Model, device: Device, max_buffer: u64, options: Options) -> Result<Self, Error> {
-        Self::with_progress(model, device, max_buffer, options, &mut |_, _| ())
+    /// It does not fit, a backend has no kernels for it, or a device fails.
+    pub fn new(model: &Model, placement: impl Into<Placement>, options: Options) -> Result<Self, Error> {
+        Self::with_progress(model, placement, options, &mut |_, _| ())
     }
 
     /// As [`Session::new`]; `progress` is told how many bytes of the weights are there, and of how many.
@@ -43,27 +44,53 @@ impl Session {
     /// As [`Session::new`].
     pub fn with_progress(
         model: &Model,
-        device: Device,
-        max_buffer: u64,
+        placement: impl Into<Placement>,
         options: Options,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, Error> {
         if options.n_ctx == 0 || i32::try_from(options.n_ctx).is_err() {
             return Err(Error::message(format!("a context of {} tokens is not possible", options.n_ctx)));
         }
-        // What kind a device is was a question when it was chosen; by now its backend says enough.
-        let kind = if matches!(device.backend_id(), "cpu" | "ref") { Kind::Cpu } else { Kind::Discrete };
-        Needs::new(model, &device, options)?.check(Room::on(&device, kind)?, options.n_ctx)?;
-        let state = State::new(model, &device, options)?;
-        let weights = Weights::upload(model, &device, max_buffer, progress)?;
-        let config = model.config().clone();
-        Ok(Self { device, config, options, weights, state, plans: BTreeMap::new(), position: 0 })
+        let placement = placement.into();
+        let shares = placement.shares(model, options)?;
+        for share in &shares {
+            share.check(options.n_ctx)?;
+        }
+        let total = shares.iter().map(|share| share.needs.weights).sum();
+        let (mut parts, mut before) = (Vec::new(), 0);
+        for share in &shares {
+            let mut progress = |done| progress(before + done, total);
+            parts.push(Part::new(model, share.device.clone(), share.span, options, &mut progress)?);
+            before += share.needs.weights;
+        }
+        Ok(Self { config: model.config().clone(), options, parts, position: 0 })
     }
 
-    /// The device.
+    fn last(&self) -> &Part {
+        &self.parts[self.parts.len() - 1]
+    }
+
+    fn results(&self) -> &Results {
+        let results = self.last().state.results.as_ref();
+        results.unwrap_or_else(|| unreachable!("the last part has the output"))
+    }
+
+    /// The device, of two the one with the output.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.device
+        &self.last().device
+    }
+
+    /// All devices, in the order of their layers.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.parts.iter().map(|part| &part.device)
+    }
+
+    /// Layers on the second device, the output counted as one; `None` if one device has all.
+    #[must_use]
+    pub fn gpu_layers(&self) -> Option<u32> {
+        let [_, gpu] = self.parts.as_slice() else { return None };
+        Some(self.config.n_layer + 1 - gpu.span.first)
     }
 
     /// Tokens in the cache.
@@ -112,7 +139,7 @@ impl Session {
         let chunks = tokens.chunks(CHUNK as usize);
         let last = chunks.len() - 1;
         for (index, chunk) in chunks.enumerate() {
-            self.state.tokens.write(chunk)?;
+            self.parts[0].state.tokens.write(chunk)?;
             self.run(chunk.len(), if index == last { output } else { Output::Nothing })?;
         }
         Ok(())
@@ -120,26 +147,37 @@ impl Session {
 
     fn run(&mut self, tokens: usize, output: Output) -> Result<(), Error> {
         let rows = if tokens == 1 { 1 } else { CHUNK };
-        self.prepare(rows, output)?;
-        let tokens = u32::try_from(tokens).unwrap_or(CHUNK);
-        let step = Step { tokens, position: self.position, run: 0 };
-        self.device.run(&self.plans[&(rows, output)], step, 1)?;
-        self.position += tokens;
+        let step = Step { tokens: u32::try_from(tokens).unwrap_or(CHUNK), position: self.position, run: 0 };
+        let last = self.parts.len() - 1;
+        for index in 0..=last {
+            let output = if index == last { output } else { Output::Nothing };
+            let (before, rest) = self.parts.split_at_mut(index);
+            let part = &mut rest[0];
+            if !part.works(&self.config, output) {
+                continue;
+            }
+            if let Some(before) = before.last() {
+                let stream = before.state.stream.read::<f32>(tokens * self.config.n_embd as usize)?;
+                part.state.stream.write(&stream)?;
+            }
+            part.run(&self.config, (rows, output), step, 1)?;
+        }
+        self.position += step.tokens;
         Ok(())
     }
 
-    /// Builds a plan unless it is there. Doing so early keeps it out of measured times.
+    /// Builds the plans for an output unless they are there. Doing so early keeps it out of measured times.
     ///
     /// # Errors
     /// The backend refuses an op.
     pub fn prepare(&mut self, rows: u32, output: Output) -> Result<(), Error> {
-        if !self.plans.contains_key(&(rows, output)) {
-            let builder =
-                plan::Builder { config: &self.config, weights: &self.weights, state: &self.state, rows };
-            let plan = self.device.plan(&builder.build(output))?;
-            self.plans.insert((rows, output), plan);
+        let Some((last, others)) = self.parts.split_last_mut() else { return Ok(()) };
+        for part in &mut *others {
+            part.prepare(&self.config, rows, Output::Nothing)?;
         }
-        Ok(())
+        // Where another device has the embedding table, an id has to go through the host.
+        let output = if output == Output::Feedback && !others.is_empty() { Output::Best } else { output };
+        if last.works(&self.config, output) { last.prepare(&self.config, rows, output) } else { Ok(()) }
     }
 
     /// The token that [`Output::Best`] found. It becomes the input of [`Session::generate`].
@@ -147,12 +185,12 @@ impl Session {
     /// # Errors
     /// The device fails.
     pub fn best(&mut self) -> Result<u32, Error> {
-        let id = self.state.next.read::<u32>(1)?[0];
-        self.state.tokens.write(&[id])?;
+        let id = self.results().next.read::<u32>(1)?[0];
+        self.parts[0].state.tokens.write(&[id])?;
         Ok(id)
     }
 
-    /// Generates `count` tokens greedily, each from the one before, without the host in between. At most
+    /// Generates `count` tokens greedily, each from the one before; on one device without the host in between. At most
     /// [`MAX_REPEAT`] and what fits in the cache.
     ///
     /// # Errors
@@ -161,11 +199,13 @@ impl Session {
         if count > self.room().min(MAX_REPEAT) || count == 0 {
             return Err(Error::message(format!("{count} tokens cannot be generated, {} fit", self.room())));
         }
-        self.prepare(1, Output::Feedback)?;
+        let [part] = self.parts.as_mut_slice() else {
+            return (0..count).map(|_| self.run(1, Output::Best).and_then(|()| self.best())).collect();
+        };
         let step = Step { tokens: 1, position: self.position, run: 0 };
-        self.device.run(&self.plans[&(1, Output::Feedback)], step, count)?;
+        part.run(&self.config, (1, Output::Feedback), step, count)?;
         self.position += count;
-        Ok(self.state.history.read(count as usize)?)
+        Ok(self.results().history.read(count as usize)?)
     }
 
     /// The candidates that [`Output::Candidates`] found: ids and logits, best first.
@@ -173,9 +213,10 @@ impl Session {
     /// # Errors
     /// The device fails.
     pub fn candidates(&self, count: u32) -> Result<Vec<(u32, f32)>, Error> {
-        let count = count.min(self.state.top_ids.ne[0]) as usize;
-        let ids = self.state.top_ids.read::<u32>(count)?;
-        Ok(ids.into_iter().zip(self.state.top_values.read::<f32>(count)?).collect())
+        let results = self.results();
+        let count = count.min(results.top_ids.ne[0]) as usize;
+        let ids = results.top_ids.read::<u32>(count)?;
+        Ok(ids.into_iter().zip(results.top_values.read::<f32>(count)?).collect())
     }
 
     /// Logits of the first `rows` rows that the last run left.
@@ -183,6 +224,6 @@ impl Session {
     /// # Errors
     /// The device fails, or the session keeps fewer rows.
     pub fn logits(&self, rows: usize) -> Result<Vec<f32>, Error> {
-        Ok(self.state.logits.read(rows * self.config.n_vocab as usize)?)
+        Ok(self.results().logits.read(rows * self.config.n_vocab as usize)?)
     }
 }

@@ -1,6 +1,7 @@
 //! The forward pass of a model as a list of ops.
 
-use super::state::State;
+use super::placement::Span;
+use super::state::{Results, State};
 use super::weights::Weights;
 use crate::gk::{Op, OpCode, Tensor};
 use crate::model::tensors::{OUTPUT, OUTPUT_BIAS, OUTPUT_NORM, Part, TOKEN_EMBD};
@@ -26,6 +27,7 @@ pub enum Output {
 /// The parts a plan is made of.
 pub(super) struct Builder<'a> {
     pub(super) config: &'a Config,
+    pub(super) span: Span,
     pub(super) weights: &'a Weights,
     pub(super) state: &'a State,
     pub(super) rows: u32,
@@ -35,13 +37,16 @@ pub(super) struct Builder<'a> {
 const TAG_LAYER: u32 = 100;
 
 impl Builder<'_> {
-    /// All ops of a pass over `rows` tokens.
+    /// All ops of a pass over `rows` tokens: from ids where the part has the embedding table, else from the stream.
     pub(super) fn build(&self, output: Output) -> Vec<Op> {
         let state = self.state;
-        let tokens = Tensor { ne: [self.rows, 1, 1, 1], ..state.tokens.clone() };
-        let mut ops =
-            vec![Op::new(OpCode::Embed, &self.rows(&state.stream), &[self.weights.get(TOKEN_EMBD), &tokens])];
-        for layer in 0..self.config.n_layer {
+        let mut ops = Vec::new();
+        if self.span.has_input() {
+            let tokens = Tensor { ne: [self.rows, 1, 1, 1], ..state.tokens.clone() };
+            let table = self.weights.get(TOKEN_EMBD);
+            ops.push(Op::new(OpCode::Embed, &self.rows(&state.stream), &[table, &tokens]));
+        }
+        for layer in self.span.layers(self.config) {
             let start = ops.len();
             self.attention(layer, &mut ops);
             self.feed_forward(layer, &mut ops);
@@ -49,7 +54,9 @@ impl Builder<'_> {
                 *op = op.clone().tag((layer + 1) * TAG_LAYER);
             }
         }
-        self.head(output, &mut ops);
+        if let Some(results) = &state.results {
+            self.head(output, results, &mut ops);
+        }
         ops
     }
 
@@ -77,7 +84,7 @@ impl Builder<'_> {
 
     fn attention(&self, layer: u32, ops: &mut Vec<Op>) {
         let (state, config) = (self.state, self.config);
-        let (key_cache, value_cache) = &state.caches[layer as usize];
+        let (key_cache, value_cache) = &state.caches[(layer - self.span.first) as usize];
         ops.push(self.norm(&Part::AttnNorm.weight(layer)));
         ops.push(self.matmul(Part::AttnQ, layer, &state.queries, &state.normed));
         ops.push(self.matmul(Part::AttnK, layer, &state.keys, &state.normed));
@@ -125,15 +132,14 @@ impl Builder<'_> {
         ops.push(self.matmul(Part::FfnDown, layer, &state.stream, &state.gate).accumulate());
     }
 
-    fn head(&self, output: Output, ops: &mut Vec<Op>) {
+    fn head(&self, output: Output, results: &Results, ops: &mut Vec<Op>) {
         if output == Output::Nothing {
             return;
         }
-        let state = self.state;
         ops.push(self.norm(OUTPUT_NORM));
         // Models without an output matrix use the embedding table.
         let matrix = self.weights.find(OUTPUT).unwrap_or_else(|| self.weights.get(TOKEN_EMBD));
-        let normed = self.rows(&state.normed);
+        let normed = self.rows(&self.state.normed);
         let product = |logits: &Tensor| {
             let op = Op::new(OpCode::MatMul, logits, &[matrix, &normed]);
             match self.weights.find(OUTPUT_BIAS) {
@@ -142,22 +148,22 @@ impl Builder<'_> {
             }
         };
         if output == Output::AllLogits {
-            ops.push(product(&self.rows(&state.logits)));
+            ops.push(product(&self.rows(&results.logits)));
             return;
         }
-        let logits = Tensor { ne: [state.logits.ne[0], 1, 1, 1], ..state.logits.clone() };
+        let logits = Tensor { ne: [results.logits.ne[0], 1, 1, 1], ..results.logits.clone() };
         ops.push(product(&logits).last_row());
         match output {
             Output::Candidates(count) => {
                 let slice = |tensor: &Tensor| Tensor { ne: [count, 1, 1, 1], ..tensor.clone() };
                 // The operand slots of this op are a, none, c.
-                ops.push(Op::top_k(&slice(&state.top_ids), &logits, &slice(&state.top_values)));
+                ops.push(Op::top_k(&slice(&results.top_ids), &logits, &slice(&results.top_values)));
             }
-            Output::Best => ops.push(Op::new(OpCode::ArgMax, &state.next, &[&logits])),
+            Output::Best => ops.push(Op::new(OpCode::ArgMax, &results.next, &[&logits])),
             Output::Feedback => {
-                ops.push(Op::new(OpCode::ArgMax, &state.next, &[&logits]));
-                let token = Tensor { ne: [1, 1, 1, 1], ..state.tokens.clone() };
-                ops.push(Op::step(&state.next, &token, Some(&state.history)));
+                ops.push(Op::new(OpCode::ArgMax, &results.next, &[&logits]));
+                let token = Tensor { ne: [1, 1, 1, 1], ..self.state.tokens.clone() };
+                ops.push(Op::step(&results.next, &token, Some(&results.history)));
             }
             Output::Nothing | Output::Logits | Output::AllLogits => {}
         }

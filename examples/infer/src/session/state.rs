@@ -1,6 +1,7 @@
-//! Device memory of a session besides the weights: caches, activations, token ids.
+//! Device memory of a part of a model besides the weights: caches, activations, token ids.
 
 use super::memory::{CHUNK, CacheType, Options};
+use super::placement::Span;
 use crate::Error;
 use crate::gguf::TensorType;
 use crate::gk::{Device, Tensor, Usage};
@@ -10,10 +11,8 @@ use crate::model::{Model, rope, tensors};
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) tokens: Tensor,
-    pub(super) next: Tensor,
-    pub(super) history: Tensor,
     pub(super) rope: Tensor,
-    /// Keys and values of each layer.
+    /// Keys and values of each layer of the part.
     pub(super) caches: Vec<(Tensor, Tensor)>,
     pub(super) stream: Tensor,
     pub(super) normed: Tensor,
@@ -23,6 +22,15 @@ pub(super) struct State {
     pub(super) attended: Tensor,
     pub(super) gate: Tensor,
     pub(super) up: Tensor,
+    /// What a pass leaves, where the output is.
+    pub(super) results: Option<Results>,
+}
+
+/// What the host reads.
+#[derive(Debug)]
+pub(super) struct Results {
+    pub(super) next: Tensor,
+    pub(super) history: Tensor,
     pub(super) logits: Tensor,
     pub(super) top_ids: Tensor,
     pub(super) top_values: Tensor,
@@ -34,7 +42,7 @@ pub const MAX_CANDIDATES: u32 = 256;
 pub const MAX_REPEAT: u32 = 64;
 
 impl State {
-    pub(super) fn new(model: &Model, device: &Device, options: Options) -> Result<Self, Error> {
+    pub(super) fn new(model: &Model, device: &Device, span: Span, options: Options) -> Result<Self, Error> {
         let config = model.config();
         let matrix = |width: u32, rows: u32, kind: TensorType, usage: Usage| -> Result<Tensor, Error> {
             let bytes = kind.row_bytes(width.into()).and_then(|row| row.checked_mul(rows.into()));
@@ -50,17 +58,25 @@ impl State {
         };
         let cache = || matrix(config.kv_width(), options.n_ctx, cache_kind, Usage::State);
         let mut caches = Vec::new();
-        for _ in 0..config.n_layer {
+        for _ in span.layers(config) {
             caches.push((cache()?, cache()?));
         }
         let factors = model.spec(tensors::ROPE_FREQS).map(|spec| model.vector(spec));
         let angles = matrix(config.n_rot, options.n_ctx, TensorType::F32, Usage::Weight)?;
         angles.write(&rope::table(config, factors.as_deref(), options.n_ctx)?)?;
-        let candidates = MAX_CANDIDATES.min(config.n_vocab);
+        let results = || -> Result<Results, Error> {
+            let candidates = MAX_CANDIDATES.min(config.n_vocab);
+            let rows = options.logits.rows();
+            Ok(Results {
+                next: small(1, TensorType::I32)?,
+                history: small(MAX_REPEAT, TensorType::I32)?,
+                logits: matrix(config.n_vocab, rows, TensorType::F32, Usage::Staging)?,
+                top_ids: small(candidates, TensorType::I32)?,
+                top_values: small(candidates, TensorType::F32)?,
+            })
+        };
         Ok(Self {
             tokens: small(CHUNK, TensorType::I32)?,
-            next: small(1, TensorType::I32)?,
-            history: small(MAX_REPEAT, TensorType::I32)?,
             rope: angles,
             caches,
             stream: activation(config.n_embd)?,
@@ -71,9 +87,7 @@ impl State {
             attended: activation(config.q_width())?,
             gate: activation(config.n_ff)?,
             up: activation(config.n_ff)?,
-            logits: matrix(config.n_vocab, options.logits.rows(), TensorType::F32, Usage::Staging)?,
-            top_ids: small(candidates, TensorType::I32)?,
-            top_values: small(candidates, TensorType::F32)?,
+            results: if span.has_output(config) { Some(results()?) } else { None },
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Uploads the weights of a model, each once, in pieces.
 
+use super::placement::Span;
 use crate::Error;
 use crate::gguf::TensorType;
 use crate::gk::{Device, Tensor, Usage};
@@ -21,15 +22,16 @@ impl Weights {
     pub(super) fn upload(
         model: &Model,
         device: &Device,
-        max_buffer: u64,
-        progress: &mut dyn FnMut(u64, u64),
+        span: Span,
+        progress: &mut dyn FnMut(u64),
     ) -> Result<Self, Error> {
         let specs: Vec<(&Spec, u64)> = model
             .specs()
             .iter()
-            .filter(|spec| spec.role != Role::Host)
+            .filter(|spec| span.holds(model, spec))
             .map(|spec| (spec, stored_bytes(spec, device)))
             .collect();
+        let max_buffer = device.info().max_buffer;
         let mut tensors = HashMap::new();
         for group in arenas(&specs, ARENA.min(max_buffer)) {
             let bytes: u64 = group.iter().map(|(_, bytes)| bytes).sum();
@@ -49,10 +51,10 @@ impl Weights {
             }
         }
         let weights = Self(tensors);
-        let (mut done, total) = (0, specs.iter().map(|(_, bytes)| bytes).sum());
+        let mut done = 0;
         for (spec, bytes) in specs {
             weights.fill(model, device, spec, &mut |rows| {
-                progress(done + bytes * u64::from(rows) / u64::from(spec.rows.max(1)), total);
+                progress(done + bytes * u64::from(rows) / u64::from(spec.rows.max(1)));
             })?;
             done += bytes;
         }

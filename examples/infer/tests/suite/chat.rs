@@ -217,7 +217,7 @@ fn json_says_what_was_printed() {
 fn scores_are_the_mean_surprise_of_all_tokens() {
     let model = Model::from_gguf(read(tiny(TensorType::F32).finish()).unwrap()).unwrap();
     let tokens: Vec<u32> = (0..150).map(|place| 3 + place * 37 % 260).collect();
-    for (device, _) in devices() {
+    for device in devices() {
         let mut one_by_one = 0.0;
         let mut session = session(&model, &device);
         // The context is 128: with a start token 127 of the text and then 23.

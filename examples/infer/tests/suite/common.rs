@@ -1,11 +1,13 @@
 //! A tiny random Llama, written by the library's own writer.
 
+use infer::discovery::{Answer, examine};
 use infer::gguf::{Bytes, Gguf, TensorType, Writer};
-use infer::gk::{self, Backend, Device, DeviceInfo, OpenOptions};
+use infer::gk::{self, Backend, Device, OpenOptions};
 use infer::model::Model;
 use infer::session::{CacheType, LogitRows, Options, Session};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use std::sync::OnceLock;
 
 /// Sizes of the tiny model.
 pub(crate) const EMBD: u64 = 64;
@@ -123,27 +125,33 @@ pub(crate) fn read(bytes: Vec<u8>) -> Result<Gguf, infer::gguf::Error> {
 }
 
 /// Opens the first device of every linked backend that works here; says why for the others.
-pub(crate) fn devices() -> Vec<(Device, DeviceInfo)> {
+pub(crate) fn devices() -> Vec<Device> {
     devices_with(OpenOptions::default())
 }
 
 /// The same with one worker thread: threads that wait for each other at every op crawl where other programs run, too.
-pub(crate) fn devices_of_one_thread() -> Vec<(Device, DeviceInfo)> {
+pub(crate) fn devices_of_one_thread() -> Vec<Device> {
     devices_with(OpenOptions { threads: 1, ..OpenOptions::default() })
 }
 
-fn devices_with(options: OpenOptions) -> Vec<(Device, DeviceInfo)> {
+/// What each linked backend answered, asked once: PoCL 3.1 crashes where the first two to ask are two threads.
+pub(crate) fn answers() -> &'static [Answer] {
+    static ANSWERS: OnceLock<Vec<Answer>> = OnceLock::new();
+    ANSWERS.get_or_init(|| gk::linked().map(examine).collect())
+}
+
+pub(crate) fn devices_with(options: OpenOptions) -> Vec<Device> {
     let mut devices = Vec::new();
-    for id in gk::linked() {
-        let answer = infer::discovery::examine(id);
-        let working = answer.devices.into_iter().find(|device| device.why.is_none());
+    for answer in answers() {
+        let id = answer.backend.as_str();
+        let working = answer.devices.iter().find(|device| device.why.is_none());
         let Some(working) = working else {
             assert!(!crate::required(id), "`{id}` is required here: {:?}", answer.why);
-            eprintln!("skipped: no {id}: {}", answer.why.unwrap_or_default());
+            eprintln!("skipped: no {id}: {}", answer.why.as_deref().unwrap_or_default());
             continue;
         };
-        let device = Backend::named(id).unwrap().open(working.index, options).unwrap();
-        devices.push((device, working.info));
+        let device = Backend::named(id).unwrap().open(working.index, working.info.clone(), options).unwrap();
+        devices.push(device);
     }
     for id in gk::PREFERENCE {
         assert!(
@@ -159,11 +167,11 @@ fn devices_with(options: OpenOptions) -> Vec<(Device, DeviceInfo)> {
 
 /// The reference backend, where any kernels are linked.
 pub(crate) fn reference_device() -> Option<Device> {
-    Backend::named("ref").ok().map(|backend| backend.open(0, OpenOptions::default()).unwrap())
+    Backend::named("ref").ok().map(|backend| backend.open_first(OpenOptions::default()).unwrap())
 }
 
 /// A session with room for all logits and an f32 cache.
 pub(crate) fn session(model: &Model, device: &Device) -> Session {
     let options = Options { n_ctx: 128, cache: CacheType::F32, logits: LogitRows::All };
-    Session::new(model, device.clone(), u64::MAX, options).unwrap()
+    Session::new(model, device.clone(), options).unwrap()
 }

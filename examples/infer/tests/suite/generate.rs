@@ -36,7 +36,7 @@ fn logits_equal_the_reference() {
     for kind in [TensorType::F32, TensorType::F16, TensorType::Q8_0] {
         let model = model(kind);
         let expected = wide(&last_logits(&mut session(&model, &truth), &tokens(100)));
-        for (device, _) in devices() {
+        for device in devices() {
             let error = nmse(&last_logits(&mut session(&model, &device), &tokens(100)), &expected);
             assert!(error <= bound(kind), "{} {kind}: nmse {error}", device.backend_id());
         }
@@ -45,7 +45,7 @@ fn logits_equal_the_reference() {
 
 #[test]
 fn a_chunk_equals_its_tokens_one_by_one() {
-    for (device, _) in devices() {
+    for device in devices() {
         for kind in [TensorType::F32, TensorType::Q8_0] {
             let mut session = session(&model(kind), &device);
             let chunk = last_logits(&mut session, &tokens(70));
@@ -61,7 +61,7 @@ fn a_chunk_equals_its_tokens_one_by_one() {
 
 #[test]
 fn tokens_made_on_the_device_equal_those_made_through_the_host() {
-    for (device, _) in devices() {
+    for device in devices() {
         let mut session = session(&model(TensorType::F32), &device);
         session.feed(&tokens(5), Output::Best).unwrap();
         let mut alone = vec![session.best().unwrap()];
@@ -89,14 +89,14 @@ fn greedy_text_is_the_same_on_every_backend() {
     };
     let Some(truth) = reference_device() else { return };
     let expected = write(&truth);
-    for (device, _) in devices() {
+    for device in devices() {
         assert_eq!(write(&device), expected, "{}", device.backend_id());
     }
 }
 
 #[test]
 fn candidates_are_the_best_logits() {
-    for (device, _) in devices() {
+    for device in devices() {
         let mut session = session(&model(TensorType::Q8_0), &device);
         let mut logits: Vec<(u32, f32)> = (0..).zip(last_logits(&mut session, &tokens(7))).collect();
         logits.sort_by(|(a, x), (b, y)| y.total_cmp(x).then(a.cmp(b)));
@@ -108,7 +108,7 @@ fn candidates_are_the_best_logits() {
 
 #[test]
 fn little_crosses_between_host_and_device() {
-    for (device, _) in devices() {
+    for device in devices() {
         let id = device.backend_id();
         let mut session = session(&model(TensorType::Q8_0), &device);
         session.feed(&tokens(5), Output::Best).unwrap();
@@ -134,12 +134,11 @@ fn little_crosses_between_host_and_device() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_both_numbers() {
-    for (device, info) in devices() {
+    for device in devices() {
         let options =
             Options { n_ctx: i32::MAX.unsigned_abs(), cache: CacheType::F16, logits: LogitRows::Last };
         let before = device.traffic();
-        let error =
-            Session::new(&model(TensorType::Q8_0), device.clone(), info.max_buffer, options).unwrap_err();
+        let error = Session::new(&model(TensorType::Q8_0), device.clone(), options).unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains("does not fit: it needs") && text.contains("free memory can be used"),
@@ -153,10 +152,9 @@ fn what_does_not_fit_is_refused_with_both_numbers() {
 #[test]
 fn a_type_without_kernels_is_refused_by_name() {
     let q5_0 = TensorType::from_id(6).unwrap();
-    for (device, info) in devices() {
+    for device in devices() {
         let options = Options { n_ctx: 16, cache: CacheType::F16, logits: LogitRows::Last };
-        let error =
-            Session::new(&model(q5_0), device.clone(), info.max_buffer, options).unwrap_err().to_string();
+        let error = Session::new(&model(q5_0), device.clone(), options).unwrap_err().to_string();
         let expected = format!(
             "backend `{}` has no kernels for q5_0 weights: tensor `token_embd.weight`",
             device.backend_id()
@@ -167,7 +165,7 @@ fn a_type_without_kernels_is_refused_by_name() {
 
 #[test]
 fn impossible_requests_are_errors() {
-    for (device, _) in devices() {
+    for device in devices() {
         let mut session = session(&model(TensorType::F32), &device);
         let refuse = |session: &mut Session, tokens: &[u32]| {
             session.feed(tokens, Output::Best).unwrap_err().to_string()
@@ -189,9 +187,9 @@ fn the_embedded_model_passes_its_check() {
     let tokenizer = infer::tokenizer::Tokenizer::from_gguf(&gguf).unwrap();
     let model = Model::from_gguf(gguf).unwrap();
     let reference = Reference::parse(infer::default_model::REFERENCE).unwrap();
-    for (device, info) in devices() {
+    for device in devices() {
         let options = Options { n_ctx: 256, cache: CacheType::F16, logits: LogitRows::All };
-        let mut session = Session::new(&model, device.clone(), info.max_buffer, options).unwrap();
+        let mut session = Session::new(&model, device.clone(), options).unwrap();
         let mut rows = compare_ops(&device, &truth);
         rows.extend(compare_model(&reference, &tokenizer, &mut session).unwrap());
         rows.retain(|row| !row.ok);

@@ -22,6 +22,7 @@ mod hard_strings;
 mod loading;
 mod malformed;
 mod memory;
+mod offload;
 mod oracle;
 #[cfg(unix)]
 mod progress;

@@ -1,16 +1,17 @@
 //! The estimate is what is allocated, the check is kept, and the context is lowered where that was asked for.
 
-use crate::common::devices_of_one_thread as devices;
+use crate::common::{answers, devices_of_one_thread as devices};
 use crate::forward::{model, recipes};
 use infer::discovery::Probed;
 use infer::gguf::TensorType;
+use infer::gk::Kind;
 use infer::session::{CacheType, LogitRows, Options, Room, Session};
 use infer::{Preference, estimate_memory};
 use std::process::{Command, Output};
 
 #[test]
 fn a_session_allocates_what_was_estimated() {
-    for (device, info) in devices() {
+    for device in devices() {
         for (name, recipe) in recipes(TensorType::Q8_0) {
             let model = model(&recipe);
             for (cache, logits, n_ctx) in
@@ -18,10 +19,10 @@ fn a_session_allocates_what_was_estimated() {
             {
                 let options = Options { n_ctx, cache, logits };
                 let before = device.allocated();
-                let session = Session::new(&model, device.clone(), info.max_buffer, options).unwrap();
+                let session = Session::new(&model, device.clone(), options).unwrap();
                 let needs = estimate_memory(&model, &device, options).unwrap();
                 let allocated = device.allocated() - before;
-                assert_eq!(needs.allocated(&model, options), allocated, "{name} on {}", device.backend_id());
+                assert_eq!(needs.allocated(), allocated, "{name} on {}", device.backend_id());
                 assert!(needs.total() >= allocated);
                 drop(session);
                 assert_eq!(device.allocated(), before, "all of it is given back");
@@ -32,7 +33,7 @@ fn a_session_allocates_what_was_estimated() {
 
 #[test]
 fn a_lowered_context_fits_and_is_the_longest() {
-    for (device, _) in devices() {
+    for device in devices() {
         let (_, recipe) = recipes(TensorType::F16).swap_remove(0);
         let model = model(&recipe);
         let options = |n_ctx| Options { n_ctx, cache: CacheType::F16, logits: LogitRows::Last };
@@ -47,9 +48,26 @@ fn a_lowered_context_fits_and_is_the_longest() {
     }
 }
 
+/// What a card leaves to others and what the processor leaves is not the same: the device says which it is.
+#[test]
+fn a_device_knows_its_kind() {
+    for device in devices() {
+        let kind = device.info().kind;
+        let expected = match device.backend_id() {
+            "cpu" | "ref" => [Kind::Cpu].as_slice(),
+            _ => &[Kind::Discrete, Kind::Integrated, Kind::Software],
+        };
+        assert!(expected.contains(&kind), "{}: {kind:?}", device.backend_id());
+        let room = Room::on(&device).unwrap();
+        assert_eq!(room, Room::new(room.free, kind), "{}", device.backend_id());
+    }
+}
+
 #[test]
 fn preferences_are_kept() {
     assert_eq!(Preference::default(), Preference::Auto);
+    // The drivers have met one thread before they meet several.
+    assert_eq!(answers().len(), infer::gk::linked().count());
     for answer in infer::discover() {
         let working = |device: &Probed| device.why.is_none();
         if answer.backend == "cpu" && answer.devices.iter().any(working) {

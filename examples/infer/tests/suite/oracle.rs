@@ -105,22 +105,24 @@ fn write(session: &mut Session, given: &[u32]) -> Vec<u32> {
 }
 
 /// What of two greedy texts is the same. Where they part, the two best tokens are nearer than four times the error.
-fn compare_texts(
+/// `exact` and `computed` are logits after each of `given` tokens and the text.
+pub(crate) fn compare_texts(
     ours: &[u32],
-    answer: &Answer,
-    computed: &[f32],
+    theirs: &[u32],
+    given: usize,
+    computed: &[&[f32]],
     exact: &[f64],
-    vocabulary: usize,
 ) -> String {
-    let Some(place) = ours.iter().zip(&answer.written).position(|(ours, theirs)| ours != theirs) else {
+    let Some(place) = ours.iter().zip(theirs).position(|(ours, theirs)| ours != theirs) else {
         return format!("{} tokens equal", ours.len());
     };
-    let row = (GIVEN as usize - 1 + place) * vocabulary..(GIVEN as usize + place) * vocabulary;
+    let vocabulary = exact.len() / (given + theirs.len());
+    let row = (given - 1 + place) * vocabulary..(given + place) * vocabulary;
     let exact = &exact[row.clone()];
     let error = |found: &[f32]| {
         found.iter().zip(exact).map(|(found, exact)| (f64::from(*found) - exact).abs()).fold(0.0, f64::max)
     };
-    let error = error(&computed[row.clone()]).max(error(&answer.logits[row]));
+    let error = computed.iter().map(|logits| error(&logits[row.clone()])).fold(0.0, f64::max);
     let mut sorted = exact.to_vec();
     sorted.sort_by(|left, right| right.total_cmp(left));
     let margin = sorted[0] - sorted[1];
@@ -140,8 +142,13 @@ fn compare(program: &Path, name: &str, recipe: &Recipe, device: &Device, truth: 
     let computed = all_logits(&mut session, &all);
     let (ours, theirs) = (nmse(&computed, &exact), nmse(&answer.logits, &exact));
     let between = nmse(&computed, &wide(&answer.logits));
-    let texts =
-        compare_texts(&write(&mut session, &given), &answer, &computed, &exact, recipe.n_vocab as usize);
+    let texts = compare_texts(
+        &write(&mut session, &given),
+        &answer.written,
+        given.len(),
+        &[&computed, &answer.logits],
+        &exact,
+    );
     let kind = recipe.kind;
     println!(
         "{name:26} {kind:5} nmse: ours {ours:.1e}, llama.cpp {theirs:.1e}, between {between:.1e}; {texts}"
@@ -163,7 +170,7 @@ fn compare_type(kind: TensorType) {
         eprintln!("skipped: backend cpu is not linked");
         return;
     };
-    let device = cpu.open(0, OpenOptions { threads: 1, ..OpenOptions::default() }).unwrap();
+    let device = cpu.open_first(OpenOptions { threads: 1, ..OpenOptions::default() }).unwrap();
     let program = PROGRAM.get_or_init(oracle);
     for (name, recipe) in recipes(kind) {
         compare(program, name, &recipe, &device, &truth);
