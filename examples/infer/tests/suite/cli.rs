@@ -150,11 +150,9 @@ fn devices_are_listed_with_reasons() {
         assert!(reason == devices.is_empty(), "a reason or devices: {backend}");
         let evidence =
             match (backend["backend"].as_str().unwrap(), devices.first().map(|first| &first["arch"])) {
-                ("cpu", arch) if arch.is_none_or(|arch| arch == "avx2" || arch == "generic") => {
-                    "hardware".into()
-                }
+                ("cpu", arch) if arch.is_none_or(|arch| arch != "neon") => "hardware".into(),
                 ("cpu" | "cuda" | "rocm", _) => "compiled-only".into(),
-                ("vulkan" | "opencl", _) => "cpu-implementation".into(),
+                ("vulkan" | "opencl" | "sycl", _) => "cpu-implementation".into(),
                 ("metal", _) => "source-only".into(),
                 _ => serde_json::Value::Null,
             };
