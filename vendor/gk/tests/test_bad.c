@@ -198,7 +198,8 @@ static void bad_plans(suite *s) {
     case_begin(s, "bad", "plan", "no ops, no result, STEP in the middle or with many rows");
     gk_op middle[2] = {f.step, f.argmax}, wide[2] = {f.silu, f.step};
     if (build(s, NULL, 1) != GK_BAD_ARGUMENT) case_fail(s, "ops = NULL was taken");
-    if (build(s, &f.silu, 0) != GK_BAD_ARGUMENT) case_fail(s, "count = 0 was taken");
+    /* No op of an empty list may be looked at: languages have pointers to nothing that are not NULL. */
+    if (build(s, (const gk_op *)(uintptr_t)16, 0) != GK_BAD_ARGUMENT) case_fail(s, "count = 0 was taken");
     if (build(s, middle, 2) != GK_BAD_ARGUMENT) case_fail(s, "STEP in the middle was taken");
     if (build(s, wide, 2) != GK_BAD_ARGUMENT) case_fail(s, "STEP in a plan of four rows was taken");
     if (d->backend->plan_build(d->device, &f.silu, 1, NULL) != GK_BAD_ARGUMENT) case_fail(s, "out = NULL was taken");

@@ -77,6 +77,12 @@ void gk_text(char *out, size_t capacity, const char *format, ...) {
     va_end(arguments);
 }
 
+void gk_op_error(char *out, size_t capacity, const gk_op *op, uint32_t index, const char *error) {
+    const char *name = op ? gk_op_name(op->code) : NULL;
+    if (op) gk_text(out, capacity, "op %u (%s, tag %u): %s", (unsigned)index, name ? name : "unknown", (unsigned)op->tag, error);
+    else gk_text(out, capacity, "%s", error);
+}
+
 uint64_t gk_tensor_span(const gk_tensor *t) {
     if (t->ne[0] == 0 || t->ne[1] == 0) return 0;
     /* Both factors are below 2^32, so the product and the sum fit. */

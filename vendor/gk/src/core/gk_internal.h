@@ -29,6 +29,12 @@
 /* Formats one line into `out`, always ended by NUL. NULL or a capacity of 0 is allowed. */
 void gk_text(char *out, size_t capacity, const char *format, ...) GK_PRINTF(3, 4);
 
+/* For last_error: `op 3 (matmul, tag 7): error`; without an op, the error alone. */
+void gk_op_error(char *out, size_t capacity, const gk_op *op, uint32_t index, const char *error);
+
+/* An op of a list that a caller gave, which may be empty. */
+static inline const gk_op *gk_op_at(const gk_op *ops, uint32_t count, uint32_t index) { return ops && index < count ? &ops[index] : NULL; }
+
 /* ---- sizes; all return false or 0 on overflow ---- */
 
 static inline bool gk_add_u64(uint64_t a, uint64_t b, uint64_t *out) {

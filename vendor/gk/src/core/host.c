@@ -8,9 +8,8 @@ static gk_status fail(gk_device *device, gk_status status, const char *text) {
     return status;
 }
 
-static gk_status fail_op(gk_device *device, gk_status status, const gk_op *op, const char *text) {
-    const char *name = gk_op_name(op->code);
-    gk_text(device->error, sizeof device->error, "op `%s`, tag %u: %s", name ? name : "?", (unsigned)op->tag, text);
+static gk_status fail_op(gk_device *device, gk_status status, const gk_op *op, uint32_t index, const char *error) {
+    gk_op_error(device->error, sizeof device->error, op, index, error);
     return status;
 }
 
@@ -178,17 +177,16 @@ static uint64_t weight_bytes(void *context, uint32_t type, uint64_t ne0, uint64_
     return gk_host_weight_bytes(context, type, ne0, ne1);
 }
 
-static gk_status check_bounds(gk_device *device, const gk_op *op) {
+static gk_status check_bounds(gk_device *device, const gk_op *op, uint32_t index) {
     const gk_bounds bounds = {device, buffer_bytes, weight_bytes};
     const char *error = gk_op_bounds(op, &bounds);
-    return error ? fail_op(device, GK_BAD_ARGUMENT, op, error) : GK_OK;
+    return error ? fail_op(device, GK_BAD_ARGUMENT, op, index, error) : GK_OK;
 }
 
 gk_status gk_host_supports(gk_device *device, const gk_op *op) {
     if (device == NULL) return GK_BAD_ARGUMENT;
     const char *error = gk_op_check(op);
-    if (error && op == NULL) return fail(device, GK_BAD_ARGUMENT, error);
-    return error ? fail_op(device, GK_BAD_ARGUMENT, op, error) : check_bounds(device, op);
+    return error ? fail_op(device, GK_BAD_ARGUMENT, op, 0, error) : check_bounds(device, op, 0);
 }
 
 gk_status gk_host_plan_build(gk_device *device, const gk_op *ops, uint32_t count, gk_plan **out) {
@@ -198,10 +196,9 @@ gk_status gk_host_plan_build(gk_device *device, const gk_op *ops, uint32_t count
     gk_plan_limits limits;
     uint32_t bad;
     const char *error = gk_plan_check(ops, count, &limits, &bad);
-    if (error && (ops == NULL || count == 0)) return fail(device, GK_BAD_ARGUMENT, error);
-    if (error) return fail_op(device, GK_BAD_ARGUMENT, &ops[bad], error);
+    if (error) return fail_op(device, GK_BAD_ARGUMENT, gk_op_at(ops, count, bad), bad, error);
     for (uint32_t n = 0; n < count; n++) {
-        gk_status status = check_bounds(device, &ops[n]);
+        gk_status status = check_bounds(device, &ops[n], n);
         if (status != GK_OK) return status;
     }
     gk_plan *plan = calloc(1, sizeof *plan);

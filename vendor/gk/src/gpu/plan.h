@@ -13,10 +13,8 @@ struct gk_plan {
     gpu_launch launches[];
 };
 
-static gk_status gpu_op_fail(gk_device *device, gk_status status, const gk_op *op, uint32_t index, const char *text) {
-    const char *name = op ? gk_op_name(op->code) : NULL;
-    gk_text(device->error, sizeof device->error, "op %u (%s, tag %u): %s", (unsigned)index, name ? name : "unknown",
-            op ? (unsigned)op->tag : 0u, text);
+static gk_status gpu_op_fail(gk_device *device, gk_status status, const gk_op *op, uint32_t index, const char *error) {
+    gk_op_error(device->error, sizeof device->error, op, index, error);
     return status;
 }
 
@@ -41,7 +39,7 @@ static gk_status gpu_op_check(gk_device *device, const gk_op *op, uint32_t index
 static gk_status gpu_supports(gk_device *device, const gk_op *op) {
     if (!device) return GK_BAD_ARGUMENT;
     const char *error = gk_op_check(op);
-    if (error) return op ? gpu_op_fail(device, GK_BAD_ARGUMENT, op, 0, error) : gpu_fail(device, GK_BAD_ARGUMENT, error);
+    if (error) return gpu_op_fail(device, GK_BAD_ARGUMENT, op, 0, error);
     return gpu_op_check(device, op, 0);
 }
 
@@ -102,7 +100,7 @@ static void gpu_plan_release_all(gk_device *device) {
 static gk_status gpu_plan_check(gk_device *device, const gk_op *ops, uint32_t count, gk_plan_limits *limits, uint64_t *scratch) {
     uint32_t bad = 0;
     const char *error = gk_plan_check(ops, count, limits, &bad);
-    if (error) return ops && count ? gpu_op_fail(device, GK_BAD_ARGUMENT, &ops[bad], bad, error) : gpu_fail(device, GK_BAD_ARGUMENT, error);
+    if (error) return gpu_op_fail(device, GK_BAD_ARGUMENT, gk_op_at(ops, count, bad), bad, error);
     *scratch = 0;
     for (uint32_t n = 0; n < count; n++) {
         const gk_status status = gpu_op_check(device, &ops[n], n);

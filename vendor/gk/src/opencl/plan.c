@@ -36,28 +36,27 @@ gk_status gkcl_supports(gk_device *device, const gk_op *op) {
     return error == NULL ? GK_OK : gkcl_fail(device, GK_UNSUPPORTED, "%s", error);
 }
 
-static gk_status fail_op(gk_device *device, gk_status status, const gk_op *ops, uint32_t index, const char *error) {
-    const char *name = ops != NULL ? gk_op_name(ops[index].code) : NULL;
-    return gkcl_fail(device, status, "op %u (%s, tag %u): %s", (unsigned)index, name ? name : "?",
-                     ops != NULL ? (unsigned)ops[index].tag : 0u, error);
+static gk_status fail_op(gk_device *device, gk_status status, const gk_op *op, uint32_t index, const char *error) {
+    gk_op_error(device->error, sizeof device->error, op, index, error);
+    return status;
 }
 
 static gk_status check_ops(gk_device *device, const gk_op *ops, uint32_t count, gk_plan_limits *limits, uint64_t *scratch,
                            uint32_t *launches) {
     uint32_t bad;
     const char *error = gk_plan_check(ops, count, limits, &bad);
-    if (error != NULL) return fail_op(device, GK_BAD_ARGUMENT, ops, bad, error);
+    if (error != NULL) return fail_op(device, GK_BAD_ARGUMENT, gk_op_at(ops, count, bad), bad, error);
     const gk_bounds bounds = {.context = device, .buffer_bytes = buffer_bytes, .weight_bytes = weight_bytes};
     *scratch = 0;
     *launches = 0;
     for (uint32_t n = 0; n < count; n++) {
         gkcl_lowered lowered;
         error = gk_op_bounds(&ops[n], &bounds);
-        if (error != NULL) return fail_op(device, GK_BAD_ARGUMENT, ops, n, error);
+        if (error != NULL) return fail_op(device, GK_BAD_ARGUMENT, &ops[n], n, error);
         error = gkcl_lower(device, &ops[n], &lowered);
-        if (error != NULL) return fail_op(device, GK_UNSUPPORTED, ops, n, error);
+        if (error != NULL) return fail_op(device, GK_UNSUPPORTED, &ops[n], n, error);
         if (lowered.scratch > *scratch) *scratch = lowered.scratch;
-        if (*launches > UINT32_MAX - lowered.count) return fail_op(device, GK_UNSUPPORTED, ops, n, "too many ops in one plan");
+        if (*launches > UINT32_MAX - lowered.count) return fail_op(device, GK_UNSUPPORTED, &ops[n], n, "too many ops in one plan");
         *launches += lowered.count;
     }
     return GK_OK;
