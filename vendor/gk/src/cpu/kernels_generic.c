@@ -7,6 +7,7 @@
 #define TILE 4
 #define Q8_TILE 4
 #define Q6_TILE 4
+#define Q6_QUADS 4 /* all that have one scale */
 #define PLAIN_TILE 4
 #define PIN(sums) ((void)(sums))
 #define ISA_NAME "generic"
