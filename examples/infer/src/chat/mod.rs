@@ -14,6 +14,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, UndefinedBehavior, Value, context};
 use serde::Serialize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -150,7 +151,11 @@ impl ChatTemplate {
             tools => (),
             documents => (),
         };
-        template.render(context).map_err(|error| {
+        // Templates come from strangers, and minijinja 3.0.5 panics on a reversed slice of an empty slice. Nothing of ours is
+        // half-changed by that: rendering only reads.
+        let rendered = catch_unwind(AssertUnwindSafe(|| template.render(context)))
+            .map_err(|_| Error::message("the chat template fails: it meets a bug of the template engine"))?;
+        rendered.map_err(|error| {
             Error::message(match python::raised(&error) {
                 Some(reason) => format!("the chat template refuses this conversation: {reason}"),
                 None => format!("the chat template fails: {}", explain(&error)),

@@ -73,6 +73,8 @@ fn a_refusal_says_the_reason_of_the_template() {
         "{% if messages[0].role == 'user' %}{{ raise_exception('system first, please') }}{% endif %}";
     let said = render(source, &conversations["one"]).unwrap_err().to_string();
     assert_eq!(said, "the chat template refuses this conversation: system first, please");
+    let said = render("{{ nothing[:][::-1]|list }}", &conversations["one"]).unwrap_err().to_string();
+    assert_eq!(said, "the chat template fails: it meets a bug of the template engine");
     let said = render("a\n{{ messages[0].nothing.at_all }}", &conversations["one"]).unwrap_err().to_string();
     assert!(said.starts_with("the chat template fails: line 2: "), "{said}");
     let said = render("{% for x in %}", &conversations["one"]).unwrap_err().to_string();
