@@ -459,6 +459,21 @@ mod tests {
         }
     }
 
+    /// A row with a toolkit that nothing describes would be built with the backend's own, without a word.
+    #[test]
+    fn toolkits_of_rows_are_described() {
+        let catalogue = crate::toolkit::Catalogue::embedded();
+        let mut named = 0;
+        for name in Profile::names() {
+            for row in Profile::builtin(name).unwrap().backends.values() {
+                let Some(id) = &row.toolkit else { continue };
+                assert!(catalogue.get(id).is_some(), "{name}: there is no toolkit `{id}`");
+                named += 1;
+            }
+        }
+        assert!(named > 0);
+    }
+
     #[test]
     fn every_backend_of_ggml_has_a_row() {
         let ggml = Profile::builtin("ggml").unwrap();
