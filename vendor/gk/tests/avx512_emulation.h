@@ -1,4 +1,4 @@
-/* The AVX-512 intrinsics that kernels_avx512.c uses, in plain C, so that its logic can be tested on a machine without
+/* The AVX-512 intrinsics that src/cpu/avx512.h uses, in plain C, so that its logic can be tested on a machine without
  * them: configure with -DGK_CPU_EMULATE_AVX512=ON. What it cannot show is speed and the compiler's own translation.
  * Semantics are those of Intel's manual, written lane by lane. */
 #ifndef GK_AVX512_EMULATION_H
