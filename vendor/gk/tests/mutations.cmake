@@ -80,7 +80,7 @@ mutate(blocks.inc matmul "X_HALVES + 4 * half" "X_HALVES")
 mutate(blocks.inc matmul "-16 * sums[n / 2]" "-16 * sums[n / 3]")
 # Many rows, many groups.
 mutate(blocks.inc matmul "slice_of(&w, m, group + g, from" "slice_of(&w, m, group, from")
-mutate(plain.inc matmul "plain_slice_of_two(x + t * PLAIN_SLICE" "plain_slice_of_two(x + PLAIN_SLICE")
+mutate(plain.inc matmul "plain_slice_of_two(w, x + t * PLAIN_SLICE" "plain_slice_of_two(w, x + PLAIN_SLICE")
 mutate(plain.inc matmul "type == GK_F16 ? v16_load_half(bits) : v16_load_bf16(bits)" "v16_load_half(bits)")
 # Attention: causality, grouped heads, the end of the cache; rope.
 mutate(ops.c attention "task->step->pos + t + 1" "task->step->pos + task->rows")

@@ -9,6 +9,7 @@
 #define Q6_TILE 2
 #define Q6_QUADS 2 /* how many quads of q6_k a sum of 16 bits can hold */
 #define PLAIN_TILE 6
+#define PLAIN_GROUPS 1
 /* Compilers that see a whole unrolled loop multiply first and add up later, and run out of registers: sums of one step are
  * wanted before the next. */
 #if defined(__GNUC__) || defined(__clang__)

@@ -5,7 +5,8 @@
 #define Q8_TILE 8
 #define Q6_TILE 8
 #define Q6_QUADS 4 /* all that have one scale */
-#define PLAIN_TILE 16
+#define PLAIN_TILE 8
+#define PLAIN_GROUPS 2
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(GK_CPU_EMULATE_AVX512)
 #define PIN(sums) __asm__ volatile("" : "+v"(sums)) /* as in kernels_avx2.c */
 #else

@@ -9,6 +9,7 @@
 #define Q6_TILE 4
 #define Q6_QUADS 4 /* all that have one scale */
 #define PLAIN_TILE 4
+#define PLAIN_GROUPS 1
 #define PIN(sums) ((void)(sums))
 #define ISA_NAME "generic"
 #define ISA_TABLE gk_cpu_generic
