@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define GK_ABI 1
+#define GK_ABI 2
 
 /* Element types. The values are the type ids of GGUF. */
 typedef enum gk_type {
@@ -142,7 +142,21 @@ typedef enum gk_op_code {
      * reads); if dst is given, dst[step.run] = id (i32 history); then step.pos += step.n_tok, step.run += 1.
      * All on the device: with it, plan_run(repeat = n) generates n tokens. Nothing is written past the
      * end of dst. */
-    GK_OP_STEP = 15
+    GK_OP_STEP = 15,
+
+    /* Fused ops: several of the above in one, without what lies between them in memory. gk_fuse makes them; a backend may have
+     * kernels for none of them, or for some shapes. */
+
+    /* ROPE of the keys, then KV_WRITE. Row t of a (keys, before the rotation) and b (values), X {n_head_kv*d_head, T}, goes to
+     * position step.pos + t of the caches dst (keys, rotated) and c (values), as in KV_WRITE. d: the table, as in ROPE, with
+     * GK_NEOX. i[0] = n_head_kv, i[1] = d_head, i[2] = n_rot. a is only read. */
+    GK_OP_ROPE_KV = 16,
+    /* dst[t][r] = silu(sum_k a[r][k] * b[t][k]) * sum_k d[r][k] * b[t][k]: two MATMUL of one source and SWIGLU.
+     * a (gate) and d (up): W ne = {k, n_out}, of one type; b: X {k, T}; dst: X {n_out, T}. No flags. */
+    GK_OP_GATE_UP = 17,
+    /* MATMUL of the RMSNORM of b's rows, each one group: dst[t][r] = sum_k a[r][k] * n[t][k] with
+     * n[t] = b[t] / sqrt(mean(b[t]^2) + eps) * d. d: f32 {k}; f[0] = eps; the rest, flags included, as MATMUL. */
+    GK_OP_NORM_MATMUL = 18
 } gk_op_code;
 
 enum {
@@ -156,7 +170,7 @@ typedef struct gk_op {
     uint16_t code;  /* gk_op_code */
     uint16_t flags;
     uint32_t tag;   /* the caller's own number, shown in error texts */
-    gk_tensor dst, a, b, c;
+    gk_tensor dst, a, b, c, d; /* d: fused ops only */
     int32_t i[4];
     float f[4];
 } gk_op;
@@ -240,6 +254,13 @@ uint64_t gk_row_bytes(uint32_t type, uint64_t ne0); /* as GGUF lays a row out; 0
  * backend's own check, for it knows its buffers. NULL if valid, else a constant text. */
 const char *gk_op_check(const gk_op *);
 const char *gk_op_name(uint16_t code); /* "matmul"; NULL if unknown */
+
+/* Copies n ops from `in` to `out`, which has room for as many, with fused ops where the device has kernels for them (`supports`)
+ * and nobody notices: what lies between fused ops is no longer written, so they stay apart where another op, in this run
+ * of the plan or the next, reads it before it is written again. Returns how many ops `out` has, n at most. After a run of fused ops the
+ * tensors between them (normed activations, keys, gate, up) hold unspecified values. Ops that plan_build would refuse are copied
+ * as they are. `in` and `out` do not overlap. */
+uint32_t gk_fuse(const gk_backend *, gk_device *, const gk_op *in, uint32_t n, gk_op *out);
 
 #ifdef __cplusplus
 }

@@ -113,7 +113,7 @@ void *must_alloc(size_t bytes);
 
 typedef struct mirror_op {
     gk_op op;             /* code, flags, i, f */
-    mirror dst, a, b, c;
+    mirror dst, a, b, c, d;
 } mirror_op;
 
 gk_op op_on(const mirror_op *, int which);
@@ -129,7 +129,26 @@ double nmse_of(const float *got, const float *wanted, size_t count);
 
 /* ---- parts ---- */
 
+/* A product with a weight against the reference. */
+typedef struct matmul_case {
+    uint16_t code; /* 0 = MATMUL; GATE_UP, NORM_MATMUL */
+    uint32_t type, k, n, rows;
+    uint16_t flags;
+    weight_kind kind;
+    bool one_hot;    /* row t of the activations is 1 at element t (mod k), else 0 */
+    double scale;    /* of the activations; 0 = zeros */
+    uint32_t padded; /* row strides longer than the rows */
+    uint32_t n_tok;  /* 0 = rows */
+} matmul_case;
+/* k is rounded up to whole blocks. */
+void matmul(suite *, matmul_case);
+
+/* A table for ROPE, {n_rot, n_ctx}. */
+mirror rope_table(suite *, uint32_t n_rot, uint32_t n_ctx);
+
 void test_core(suite *);
+void test_fuse(suite *);
+void test_fused(suite *);
 void test_matmul(suite *);
 void test_attention(suite *);
 void test_small_ops(suite *);

@@ -185,7 +185,7 @@ static int test(const arguments *a, const gk_backend *backend) {
     static const struct {
         const char *name;
         void (*run)(suite *);
-    } parts[] = {{"core", test_core}, {"matmul", test_matmul}, {"attention", test_attention}, {"small", test_small_ops},
+    } parts[] = {{"core", test_core}, {"core", test_fuse}, {"matmul", test_matmul}, {"fused", test_fused}, {"attention", test_attention}, {"small", test_small_ops},
                  {"plans", test_plans}, {"bad", test_bad_arguments}};
     for (size_t n = 0; n < sizeof parts / sizeof *parts; n++) {
         if (a->only == NULL || strstr(parts[n].name, a->only)) parts[n].run(&s);
@@ -200,7 +200,7 @@ static int test(const arguments *a, const gk_backend *backend) {
 /* ---- arguments ---- */
 
 static int usage(const char *problem) {
-    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only core|matmul|attention|small|plans|bad] [--json]\n"
+    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only core|matmul|fused|attention|small|plans|bad] [--json]\n"
                     "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--bytes N] [--exact]\n", problem);
     return 2;
 }

@@ -272,6 +272,7 @@ gk_op op_on(const mirror_op *m, int which) {
     op.a = m->a.on[which];
     op.b = m->b.on[which];
     op.c = m->c.on[which];
+    op.d = m->d.on[which];
     return op;
 }
 

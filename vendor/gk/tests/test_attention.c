@@ -63,15 +63,9 @@ static void attention(suite *s, attention_case c) {
     case_end(s);
 }
 
-static void rope(suite *s, uint32_t d_head, uint32_t n_rot, uint16_t flags, uint32_t rows, bool in_place) {
-    uint32_t heads = 3, n_ctx = 150, pos = n_ctx - rows - (rows < 100 ? 7 : 0);
-    case_begin(s, "rope", flags & GK_NEOX ? "neox" : "norm", "d=%u,n_rot=%u,t=%u,pos=%u%s", d_head, n_rot, rows, pos,
-               in_place ? ",in-place" : "");
-    mirror_op op = {.op = {.code = GK_OP_ROPE, .flags = flags, .i = {(int32_t)heads, (int32_t)d_head, (int32_t)n_rot}}};
-    op.a = tensor_new(s, GK_F32, heads * d_head, rows, 0);
-    op.b = tensor_new(s, GK_F32, n_rot, n_ctx, 0);
-    op.dst = in_place ? op.a : tensor_new(s, GK_F32, heads * d_head, rows, heads * d_head + 16);
-    float *x = gauss_values(s, (size_t)heads * d_head * rows, 1), *table = must_alloc(sizeof(float) * n_rot * n_ctx);
+mirror rope_table(suite *s, uint32_t n_rot, uint32_t n_ctx) {
+    mirror m = tensor_new(s, GK_F32, n_rot, n_ctx, 0);
+    float *table = must_alloc(sizeof(float) * n_rot * n_ctx);
     for (uint32_t p = 0; p < n_ctx; p++) {
         for (uint32_t pair = 0; pair < n_rot / 2; pair++) {
             double angle = p * pow(10000.0, -2.0 * pair / n_rot);
@@ -79,12 +73,24 @@ static void rope(suite *s, uint32_t d_head, uint32_t n_rot, uint16_t flags, uint
             table[p * n_rot + 2 * pair + 1] = (float)sin(angle);
         }
     }
+    tensor_set(s, &m, table);
+    free(table);
+    return m;
+}
+
+static void rope(suite *s, uint32_t d_head, uint32_t n_rot, uint16_t flags, uint32_t rows, bool in_place) {
+    uint32_t heads = 3, n_ctx = 150, pos = n_ctx - rows - (rows < 100 ? 7 : 0);
+    case_begin(s, "rope", flags & GK_NEOX ? "neox" : "norm", "d=%u,n_rot=%u,t=%u,pos=%u%s", d_head, n_rot, rows, pos,
+               in_place ? ",in-place" : "");
+    mirror_op op = {.op = {.code = GK_OP_ROPE, .flags = flags, .i = {(int32_t)heads, (int32_t)d_head, (int32_t)n_rot}}};
+    op.a = tensor_new(s, GK_F32, heads * d_head, rows, 0);
+    op.b = rope_table(s, n_rot, n_ctx);
+    op.dst = in_place ? op.a : tensor_new(s, GK_F32, heads * d_head, rows, heads * d_head + 16);
+    float *x = gauss_values(s, (size_t)heads * d_head * rows, 1);
     tensor_set(s, &op.a, x);
-    tensor_set(s, &op.b, table);
     uint32_t n_tok = rows > 2 ? rows - 1 : rows;
     if (run_both(s, &op, 1, &(gk_step){.n_tok = n_tok, .pos = pos})) compare_tensor(s, &op.dst, n_tok, 1e-7);
     free(x);
-    free(table);
     case_end(s);
 }
 

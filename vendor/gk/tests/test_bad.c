@@ -4,7 +4,7 @@
 #include "gk_test.h"
 
 typedef struct fixture {
-    gk_op embed, norm, matmul, quant, rope, write, attention, swiglu, silu, add, softmax, argmax, topk, copy, step;
+    gk_op embed, norm, matmul, quant, rope, write, attention, swiglu, silu, add, softmax, argmax, topk, copy, step, rope_kv, gate_up, norm_matmul;
     gk_buffer *small; /* 4096 bytes */
 } fixture;
 
@@ -30,6 +30,10 @@ static void fixture_new(suite *s, fixture *f) {
     f->argmax = (gk_op){.code = GK_OP_ARGMAX, .dst = at(x, 0, GK_I32, 4, 1), .a = at(x, 1, GK_F32, 64, 4)};
     f->topk = (gk_op){.code = GK_OP_TOPK, .dst = at(x, 0, GK_I32, 5, 4), .a = at(x, 1, GK_F32, 64, 4), .c = at(x, 2, GK_F32, 5, 4), .i = {5}};
     f->copy = f->silu, f->copy.code = GK_OP_COPY;
+    f->rope_kv = f->write, f->rope_kv.code = GK_OP_ROPE_KV, f->rope_kv.d = at(x, 4, GK_F32, 16, 30), f->rope_kv.i[2] = 16;
+    f->gate_up = f->matmul, f->gate_up.code = GK_OP_GATE_UP, f->gate_up.d = at(w, 1, GK_F16, 64, 10);
+    f->norm_matmul = f->matmul, f->norm_matmul.code = GK_OP_NORM_MATMUL, f->norm_matmul.d = at(x, 2, GK_F32, 64, 1), f->norm_matmul.f[0] = 1e-5f;
+    f->norm_matmul.b.ne[1] = f->norm_matmul.dst.ne[1] = 1;
     f->step = (gk_op){.code = GK_OP_STEP, .dst = at(x, 0, GK_I32, 9, 1), .a = at(x, 1, GK_I32, 1, 1), .b = at(x, 2, GK_I32, 1, 1)};
 }
 
@@ -78,8 +82,9 @@ static void bad_ops(suite *s) {
     good(s, "rope", &f.rope), good(s, "kv_write", &f.write), good(s, "attention", &f.attention), good(s, "swiglu", &f.swiglu);
     good(s, "silu", &f.silu), good(s, "add", &f.add), good(s, "softmax", &f.softmax), good(s, "argmax", &f.argmax);
     good(s, "topk", &f.topk), good(s, "copy", &f.copy), good(s, "step", &f.step);
+    good(s, "rope_kv", &f.rope_kv), good(s, "gate_up", &f.gate_up), good(s, "norm_matmul", &f.norm_matmul);
     BAD(silu, op.code = 0);
-    BAD(silu, op.code = 16);
+    BAD(silu, op.code = 19);
     BAD(silu, op.code = 65535);
     BAD(silu, op.flags = GK_BIAS);
     BAD(matmul, op.flags = 16);
@@ -87,6 +92,7 @@ static void bad_ops(suite *s) {
     BAD(silu, op.dst.buffer = NULL);
     BAD(silu, op.a.buffer = NULL);
     BAD(silu, op.b = f.add.b);
+    BAD(silu, op.d = f.add.b);
     BAD(silu, op.a.buffer = foreign);
     BAD(silu, op.dst.buffer = foreign);
     BAD(silu, op.a.offset = 4);
@@ -189,6 +195,46 @@ static void bad_ops(suite *s) {
     BAD(step, op.b.type = GK_F32);
     BAD(step, op.b.buffer = NULL);
     BAD(step, op.dst.offset = op.b.offset);
+    BAD(rope_kv, op.d.buffer = NULL);
+    BAD(rope_kv, op.d.buffer = foreign);
+    BAD(rope_kv, op.d.offset = end - 64);
+    BAD(rope_kv, op.d.type = GK_F16);
+    BAD(rope_kv, op.d.ne[0] = 18);
+    BAD(rope_kv, op.d.offset = op.dst.offset);
+    BAD(rope_kv, op.d.offset = op.c.offset);
+    BAD(rope_kv, op.i[2] = 15; op.d.ne[0] = 15);
+    BAD(rope_kv, op.i[2] = 34; op.d.ne[0] = 34);
+    BAD(rope_kv, op.i[2] = 0);
+    BAD(rope_kv, op.i[0] = 4);
+    BAD(rope_kv, op.i[0] = -2; op.i[1] = -32);
+    BAD(rope_kv, op.a.ne[1] = 3);
+    BAD(rope_kv, op.c.type = GK_F32);
+    BAD(rope_kv, op.c.offset = op.dst.offset);
+    BAD(rope_kv, op.flags = GK_BIAS);
+    BAD(gate_up, op.d.buffer = NULL);
+    BAD(gate_up, op.d.buffer = foreign);
+    BAD(gate_up, op.d.offset = s->sides[SIDE_TESTED].arena_bytes[ARENA_WEIGHT] - 64);
+    BAD(gate_up, op.d.type = GK_F32);
+    BAD(gate_up, op.d.ne[1] = 11);
+    BAD(gate_up, op.a.ne[0] = op.d.ne[0] = 65);
+    BAD(gate_up, op.c = at(x, 2, GK_F32, 10, 1));
+    BAD(gate_up, op.dst.ne[0] = 11);
+    BAD(gate_up, op.dst.ne[1] = 1);
+    BAD(gate_up, op.dst.offset = op.b.offset);
+    BAD(gate_up, op.flags = GK_ACCUMULATE);
+    BAD(gate_up, op.flags = GK_BIAS);
+    BAD(gate_up, op.flags = GK_LAST_ROW);
+    BAD(norm_matmul, op.d.buffer = NULL);
+    BAD(norm_matmul, op.d.ne[0] = 32);
+    BAD(norm_matmul, op.d.type = GK_F16);
+    BAD(norm_matmul, op.d.ne[1] = 2);
+    BAD(norm_matmul, op.d.offset = op.dst.offset);
+    BAD(norm_matmul, op.dst.offset = op.b.offset);
+    BAD(norm_matmul, op.f[0] = -1.0f);
+    BAD(norm_matmul, op.f[0] = NAN);
+    BAD(norm_matmul, op.flags = GK_BIAS);
+    BAD(norm_matmul, op.flags = GK_NEOX);
+    BAD(norm_matmul, op.a.ne[1] = 11);
 }
 
 static void bad_plans(suite *s) {

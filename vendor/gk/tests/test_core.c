@@ -68,7 +68,7 @@ static void sizes(suite *s) {
     if (gk_align_u64(65, 64) != 128 || gk_align_u64(64, 64) != 64 || gk_align_u64(UINT64_MAX, 64) != 0) case_fail(s, "gk_align_u64");
     uint64_t out;
     if (gk_mul_u64(1ull << 32, 1ull << 32, &out) || !gk_mul_u64(1ull << 32, 1ull << 31, &out) || gk_add_u64(UINT64_MAX, 1, &out)) case_fail(s, "checked arithmetic");
-    if (gk_op_name(0) || gk_op_name(16) || strcmp(gk_op_name(GK_OP_STEP), "step") != 0) case_fail(s, "gk_op_name");
+    if (gk_op_name(0) || gk_op_name(19) || strcmp(gk_op_name(GK_OP_STEP), "step") != 0 || strcmp(gk_op_name(GK_OP_NORM_MATMUL), "norm_matmul") != 0) case_fail(s, "gk_op_name");
     if (gk_type_name(1000) || strcmp(gk_type_name(GK_Q8_0), "q8_0") != 0) case_fail(s, "gk_type_name");
     for (int n = 0; n <= GK_FAILED; n++) {
         if (strcmp(gk_status_text((gk_status)n), "unknown status") == 0) case_fail(s, "status %d has no text", n);

@@ -1,17 +1,7 @@
-/* MATMUL against the reference: every type, odd shapes, flags, hostile values. */
+/* MATMUL and its fused forms against the reference: every type, odd shapes, flags, hostile values. */
 #include <math.h>
 
 #include "gk_test.h"
-
-typedef struct matmul_case {
-    uint32_t type, k, n, rows;
-    uint16_t flags;
-    weight_kind kind;
-    bool one_hot;    /* row t of the activations is 1 at element t (mod k), else 0 */
-    double scale;    /* of the activations; 0 = zeros */
-    uint32_t padded; /* row strides longer than the rows */
-    uint32_t n_tok;  /* 0 = rows */
-} matmul_case;
 
 static double exact_bound(const suite *s, const matmul_case *c) {
     if (gk_is_block_type(c->type)) return s->exact ? 1e-7 : 1e-6;
@@ -38,7 +28,8 @@ static double bound_of(const suite *s, const matmul_case *c, bool rounds) {
          * far from it; and single outputs may cancel to nothing, about which only the second tier says something. */
         const uint32_t rows = c->flags & GK_LAST_ROW ? 1 : c->n_tok ? c->n_tok : c->rows;
         if (c->n * rows < 16) return 1;
-        return c->n * rows < 64 || c->k / 32 * rows < 64 ? 1e-3 : 2e-4;
+        const double products = c->code == GK_OP_GATE_UP ? 3 : 1; /* both are off, and silu is steeper than 1 in places */
+        return products * (c->n * rows < 64 || c->k / 32 * rows < 64 ? 1e-3 : 2e-4);
     }
     return exact_bound(s, c);
 }
@@ -68,6 +59,29 @@ static float *activations(suite *s, const matmul_case *c) {
     return x;
 }
 
+/* Norms rows as RMSNORM does, in float32: what is rounded has to be the same to the last bit, or nearly. */
+static void norm_rows(float *x, const float *norm, uint32_t k, uint32_t rows, float eps) {
+    for (uint32_t t = 0; t < rows; t++, x += k) {
+        double sum = 0;
+        for (uint32_t n = 0; n < k; n++) sum += (double)x[n] * (double)x[n];
+        for (uint32_t n = 0; n < k; n++) x[n] = (float)((double)x[n] / sqrt(sum / k + (double)eps) * (double)norm[n]);
+    }
+}
+
+/* The same for a row that is normed first, by way of the norm's weights: it is the one row that is compared where anything rounds. */
+static void keep_norm_from_ties(const float *row, float *norm, uint32_t k, float eps) {
+    float *normed = must_alloc(k * sizeof *normed), *moved = must_alloc(k * sizeof *moved);
+    memcpy(normed, row, k * sizeof *normed);
+    norm_rows(normed, norm, k, 1, eps);
+    memcpy(moved, normed, k * sizeof *moved);
+    for (uint32_t n = 0; n < k; n += 32) keep_from_ties(moved + n);
+    for (uint32_t n = 0; n < k; n++) {
+        if (normed[n] != 0) norm[n] *= moved[n] / normed[n];
+    }
+    free(normed);
+    free(moved);
+}
+
 /* What rounded activations become: int8 in blocks of 32 with an f32 scale. */
 static void round_as_int8(float *x, size_t count) {
     for (size_t start = 0; start < count; start += 32) {
@@ -79,20 +93,34 @@ static void round_as_int8(float *x, size_t count) {
 }
 
 static void run_case(suite *s, const matmul_case *c) {
+    const uint16_t code = c->code ? c->code : GK_OP_MATMUL;
     bool last = (c->flags & GK_LAST_ROW) != 0;
     uint32_t n_tok = c->n_tok ? c->n_tok : c->rows;
-    case_begin(s, "matmul", gk_type_name(c->type), "k=%u,n=%u,t=%u%s%s%s%s%s%s", c->k, c->n, c->rows,
+    case_begin(s, gk_op_name(code), gk_type_name(c->type), "k=%u,n=%u,t=%u%s%s%s%s%s%s", c->k, c->n, c->rows,
                n_tok < c->rows ? ",partial" : "", c->flags & GK_BIAS ? ",bias" : "", c->flags & GK_ACCUMULATE ? ",accumulate" : "",
                last ? ",last" : "", c->padded ? ",stride" : "",
                c->one_hot ? ",one-hot" : c->scale == 0 ? ",zeros" : (const char *[]){"", ",positive", ",zero-weights", ",large", ",tiny", ",negative"}[c->kind]);
     void *rows = weight_rows(s, c->type, c->k, c->n, c->kind);
     float *x = activations(s, c);
-    mirror_op op = {.op = {.code = GK_OP_MATMUL, .flags = c->flags}};
+    mirror_op op = {.op = {.code = code, .flags = c->flags, .f = {code == GK_OP_NORM_MATMUL ? 1e-2f : 0}}};
     op.a = weight_new(s, c->type, c->k, c->n, rows);
     if (case_going(s)) {
         op.b = tensor_new(s, GK_F32, c->k, c->rows, c->padded ? c->k + 64 : 0);
         op.dst = tensor_new(s, GK_F32, c->n, last && c->padded ? 1 : c->rows, c->padded ? c->n + 17 : 0);
         tensor_set(s, &op.b, x);
+    }
+    float *norm = NULL;
+    if (case_going(s) && code == GK_OP_GATE_UP) {
+        void *up = weight_rows(s, c->type, c->k, c->n, c->kind);
+        op.d = weight_new(s, c->type, c->k, c->n, up);
+        free(up);
+    }
+    if (case_going(s) && code == GK_OP_NORM_MATMUL) {
+        norm = gauss_values(s, c->k, 0.2);
+        for (uint32_t n = 0; n < c->k; n++) norm[n] += 1;
+        if (gk_is_block_type(c->type)) keep_norm_from_ties(x + (size_t)(n_tok - 1) * c->k, norm, c->k, op.op.f[0]);
+        op.d = tensor_new(s, GK_F32, c->k, 1, 0);
+        tensor_set(s, &op.d, norm);
     }
     if (case_going(s) && (c->flags & GK_BIAS)) {
         op.c = tensor_new(s, GK_F32, c->n, 1, 0);
@@ -113,8 +141,13 @@ static void run_case(suite *s, const matmul_case *c) {
         /* The second tier: with the same rounding of the activations nearly nothing may be left. */
         if (case_going(s) && rounds) {
             float *got = tensor_get(s, SIDE_TESTED, &op.dst);
-            round_as_int8(x, (size_t)c->k * c->rows);
             side *ref = &s->sides[SIDE_REF];
+            if (norm) { /* what is rounded is normed, so the product is a plain one */
+                norm_rows(x, norm, c->k, c->rows, op.op.f[0]);
+                op.op.code = GK_OP_MATMUL;
+                op.d = tensor_none();
+            }
+            round_as_int8(x, (size_t)c->k * c->rows);
             tensor_set(s, &op.b, x);
             if (before) tensor_set(s, &op.dst, before);
             gk_op again = op_on(&op, SIDE_REF);
@@ -132,13 +165,13 @@ static void run_case(suite *s, const matmul_case *c) {
             free(wanted);
         }
     }
+    free(norm);
     free(before);
     free(x);
     free(rows);
 }
 
-/* Rows are of whole blocks. */
-static void matmul(suite *s, matmul_case c) {
+void matmul(suite *s, matmul_case c) {
     const uint32_t elements = gk_type_block_elements(c.type);
     c.k = (c.k + elements - 1) / elements * elements;
     run_case(s, &c);

@@ -20,6 +20,7 @@ typedef struct model {
 typedef struct program {
     mirror_op ops[MOST_OPS];
     uint32_t count;
+    bool fused;
 } program;
 
 static mirror weights(suite *s, uint32_t type, uint32_t k, uint32_t n) {
@@ -75,17 +76,7 @@ static void model_new(suite *s, model *m, uint32_t weight, uint32_t cache) {
         l->keys = cache_new(s, cache, KV_HEADS * D_HEAD, CONTEXT);
         l->values = cache_new(s, cache, KV_HEADS * D_HEAD, CONTEXT);
     }
-    m->table = tensor_new(s, GK_F32, D_HEAD, CONTEXT, 0);
-    float *table = must_alloc(sizeof(float) * D_HEAD * CONTEXT);
-    for (int p = 0; p < CONTEXT; p++) {
-        for (int pair = 0; pair < D_HEAD / 2; pair++) {
-            double angle = p * pow(10000.0, -2.0 * pair / D_HEAD);
-            table[p * D_HEAD + 2 * pair] = (float)cos(angle);
-            table[p * D_HEAD + 2 * pair + 1] = (float)sin(angle);
-        }
-    }
-    tensor_set(s, &m->table, table);
-    free(table);
+    m->table = rope_table(s, D_HEAD, CONTEXT);
     m->ids = tensor_ids(s, MOST_ROWS);
     m->next = tensor_ids(s, 1);
     m->history = tensor_ids(s, CONTEXT);
@@ -118,6 +109,7 @@ static void forward(const model *m, program *p, uint32_t rows, bool greedy) {
     mirror k = first_rows(m->k, rows, false), v = first_rows(m->v, rows, false);
     mirror gate = first_rows(m->gate, rows, false), up = first_rows(m->up, rows, false);
     p->count = 0;
+    p->fused = false;
     push(p, GK_OP_EMBED, 0, x, m->embedding, ids, none);
     for (int n = 0; n < LAYERS; n++) {
         const layer *l = &m->layers[n];
@@ -155,8 +147,11 @@ static gk_plan *build(suite *s, int which, const program *p) {
         ops[n] = op_on(&p->ops[n], which);
         ops[n].tag = n;
     }
-    expect_status(s, which, d->backend->plan_build(d->device, ops, p->count, &plan), GK_OK, "plan_build");
+    gk_op fused[MOST_OPS];
+    const uint32_t count = p->fused ? gk_fuse(d->backend, d->device, ops, p->count, fused) : p->count;
+    expect_status(s, which, d->backend->plan_build(d->device, p->fused ? fused : ops, count, &plan), GK_OK, "plan_build");
     memset(ops, 0xff, sizeof ops); /* they were copied */
+    memset(fused, 0xff, sizeof fused);
     return plan;
 }
 
@@ -174,9 +169,10 @@ static void put_ids(suite *s, int which, const model *m, const int32_t *ids, uin
 }
 
 /* Prefills a prompt in one plan of `rows` rows, chunk tokens at a time; logits of the last one. */
-static float *prefill(suite *s, int which, const model *m, const int32_t *prompt, uint32_t count, uint32_t rows, uint32_t chunk) {
+static float *prefill_with(suite *s, int which, const model *m, const int32_t *prompt, uint32_t count, uint32_t rows, uint32_t chunk, bool fused) {
     program p;
     forward(m, &p, rows, false);
+    p.fused = fused;
     gk_plan *plan = build(s, which, &p);
     for (uint32_t pos = 0; pos < count && case_going(s); pos += chunk) {
         uint32_t n_tok = count - pos < chunk ? count - pos : chunk;
@@ -185,6 +181,10 @@ static float *prefill(suite *s, int which, const model *m, const int32_t *prompt
     }
     drop(s, which, plan);
     return tensor_get(s, which, &m->logits);
+}
+
+static float *prefill(suite *s, int which, const model *m, const int32_t *prompt, uint32_t count, uint32_t rows, uint32_t chunk) {
+    return prefill_with(s, which, m, prompt, count, rows, chunk, false);
 }
 
 static void same_bits(suite *s, const float *x, const float *y, const char *what) {
@@ -229,6 +229,24 @@ static void chunks(suite *s, model *m, const int32_t *prompt) {
         free(parts);
     }
     free(whole);
+}
+
+/* Fused or not, token by token, a few at once and all at once: sums may be in another order, nothing else. */
+static void fused(suite *s, model *m, const int32_t *prompt) {
+    static const uint32_t ways[][2] = {{1, 1}, {3, 3}, {8, 8}, {9, 9}, {16, 4}};
+    const double rounded = gk_is_block_type(m->weight) ? 1e-4 : m->cache == GK_F16 ? 1e-6 : 1e-9; /* the other way, at a tie */
+    for (size_t n = 0; n < sizeof ways / sizeof *ways && case_going(s); n++) {
+        float *plain = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], false);
+        float *got = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], true);
+        if (case_going(s)) compare_values(s, got, plain, VOCAB, rounded);
+        free(plain);
+        free(got);
+        plain = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], true);
+        got = prefill_with(s, SIDE_TESTED, m, prompt, 9, ways[n][0], ways[n][1], true);
+        if (case_going(s)) same_bits(s, plain, got, "the second run of a fused plan differs");
+        free(plain);
+        free(got);
+    }
 }
 
 /* Greedy decoding of `count` tokens from pos = 4, token by token. */
@@ -360,7 +378,7 @@ void test_plans(suite *s) {
         const char *name;
         void (*test)(suite *, model *, const int32_t *);
     } tests[] = {{"against-reference", against_reference}, {"twice", twice}, {"chunks", chunks}, {"replay", replay},
-                 {"repeat", repeat}, {"traffic", traffic}, {"limits", limits}};
+                 {"repeat", repeat}, {"traffic", traffic}, {"limits", limits}, {"fused", fused}};
     static const uint32_t types[][2] = {{GK_F32, GK_F32}, {GK_F16, GK_F32}, {GK_F16, GK_F16}, {GK_BF16, GK_F16},
                                        {GK_Q8_0, GK_F32}, {GK_Q8_0, GK_F16}, {GK_Q4_0, GK_F16}};
     for (size_t t = 0; t < sizeof tests / sizeof *tests; t++) {

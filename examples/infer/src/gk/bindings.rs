@@ -1,4 +1,4 @@
-pub const GK_ABI: u32 = 1;
+pub const GK_ABI: u32 = 2;
 pub const GK_F32: gk_type = 0;
 pub const GK_F16: gk_type = 1;
 pub const GK_Q4_0: gk_type = 2;
@@ -154,6 +154,9 @@ pub const GK_OP_ARGMAX: gk_op_code = 12;
 pub const GK_OP_TOPK: gk_op_code = 13;
 pub const GK_OP_COPY: gk_op_code = 14;
 pub const GK_OP_STEP: gk_op_code = 15;
+pub const GK_OP_ROPE_KV: gk_op_code = 16;
+pub const GK_OP_GATE_UP: gk_op_code = 17;
+pub const GK_OP_NORM_MATMUL: gk_op_code = 18;
 pub type gk_op_code = ::core::ffi::c_uint;
 pub const GK_ACCUMULATE: _bindgen_ty_2 = 1;
 pub const GK_BIAS: _bindgen_ty_2 = 2;
@@ -170,12 +173,13 @@ pub struct gk_op {
     pub a: gk_tensor,
     pub b: gk_tensor,
     pub c: gk_tensor,
+    pub d: gk_tensor,
     pub i: [i32; 4usize],
     pub f: [f32; 4usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gk_op"][::core::mem::size_of::<gk_op>() - 200usize];
+    ["Size of gk_op"][::core::mem::size_of::<gk_op>() - 240usize];
     ["Alignment of gk_op"][::core::mem::align_of::<gk_op>() - 8usize];
     ["Offset of field: gk_op::code"][::core::mem::offset_of!(gk_op, code) - 0usize];
     ["Offset of field: gk_op::flags"][::core::mem::offset_of!(gk_op, flags) - 2usize];
@@ -184,8 +188,9 @@ const _: () = {
     ["Offset of field: gk_op::a"][::core::mem::offset_of!(gk_op, a) - 48usize];
     ["Offset of field: gk_op::b"][::core::mem::offset_of!(gk_op, b) - 88usize];
     ["Offset of field: gk_op::c"][::core::mem::offset_of!(gk_op, c) - 128usize];
-    ["Offset of field: gk_op::i"][::core::mem::offset_of!(gk_op, i) - 168usize];
-    ["Offset of field: gk_op::f"][::core::mem::offset_of!(gk_op, f) - 184usize];
+    ["Offset of field: gk_op::d"][::core::mem::offset_of!(gk_op, d) - 168usize];
+    ["Offset of field: gk_op::i"][::core::mem::offset_of!(gk_op, i) - 208usize];
+    ["Offset of field: gk_op::f"][::core::mem::offset_of!(gk_op, f) - 224usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -415,4 +420,11 @@ unsafe extern "C" {
     pub fn gk_row_bytes(type_: u32, ne0: u64) -> u64;
     pub fn gk_op_check(arg1: *const gk_op) -> *const ::core::ffi::c_char;
     pub fn gk_op_name(code: u16) -> *const ::core::ffi::c_char;
+    pub fn gk_fuse(
+        arg1: *const gk_backend,
+        arg2: *mut gk_device,
+        in_: *const gk_op,
+        n: u32,
+        out: *mut gk_op,
+    ) -> u32;
 }

@@ -230,6 +230,7 @@ impl Op {
             a: operand(1),
             b: operand(2),
             c: operand(3),
+            d: empty,
             i: self.integers,
             f: self.reals,
         }

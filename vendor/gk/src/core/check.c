@@ -11,8 +11,8 @@
 typedef struct op_rule {
     const char *name;
     uint16_t flags; /* allowed */
-    uint8_t role[4]; /* gk_role of dst, a, b, c */
-    bool optional[4];
+    uint8_t role[5]; /* gk_role of dst, a, b, c, d */
+    bool optional[5];
 } op_rule;
 
 enum { NONE = GK_ROLE_NONE, PLAIN = GK_ROLE_PLAIN, WEIGHT = GK_ROLE_WEIGHT, CACHE = GK_ROLE_CACHE };
@@ -34,6 +34,10 @@ static const op_rule RULES[] = {
     [GK_OP_TOPK] = {"topk", 0, {PLAIN, PLAIN, NONE, PLAIN}, {false}},
     [GK_OP_COPY] = {"copy", 0, {PLAIN, PLAIN, NONE, NONE}, {false}},
     [GK_OP_STEP] = {"step", 0, {PLAIN, PLAIN, PLAIN, NONE}, {true, false, false, false}},
+    [GK_OP_ROPE_KV] = {"rope_kv", GK_NEOX, {CACHE, PLAIN, PLAIN, CACHE, PLAIN}, {false}},
+    [GK_OP_GATE_UP] = {"gate_up", 0, {PLAIN, WEIGHT, PLAIN, NONE, WEIGHT}, {false}},
+    [GK_OP_NORM_MATMUL] = {"norm_matmul", GK_ACCUMULATE | GK_BIAS | GK_LAST_ROW, {PLAIN, WEIGHT, PLAIN, PLAIN, PLAIN},
+                           {false, false, false, true, false}},
 };
 
 static const op_rule *rule_of(uint16_t code) {
@@ -54,7 +58,9 @@ gk_role gk_operand_role(const gk_op *op, gk_operand operand) {
 uint32_t gk_op_rows(const gk_op *op) {
     switch (op->code) {
     case GK_OP_EMBED: return op->b.ne[0];
-    case GK_OP_MATMUL: return op->b.ne[1];
+    case GK_OP_MATMUL:
+    case GK_OP_GATE_UP:
+    case GK_OP_NORM_MATMUL: return op->b.ne[1];
     case GK_OP_STEP: return 1;
     default: return op->a.ne[1];
     }
@@ -94,11 +100,6 @@ static const char *check_operand(const gk_tensor *t, gk_role role) {
     return NULL;
 }
 
-static bool same_slice(const gk_tensor *x, const gk_tensor *y) {
-    return x->buffer == y->buffer && x->offset == y->offset && x->type == y->type && x->ne[0] == y->ne[0] &&
-           x->ne[1] == y->ne[1] && gk_stride(x) == gk_stride(y);
-}
-
 /* Columns of one matrix with a common row stride do not overlap, though their ranges do. */
 static bool overlap(const gk_tensor *x, gk_role x_role, const gk_tensor *y, gk_role y_role) {
     if (x->buffer != y->buffer) return false;
@@ -134,17 +135,14 @@ static bool may_alias(uint16_t code, gk_operand input) {
 }
 
 static const char *check_overlap(const gk_op *op, const op_rule *rule) {
-    bool written[4] = {true, false, false, false};
-    written[GK_C] = op->code == GK_OP_KV_WRITE || op->code == GK_OP_TOPK;
-    written[GK_B] = op->code == GK_OP_STEP;
-    for (int w = GK_DST; w <= GK_C; w++) {
+    for (int w = GK_DST; w <= GK_D; w++) {
         const gk_tensor *out = gk_operand_of(op, (gk_operand)w);
-        if (!written[w] || rule->role[w] == GK_ROLE_NONE || out->buffer == NULL) continue;
-        for (int r = GK_DST; r <= GK_C; r++) {
+        if (!gk_operand_written(op, (gk_operand)w) || rule->role[w] == GK_ROLE_NONE || out->buffer == NULL) continue;
+        for (int r = GK_DST; r <= GK_D; r++) {
             const gk_tensor *in = gk_operand_of(op, (gk_operand)r);
             if (r == w || rule->role[r] == GK_ROLE_NONE || in->buffer == NULL) continue;
-            if (w == GK_DST && may_alias(op->code, (gk_operand)r) && same_slice(out, in)) continue;
-            if (op->code == GK_OP_STEP && w == GK_B && r == GK_A && same_slice(out, in)) continue;
+            if (w == GK_DST && may_alias(op->code, (gk_operand)r) && gk_same_slice(out, in)) continue;
+            if (op->code == GK_OP_STEP && w == GK_B && r == GK_A && gk_same_slice(out, in)) continue;
             REQUIRE(!overlap(out, (gk_role)rule->role[w], in, (gk_role)rule->role[r]), "an output overlaps another operand");
         }
     }
@@ -264,6 +262,25 @@ static const char *check_step(const gk_op *op) {
     return NULL;
 }
 
+/* What ROPE says of its table, and KV_WRITE of all the rest. */
+static const char *check_rope_kv(const gk_op *op) {
+    REQUIRE(is_f32(&op->d), "rope_kv: the table is f32");
+    REQUIRE(op->i[2] >= 2 && op->i[2] % 2 == 0 && op->i[2] <= op->i[1], "rope_kv: n_rot is not even and in 2 .. d_head");
+    REQUIRE(op->d.ne[0] == (uint32_t)op->i[2], "rope_kv: the table is {n_rot, n_ctx}");
+    return check_kv_write(op);
+}
+
+static const char *check_gate_up(const gk_op *op) {
+    REQUIRE(op->a.type == op->d.type && same_shape(&op->a, &op->d), "gate_up: the weights differ in type or shape");
+    return check_matmul(op);
+}
+
+static const char *check_norm_matmul(const gk_op *op) {
+    REQUIRE(is_vector(&op->d, GK_F32, op->b.ne[0]), "norm_matmul: the norm is f32 {k}");
+    REQUIRE(isfinite(op->f[0]) && op->f[0] >= 0, "norm_matmul: eps is negative or not finite");
+    return check_matmul(op);
+}
+
 static const char *check_code(const gk_op *op) {
     switch (op->code) {
     case GK_OP_EMBED: return check_embed(op);
@@ -281,6 +298,9 @@ static const char *check_code(const gk_op *op) {
     case GK_OP_TOPK: return check_topk(op);
     case GK_OP_COPY: return check_copy(op);
     case GK_OP_STEP: return check_step(op);
+    case GK_OP_ROPE_KV: return check_rope_kv(op);
+    case GK_OP_GATE_UP: return check_gate_up(op);
+    case GK_OP_NORM_MATMUL: return check_norm_matmul(op);
     default: return "unknown op";
     }
 }
@@ -290,7 +310,7 @@ const char *gk_op_check(const gk_op *op) {
     const op_rule *rule = rule_of(op->code);
     REQUIRE(rule != NULL, "unknown op");
     REQUIRE((op->flags & ~rule->flags) == 0, "a flag that this op does not have");
-    for (int operand = GK_DST; operand <= GK_C; operand++) {
+    for (int operand = GK_DST; operand <= GK_D; operand++) {
         const gk_tensor *t = gk_operand_of(op, (gk_operand)operand);
         if (rule->role[operand] == GK_ROLE_NONE) {
             REQUIRE(t->buffer == NULL, "an operand that this op does not have");
@@ -312,6 +332,7 @@ static uint32_t op_n_ctx(const gk_op *op) {
     case GK_OP_ROPE:
     case GK_OP_ATTENTION: return op->b.ne[1];
     case GK_OP_KV_WRITE: return op->dst.ne[1];
+    case GK_OP_ROPE_KV: return op->dst.ne[1] < op->d.ne[1] ? op->dst.ne[1] : op->d.ne[1];
     default: return UINT32_MAX;
     }
 }

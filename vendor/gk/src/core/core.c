@@ -97,8 +97,20 @@ const gk_tensor *gk_operand_of(const gk_op *op, gk_operand operand) {
     case GK_A: return &op->a;
     case GK_B: return &op->b;
     case GK_C: return &op->c;
+    case GK_D: return &op->d;
     }
     return NULL;
+}
+
+bool gk_operand_written(const gk_op *op, gk_operand operand) {
+    if (operand == GK_DST) return true;
+    if (operand == GK_C) return op->code == GK_OP_KV_WRITE || op->code == GK_OP_ROPE_KV || op->code == GK_OP_TOPK;
+    return operand == GK_B && op->code == GK_OP_STEP;
+}
+
+bool gk_same_slice(const gk_tensor *x, const gk_tensor *y) {
+    return x->buffer == y->buffer && x->offset == y->offset && x->type == y->type && x->ne[0] == y->ne[0] &&
+           x->ne[1] == y->ne[1] && gk_stride(x) == gk_stride(y);
 }
 
 static const char *operand_bounds(const gk_op *op, gk_operand operand, const gk_bounds *bounds) {
@@ -120,7 +132,7 @@ static const char *operand_bounds(const gk_op *op, gk_operand operand, const gk_
 }
 
 const char *gk_op_bounds(const gk_op *op, const gk_bounds *bounds) {
-    for (int operand = GK_DST; operand <= GK_C; operand++) {
+    for (int operand = GK_DST; operand <= GK_D; operand++) {
         const char *error = operand_bounds(op, (gk_operand)operand, bounds);
         if (error) return error;
     }

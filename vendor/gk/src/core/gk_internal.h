@@ -85,10 +85,14 @@ typedef enum gk_role {
     GK_ROLE_CACHE = 3   /* written by KV_WRITE, gk_row_bytes(type, ne[0]) * ne[1] long */
 } gk_role;
 
-typedef enum gk_operand { GK_DST = 0, GK_A = 1, GK_B = 2, GK_C = 3 } gk_operand;
+typedef enum gk_operand { GK_DST = 0, GK_A = 1, GK_B = 2, GK_C = 3, GK_D = 4 } gk_operand;
 
 gk_role gk_operand_role(const gk_op *, gk_operand);
 const gk_tensor *gk_operand_of(const gk_op *, gk_operand);
+/* Does the op write the operand? Only in part, where it is a cache. */
+bool gk_operand_written(const gk_op *, gk_operand);
+/* Are these the same elements? */
+bool gk_same_slice(const gk_tensor *, const gk_tensor *);
 
 /* Rows of activation in a valid op (T). A run computes min(rows, step.n_tok) of them: after a matmul with
  * GK_LAST_ROW the rest of a prefill plan has one row. */

@@ -177,16 +177,19 @@ static uint64_t weight_bytes(void *context, uint32_t type, uint64_t ne0, uint64_
     return gk_host_weight_bytes(context, type, ne0, ne1);
 }
 
-static gk_status check_bounds(gk_device *device, const gk_op *op, uint32_t index) {
+/* Bounds, and whether there is a kernel, for an op that gk_op_check has passed. */
+static gk_status check_op(gk_device *device, const gk_op *op, uint32_t index) {
     const gk_bounds bounds = {device, buffer_bytes, weight_bytes};
     const char *error = gk_op_bounds(op, &bounds);
-    return error ? fail_op(device, GK_BAD_ARGUMENT, op, index, error) : GK_OK;
+    if (error) return fail_op(device, GK_BAD_ARGUMENT, op, index, error);
+    error = device->kernels->unsupported ? device->kernels->unsupported(op) : NULL;
+    return error ? fail_op(device, GK_UNSUPPORTED, op, index, error) : GK_OK;
 }
 
 gk_status gk_host_supports(gk_device *device, const gk_op *op) {
     if (device == NULL) return GK_BAD_ARGUMENT;
     const char *error = gk_op_check(op);
-    return error ? fail_op(device, GK_BAD_ARGUMENT, op, 0, error) : check_bounds(device, op, 0);
+    return error ? fail_op(device, GK_BAD_ARGUMENT, op, 0, error) : check_op(device, op, 0);
 }
 
 gk_status gk_host_plan_build(gk_device *device, const gk_op *ops, uint32_t count, gk_plan **out) {
@@ -198,7 +201,7 @@ gk_status gk_host_plan_build(gk_device *device, const gk_op *ops, uint32_t count
     const char *error = gk_plan_check(ops, count, &limits, &bad);
     if (error) return fail_op(device, GK_BAD_ARGUMENT, gk_op_at(ops, count, bad), bad, error);
     for (uint32_t n = 0; n < count; n++) {
-        gk_status status = check_bounds(device, &ops[n], n);
+        gk_status status = check_op(device, &ops[n], n);
         if (status != GK_OK) return status;
     }
     gk_plan *plan = calloc(1, sizeof *plan);
@@ -206,6 +209,7 @@ gk_status gk_host_plan_build(gk_device *device, const gk_op *ops, uint32_t count
     for (uint32_t n = 0; copy && n < count; n++) {
         copy[n] = ops[n];
         if (gk_operand_role(&ops[n], GK_A) == GK_ROLE_WEIGHT) copy[n].a.type = kept_type(device, ops[n].a.type);
+        if (gk_operand_role(&ops[n], GK_D) == GK_ROLE_WEIGHT) copy[n].d.type = kept_type(device, ops[n].d.type);
     }
     void *prepared = plan && copy ? device->kernels->prepare(device->state, copy, count, &limits) : NULL;
     if (prepared == NULL) {

@@ -18,6 +18,8 @@ typedef struct gk_host_kernels {
     /* Arguments are checked. `weight` points at dst->offset. */
     void (*weight_put)(void *state, unsigned char *weight, const gk_tensor *dst, const void *rows, uint64_t first,
                        uint64_t count);
+    /* Why there is no kernel for a valid op, or NULL; the whole function may be NULL: there is one for each. */
+    const char *(*unsupported)(const gk_op *op);
     /* Scratch memory and decisions for a checked plan; NULL when out of memory. */
     void *(*prepare)(void *state, const gk_op *ops, uint32_t count, const gk_plan_limits *limits);
     void (*discard)(void *prepared);

@@ -73,14 +73,36 @@ static void run_rmsnorm(const run_context *run) {
     }
 }
 
+static double silu(double x) { return x / (1.0 + exp(-x)); }
+
+/* Root of the mean of squares of row t of b. */
+static double root_of(const gk_op *op, uint32_t t) {
+    double sum = 0;
+    for (uint32_t k = 0; k < op->b.ne[0]; k++) sum += load(&op->b, t, k) * load(&op->b, t, k);
+    return sqrt(sum / op->b.ne[0] + (double)op->f[0]);
+}
+
+/* Row r of a weight times row t of b, which norm_matmul norms. */
+static double product(const gk_op *op, const gk_tensor *weight, uint32_t r, uint32_t t, double root) {
+    double sum = 0;
+    for (uint32_t k = 0; k < weight->ne[0]; k++) {
+        double x = load(&op->b, t, k);
+        if (op->code == GK_OP_NORM_MATMUL) x = x / root * load(&op->d, 0, k);
+        sum += load(weight, r, k) * x;
+    }
+    return sum;
+}
+
+/* And its fused forms. */
 static void run_matmul(const run_context *run) {
     const gk_op *op = run->op;
     bool last = (op->flags & GK_LAST_ROW) != 0;
     for (uint32_t t = last ? run->rows - 1 : 0; t < run->rows; t++) {
         uint32_t row = last ? 0 : t;
+        double root = op->code == GK_OP_NORM_MATMUL ? root_of(op, t) : 1;
         for (uint32_t r = 0; r < op->a.ne[1]; r++) {
-            double sum = 0;
-            for (uint32_t k = 0; k < op->a.ne[0]; k++) sum += load(&op->a, r, k) * load(&op->b, t, k);
+            double sum = product(op, &op->a, r, t, root);
+            if (op->code == GK_OP_GATE_UP) sum = silu(sum) * product(op, &op->d, r, t, root);
             if (op->flags & GK_BIAS) sum += load(&op->c, 0, r);
             if (op->flags & GK_ACCUMULATE) sum += load(&op->dst, row, r);
             store(&op->dst, row, r, sum);
@@ -88,32 +110,36 @@ static void run_matmul(const run_context *run) {
     }
 }
 
-static void run_rope(const run_context *run) {
+/* Rotates row t of a into a row of dst. */
+static void rotate_row(const run_context *run, const gk_tensor *table, uint32_t t, uint32_t out) {
     const gk_op *op = run->op;
     uint32_t d_head = (uint32_t)op->i[1], n_rot = (uint32_t)op->i[2];
-    for (uint32_t t = 0; t < run->rows; t++) {
-        for (uint32_t head = 0; head < op->a.ne[0]; head += d_head) {
-            for (uint32_t pair = 0; pair < n_rot / 2; pair++) {
-                uint32_t first = head + ((op->flags & GK_NEOX) ? pair : 2 * pair);
-                uint32_t second = head + ((op->flags & GK_NEOX) ? pair + n_rot / 2 : 2 * pair + 1);
-                double x = load(&op->a, t, first), y = load(&op->a, t, second);
-                double c = load(&op->b, run->step->pos + t, 2 * pair);
-                double s = load(&op->b, run->step->pos + t, 2 * pair + 1);
-                store(&op->dst, t, first, x * c - y * s);
-                store(&op->dst, t, second, x * s + y * c);
-            }
-            for (uint32_t k = n_rot; k < d_head; k++) store(&op->dst, t, head + k, load(&op->a, t, head + k));
+    for (uint32_t head = 0; head < op->a.ne[0]; head += d_head) {
+        for (uint32_t pair = 0; pair < n_rot / 2; pair++) {
+            uint32_t first = head + ((op->flags & GK_NEOX) ? pair : 2 * pair);
+            uint32_t second = head + ((op->flags & GK_NEOX) ? pair + n_rot / 2 : 2 * pair + 1);
+            double x = load(&op->a, t, first), y = load(&op->a, t, second);
+            double c = load(table, run->step->pos + t, 2 * pair);
+            double s = load(table, run->step->pos + t, 2 * pair + 1);
+            store(&op->dst, out, first, x * c - y * s);
+            store(&op->dst, out, second, x * s + y * c);
         }
+        for (uint32_t k = n_rot; k < d_head; k++) store(&op->dst, out, head + k, load(&op->a, t, head + k));
     }
+}
+
+static void run_rope(const run_context *run) {
+    for (uint32_t t = 0; t < run->rows; t++) rotate_row(run, &run->op->b, t, t);
 }
 
 static void run_kv_write(const run_context *run) {
     const gk_op *op = run->op;
     for (uint32_t t = 0; t < run->rows; t++) {
         for (uint32_t k = 0; k < op->a.ne[0]; k++) {
-            store(&op->dst, run->step->pos + t, k, load(&op->a, t, k));
+            if (op->code == GK_OP_KV_WRITE) store(&op->dst, run->step->pos + t, k, load(&op->a, t, k));
             store(&op->c, run->step->pos + t, k, load(&op->b, t, k));
         }
+        if (op->code == GK_OP_ROPE_KV) rotate_row(run, &op->d, t, run->step->pos + t);
     }
 }
 
@@ -147,8 +173,6 @@ static void run_attention(const run_context *run) {
         for (uint32_t h = 0; h < heads; h++) attend(run, t, h * d_head, h / heads_per_key * d_head, run->step->pos + t);
     }
 }
-
-static double silu(double x) { return x / (1.0 + exp(-x)); }
 
 static void run_elementwise(const run_context *run) {
     const gk_op *op = run->op;
@@ -225,9 +249,12 @@ static void run_op(const run_context *run) {
     switch (run->op->code) {
     case GK_OP_EMBED: run_embed(run); break;
     case GK_OP_RMSNORM: run_rmsnorm(run); break;
-    case GK_OP_MATMUL: run_matmul(run); break;
+    case GK_OP_MATMUL:
+    case GK_OP_GATE_UP:
+    case GK_OP_NORM_MATMUL: run_matmul(run); break;
     case GK_OP_ROPE: run_rope(run); break;
-    case GK_OP_KV_WRITE: run_kv_write(run); break;
+    case GK_OP_KV_WRITE:
+    case GK_OP_ROPE_KV: run_kv_write(run); break;
     case GK_OP_ATTENTION: run_attention(run); break;
     case GK_OP_SOFTMAX: run_softmax(run); break;
     case GK_OP_ARGMAX: run_argmax(run); break;

@@ -10,26 +10,28 @@ enum { MOST_THREADS = 256, SPINS = 2000 };
 
 /* ---- plans ---- */
 
-/* When the activations of a matmul are rounded to int8. */
-typedef enum quantize_when {
-    QUANTIZE_NEVER,
-    QUANTIZE_NOW,   /* before the op */
-    QUANTIZE_REUSED /* an op before this one has done it */
-} quantize_when;
+/* When the activations of a product are normed or rounded to int8. */
+typedef enum ready_when {
+    READY_AS_THEY_ARE,
+    READY_NOW,   /* before the op */
+    READY_REUSED /* an op before this one has done it */
+} ready_when;
 
 typedef struct op_plan {
-    uint8_t quantize; /* quantize_when */
-    bool barrier;     /* after the op */
+    uint8_t ready; /* ready_when */
+    bool barrier;  /* after the op */
 } op_plan;
 
 typedef struct prepared {
     op_plan *ops;
     unsigned char *quants; /* rows for all threads, then one row for each thread */
     size_t quant_row, own_quants;
+    float *normed; /* a row for each thread */
+    size_t normed_row;
     float *scores; /* for each thread */
     size_t scores_stride, scores_of_thread;
-    void *quant_pages, *score_pages;
-    uint64_t quant_mapped, score_mapped;
+    void *quant_pages, *normed_pages, *score_pages;
+    uint64_t quant_mapped, normed_mapped, score_mapped;
 } prepared;
 
 /* ---- the pool ---- */
@@ -59,27 +61,32 @@ typedef struct cpu_state {
 
 static void wait_for_all(cpu_state *s) { gk_barrier_wait(&s->barrier, s->spins); }
 
-/* Rounds the activations that the op reads. A single row is rounded by every thread for itself, which costs less than
+/* Norms and rounds the activations that the op reads. A single row is done by every thread for itself, which costs less than
  * a barrier; more rows are shared out. */
-static const unsigned char *quantize(cpu_state *s, const prepared *p, const gk_op *op, const op_plan *how, uint32_t rows, uint32_t thread) {
-    if (how->quantize == QUANTIZE_NEVER) return NULL;
-    bool single = rows == 1 || (op->flags & GK_LAST_ROW);
-    unsigned char *quants = single ? p->quants + p->own_quants + thread * p->quant_row : p->quants;
-    if (how->quantize == QUANTIZE_REUSED) return quants;
-    const unsigned char *x = gk_host_pointer(&op->b);
+static void make_ready(cpu_state *s, const prepared *p, cpu_task *task, const op_plan *how) {
+    const gk_op *op = task->op;
+    if (how->ready == READY_AS_THEY_ARE) return;
+    const bool rounded = gk_is_block_type(op->a.type), single = task->rows == 1 || (op->flags & GK_LAST_ROW);
+    unsigned char *quants = single ? p->quants + p->own_quants + task->thread * p->quant_row : p->quants;
+    float *normed = op->code == GK_OP_NORM_MATMUL ? p->normed + task->thread * p->normed_row : NULL;
+    task->quants = rounded ? quants : NULL;
+    task->normed = normed;
+    if (how->ready == READY_REUSED) return;
+    const unsigned char *rows = gk_host_pointer(&op->b);
     uint64_t stride = 4 * gk_stride(&op->b);
     if (single) {
-        s->isa->quantize((const float *)(const void *)(x + (rows - 1) * stride), op->b.ne[0], quants);
-        return quants;
+        const float *x = (const float *)(const void *)(rows + (task->rows - 1) * stride);
+        if (normed) s->isa->rmsnorm(x, (const float *)(const void *)gk_host_pointer(&op->d), op->b.ne[0], op->f[0], normed);
+        if (rounded) s->isa->quantize(normed ? normed : x, op->b.ne[0], quants);
+        return;
     }
     uint32_t first, last;
-    cpu_share(rows, thread, s->threads, &first, &last);
+    cpu_share(task->rows, task->thread, s->threads, &first, &last);
     size_t row_bytes = cpu_q8_row_bytes(op->b.ne[0]);
     for (uint32_t t = first; t < last; t++) {
-        s->isa->quantize((const float *)(const void *)(x + t * stride), op->b.ne[0], quants + t * row_bytes);
+        s->isa->quantize((const float *)(const void *)(rows + t * stride), op->b.ne[0], quants + t * row_bytes);
     }
     wait_for_all(s);
-    return quants;
 }
 
 static void walk(cpu_state *s, uint32_t thread) {
@@ -98,8 +105,8 @@ static void walk(cpu_state *s, uint32_t thread) {
             .threads = s->threads,
             .scores = p->scores + thread * p->scores_of_thread,
             .scores_stride = p->scores_stride,
-            .quants = quantize(s, p, op, &p->ops[n], rows, thread),
         };
+        make_ready(s, p, &task, &p->ops[n]);
         gk_cpu_run_op(&task);
         if (p->ops[n].barrier) wait_for_all(s);
     }
@@ -145,21 +152,15 @@ static uint64_t span_of(const gk_op *op, gk_operand operand) {
     }
 }
 
-static bool is_written(const gk_op *op, gk_operand operand) {
-    if (operand == GK_DST) return true;
-    if (operand == GK_C) return op->code == GK_OP_KV_WRITE || op->code == GK_OP_TOPK;
-    return operand == GK_B && op->code == GK_OP_STEP;
-}
-
 /* Does one of the two ops write what the other reads or writes? By ranges, which errs on the safe side. */
 static bool conflict(const gk_op *x, const gk_op *y) {
-    for (int n = GK_DST; n <= GK_C; n++) {
+    for (int n = GK_DST; n <= GK_D; n++) {
         const gk_tensor *s = gk_operand_of(x, (gk_operand)n);
         if (s->buffer == NULL) continue;
-        for (int m = GK_DST; m <= GK_C; m++) {
+        for (int m = GK_DST; m <= GK_D; m++) {
             const gk_tensor *t = gk_operand_of(y, (gk_operand)m);
             if (t->buffer != s->buffer) continue;
-            if (!is_written(x, (gk_operand)n) && !is_written(y, (gk_operand)m)) continue;
+            if (!gk_operand_written(x, (gk_operand)n) && !gk_operand_written(y, (gk_operand)m)) continue;
             if (s->offset < t->offset + span_of(y, (gk_operand)m) && t->offset < s->offset + span_of(x, (gk_operand)n)) return true;
         }
     }
@@ -173,7 +174,7 @@ static void plan_barriers(op_plan *plans, const gk_op *ops, uint32_t count) {
         bool needed = ops[n + 1].code == GK_OP_STEP;
         for (uint32_t m = since; m <= n && !needed; m++) needed = conflict(&ops[m], &ops[n + 1]);
         /* Activations of many rows are rounded into memory that the matmul before may still read. */
-        needed = needed || plans[n + 1].quantize == QUANTIZE_NOW;
+        needed = needed || plans[n + 1].ready == READY_NOW;
         plans[n].barrier = needed;
         if (needed) since = n + 1;
     }
@@ -184,18 +185,35 @@ static bool same_source(const gk_op *x, const gk_op *y) {
            gk_stride(&x->b) == gk_stride(&y->b) && (x->flags & GK_LAST_ROW) == (y->flags & GK_LAST_ROW);
 }
 
-/* A matmul directly after others on the same activations, none of which changes these, reuses what they rounded. */
-static void plan_quants(op_plan *plans, const gk_op *ops, uint32_t count) {
+static bool is_product(const gk_op *op) {
+    return op->code == GK_OP_MATMUL || op->code == GK_OP_GATE_UP || op->code == GK_OP_NORM_MATMUL;
+}
+
+/* Are its activations normed or rounded first? */
+static bool wants_ready(const gk_op *op) {
+    return is_product(op) && (op->code == GK_OP_NORM_MATMUL || gk_is_block_type(op->a.type));
+}
+
+/* Did x make ready what y wants? */
+static bool same_ready(const gk_op *x, const gk_op *y) {
+    const bool norms = x->code == GK_OP_NORM_MATMUL;
+    if (norms != (y->code == GK_OP_NORM_MATMUL) || !same_source(x, y)) return false;
+    if (gk_is_block_type(y->a.type) && !gk_is_block_type(x->a.type)) return false;
+    return !norms || (gk_same_slice(&x->d, &y->d) && x->f[0] == y->f[0]);
+}
+
+/* A product directly after others on the same activations, none of which changes these, reuses what they made ready. */
+static void plan_ready(op_plan *plans, const gk_op *ops, uint32_t count) {
     const gk_op *owner = NULL;
     for (uint32_t n = 0; n < count; n++) {
         const gk_op *op = &ops[n];
-        plans[n].quantize = QUANTIZE_NEVER;
-        if (op->code == GK_OP_MATMUL && gk_is_block_type(op->a.type)) {
-            bool reused = owner != NULL && same_source(owner, op);
-            plans[n].quantize = reused ? QUANTIZE_REUSED : QUANTIZE_NOW;
+        plans[n].ready = READY_AS_THEY_ARE;
+        if (wants_ready(op)) {
+            bool reused = owner != NULL && same_ready(owner, op);
+            plans[n].ready = reused ? READY_REUSED : READY_NOW;
             if (!reused) owner = op;
         }
-        if (owner != NULL && owner != op && op->code != GK_OP_MATMUL) owner = NULL;
+        if (owner != NULL && owner != op && !is_product(op)) owner = NULL;
         if (owner != NULL) {
             gk_op reads = {.code = GK_OP_SILU, .dst = owner->b};
             reads.dst.ne[2] = reads.dst.ne[3] = 1;
@@ -209,6 +227,7 @@ static void cpu_discard(void *plan) {
     prepared *p = plan;
     if (p == NULL) return;
     gk_host_unmap(p->quant_pages, p->quant_mapped);
+    gk_host_unmap(p->normed_pages, p->normed_mapped);
     gk_host_unmap(p->score_pages, p->score_mapped);
     free(p->ops);
     free(p);
@@ -221,7 +240,10 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
     p->ops = calloc(count, sizeof *p->ops);
     uint64_t rows = 0;
     for (uint32_t n = 0; n < count; n++) {
-        if (ops[n].code != GK_OP_MATMUL || !gk_is_block_type(ops[n].a.type)) continue;
+        if (!wants_ready(&ops[n])) continue;
+        const size_t normed = ops[n].code == GK_OP_NORM_MATMUL ? ((size_t)ops[n].b.ne[0] + 15) / 16 * 16 : 0;
+        if (normed > p->normed_row) p->normed_row = normed;
+        if (!gk_is_block_type(ops[n].a.type)) continue;
         size_t row = cpu_q8_row_bytes(ops[n].b.ne[0]);
         if (row > p->quant_row) p->quant_row = row;
         if (ops[n].b.ne[1] > rows) rows = ops[n].b.ne[1];
@@ -240,6 +262,11 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
         p->own_quants = (size_t)shared;
         ok = p->quants != NULL;
     }
+    if (ok && p->normed_row != 0) {
+        p->normed_pages = gk_host_map((uint64_t)s->threads * p->normed_row * sizeof(float), &p->normed_mapped);
+        p->normed = p->normed_pages;
+        ok = p->normed != NULL;
+    }
     if (ok && attends) {
         p->score_pages = gk_host_map((uint64_t)s->threads * p->scores_of_thread * sizeof(float), &p->score_mapped);
         p->scores = p->score_pages;
@@ -249,7 +276,7 @@ static void *cpu_prepare(void *state, const gk_op *ops, uint32_t count, const gk
         cpu_discard(p);
         return NULL;
     }
-    plan_quants(p->ops, ops, count);
+    plan_ready(p->ops, ops, count);
     plan_barriers(p->ops, ops, count);
     return p;
 }
@@ -260,9 +287,16 @@ static void cpu_weight_put(void *state, unsigned char *weight, const gk_tensor *
     gk_cpu_weight_put(((cpu_state *)state)->isa, weight, dst, rows, first, count);
 }
 
+/* More rows are normed once by the threads together, which the ops do apart. */
+static const char *cpu_unsupported(const gk_op *op) {
+    if (op->code == GK_OP_NORM_MATMUL && op->b.ne[1] > 1 && !(op->flags & GK_LAST_ROW)) return "norm_matmul: more than one row";
+    return NULL;
+}
+
 static const gk_host_kernels CPU_KERNELS = {
     .weight_bytes = gk_cpu_weight_bytes,
     .weight_put = cpu_weight_put,
+    .unsupported = cpu_unsupported,
     .prepare = cpu_prepare,
     .discard = cpu_discard,
     .run = cpu_run,

@@ -37,6 +37,7 @@ typedef struct cpu_matmul {
     float *dst;
     const float *bias; /* or NULL */
     bool accumulate;
+    bool gated; /* dst becomes silu(dst) times the product */
 } cpu_matmul;
 
 /* Up to CPU_MOST_QUERIES query vectors that read one key head. */
@@ -92,6 +93,7 @@ typedef struct cpu_task {
     float *scores; /* of this thread */
     size_t scores_stride;
     const unsigned char *quants; /* the rounded activations of a matmul with block types */
+    const float *normed;         /* the normed row of a norm_matmul */
 } cpu_task;
 
 void gk_cpu_run_op(const cpu_task *);

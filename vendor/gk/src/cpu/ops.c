@@ -27,16 +27,16 @@ static void run_embed(const cpu_task *task) {
 
 /* ---- matmul ---- */
 
-static void run_matmul(const cpu_task *task) {
+static cpu_matmul matmul_of(const cpu_task *task) {
     const gk_op *op = task->op;
     bool last_row = (op->flags & GK_LAST_ROW) != 0;
-    cpu_matmul m = {
+    return (cpu_matmul){
         .weight = gk_host_pointer(&op->a),
         .type = op->a.type,
         .k = op->a.ne[0],
         .n = op->a.ne[1],
         .rows = last_row ? 1 : task->rows,
-        .x = row_of(&op->b, last_row ? task->rows - 1 : 0),
+        .x = task->normed ? task->normed : row_of(&op->b, last_row ? task->rows - 1 : 0),
         .q = task->quants,
         .x_stride = gk_stride(&op->b),
         .dst_stride = gk_stride(&op->dst),
@@ -44,9 +44,30 @@ static void run_matmul(const cpu_task *task) {
         .bias = (op->flags & GK_BIAS) ? row_of(&op->c, 0) : NULL,
         .accumulate = (op->flags & GK_ACCUMULATE) != 0,
     };
+}
+
+static void run_matmul(const cpu_task *task) {
+    const cpu_matmul m = matmul_of(task);
     uint32_t first, last;
     share(task, (uint32_t)cpu_groups(m.n), &first, &last);
     task->isa->matmul(&m, first, last);
+}
+
+/* Both products of some groups of rows, the second with silu of the first, which it finds where the result goes: no thread waits for
+ * another in between. */
+static void run_gate_up(const cpu_task *task) {
+    enum { GROUPS = 16 }; /* so few that the gate of many rows is still in a cache */
+    const cpu_matmul gate = matmul_of(task);
+    cpu_matmul up = gate;
+    up.weight = gk_host_pointer(&task->op->d);
+    up.gated = true;
+    uint32_t first, last;
+    share(task, (uint32_t)cpu_groups(gate.n), &first, &last);
+    for (uint32_t group = first, end; group < last; group = end) {
+        end = last - group < GROUPS ? last : group + GROUPS;
+        task->isa->matmul(&gate, group, end);
+        task->isa->matmul(&up, group, end);
+    }
 }
 
 /* ---- attention and its companions ---- */
@@ -78,6 +99,37 @@ static void put_cached(const gk_tensor *cache, uint64_t at, float value) {
     else ((float *)(void *)gk_host_pointer(cache))[at] = value;
 }
 
+/* Where element 0 of a head's key at a position is, and how far it is to the next one. */
+typedef struct key_place {
+    uint64_t first, step;
+} key_place;
+
+static key_place place_of_key(const gk_op *op, uint32_t head, uint32_t pos) {
+    const uint32_t d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1], tile = pos / CPU_GROUP * CPU_GROUP;
+    return (key_place){
+        .first = (uint64_t)head * n_ctx * d_head + (uint64_t)tile * d_head + pos % CPU_GROUP,
+        .step = n_ctx - tile < CPU_GROUP ? n_ctx - tile : CPU_GROUP,
+    };
+}
+
+/* Elements from `from` on as they are. */
+static void put_key(const gk_op *op, key_place place, const float *key, uint32_t from) {
+    for (uint32_t k = from; k < (uint32_t)op->i[1]; k++) put_cached(&op->dst, place.first + k * place.step, key[k]);
+}
+
+static void put_rotated_key(const gk_op *op, key_place place, const float *key, const float *table) {
+    const bool neox = (op->flags & GK_NEOX) != 0;
+    const uint32_t n_rot = (uint32_t)op->i[2], partner = neox ? n_rot / 2 : 1;
+    for (uint32_t pair = 0; pair < n_rot / 2; pair++) {
+        const uint32_t n = neox ? pair : 2 * pair;
+        const float x = key[n], y = key[n + partner], c = table[2 * pair], s = table[2 * pair + 1];
+        put_cached(&op->dst, place.first + n * place.step, x * c - y * s);
+        put_cached(&op->dst, place.first + (n + partner) * place.step, x * s + y * c);
+    }
+    put_key(op, place, key, n_rot);
+}
+
+/* KV_WRITE and ROPE_KV. */
 static void run_kv_write(const cpu_task *task) {
     const gk_op *op = task->op;
     uint32_t heads = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_ctx = op->dst.ne[1], first, last;
@@ -85,13 +137,10 @@ static void run_kv_write(const cpu_task *task) {
     for (uint32_t n = first; n < last; n++) {
         uint32_t t = n / heads, head = n % heads, pos = task->step->pos + t;
         const float *key = row_of(&op->a, t) + head * d_head, *value = row_of(&op->b, t) + head * d_head;
-        uint64_t base = (uint64_t)head * n_ctx * d_head;
-        uint32_t tile = pos / CPU_GROUP * CPU_GROUP;
-        uint32_t width = n_ctx - tile < CPU_GROUP ? n_ctx - tile : CPU_GROUP;
-        for (uint32_t k = 0; k < d_head; k++) {
-            put_cached(&op->dst, base + (uint64_t)tile * d_head + (uint64_t)k * width + pos % CPU_GROUP, key[k]);
-            put_cached(&op->c, base + (uint64_t)pos * d_head + k, value[k]);
-        }
+        const key_place place = place_of_key(op, head, pos);
+        if (op->code == GK_OP_ROPE_KV) put_rotated_key(op, place, key, row_of(&op->d, pos));
+        else put_key(op, place, key, 0);
+        for (uint32_t k = 0; k < d_head; k++) put_cached(&op->c, ((uint64_t)head * n_ctx + pos) * d_head + k, value[k]);
     }
 }
 
@@ -248,9 +297,12 @@ void gk_cpu_run_op(const cpu_task *task) {
     switch (task->op->code) {
     case GK_OP_EMBED: run_embed(task); break;
     case GK_OP_RMSNORM: run_rmsnorm(task); break;
-    case GK_OP_MATMUL: run_matmul(task); break;
+    case GK_OP_MATMUL:
+    case GK_OP_NORM_MATMUL: run_matmul(task); break;
     case GK_OP_ROPE: run_rope(task); break;
-    case GK_OP_KV_WRITE: run_kv_write(task); break;
+    case GK_OP_KV_WRITE:
+    case GK_OP_ROPE_KV: run_kv_write(task); break;
+    case GK_OP_GATE_UP: run_gate_up(task); break;
     case GK_OP_ATTENTION: run_attention(task); break;
     case GK_OP_SOFTMAX: run_softmax(task); break;
     case GK_OP_ARGMAX: run_argmax(task); break;

@@ -20,7 +20,7 @@ typedef struct range {
     bool written;
 } range;
 
-enum { MAX_RANGES = 96, MAX_OP_RANGES = 6 };
+enum { MAX_RANGES = 96, MAX_OP_RANGES = 7 };
 
 typedef struct hazards {
     range pending[MAX_RANGES];
@@ -42,12 +42,6 @@ static bool needs_barrier(hazards *h, const range *ranges, uint32_t count) {
     return needed;
 }
 
-static bool writes(const gk_op *op, gk_operand operand) {
-    if (operand == GK_DST) return true;
-    if (operand == GK_C) return op->code == GK_OP_KV_WRITE || op->code == GK_OP_TOPK;
-    return operand == GK_B && op->code == GK_OP_STEP;
-}
-
 static uint64_t operand_bytes(gk_device *device, const gk_op *op, gk_operand operand) {
     const gk_tensor *t = gk_operand_of(op, operand);
     switch (gk_operand_role(op, operand)) {
@@ -60,11 +54,11 @@ static uint64_t operand_bytes(gk_device *device, const gk_op *op, gk_operand ope
 
 static uint32_t ranges_of(gk_device *device, const gk_op *op, const gk_buffer *scratch, range *out) {
     uint32_t count = 0;
-    for (int operand = GK_DST; operand <= GK_C; operand++) {
+    for (int operand = GK_DST; operand <= GK_D; operand++) {
         const gk_tensor *t = gk_operand_of(op, (gk_operand)operand);
         uint64_t bytes = t->buffer != NULL ? operand_bytes(device, op, (gk_operand)operand) : 0;
         if (bytes == 0) continue;
-        out[count++] = (range){t->buffer, t->offset, t->offset + bytes, writes(op, (gk_operand)operand)};
+        out[count++] = (range){t->buffer, t->offset, t->offset + bytes, gk_operand_written(op, (gk_operand)operand)};
     }
     out[count++] = (range){device->step_block, 0, sizeof(gk_step), op->code == GK_OP_STEP};
     /* The last, so that record_op finds it. */

@@ -1,0 +1,158 @@
+/* The fused ops against the reference: GATE_UP and NORM_MATMUL as forms of MATMUL, ROPE_KV by what ATTENTION reads from its caches. */
+#include <math.h>
+
+#include "gk_test.h"
+
+/* Backends have kernels for none, for few rows, or for all: the first shape that is left out is one skipped case, not hundreds. */
+typedef struct shapes {
+    suite *s;
+    uint32_t most_rows;
+} shapes;
+
+static bool was_skipped(const suite *s) { return s->report.cases[s->report.count - 1].state == CASE_SKIPPED; }
+
+static void product(shapes *f, matmul_case c) {
+    const bool one_row = (c.flags & GK_LAST_ROW) != 0;
+    if (f->most_rows < (one_row ? 1 : c.rows)) return;
+    matmul(f->s, c);
+    if (was_skipped(f->s)) f->most_rows = one_row ? 0 : c.rows - 1;
+}
+
+static void products(suite *s, uint16_t code, uint32_t type) {
+    static const uint32_t all_rows[] = {1, 2, 3, 7, 8, 9, 33, 129}, all_n[] = {1, 15, 16, 17, 33, 257};
+    const matmul_case base = {.code = code, .type = type, .k = 96, .n = 49, .rows = 1, .kind = WEIGHT_GAUSS, .scale = 0.2};
+    shapes f = {s, UINT32_MAX};
+    matmul_case c;
+    for (size_t n = 0; n < sizeof all_rows / sizeof *all_rows; n++) {
+        c = base, c.rows = all_rows[n], product(&f, c);
+        c.k = 320, c.n = 64, product(&f, c);
+    }
+    for (size_t n = 0; n < sizeof all_n / sizeof *all_n; n++) {
+        c = base, c.n = all_n[n], c.kind = c.n == 1 ? WEIGHT_POSITIVE : WEIGHT_GAUSS;
+        product(&f, c);
+        c.rows = 5, product(&f, c);
+    }
+    if (!gk_is_block_type(type)) {
+        for (uint32_t k = 1; k <= 67; k += k < 9 ? 2 : 29) {
+            c = base, c.k = k, c.kind = WEIGHT_POSITIVE, product(&f, c);
+            c.rows = 3, product(&f, c);
+        }
+    }
+    c = base, c.k = 2048, c.n = 200, product(&f, c);
+    c.rows = 7, product(&f, c);
+    c = base, c.rows = 8, c.n_tok = 3, c.padded = 1, c.n = 18, product(&f, c);
+    c.rows = 40, product(&f, c);
+    c = base, c.scale = 0, product(&f, c);
+    c.kind = WEIGHT_ZERO, c.scale = 1, product(&f, c);
+    c = base, c.scale = 1e-20, product(&f, c);
+    if (code != GK_OP_NORM_MATMUL) return;
+    c = base, c.scale = 1e-3, product(&f, c); /* eps counts as much as the values */
+    c = base, c.scale = 1e4, product(&f, c);
+    for (uint16_t flags = 1; flags < 16; flags++) {
+        if (flags & ~(GK_ACCUMULATE | GK_BIAS | GK_LAST_ROW)) continue;
+        c = base, c.flags = flags, product(&f, c);
+        c.rows = 9, c.n_tok = 4, product(&f, c);
+        c.rows = 6, c.padded = 1, c.n = 18, product(&f, c);
+    }
+}
+
+/* Products of one source in one plan: with one norm or another, of types that round activations and of types that do not. */
+static void one_source(suite *s) {
+    enum { COUNT = 6, FEATURES = 256, OUTPUTS = 48 };
+    static const struct {
+        uint32_t type, norm;
+        uint16_t code;
+    } all[COUNT] = {{GK_F16, 0, GK_OP_NORM_MATMUL}, {GK_Q8_0, 0, GK_OP_NORM_MATMUL}, {GK_Q4_0, 0, GK_OP_NORM_MATMUL},
+                    {GK_Q8_0, 1, GK_OP_NORM_MATMUL}, {GK_Q8_0, 0, GK_OP_MATMUL}, {GK_F16, 1, GK_OP_NORM_MATMUL}};
+    case_begin(s, "norm_matmul", "mixed", "six products of one source");
+    mirror x = tensor_new(s, GK_F32, FEATURES, 1, 0), norms[2] = {tensor_new(s, GK_F32, FEATURES, 1, 0), tensor_new(s, GK_F32, FEATURES, 1, 0)};
+    mirror_op ops[COUNT];
+    memset(ops, 0, sizeof ops);
+    for (int n = 0; n < 3; n++) {
+        float *values = gauss_values(s, FEATURES, 1);
+        tensor_set(s, n == 0 ? &x : &norms[n - 1], values);
+        free(values);
+    }
+    for (int n = 0; n < COUNT && case_going(s); n++) {
+        void *rows = weight_rows(s, all[n].type, FEATURES, OUTPUTS, WEIGHT_GAUSS);
+        ops[n] = (mirror_op){.op = {.code = all[n].code, .f = {1e-5f}}, .a = weight_new(s, all[n].type, FEATURES, OUTPUTS, rows), .b = x};
+        ops[n].dst = tensor_new(s, GK_F32, OUTPUTS, 1, 0);
+        if (all[n].code == GK_OP_NORM_MATMUL) ops[n].d = norms[all[n].norm];
+        free(rows);
+    }
+    if (run_both(s, ops, COUNT, &(gk_step){.n_tok = 1})) {
+        for (int n = 0; n < COUNT; n++) compare_tensor(s, &ops[n].dst, 1, gk_is_block_type(all[n].type) ? 1e-3 : 1e-6);
+    }
+    case_end(s);
+}
+
+typedef struct rope_kv_case {
+    uint32_t type, d_head, n_rot, rows, n_tok, pos, n_ctx;
+    uint16_t flags;
+    bool padded;
+} rope_kv_case;
+
+/* The layout of the cache is the backend's own: positions 0 .. pos are written by chunks, and attention looks at all of them. */
+static void rope_kv(suite *s, const rope_kv_case *c) {
+    enum { KV_HEADS = 2, HEADS = 6, CHUNK = 16 };
+    const uint32_t kv = KV_HEADS * c->d_head, q = HEADS * c->d_head, pad = c->padded ? 32 : 0;
+    case_begin(s, "rope_kv", gk_type_name(c->type), "%s,d=%u,n_rot=%u,t=%u%s,pos=%u,n_ctx=%u%s", c->flags ? "neox" : "norm", c->d_head,
+               c->n_rot, c->n_tok, c->n_tok < c->rows ? ",partial" : "", c->pos, c->n_ctx, c->padded ? ",stride" : "");
+    mirror_op ops[2] = {{.op = {.code = GK_OP_ROPE_KV, .flags = c->flags, .i = {KV_HEADS, (int32_t)c->d_head, (int32_t)c->n_rot}}},
+                        {.op = {.code = GK_OP_ATTENTION, .i = {HEADS, KV_HEADS, (int32_t)c->d_head}}}};
+    ops[0].dst = ops[1].b = cache_new(s, c->type, kv, c->n_ctx);
+    ops[0].c = ops[1].c = cache_new(s, c->type, kv, c->n_ctx);
+    ops[0].d = rope_table(s, c->n_rot, c->n_ctx);
+    ops[1].op.f[0] = (float)(1 / sqrt(c->d_head));
+    for (uint32_t pos = 0, n_tok; pos < c->pos + c->n_tok && case_going(s); pos += n_tok) {
+        const bool last = pos >= c->pos;
+        const uint32_t rows = last ? c->rows : CHUNK;
+        n_tok = last ? c->n_tok : c->pos - pos < CHUNK ? c->pos - pos : CHUNK;
+        ops[0].a = tensor_new(s, GK_F32, kv, rows, pad ? kv + pad : 0);
+        ops[0].b = tensor_new(s, GK_F32, kv, rows, pad ? kv + 2 * pad : 0);
+        ops[1].a = tensor_new(s, GK_F32, q, rows, 0);
+        ops[1].dst = tensor_new(s, GK_F32, q, rows, 0);
+        float *keys = gauss_values(s, (size_t)kv * rows, 1), *values = gauss_values(s, (size_t)kv * rows, 1);
+        float *queries = gauss_values(s, (size_t)q * rows, 1);
+        tensor_set(s, &ops[0].a, keys);
+        tensor_set(s, &ops[0].b, values);
+        tensor_set(s, &ops[1].a, queries);
+        if (run_both(s, ops, 2, &(gk_step){.n_tok = n_tok, .pos = pos})) {
+            compare_tensor(s, &ops[1].dst, n_tok, c->type == GK_F32 ? 1e-7 : 1e-6);
+            tensor_check_sentinels(s, &ops[0].a);
+            float *kept = tensor_get(s, SIDE_TESTED, &ops[0].a);
+            if (memcmp(kept, keys, sizeof *keys * kv * rows) != 0) case_fail(s, "the keys were changed");
+            free(kept);
+        }
+        free(keys);
+        free(values);
+        free(queries);
+    }
+    case_end(s);
+}
+
+void test_fused(suite *s) {
+    static const uint32_t types[] = {GK_F32, GK_F16, GK_BF16, GK_Q8_0, GK_Q4_0, GK_Q4_K, GK_Q6_K};
+    for (size_t n = 0; n < sizeof types / sizeof *types; n++) {
+        products(s, GK_OP_GATE_UP, types[n]);
+        products(s, GK_OP_NORM_MATMUL, types[n]);
+    }
+    one_source(s);
+    static const uint32_t heads_of[] = {32, 64, 80, 128}, rows_of[] = {1, 2, 8, 9, 33};
+    for (uint32_t type = GK_F32; type <= GK_F16; type++) {
+        for (uint16_t flags = 0; flags <= GK_NEOX; flags += GK_NEOX) {
+            rope_kv_case base = {.type = type, .d_head = 64, .n_rot = 64, .rows = 1, .n_tok = 1, .pos = 20, .n_ctx = 60, .flags = flags}, c;
+            for (int d = 0; d < 4; d++) {
+                if (d > 0 && was_skipped(s)) return; /* no kernel */
+                c = base, c.d_head = heads_of[d], c.n_rot = heads_of[d], rope_kv(s, &c);
+                c.n_rot = heads_of[d] / 4 * 2, c.padded = true, rope_kv(s, &c);
+            }
+            for (int n = 0; n < 5; n++) {
+                c = base, c.rows = c.n_tok = rows_of[n], c.pos = 3 + (uint32_t)n * 5, c.n_ctx = c.pos + c.rows, rope_kv(s, &c);
+            }
+            c = base, c.rows = 12, c.n_tok = 5, c.pos = 17, c.padded = true, rope_kv(s, &c);
+            c = base, c.d_head = 50, c.n_rot = 2, c.pos = 0, rope_kv(s, &c);
+            c.n_rot = 50, c.rows = c.n_tok = 3, c.n_ctx = 3, rope_kv(s, &c);
+        }
+    }
+}
