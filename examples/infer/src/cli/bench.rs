@@ -68,6 +68,9 @@ struct Report {
     decode: Speed,
     /// The device makes up to 64 tokens on its own; where two share the model, as `decode`.
     decode_unattended: Speed,
+    /// Ops of a decoded token, fused ones counted as one; where two devices share the model, on the last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ops_per_token: Option<u32>,
     /// Bytes of weights and cache that one token reads.
     bytes_per_token: u64,
     gigabytes_per_second: f64,
@@ -154,6 +157,7 @@ fn measure(args: &BenchArgs, model: &Model, session: &mut Session) -> Result<Rep
         prompt: speed(&reading),
         decode,
         decode_unattended,
+        ops_per_token: session.ops(1, Output::Best),
         bytes_per_token,
         gigabytes_per_second,
         memory_gigabytes_per_second: memory,
@@ -206,6 +210,7 @@ fn text(report: &Report) -> String {
         vec!["read per token".to_owned(), format!("{megabytes:.1} MB")],
         vec!["weights and cache".to_owned(), format!("{:.2} GB/s", report.gigabytes_per_second)],
     ];
+    rows.extend(report.ops_per_token.map(|ops| vec!["ops per token".to_owned(), ops.to_string()]));
     if let (Some(memory), Some(fraction)) = (report.memory_gigabytes_per_second, report.fraction) {
         let share = format!("reached {:.0} %", fraction * 100.0);
         rows.push(vec!["memory, only read".to_owned(), format!("{memory:.2} GB/s"), share]);

@@ -15,7 +15,7 @@ mod score;
 use crate::Error;
 use crate::discovery::{self, Request};
 use crate::gguf::Gguf;
-use crate::gk::Precision;
+use crate::gk::{Fusion, Precision};
 use crate::model::Model;
 use crate::session::GpuLayers;
 use clap::{Args, Parser, Subcommand};
@@ -82,6 +82,9 @@ struct DeviceArgs {
     /// Lower the context to what the memory holds instead of refusing
     #[arg(long)]
     fit_ctx: bool,
+    /// Do each op by itself, also those that the device has fused kernels for: for comparisons
+    #[arg(long)]
+    no_fuse: bool,
 }
 
 /// What every command asks that reads or writes a text with a model.
@@ -132,7 +135,8 @@ impl DeviceArgs {
         let auto = if weights < SMALL_MODEL { Precision::Exact } else { Precision::Fast };
         let precision = self.precision.0.unwrap_or(auto);
         let (backend, layers) = self.gpu_layers.settle(self.backend.0.as_deref())?;
-        Ok((Request { backend, device: self.device, threads: self.threads, precision }, layers))
+        let fusion = if self.no_fuse { Fusion::Off } else { Fusion::On };
+        Ok((Request { backend, device: self.device, threads: self.threads, precision, fusion }, layers))
     }
 }
 

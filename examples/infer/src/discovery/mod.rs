@@ -10,7 +10,7 @@ pub use child::ask;
 pub use probe::{Answer, Probed, examine};
 
 use crate::Error;
-use crate::gk::{self, Backend, Device, Kind, OpenOptions, PREFERENCE, Precision};
+use crate::gk::{self, Backend, Device, Fusion, Kind, OpenOptions, PREFERENCE, Precision};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub struct Request {
     pub threads: u32,
     /// Whether `cpu` may round activations.
     pub precision: Precision,
+    /// Whether plans are made of fused ops.
+    pub fusion: Fusion,
 }
 
 /// A device that was opened.
@@ -56,7 +58,7 @@ impl Request {
     }
 
     fn options(&self) -> OpenOptions {
-        OpenOptions { threads: self.threads, precision: self.precision }
+        OpenOptions { threads: self.threads, precision: self.precision, fusion: self.fusion }
     }
 }
 

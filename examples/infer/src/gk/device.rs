@@ -14,6 +14,18 @@ pub struct OpenOptions {
     pub threads: u32,
     /// Whether `cpu`, and `vulkan` in prompts, may round activations.
     pub precision: Precision,
+    /// Whether plans are made of fused ops.
+    pub fusion: Fusion,
+}
+
+/// Whether several ops become one where the device has a kernel that does them together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fusion {
+    /// Fewer launches and barriers, less that goes through memory.
+    #[default]
+    On,
+    /// Every op by itself: for comparisons.
+    Off,
 }
 
 /// How exact the products with q8_0 weights are on a backend that can round activations to eight bits.
@@ -61,6 +73,7 @@ struct DeviceHandle {
     backend: Backend,
     raw: NonNull<sys::gk_device>,
     info: DeviceInfo,
+    fusion: Fusion,
     /// Bytes of the buffers that are alive.
     allocated: Cell<u64>,
 }
@@ -138,6 +151,7 @@ impl std::fmt::Debug for Device {
 pub struct Plan {
     raw: NonNull<sys::gk_plan>,
     device: Rc<DeviceHandle>,
+    ops: u32,
     /// The interface wants the buffers of a plan to outlive it.
     _buffers: Vec<Buffer>,
 }
@@ -201,7 +215,8 @@ impl Backend {
         };
         Status::check(raw).map_err(error)?;
         let raw = NonNull::new(device).ok_or_else(|| error(Status::Failed))?;
-        Ok(Device(Rc::new(DeviceHandle { backend: *self, raw, info, allocated: Cell::new(0) })))
+        let fusion = options.fusion;
+        Ok(Device(Rc::new(DeviceHandle { backend: *self, raw, info, fusion, allocated: Cell::new(0) })))
     }
 }
 
@@ -334,8 +349,8 @@ impl Device {
         for op in ops {
             self.check_owner(op)?;
         }
-        let raw_ops: Vec<sys::gk_op> = ops.iter().map(Op::raw).collect();
-        let count = u32::try_from(ops.len()).unwrap_or(u32::MAX);
+        let raw_ops = self.fused(ops.iter().map(Op::raw).collect());
+        let count = u32::try_from(raw_ops.len()).unwrap_or(u32::MAX);
         let mut plan = std::ptr::null_mut();
         #[expect(unsafe_code, reason = "call through the interface")]
         // SAFETY: the device is open and owns every buffer; the array holds `count` ops and is copied by the call.
@@ -347,7 +362,7 @@ impl Device {
             return Err(self.error(Status::Failed, format!("preparing a plan of {count} ops")));
         };
         let buffers = ops.iter().flat_map(Op::buffers).cloned().collect();
-        Ok(Plan { raw, device: Rc::clone(&self.0), _buffers: buffers })
+        Ok(Plan { raw, device: Rc::clone(&self.0), ops: count, _buffers: buffers })
     }
 
     /// Starts a plan `repeat` times; more than once only if it ends in STEP. May return before it is done.
@@ -379,6 +394,22 @@ impl Device {
         self.0.check(raw, || "waiting for the device".to_owned())
     }
 
+    /// The ops that are given to the backend.
+    fn fused(&self, ops: Vec<sys::gk_op>) -> Vec<sys::gk_op> {
+        let (Some(fuse), Fusion::On, Ok(count)) = (super::FUSE, self.0.fusion, u32::try_from(ops.len()))
+        else {
+            return ops;
+        };
+        let mut fused = ops.clone();
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: device and backend belong together; both arrays hold `count` ops, whose buffers are alive.
+        let length = unsafe {
+            fuse(self.0.backend.table, self.0.raw.as_ptr(), ops.as_ptr(), count, fused.as_mut_ptr())
+        };
+        fused.truncate(length as usize);
+        fused
+    }
+
     fn owns(&self, buffer: &Buffer) -> bool {
         Rc::ptr_eq(&self.0, &buffer.0.device)
     }
@@ -394,6 +425,14 @@ impl Device {
 
     fn error(&self, status: Status, doing: String) -> Error {
         Error { backend: self.backend_id(), doing, status, detail: String::new() }
+    }
+}
+
+impl Plan {
+    /// Ops that a run does, fused ones counted as one.
+    #[must_use]
+    pub fn ops(&self) -> u32 {
+        self.ops
     }
 }
 

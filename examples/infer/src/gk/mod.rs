@@ -18,7 +18,7 @@ mod device;
 mod evidence;
 mod op;
 
-pub use device::{Buffer, Device, OpenOptions, Plan, Precision, Step, Traffic, Usage};
+pub use device::{Buffer, Device, Fusion, OpenOptions, Plan, Precision, Step, Traffic, Usage};
 pub use evidence::Evidence;
 pub use op::{Op, OpCode, Tensor};
 
@@ -160,6 +160,36 @@ const LINKED: &[(&str, Getter)] = &[
     ))]
     ("ref", sys::gk_backend_ref),
 ];
+
+type Fuse = unsafe extern "C" fn(
+    *const sys::gk_backend,
+    *mut sys::gk_device,
+    *const sys::gk_op,
+    u32,
+    *mut sys::gk_op,
+) -> u32;
+
+/// Comes, as the reference does, with whichever backend is linked.
+#[cfg(any(
+    gpubuild_backend = "cuda",
+    gpubuild_backend = "rocm",
+    gpubuild_backend = "metal",
+    gpubuild_backend = "vulkan",
+    gpubuild_backend = "sycl",
+    gpubuild_backend = "opencl",
+    gpubuild_backend = "cpu"
+))]
+const FUSE: Option<Fuse> = Some(sys::gk_fuse);
+#[cfg(not(any(
+    gpubuild_backend = "cuda",
+    gpubuild_backend = "rocm",
+    gpubuild_backend = "metal",
+    gpubuild_backend = "vulkan",
+    gpubuild_backend = "sycl",
+    gpubuild_backend = "opencl",
+    gpubuild_backend = "cpu"
+)))]
+const FUSE: Option<Fuse> = None;
 
 /// Ids of the backends in this program, best first, `ref` last.
 pub fn linked() -> impl Iterator<Item = &'static str> {

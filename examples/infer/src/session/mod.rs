@@ -180,6 +180,12 @@ impl Session {
         if last.works(&self.config, output) { last.prepare(&self.config, rows, output) } else { Ok(()) }
     }
 
+    /// Ops of the prepared plan for so many rows and an output, of which fused ones count as one; of two devices that of the last.
+    #[must_use]
+    pub fn ops(&self, rows: u32, output: Output) -> Option<u32> {
+        self.last().ops(rows, output)
+    }
+
     /// The token that [`Output::Best`] found. It becomes the input of [`Session::generate`].
     ///
     /// # Errors

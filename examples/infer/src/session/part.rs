@@ -49,6 +49,11 @@ impl Part {
         Ok(())
     }
 
+    /// Ops of a plan that is there.
+    pub(super) fn ops(&self, rows: u32, output: Output) -> Option<u32> {
+        self.plans.get(&(rows, output)).map(Plan::ops)
+    }
+
     /// Runs a plan, which is built unless it is there.
     pub(super) fn run(
         &mut self,

@@ -1,9 +1,9 @@
 //! Every linked backend that works here: the same answers as the reference, and little traffic.
 
-use crate::common::{devices, read, reference_device, session, tiny};
+use crate::common::{devices, devices_with, read, reference_device, session, tiny};
 use infer::check::nmse;
 use infer::gguf::TensorType;
-use infer::gk::Device;
+use infer::gk::{Device, Fusion, OpenOptions, Precision};
 use infer::model::Model;
 use infer::session::{CacheType, LogitRows, Options, Output, Session};
 
@@ -39,6 +39,31 @@ fn logits_equal_the_reference() {
         for device in devices() {
             let error = nmse(&last_logits(&mut session(&model, &device), &tokens(100)), &expected);
             assert!(error <= bound(kind), "{} {kind}: nmse {error}", device.backend_id());
+        }
+    }
+}
+
+#[test]
+fn fused_ops_write_the_same_tokens() {
+    let opened = |fusion| devices_with(OpenOptions { threads: 2, precision: Precision::Exact, fusion });
+    for (fused, plain) in opened(Fusion::On).iter().zip(&opened(Fusion::Off)) {
+        for kind in [TensorType::F32, TensorType::F16, TensorType::Q8_0] {
+            let model = model(kind);
+            let layers = model.config().n_layer;
+            let write = |device| {
+                let mut session = session(&model, device);
+                session.feed(&tokens(5), Output::Best).unwrap();
+                let first = session.best().unwrap();
+                let rest = session.generate(40).unwrap();
+                let ops = session.ops(1, Output::Feedback).unwrap();
+                (first, rest, ops)
+            };
+            let (got, expected) = (write(fused), write(plain));
+            let id = fused.backend_id();
+            assert_eq!((got.0, got.1), (expected.0, expected.1), "{id} {kind}");
+            assert_eq!(expected.2, 14 * layers + 5, "{id}");
+            let most = if id == "cpu" { 10 * layers + 4 } else { expected.2 };
+            assert!(got.2 <= most, "{id}: {} ops", got.2);
         }
     }
 }

@@ -22,7 +22,8 @@ const OPTIONS: Options = Options { n_ctx: 128, cache: CacheType::F32, logits: Lo
 
 /// The processor with every other device that works here, all as exact as they can be; the reference is one of them.
 fn pairs() -> Vec<(Device, Device)> {
-    let mut devices = devices_with(OpenOptions { threads: 1, precision: Precision::Exact });
+    let mut devices =
+        devices_with(OpenOptions { threads: 1, precision: Precision::Exact, ..OpenOptions::default() });
     let Some(place) = devices.iter().position(|device| device.backend_id() == "cpu") else {
         return Vec::new();
     };
