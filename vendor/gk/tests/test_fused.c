@@ -63,7 +63,7 @@ static void one_source(suite *s) {
         uint32_t type, norm;
         uint16_t code;
     } all[COUNT] = {{GK_F16, 0, GK_OP_NORM_MATMUL}, {GK_Q8_0, 0, GK_OP_NORM_MATMUL}, {GK_Q4_0, 0, GK_OP_NORM_MATMUL},
-                    {GK_Q8_0, 1, GK_OP_NORM_MATMUL}, {GK_Q8_0, 0, GK_OP_MATMUL}, {GK_F16, 1, GK_OP_NORM_MATMUL}};
+                    {GK_Q8_0, 1, GK_OP_NORM_MATMUL}, {GK_Q8_0, 0, GK_OP_MATMUL}, {GK_F16, 0, GK_OP_NORM_MATMUL}};
     case_begin(s, "norm_matmul", "mixed", "six products of one source");
     mirror x = tensor_new(s, GK_F32, FEATURES, 1, 0), norms[2] = {tensor_new(s, GK_F32, FEATURES, 1, 0), tensor_new(s, GK_F32, FEATURES, 1, 0)};
     mirror_op ops[COUNT];
