@@ -23,6 +23,7 @@ pub mod arch;
 pub mod artifacts;
 pub mod backend;
 pub mod build_rs;
+pub mod ci;
 pub mod cmake;
 pub mod doctor;
 pub mod exec;

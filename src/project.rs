@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use crate::backend::Backend;
+use crate::ci::variant::{self, CiTable, VariantTable};
 use crate::host::{Host, HostPath};
 use crate::plan::profile::{Profile, Wanted, declared};
 use crate::plan::together::{self, SameSymbols, With};
@@ -68,6 +69,12 @@ pub struct ProjectFile {
     /// The build store, compiler caches and distributed compilers.
     #[serde(default)]
     pub cache: CacheTable,
+    /// What is built for whom.
+    #[serde(default)]
+    pub variants: Vec<VariantTable>,
+    /// How jobs of a service get gpubuild.
+    #[serde(default)]
+    pub ci: CiTable,
 }
 
 /// `[project]`.
@@ -495,6 +502,9 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
             path: path.to_owned(),
             message: format!("`cache.remote` {problem}"),
         });
+    }
+    if let Some(message) = variant::problem(&file.variants) {
+        return Err(ProjectError::Invalid { path: path.to_owned(), message });
     }
     let Some(profile) = Profile::builtin(&file.project.profile) else {
         return Err(ProjectError::UnknownProfile {

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod bench;
 pub mod build;
 pub mod cache;
+pub mod ci;
 pub mod clean;
 pub mod completions;
 pub mod detect;
@@ -82,6 +83,8 @@ enum Command {
     Venv(Box<venv::Arguments>),
     /// Show what the build store holds, throw away what is old, say why a tree is not in it
     Cache(cache::Arguments),
+    /// Make the jobs of a CI service from gpubuild.toml, and do them here
+    Ci(Box<ci::Arguments>),
     /// Remove everything that was built
     Clean(clean::Arguments),
     /// Make a redacted report to paste into an issue; it replays as a recorded machine
@@ -100,6 +103,7 @@ impl Command {
     /// Whether the command starts no process and keeps nothing on disk: then Ctrl-C may end it as it ends any program.
     fn only_looks(&self) -> bool {
         matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
+            || matches!(self, Self::Ci(arguments) if arguments.only_looks())
             || matches!(self, Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
     }
 }
@@ -198,6 +202,10 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         Command::Cache(arguments) => {
             let answer = Answer::document_if(arguments.is_json());
             (cache::run(&arguments, context), answer)
+        }
+        Command::Ci(arguments) => {
+            let answer = Answer::document_if(arguments.is_json());
+            (ci::run(&arguments, context), answer)
         }
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),

@@ -3,9 +3,11 @@
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure};
 use crate::backend::Backend;
+use crate::ci::variant;
 use crate::finding::{Affects, Finding, Remedy, Severity};
 use crate::host::Host;
 use crate::plan::make::{Missing, Refusal};
+use crate::plan::request::{Request, Selection as Selected};
 use crate::plan::whole::{self, Wish};
 use crate::plan::{Linkage, Plan, linkage};
 use crate::project::Project;
@@ -42,9 +44,22 @@ pub struct Selection {
     /// Build code that only runs on processors like this machine's
     #[arg(long)]
     pub native: bool,
+    /// Build a variant of gpubuild.toml: its backends, architectures and toolkits
+    #[arg(long, value_name = "NAME")]
+    pub variant: Option<String>,
+    /// Build with this version of the toolkit of a backend, in place of what gpubuild.toml asks for: `cuda=13.0`
+    #[arg(long, value_name = "BACKEND=VERSION", value_parser = toolkit_version)]
+    pub toolkit: Vec<(Backend, String)>,
     /// Folder of the project [default: the nearest gpubuild.toml from here up]
     #[arg(long, value_name = "DIR")]
     pub project: Option<String>,
+}
+
+fn toolkit_version(text: &str) -> Result<(Backend, String), String> {
+    let (backend, version) = text.split_once('=').ok_or("write `cuda=13.0`")?;
+    let backend = backend.parse::<Backend>().map_err(|error| error.to_string())?;
+    version.parse::<crate::version::Requirement>().map_err(|error| error.to_string())?;
+    Ok((backend, version.to_owned()))
 }
 
 /// Arguments of `plan`.
@@ -101,8 +116,7 @@ pub fn make_without(
     sight: &Sight,
     without: &[(Backend, String)],
 ) -> Result<(Project, Plan), Failure> {
-    let project = look::project(context, selection.project.as_deref())?;
-    let mut request = look::request(selection.backends.as_deref(), host, Some(&project))?;
+    let (project, mut request) = wanted(selection, context, host)?;
     request.without.extend_from_slice(without);
     let linkage = selection.linkage.or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
@@ -130,6 +144,39 @@ pub fn make_without(
         context.printer.warning(&format!("{} is left out: {reason}", dropped.id));
     }
     Ok((project, plan))
+}
+
+/// The project as a selection makes it, and what is asked for of it.
+pub fn wanted(
+    selection: &Selection,
+    context: &Context<'_>,
+    host: &dyn Host,
+) -> Result<(Project, Request), Failure> {
+    let mut project = look::project(context, selection.project.as_deref())?;
+    let mut origin = None;
+    if let Some(name) = &selection.variant {
+        let built: Vec<Backend> = project.profile.backends.keys().copied().collect();
+        let variants = variant::variants(&project.file, &built, &project.profile.always);
+        let Some(found) = variants.iter().find(|variant| variant.name == *name) else {
+            let known: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+            return Err(Failure::usage("variant.unknown", format!("there is no variant `{name}`"))
+                .hint(format!("there are {}", known.join(", "))));
+        };
+        variant::apply(&mut project.file, found);
+        origin = Some(Request {
+            selection: Selected::Named(found.backends.clone()),
+            origin: format!("variant `{name}`"),
+            without: Vec::new(),
+        });
+    }
+    for (backend, version) in &selection.toolkit {
+        variant::require(&mut project.file, *backend, version);
+    }
+    let request = match origin.filter(|_| selection.backends.is_none()) {
+        Some(request) => request,
+        None => look::request(selection.backends.as_deref(), host, Some(&project))?,
+    };
+    Ok((project, request))
 }
 
 /// The locks of toolkits that can be installed: ours and the project's.

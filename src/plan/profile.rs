@@ -122,6 +122,8 @@ pub struct Row {
     /// that neither its headers nor its libraries have to be here.
     #[serde(default)]
     pub self_contained: bool,
+    /// What it takes to compile from clean.
+    pub cost: Option<Cost>,
     /// The toolkit that it is built with, by the id of its description, where that is not the backend's own.
     pub toolkit: Option<String>,
 }
@@ -207,6 +209,17 @@ pub struct VersionPlace {
     pub file: String,
     /// `GGML_VERSION`: `_MAJOR`, `_MINOR` and `_PATCH` follow.
     pub prefix: String,
+}
+
+/// What it takes to compile something from clean, in seconds of one core, as it was measured once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cost {
+    /// Whatever the architectures; of `cpu` the program as well.
+    pub seconds: u64,
+    /// For each architecture of GPUs.
+    #[serde(default)]
+    pub per_arch: u64,
 }
 
 /// A program that tests backends: `TARGET --backend ID --json` prints one report and ends with 0, 1 (failures) or 3 (no

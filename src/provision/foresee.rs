@@ -106,6 +106,13 @@ fn installation(
     }
 }
 
+/// Bytes of disk that installations take, at most.
+#[must_use]
+pub fn disk_bytes(all: &[Provision]) -> u64 {
+    let kits = &super::kit::embedded().kits;
+    all.iter().map(|one| one.download_bytes * kits.get(&one.toolkit).map_or(1, |kit| kit.grows)).sum()
+}
+
 /// Bytes of the wheels of the base for a machine.
 #[must_use]
 pub fn download_bytes(lock: &Lock, platform: crate::host::Platform, libc: &crate::python::tag::Libc) -> u64 {

@@ -29,7 +29,7 @@ pub mod which;
 
 pub use choose::Choice;
 pub use error::ProvisionError;
-pub use foresee::Provision;
+pub use foresee::{Provision, disk_bytes};
 pub use install::{Change, Installed, Preview, install, preview};
 pub use state::{Installation, find, installations, remove};
 pub use verify::verify;

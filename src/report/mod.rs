@@ -6,6 +6,7 @@ pub mod bench;
 pub mod binary;
 pub mod binary_text;
 pub mod cache;
+pub mod ci;
 pub mod clean;
 pub mod detect;
 pub mod detect_text;

@@ -7,6 +7,7 @@ mod bad_input;
 mod bench;
 mod binary;
 mod building;
+mod ci;
 mod doctor;
 mod doctor_file;
 mod doctor_log;

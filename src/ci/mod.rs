@@ -1,0 +1,23 @@
+//! CI: from `[[variants]]` of gpubuild.toml to the jobs of a matrix, and to the file that makes a service run them.
+//!
+//! ```text
+//! [[variants]] x images.toml x versions of toolkits
+//!        |
+//! image::host      each image is a recorded host, with what its setup puts there
+//!        |
+//! plan::whole      each row is planned like any other machine; a refusal is its reason (pure)
+//!        |
+//! rows::Row        -> `ci matrix`, `ci run`
+//!        |
+//! workflow         -> `ci init`, `ci verify`
+//! ```
+
+pub mod image;
+pub mod preflight;
+pub mod rows;
+pub mod variant;
+pub mod workflow;
+
+pub use image::{Image, Images};
+pub use rows::{Impossible, Row, Rows, Scene, rows};
+pub use variant::{CiTable, VariantTable};

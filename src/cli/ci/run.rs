@@ -1,0 +1,201 @@
+//! `gpubuild ci run` and `gpubuild ci preflight`: a job on this machine.
+
+use std::time::Duration;
+
+use super::super::look::HostArguments;
+use super::super::plan::Selection;
+use super::super::{Context, Exit, Failure, absolute, look};
+use crate::ci::preflight::{self, Check, Outlook};
+use crate::ci::{Images, Row, Rows};
+use crate::facts;
+use crate::host::{Command, Host, Os, RunError};
+use crate::look::{Sight, look as look_at};
+use crate::plan::make::Missing;
+use crate::plan::whole::{self, Wish};
+use crate::report;
+
+/// A job may take as long as it likes; the service has its own limit.
+const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Arguments of `ci run`.
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArguments {
+    /// Name of the job, as `gpubuild ci matrix` prints it
+    row: String,
+    /// Install first what the job's image lacks: for machines that are thrown away afterwards
+    #[arg(long)]
+    setup: bool,
+    /// Print the commands, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Folder for the build store and toolkits, in place of GPUBUILD_CACHE
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<String>,
+    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+}
+
+/// Arguments of `ci preflight`.
+#[derive(Debug, clap::Args)]
+pub(super) struct PreflightArguments {
+    #[command(flatten)]
+    selection: Selection,
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print one JSON document
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// One thing to start.
+struct Step {
+    /// For people.
+    shown: String,
+    argv: Vec<String>,
+}
+
+pub(super) fn run(arguments: &RunArguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let (_, rows) = super::made(context, arguments.project.as_deref())?;
+    let row = find(&rows, &arguments.row)?;
+    let here = context.host.platform();
+    let platform = format!("{}-{}", here.os.id(), here.arch.id());
+    if row.platform != platform && !arguments.dry_run {
+        return Err(Failure::usage(
+            "ci.other-platform",
+            format!("job `{}` is for {}, and this machine is {platform}", row.name, row.platform),
+        )
+        .hint("`--dry-run` prints what it does"));
+    }
+    let steps = steps(row, arguments, context)?;
+    if arguments.dry_run {
+        let lines: Vec<String> = steps.iter().map(|step| step.shown.clone()).collect();
+        context.printer.answer(&format!("{}\n", lines.join("\n")))?;
+        return Ok(Exit::Done);
+    }
+    tell_other_system(context, row);
+    let cache = arguments.cache_dir.as_deref().map(|folder| absolute(context, folder)).transpose()?;
+    for step in &steps {
+        context.printer.say(&format!("$ {}", step.shown));
+        let mut command =
+            Command::new(&step.argv[0], DEADLINE).args(step.argv[1..].iter().map(String::as_str)).inherit();
+        if let Some(folder) = &cache {
+            command = command.env("GPUBUILD_CACHE", folder.as_str());
+        }
+        let output = context.host.run(&command).map_err(|error| match error {
+            RunError::Interrupted => {
+                Failure { exit: Exit::Interrupted, ..Failure::negative("run.interrupted", "interrupted") }
+            }
+            other => Failure::negative("run.failed", other.to_string()),
+        })?;
+        if !output.success() {
+            let code = output.exit.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+            let message = format!("job `{}` failed at `{}`, which ended with {code}", row.name, step.shown);
+            return Err(Failure { exit: Exit::Child(code), ..Failure::negative("ci.job-failed", message) });
+        }
+    }
+    context.printer.say(&format!("job {} is done", row.name));
+    Ok(Exit::Done)
+}
+
+/// The job's own machine may be another release: what is missing here need not be missing there.
+fn tell_other_system(context: &Context<'_>, row: &Row) {
+    let distribution = facts::gather(context.host).distro.map(|distro| distro.value.label());
+    let wanted = Images::embedded().get(&row.image).map(|image| image.distribution.clone());
+    if let (Some(here), Some(wanted)) = (distribution, wanted)
+        && here != wanted
+    {
+        context.printer.say(&format!("this machine is {here}; in CI the job runs on {wanted}"));
+    }
+}
+
+fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a Row, Failure> {
+    if let Some(row) = rows.include.iter().find(|row| row.name == name) {
+        return Ok(row);
+    }
+    if let Some(impossible) = rows.dropped.iter().find(|one| one.name == name) {
+        let message = format!("job `{name}` can't succeed: {}", impossible.reasons.join("; "));
+        return Err(Failure::usage("ci.impossible", message).hint("correct `[[variants]]` in gpubuild.toml"));
+    }
+    let known: Vec<&str> = rows.include.iter().map(|row| row.name.as_str()).collect();
+    Err(Failure::usage("ci.unknown-job", format!("there is no job `{name}`"))
+        .hint(format!("there are {}", known.join(", "))))
+}
+
+fn steps(row: &Row, arguments: &RunArguments, context: &Context<'_>) -> Result<Vec<Step>, Failure> {
+    let mut steps = Vec::new();
+    if arguments.setup {
+        let is_root = context.host.identity().uid == Some(0);
+        for line in &row.setup {
+            // Containers have no sudo, and need none.
+            let line = if is_root { line.replace("sudo ", "") } else { line.clone() };
+            let argv = match context.host.platform().os {
+                Os::Windows => vec!["cmd".to_owned(), "/c".to_owned(), line.clone()],
+                _ => vec!["sh".to_owned(), "-ec".to_owned(), line.clone()],
+            };
+            steps.push(Step { shown: line, argv });
+        }
+    }
+    let own = context.host.own_program().ok_or_else(|| Failure {
+        exit: Exit::Bug,
+        ..Failure::negative("ci.no-program", "the path of gpubuild is not known")
+    })?;
+    let preflight: Vec<String> = row
+        .run
+        .iter()
+        .take(1)
+        .flat_map(|build| {
+            let rest = build.iter().skip(1).cloned();
+            ["ci".to_owned(), "preflight".to_owned()].into_iter().chain(rest)
+        })
+        .collect();
+    for command in std::iter::once(&preflight).chain(&row.run) {
+        let project = arguments.project.iter().flat_map(|folder| ["--project".to_owned(), folder.clone()]);
+        let words: Vec<String> = command.iter().cloned().chain(project).collect();
+        let shown = format!("gpubuild {}", words.join(" "));
+        steps.push(Step { shown, argv: std::iter::once(own.to_string()).chain(words).collect() });
+    }
+    Ok(steps)
+}
+
+pub(super) fn preflight(arguments: &PreflightArguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = match &recorded {
+        Some(host) => host,
+        None => context.host,
+    };
+    let sight = look_at(host, arguments.host.catalogue(context)?);
+    let checks = checks(&arguments.selection, context, host, &sight)?;
+    if arguments.json {
+        context.printer.json(&report::ci::PreflightDocument::new(&checks))?;
+    } else {
+        context.printer.answer(&report::ci::preflight(&checks))?;
+    }
+    let bad = checks.iter().any(|check| check.outlook == Outlook::Bad);
+    Ok(if bad { Exit::Negative } else { Exit::Done })
+}
+
+fn checks(
+    selection: &Selection,
+    context: &Context<'_>,
+    host: &dyn Host,
+    sight: &Sight,
+) -> Result<Vec<Check>, Failure> {
+    look::check_overrides(host)?;
+    let (project, request) = super::super::plan::wanted(selection, context, host)?;
+    let locks = super::super::plan::locks(context, Some(&project))?;
+    let provision = (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice());
+    let plan = whole::plan(&Wish {
+        host,
+        sight,
+        project: &project,
+        request: &request,
+        linkage: selection.linkage.or(project.file.project.linkage).unwrap_or_default(),
+        missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
+        jobs: selection.jobs,
+        cuda_archs: selection.cuda_archs.as_deref(),
+        provision,
+        native: selection.native || project.file.project.native,
+    });
+    Ok(preflight::foresee(host, &sight.facts, &project.build_root, plan.as_ref()))
+}

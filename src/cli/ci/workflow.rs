@@ -1,0 +1,145 @@
+//! `gpubuild ci init` and `gpubuild ci verify`.
+
+use super::super::{Context, Exit, Failure};
+use crate::ci::Images;
+use crate::ci::workflow::{self, MARK, Service};
+use crate::host::HostPath;
+
+/// Arguments of `ci init`.
+#[derive(Debug, clap::Args)]
+pub(super) struct InitArguments {
+    /// For which service
+    #[arg(long, value_enum, default_value_t, value_name = "SERVICE")]
+    format: Form,
+    /// Replace a file that gpubuild has not written
+    #[arg(long)]
+    force: bool,
+    /// Leave out jobs that can't succeed, with a warning, instead of refusing
+    #[arg(long)]
+    allow_missing: bool,
+    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+}
+
+/// Arguments of `ci verify`.
+#[derive(Debug, clap::Args)]
+pub(super) struct VerifyArguments {
+    /// For which service [default: each whose file is here]
+    #[arg(long, value_enum, value_name = "SERVICE")]
+    format: Option<Form>,
+    /// Leave out jobs that can't succeed, with a warning, instead of refusing
+    #[arg(long)]
+    allow_missing: bool,
+    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    #[arg(long, value_name = "DIR")]
+    project: Option<String>,
+}
+
+/// Services.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    #[default]
+    Github,
+    Gitlab,
+}
+
+impl From<Form> for Service {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Github => Self::Github,
+            Form::Gitlab => Self::Gitlab,
+        }
+    }
+}
+
+/// The file of a service with its text.
+fn wanted(
+    context: &Context<'_>,
+    folder: Option<&str>,
+    service: Service,
+    allow: bool,
+) -> Result<(HostPath, String), Failure> {
+    let (project, rows) = super::made(context, folder)?;
+    super::refuse_impossible(context, &rows, allow)?;
+    if service == Service::Github && rows.include.len() > service.most() {
+        let message = format!("{} jobs, and a matrix of GitHub takes {}", rows.include.len(), service.most());
+        return Err(Failure::usage("ci.too-many-jobs", message)
+            .hint("write a workflow of your own with `gpubuild ci matrix --format github --part 1/2`"));
+    }
+    let text = workflow::text(service, &project.file.ci, &rows, Images::embedded());
+    Ok((root(context, &project.root).join(service.file()), text))
+}
+
+/// The folder of the repository: services look there and nowhere else.
+fn root(context: &Context<'_>, project: &HostPath) -> HostPath {
+    let mut folder = Some(project.clone());
+    while let Some(here) = folder {
+        if context.host.exists(&here.join(".git")) {
+            return here;
+        }
+        folder = here.parent();
+    }
+    project.clone()
+}
+
+pub(super) fn init(arguments: &InitArguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let service = Service::from(arguments.format);
+    let (file, text) = wanted(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
+    match context.host.read_text(&file) {
+        Ok(found) if found == text => {
+            context.printer.say(&format!("{file} is as it should be"));
+            return Ok(Exit::Done);
+        }
+        Ok(found) if !found.starts_with(MARK) && !arguments.force => {
+            return Err(Failure::usage(
+                "ci.not-ours",
+                format!("`{file}` is there, and gpubuild has not written it"),
+            )
+            .hint("move it away, or replace it with `--force`"));
+        }
+        _ => {}
+    }
+    context
+        .host
+        .write(&file, text.as_bytes())
+        .map_err(|error| Failure::negative("file.failed", format!("failed to write `{file}`: {error}")))?;
+    context.printer.say(&format!("wrote {file}"));
+    if let Some(note) = service.note() {
+        context.printer.say(note);
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn verify(arguments: &VerifyArguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let all = [Service::Github, Service::Gitlab];
+    let mut seen = 0;
+    for service in all {
+        if arguments.format.is_some_and(|form| Service::from(form) != service) {
+            continue;
+        }
+        let (file, text) = wanted(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
+        let found = match context.host.read_text(&file) {
+            Ok(found) => found,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && arguments.format.is_none() => {
+                continue;
+            }
+            Err(error) => {
+                return Err(Failure::usage("ci.missing", format!("failed to read `{file}`: {error}"))
+                    .hint("`gpubuild ci init` writes it"));
+            }
+        };
+        seen += 1;
+        if let Some(difference) = workflow::drift(&found, &text) {
+            let message = format!("`{file}` is not what gpubuild writes for this project:\n{difference}");
+            return Err(Failure::negative("ci.drift", message.trim_end())
+                .hint("`gpubuild ci init` writes it anew; changes belong into gpubuild.toml"));
+        }
+        context.printer.say(&format!("{file} is as it should be"));
+    }
+    if seen == 0 {
+        return Err(Failure::usage("ci.missing", "there is no file of a service here")
+            .hint("`gpubuild ci init` writes one"));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,177 @@
+//! `gpubuild ci`: rows as a document, as the matrix of a service, and as text.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::Schema;
+use crate::ci::preflight::{Check, Outlook};
+use crate::ci::{Images, Impossible, Row, Rows};
+use crate::plan::bytes;
+
+/// The document of `ci matrix --format json`.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: Schema,
+    include: &'a [Row],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    dropped: &'a [Impossible],
+}
+
+impl<'a> Document<'a> {
+    /// The document of some rows.
+    #[must_use]
+    pub fn new(rows: &'a Rows) -> Self {
+        Self { schema: Schema { name: "ci", version: 1 }, include: &rows.include, dropped: &rows.dropped }
+    }
+}
+
+/// What GitHub's `fromJSON` takes: scalars only, one line.
+#[derive(Debug, Serialize)]
+pub struct GithubMatrix<'a> {
+    include: Vec<GithubRow<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct GithubRow<'a> {
+    name: &'a str,
+    variant: &'a str,
+    image: &'a str,
+    os: &'a str,
+    container: &'a str,
+    backends: &'a str,
+    prepare: String,
+    cache_key: &'a str,
+    timeout_minutes: u64,
+}
+
+/// Minutes after which GitHub ends a job by itself.
+const GITHUB_LONGEST: u64 = 360;
+
+impl<'a> GithubMatrix<'a> {
+    /// The jobs that GitHub has machines for.
+    #[must_use]
+    pub fn new(rows: impl Iterator<Item = &'a Row>) -> Self {
+        let include = rows.filter_map(|row| {
+            Some(GithubRow {
+                name: &row.name,
+                variant: &row.variant,
+                image: &row.image,
+                os: row.os.as_deref()?,
+                container: &row.container,
+                backends: &row.backends,
+                prepare: row.prepare.join("\n"),
+                cache_key: &row.cache_key,
+                timeout_minutes: row.needs.timeout_minutes.unwrap_or(GITHUB_LONGEST),
+            })
+        });
+        Self { include: include.collect() }
+    }
+}
+
+/// The rows for people.
+#[must_use]
+pub fn text(rows: &Rows) -> String {
+    let mut text = String::new();
+    let width = rows.include.iter().map(|row| row.name.len()).max().unwrap_or_default();
+    let most = rows.include.iter().map(|row| row.backends.len()).max().unwrap_or_default();
+    for row in &rows.include {
+        let _ = writeln!(text, "{:width$}  {:most$}  {}", row.name, row.backends, place(row));
+        for (backend, list) in &row.archs {
+            let _ = writeln!(text, "  {backend} for {list}");
+        }
+        for line in &row.setup {
+            let _ = writeln!(text, "  setup: {line}");
+        }
+        for command in &row.run {
+            let _ = writeln!(text, "  gpubuild {}", command.join(" "));
+        }
+        let _ = writeln!(text, "  needs {}", needs(row));
+        for line in &row.warnings {
+            let _ = writeln!(text, "  warning: {line}");
+        }
+    }
+    for one in &rows.dropped {
+        let _ = writeln!(text, "left out {}: {}", one.name, one.reasons.join("; "));
+    }
+    text
+}
+
+fn place(row: &Row) -> String {
+    let container = if row.container.is_empty() { String::new() } else { format!(" in {}", row.container) };
+    format!("{}{container}", row.os.as_deref().unwrap_or(&row.image))
+}
+
+fn needs(row: &Row) -> String {
+    let needs = &row.needs;
+    let mut parts = vec![format!("{} jobs", needs.jobs)];
+    if needs.download_bytes > 0 {
+        parts.push(format!("{} of download", bytes::show(needs.download_bytes)));
+    }
+    if needs.disk_bytes > 0 {
+        parts.push(format!("{} of disk for toolkits", bytes::show(needs.disk_bytes)));
+    }
+    if needs.cpu_seconds > 0 {
+        parts.push(format!("about {} s of one core", needs.cpu_seconds));
+    }
+    parts.join(", ")
+}
+
+/// The images for people.
+#[must_use]
+pub fn images(images: &Images) -> String {
+    let width = images.iter().map(|image| image.id.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for image in images.iter() {
+        let place = match (&image.container, image.runner()) {
+            (Some(container), Some(runner)) => format!("{container} on {runner}"),
+            (Some(container), None) => container.clone(),
+            (None, runner) => runner.unwrap_or_default().to_owned(),
+        };
+        let default = if image.default { ", default" } else { "" };
+        let _ = writeln!(
+            text,
+            "{:width$}  {}, {} processors, {}, {} of disk: {place}{default}",
+            image.id,
+            image.platform(),
+            image.cpus,
+            image.memory,
+            image.disk
+        );
+    }
+    text
+}
+
+/// The document of `ci preflight --json`.
+#[derive(Debug, Serialize)]
+pub struct PreflightDocument<'a> {
+    schema: Schema,
+    checks: &'a [Check],
+}
+
+impl<'a> PreflightDocument<'a> {
+    /// The document of some checks.
+    #[must_use]
+    pub fn new(checks: &'a [Check]) -> Self {
+        Self { schema: Schema { name: "preflight", version: 1 }, checks }
+    }
+}
+
+/// The checks for people.
+#[must_use]
+pub fn preflight(checks: &[Check]) -> String {
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.outlook {
+            Outlook::Good => "ok",
+            Outlook::Unknown => "unknown",
+            Outlook::Doubtful => "warning",
+            Outlook::Bad => "error",
+        };
+        let _ = writeln!(text, "{mark:8} {}: {}", check.what, check.text);
+        if let Some(hint) = &check.hint {
+            let _ = writeln!(text, "         hint: {hint}");
+        }
+    }
+    text
+}

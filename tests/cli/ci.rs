@@ -1,0 +1,329 @@
+//! Jobs for services: the matrix, the file that runs it, a job done here.
+
+use serde_json::{Value, json};
+
+use crate::support::{Ran, Sandbox, recorded};
+
+/// A project with kernels for every backend, and these further lines in its file.
+fn project(lines: &str) -> Sandbox {
+    let sandbox = Sandbox::with_project("gk");
+    for backend in ["cpu", "cuda", "rocm", "metal", "vulkan", "sycl", "opencl"] {
+        sandbox.write(&format!("vendor/src/{backend}/CMakeLists.txt"), "");
+    }
+    let file = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{file}{lines}"));
+    sandbox
+}
+
+#[track_caller]
+fn document(ran: &Ran) -> Value {
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    ran.json()
+}
+
+fn names(rows: &Value) -> Vec<&str> {
+    rows["include"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect()
+}
+
+fn row<'a>(rows: &'a Value, name: &str) -> &'a Value {
+    rows["include"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap()
+}
+
+const TWO: &str = r#"
+[[variants]]
+name = "cpu"
+backends = ["cpu"]
+images = ["ubuntu-22.04", "windows-2022"]
+[[variants]]
+name = "cuda"
+backends = ["cpu", "cuda"]
+toolkits = { cuda = ["12.4", "13.0"] }
+archs = { cuda = ["80", "90"] }
+"#;
+
+#[test]
+fn rows_follow_from_variants_images_and_versions() {
+    let rows = document(&project(TWO).run(&["ci", "matrix", "--json"]));
+    assert_eq!(rows["schema"], json!({"name": "ci", "version": 1}));
+    // No wheels hold a compiler of 12.4, so that version comes in its container.
+    assert_eq!(
+        names(&rows),
+        [
+            "cpu-ubuntu-22.04",
+            "cpu-windows-2022",
+            "cuda12.4-cuda-12.4-ubuntu-22.04",
+            "cuda13.0-ubuntu-24.04",
+            "cuda13.0-ubuntu-24.04-arm",
+            "cuda13.0-windows-2025"
+        ]
+    );
+    let container = row(&rows, "cuda12.4-cuda-12.4-ubuntu-22.04");
+    assert_eq!(container["os"], "ubuntu-22.04");
+    assert_eq!(container["container"], "nvidia/cuda:12.4.1-devel-ubuntu22.04");
+    assert!(
+        container["prepare"].as_array().unwrap().iter().any(|line| line.as_str().unwrap().contains("rustup"))
+    );
+    let wheels = row(&rows, "cuda13.0-ubuntu-24.04");
+    assert_eq!(wheels["container"], "");
+    assert_eq!(
+        wheels["run"],
+        json!([
+            ["build", "--variant", "cuda", "--toolkit", "cuda=13.0", "--provision"],
+            ["test", "--backends", "cpu"]
+        ])
+    );
+    assert!(wheels["needs"]["download_bytes"].as_u64().unwrap() > 50 << 20, "{wheels:#}");
+    assert_eq!(wheels["archs"]["cuda"], "80;90");
+}
+
+#[test]
+fn the_same_file_gives_the_same_bytes() {
+    let (one, other) = (project(TWO), project(TWO));
+    for format in ["json", "github", "gitlab", "text"] {
+        let arguments = ["ci", "matrix", "--format", format];
+        assert_eq!(one.run(&arguments).stdout, other.run(&arguments).stdout, "{format}");
+    }
+}
+
+#[test]
+fn a_file_without_variants_has_a_row_for_each_backend_that_can_be_built() {
+    let rows = document(&project("").run(&["ci", "matrix", "--json"]));
+    let names = names(&rows);
+    for name in
+        ["cpu-macos-15", "cuda-windows-2025", "rocm-debian-12", "metal-macos-15", "vulkan-ubuntu-24.04"]
+    {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    let dropped = rows["dropped"].as_array().unwrap();
+    let metal = dropped.iter().find(|one| one["name"] == "metal-ubuntu-24.04").unwrap();
+    assert!(metal["reasons"][0].as_str().unwrap().contains("[metal.platform]"), "{metal}");
+}
+
+#[test]
+fn what_runs_without_a_gpu_is_tested_and_set_up() {
+    let rows = document(&project("").run(&["ci", "matrix", "--json", "--variant", "vulkan"]));
+    let ubuntu = row(&rows, "vulkan-ubuntu-24.04");
+    assert_eq!(ubuntu["run"][1], json!(["test", "--backends", "cpu,vulkan"]));
+    assert!(ubuntu["setup"][1].as_str().unwrap().starts_with("sudo apt-get install"));
+    let windows = row(&rows, "vulkan-windows-2025");
+    assert_eq!(windows["run"][1], json!(["test", "--backends", "cpu"]));
+}
+
+#[test]
+fn impossible_rows_that_were_named_are_refused_with_the_planners_reasons() {
+    for (lines, id) in [
+        ("backends = [\"metal\"]\nimages = [\"ubuntu-24.04\"]", "metal.platform"),
+        // 22.04 has no package of glslc.
+        ("backends = [\"vulkan\"]\nimages = [\"ubuntu-22.04\"]", "vk."),
+        (
+            "backends = [\"cuda\"]\nimages = [\"cuda-12.9-ubuntu-24.04\"]\narchs = { cuda = [\"35\"] }",
+            "cuda.arch",
+        ),
+        (
+            "backends = [\"cuda\"]\nimages = [\"cuda-12.4-ubuntu-22.04\"]\narchs = { cuda = [\"120\"] }",
+            "cuda.arch",
+        ),
+        (
+            "backends = [\"cuda\"]\nimages = [\"cuda-12.4-ubuntu-22.04\"]\ntoolkits = { cuda = [\"13.0\"] }",
+            "ci.image-version",
+        ),
+        ("backends = [\"cuda\"]\ntoolkits = { cuda = [\"11.2\"] }", "toolkit."),
+        ("backends = [\"cpu\"]\nimages = [\"ubuntu-18.04\"]", "ci.image-unknown"),
+    ] {
+        let sandbox = project(&format!(
+            "\n[[variants]]\nname = \"x\"\n{lines}\n[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\n"
+        ));
+        let ran = sandbox.run(&["ci", "matrix", "--format", "github"]);
+        assert_eq!(ran.exit, Some(2), "{lines}: {ran:#?}");
+        let error = ran.json();
+        assert_eq!(error["error"]["id"], "ci.impossible");
+        assert!(error["error"]["message"].as_str().unwrap().contains(id), "{lines}: {error:#}");
+        let rows = document(&sandbox.run(&["ci", "matrix", "--json", "--allow-missing"]));
+        assert!(names(&rows).iter().all(|name| name.starts_with("cpu-")), "{rows:#}");
+        assert!(!rows["dropped"].as_array().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn mistakes_in_variants_are_told_by_name() {
+    for (lines, words) in [
+        ("[[variants]]\nname = \"Big Name\"\nbackends = [\"cpu\"]", "`variants.name` is `Big Name`"),
+        (
+            "[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]\n[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]",
+            "two variants",
+        ),
+        ("[[variants]]\nname = \"a\"\nbackends = []", "names no backend"),
+        (
+            "[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]\narchs = { cuda = \"80\" }",
+            "which it does not build",
+        ),
+        (
+            "[[variants]]\nname = \"a\"\nbackends = [\"cuda\"]\ntoolkits = { cuda = [\"new\"] }",
+            "is no version",
+        ),
+        ("[[variants]]\nname = \"a\"\nbackends = [\"gpu\"]", "gpu"),
+        ("[[variants]]\nname = \"a\"\nbackends = [\"cpu\"]\nimage = \"x\"", "unknown field `image`"),
+    ] {
+        let ran = project(&format!("\n{lines}\n")).run(&["ci", "matrix"]);
+        assert_eq!(ran.exit, Some(2), "{ran:#?}");
+        assert!(ran.stderr.contains(words), "{lines}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn github_gets_one_line_of_scalars() {
+    let ran = project(TWO).run(&["ci", "matrix", "--format", "github"]);
+    assert_eq!(ran.stdout.lines().count(), 1);
+    let matrix = document(&ran);
+    let include = matrix["include"].as_array().unwrap();
+    assert_eq!(include.len(), 6);
+    for row in include {
+        assert!(row.as_object().unwrap().values().all(|value| value.is_string() || value.is_u64()), "{row}");
+        assert!(!row["os"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn more_jobs_than_a_service_takes_are_divided() {
+    let variant = |number| {
+        format!("\n[[variants]]\nname = \"v{number}\"\nbackends = [\"cpu\"]\nimages = [\"ubuntu-24.04\"]\n")
+    };
+    let lines: Vec<String> = (0..300).map(variant).collect();
+    let sandbox = project(&lines.concat());
+    for (format, most) in [("github", 256), ("gitlab", 200)] {
+        let ran = sandbox.run(&["ci", "matrix", "--format", format]);
+        assert_eq!(ran.exit, Some(2));
+        assert!(
+            ran.stdout.contains("ci.too-many-jobs") || ran.stderr.contains("ci.too-many-jobs"),
+            "{ran:#?}"
+        );
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(&format!("takes {most}")));
+    }
+    let part = |part: &str| document(&sandbox.run(&["ci", "matrix", "--format", "github", "--part", part]));
+    let (first, second) = (part("1/2"), part("2/2"));
+    let all: Vec<&str> = names(&first).into_iter().chain(names(&second)).collect();
+    assert_eq!(all.len(), 300);
+    assert_eq!((all[0], all[299]), ("v0-ubuntu-24.04", "v299-ubuntu-24.04"));
+    // GitLab's file divides them by itself.
+    assert_eq!(sandbox.run(&["ci", "init", "--format", "gitlab"]).exit, Some(0));
+    let file = sandbox.read(".gitlab/gpubuild.yml");
+    assert!(
+        file.contains("\ngpubuild-1:\n") && file.contains("\ngpubuild-2:\n") && !file.contains("gpubuild-3:")
+    );
+    assert_eq!(sandbox.run(&["ci", "init"]).exit, Some(2));
+}
+
+#[test]
+fn init_writes_what_verify_and_the_doctor_accept() {
+    for (service, file) in [("github", ".github/workflows/gpubuild.yml"), ("gitlab", ".gitlab/gpubuild.yml")]
+    {
+        let sandbox = project(&format!("{TWO}\n[ci]\ninstall = \"cargo install --path .\"\n"));
+        assert_eq!(sandbox.run(&["ci", "verify"]).exit, Some(2));
+        assert_eq!(sandbox.run(&["ci", "verify", "--format", service]).exit, Some(2));
+        assert_eq!(sandbox.run(&["ci", "init", "--format", service]).exit, Some(0));
+        assert_eq!(sandbox.run(&["ci", "verify"]).exit, Some(0));
+        let text = sandbox.read(file);
+        assert!(
+            text.contains("cargo install --path .") && !text.contains('@') || service == "github",
+            "{text}"
+        );
+        assert!(
+            !text.contains("@install@") && !text.contains("@gpubuild@") && !text.contains("@jobs@"),
+            "{text}"
+        );
+        let events: Result<Vec<_>, _> = saphyr_parser::Parser::new_from_str(&text).collect();
+        assert!(events.unwrap().len() > 50, "{text}");
+        // A change of the file, and one of the project, are seen.
+        sandbox.write(file, &text.replace("cargo install", "cargo  install"));
+        let ran = sandbox.run(&["ci", "verify"]);
+        assert_eq!(ran.exit, Some(1), "{ran:#?}");
+        assert!(ran.stderr.contains("ci.drift") && ran.stderr.contains("cargo  install"), "{}", ran.stderr);
+        assert_eq!(sandbox.run(&["ci", "init", "--format", service]).exit, Some(0));
+        assert_eq!(sandbox.read(file), text);
+        if service == "gitlab" {
+            let toml = sandbox.read("gpubuild.toml");
+            sandbox.write("gpubuild.toml", &toml.replace("\"ubuntu-22.04\"", "\"ubuntu-24.04\""));
+            assert_eq!(sandbox.run(&["ci", "verify"]).exit, Some(1));
+        } else {
+            let ran = sandbox.run(&["doctor", "--file", file]);
+            assert_eq!(ran.exit, Some(0), "{ran:#?}");
+        }
+    }
+}
+
+#[test]
+fn files_of_others_are_not_replaced() {
+    let sandbox = project(TWO);
+    let file = ".github/workflows/gpubuild.yml";
+    sandbox.write(file, "name: mine\n");
+    let ran = sandbox.run(&["ci", "init"]);
+    assert_eq!(ran.exit, Some(2));
+    assert!(ran.stderr.contains("ci.not-ours"), "{}", ran.stderr);
+    assert_eq!(sandbox.read(file), "name: mine\n");
+    assert_eq!(sandbox.run(&["ci", "init", "--force"]).exit, Some(0));
+    assert!(sandbox.read(file).contains("fromJSON"));
+}
+
+#[test]
+fn a_row_shows_what_it_does_and_refuses_another_platform() {
+    let sandbox = project(TWO);
+    let ran = sandbox.run(&["ci", "run", "cuda13.0-ubuntu-24.04", "--dry-run"]);
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    assert_eq!(
+        ran.stdout.lines().collect::<Vec<_>>(),
+        [
+            "gpubuild ci preflight --variant cuda --toolkit cuda=13.0 --provision",
+            "gpubuild build --variant cuda --toolkit cuda=13.0 --provision",
+            "gpubuild test --backends cpu",
+        ]
+    );
+    let other = if cfg!(windows) { "cpu-ubuntu-22.04" } else { "cpu-windows-2022" };
+    let ran = sandbox.run(&["ci", "run", other]);
+    assert_eq!(ran.exit, Some(2));
+    assert!(ran.stderr.contains("ci.other-platform"), "{}", ran.stderr);
+    let ran = sandbox.run(&["ci", "run", "nothing"]);
+    assert_eq!(ran.exit, Some(2));
+    assert!(
+        ran.stderr.contains("ci.unknown-job") && ran.stderr.contains("cpu-ubuntu-22.04"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_row_is_done_here_and_fails_as_its_build_fails() {
+    let Some(sandbox) = Sandbox::with_library() else { return };
+    let file = sandbox.read("gpubuild.toml");
+    let lines = "\n[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\nimages = [\"debian-12\"]\n";
+    sandbox.write("gpubuild.toml", &format!("{file}{lines}"));
+    let ran = sandbox.run(&["ci", "run", "cpu-debian-12"]);
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    assert!(
+        ran.stderr.contains("$ gpubuild build --variant cpu") && ran.stderr.contains("is done"),
+        "{ran:#?}"
+    );
+    assert!(sandbox.exists(".gpubuild/adder/manifest.json"));
+    sandbox.write("vendor/adder.c", "this is no C;\n");
+    let ran = sandbox.run(&["ci", "run", "cpu-debian-12"]);
+    assert_eq!(ran.exit, Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("ci.job-failed"), "{}", ran.stderr);
+}
+
+#[test]
+fn preflight_foresees_what_the_plan_refuses_and_stops_nothing_on_a_guess() {
+    let sandbox = project("");
+    let check = |host: &str, backends: &str| {
+        let host = recorded(host);
+        sandbox.run(&["ci", "preflight", "--json", "--host", &host, "--backends", backends])
+    };
+    let bad = check("doctor/cuda.host.gcc-too-new", "cuda");
+    assert_eq!(bad.exit, Some(1), "{bad:#?}");
+    assert_eq!(bad.json()["checks"][0]["id"], "cuda.host.gcc-too-new");
+    assert_eq!(bad.json()["checks"][0]["outlook"], "bad");
+    let good = document(&check("doctor/healthy-ubuntu-22.04-rtx4090", "cpu,cuda"));
+    let outlooks: Vec<&str> =
+        good["checks"].as_array().unwrap().iter().map(|one| one["outlook"].as_str().unwrap()).collect();
+    // A recording does not tell how much disk is free: that is unknown, and no reason to stop.
+    assert_eq!(outlooks, ["good", "unknown", "good"]);
+}
