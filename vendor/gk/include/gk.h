@@ -65,7 +65,7 @@ typedef struct gk_plan gk_plan;
 typedef struct gk_device_info {
     char name[128];    /* "NVIDIA H200" */
     char driver[96];   /* "580.65.06", "llvmpipe Mesa 22.3.6" */
-    char arch[32];     /* "sm_90", "gfx942", "avx512" */
+    char arch[32];     /* "sm_90", "gfx942", "avx512_bf16" */
     char pci[16];      /* "0000:c1:00.0" */
     uint8_t uuid[16];  /* all zero where unknown */
     uint32_t kind;     /* gk_device_kind */
@@ -78,7 +78,8 @@ typedef struct gk_device_info {
 enum {
     /* Results as exact as f32 allows. A backend that would round the activations of a matmul with block types (q8_0, q4_0,
      * q4_k, q6_k) does not: cpu keeps these weights as f32 instead, which takes four to seven times the memory (weight_bytes
-     * tells); vulkan leaves integer dot products, and cooperative matrices under f16, alone. Backends that round nothing ignore it. */
+     * tells), and leaves BF16 dot products under bf16 alone, which round activations to bf16; vulkan leaves integer dot products, and
+     * cooperative matrices under f16, alone. Backends that round nothing ignore it. */
     GK_OPEN_EXACT = 1
 };
 

@@ -128,6 +128,34 @@ static inline __m128i _mm512_cvtsepi32_epi8(__m512i a) {
     return r;
 }
 
+/* The BF16 instructions: denormals count as zero, before and after, and NaN stays NaN. */
+typedef struct { uint16_t h[32]; } __m512bh;
+
+static inline float emulated_flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x; }
+
+static inline uint16_t emulated_bf16(float x) {
+    const uint32_t bits = gk_bits_of_float(emulated_flush(x));
+    if (x != x) return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* The second operand is the lower half. */
+static inline __m512bh _mm512_cvtne2ps_pbh(__m512 a, __m512 b) {
+    __m512bh r;
+    EACH_LANE r.h[n] = emulated_bf16(b.f[n]), r.h[n + 16] = emulated_bf16(a.f[n]);
+    return r;
+}
+
+static inline __m512 _mm512_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b) {
+    EACH_LANE {
+        for (int k = 2 * n + 1; k >= 2 * n; k--) {
+            const float x = emulated_flush(gk_f32_of_bf16(a.h[k])), y = emulated_flush(gk_f32_of_bf16(b.h[k]));
+            sum.f[n] = emulated_flush(fmaf(x, y, emulated_flush(sum.f[n])));
+        }
+    }
+    return sum;
+}
+
 /* Unsigned bytes of the second operand times signed bytes of the third; no saturation. */
 static inline __m512i _mm512_dpbusd_epi32(__m512i sum, __m512i a, __m512i b) {
     uint8_t x[64];

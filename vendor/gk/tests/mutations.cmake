@@ -1,4 +1,4 @@
-# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> -P mutations.cmake
+# cmake -DSOURCE=<vendor/gk> -DWORK=<folder> [-DONLY=<file>] -P mutations.cmake
 # Does the suite notice broken kernels? Copies the sources, breaks one thing at a time, and fails unless gk-test fails.
 cmake_minimum_required(VERSION 3.24)
 foreach(variable IN ITEMS SOURCE WORK)
@@ -21,17 +21,24 @@ function(run what)
   endif()
 endfunction()
 
-# Only the generic kernels, hardly optimised: compiling is most of the time.
-run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
-    -DCMAKE_C_FLAGS_DEBUG=-O1 -DGK_BUILD_TESTS=ON -DGK_CPU_GENERIC_ONLY=ON)
-run("building" "${CMAKE_COMMAND}" --build "${WORK}/build")
-set(gk_test "${WORK}/build/tests/gk-test")
-run("gk-test without a mutation" "${gk_test}" --backend cpu --arch generic)
+# configure(<folder> <option> <device and mode>...): what the mutations from here on are built with, and what gk-test is told.
+# Hardly optimised: compiling is most of the time.
+macro(configure folder option)
+  set(build "${WORK}/${folder}")
+  set(tested "${build}/tests/gk-test" --backend cpu --arch ${ARGN})
+  run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${build}" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
+      -DCMAKE_C_FLAGS_DEBUG=-O1 -DGK_BUILD_TESTS=ON -D${option}=ON)
+  run("building" "${CMAKE_COMMAND}" --build "${build}")
+  run("gk-test without a mutation" ${tested})
+endmacro()
 
 set(survivors "")
 set(count 0)
 # mutate(<file> <part of the suite> <text> <replacement>): the text must occur exactly once.
 function(mutate file part from to)
+  if(ONLY AND NOT file STREQUAL ONLY)
+    return()
+  endif()
   set(path "${WORK}/source/src/cpu/${file}")
   file(READ "${path}" original)
   string(FIND "${original}" "${from}" first)
@@ -41,8 +48,8 @@ function(mutate file part from to)
   endif()
   string(REPLACE "${from}" "${to}" mutated "${original}")
   file(WRITE "${path}" "${mutated}")
-  run("building `${to}`" "${CMAKE_COMMAND}" --build "${WORK}/build")
-  execute_process(COMMAND "${gk_test}" --backend cpu --arch generic --only ${part}
+  run("building `${to}`" "${CMAKE_COMMAND}" --build "${build}")
+  execute_process(COMMAND ${tested} --only ${part}
     RESULT_VARIABLE code OUTPUT_QUIET ERROR_QUIET TIMEOUT 60)
   file(WRITE "${path}" "${original}")
   math(EXPR count "${count} + 1")
@@ -56,6 +63,7 @@ function(mutate file part from to)
   endif()
 endfunction()
 
+configure(build GK_CPU_GENERIC_ONLY generic)
 # Matmul: order of the quants, number of blocks, scales, rounding, edges, flags.
 mutate(blocks.inc matmul "w64_load(w->quants + s * 512 + j * 64)" "w64_load(w->quants + s * 512 + (j ^ 1) * 64)")
 mutate(blocks.inc matmul "w->blocks = left < SLICE_BLOCKS ? left :" "w->blocks = left < SLICE_BLOCKS ? left - 1 :")
@@ -118,6 +126,32 @@ mutate(ops.c small "(uint32_t)id < op->a.ne[1]" "(uint32_t)id <= op->a.ne[1]")
 # Plans.
 mutate(ops.c plans "task->step->run < op->dst.ne[0]" "task->step->run <= op->dst.ne[0]")
 mutate(ops.c plans "task->step->pos += task->step->n_tok" "task->step->pos += 0")
+
+# Two groups at once, and pairs of bf16: the AVX-512 kernels, emulated, so that no such processor is needed.
+cmake_host_system_information(RESULT processor QUERY OS_PLATFORM)
+if(processor MATCHES "^(x86_64|AMD64|amd64)$")
+  configure(emulated GK_CPU_EMULATE_AVX512 avx512)
+  mutate(plain.inc matmul "v16_load(sums_of(sums, g, t))" "v16_load(sums_of(sums, 0, t))")
+  mutate(plain.inc matmul "((group + here) * m->k + from)" "((group + g) * m->k + from)")
+  configure(emulated GK_CPU_EMULATE_AVX512 avx512_bf16)
+  set(pairs kernels_avx512_bf16.c)
+  mutate(${pairs} matmul "second_of_pairs(pairs), first_of_pairs(more)" "first_of_pairs(more), second_of_pairs(pairs)")
+  mutate(${pairs} matmul "both ? load_pairs(w) :" "!both ? load_pairs(w) :")
+  mutate(${pairs} matmul "if (both) sums" "if (both && at == 0) sums")
+  mutate(${pairs} matmul "v16_load(from + CPU_GROUP), v16_load(from)" "v16_load(from), v16_load(from + CPU_GROUP)")
+  mutate(${pairs} matmul "rest, in + n, (count - n)" "rest, in + n, (count - n - 1)")
+  mutate(${pairs} matmul "if (columns % 2) add_column" "if (columns % 4 == 1) add_column")
+  mutate(${pairs} matmul "x + w->count, rows, sums" "x, rows, sums")
+  mutate(${pairs} matmul "load_column(w->at[g] +" "load_column(w->at[0] +")
+  mutate(${pairs} matmul "load_pairs(w->at[1] + n * PAIR_BYTES)" "load_pairs(w->at[0] + n * PAIR_BYTES)")
+  mutate(${pairs} matmul "v16_load(sums_of(sums, g, t))" "v16_load(sums_of(sums, g, 0))")
+  mutate(${pairs} matmul "pair_slice_of_two(w, x + t * PAIR_SLICE" "pair_slice_of_two(w, x + PAIR_SLICE")
+  mutate(${pairs} matmul "fewest_more = 1" "fewest_more = 4")
+  mutate(weights.c matmul "(k | 1) < w->ne[0]" "k < w->ne[0]")
+  mutate(weights.c small "2 * lane + k % 2 :" "2 * lane + 1 - k % 2 :")
+  configure(emulated GK_CPU_EMULATE_AVX512 avx512_bf16 --exact)
+  mutate(cpu.c matmul "exact && isas[index]->exact ?" "!exact && isas[index]->exact ?")
+endif()
 
 if(survivors)
   message(FATAL_ERROR "mutations: the suite did not notice:${survivors}")

@@ -72,7 +72,7 @@ struct DeviceArgs {
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: u32,
     /// Products with q8_0, q4_0, q4_k and q6_k weights on the cpu backend, and of prompts on vulkan: `exact` in f32, `fast` with activations
-    /// rounded to eight bits, `auto` exact for models so small that it costs nothing
+    /// rounded to eight bits (bf16 weights, on processors with BF16: prompts to bf16), `auto` exact for models so small that it costs nothing
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = parse_precision)]
     precision: PrecisionChoice,
     /// Layers on the GPU, the last ones, of which the output counts as one; the processor computes the others. A number, `all`, or

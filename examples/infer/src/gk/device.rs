@@ -28,7 +28,7 @@ pub enum Fusion {
     Off,
 }
 
-/// How exact the products with q8_0 weights are on a backend that can round activations to eight bits.
+/// How exact products are on a backend that can round activations, to eight bits or to those of bf16.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Rounded activations: the fastest way through large weights.

@@ -64,9 +64,13 @@ pub(crate) fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|value| f64::from(*value)).collect()
 }
 
-/// Backends may round activations to eight bits where weights are quantised.
+/// Backends may round activations to eight bits where weights are quantised, and to bf16 where weights are.
 pub(crate) fn bound(kind: TensorType) -> f64 {
-    if kind.block_elements() == 1 { 1e-6 } else { 2e-3 }
+    match kind {
+        TensorType::BF16 => 3e-4,
+        _ if kind.block_elements() == 1 => 1e-6,
+        _ => 2e-3,
+    }
 }
 
 /// Every recipe in f32, and each architecture in the other types that a device has kernels for. The reference is slow and

@@ -355,12 +355,13 @@ static gk_status cpu_open(int index, const gk_open_options *options, gk_device *
         return GK_OUT_OF_MEMORY;
     }
     uint32_t cores = gk_thread_cores(), wanted = options && options->threads ? options->threads : cores;
-    s->isa = isas[index];
+    const bool exact = options && (options->flags & GK_OPEN_EXACT);
+    s->isa = exact && isas[index]->exact ? isas[index]->exact : isas[index];
     /* Spinning only helps while every thread has a core. */
     s->spins = wanted <= cores ? SPINS : 0;
     start_threads(s, wanted < MOST_THREADS ? wanted : MOST_THREADS);
     gk_status status = gk_host_open(&CPU_KERNELS, s, out, why, why_capacity);
-    if (status == GK_OK && options && (options->flags & GK_OPEN_EXACT)) (*out)->exact = true;
+    if (status == GK_OK) (*out)->exact = exact;
     return status;
 }
 

@@ -3,6 +3,7 @@
  * Weights lie in groups of 16 rows, so that a kernel computes 16 outputs at once and never adds up the lanes of a
  * vector. Rows past the last are zero or stale; their results are not stored.
  *   f32, f16, bf16: [group][k][16]
+ *   bf16, where isa.bf16_pairs: [group], in it [k / 2][16][2], two neighbours of a row side by side, and [16] behind if k is odd
  * Block types: first the quants of all groups, then what scales them. 4 bytes of a row side by side, a "quad", is what the
  * dot-product instructions eat; 16 quads, one of each row, are a chunk of 64 bytes. The same size as in GGUF.
  *   q8_0: [group][block][8] chunks, where isa.unsigned_quants with 128 added to every quant; [group][block]: f16[16]
@@ -13,7 +14,8 @@
  *         of the second and fourth; [group][block]: scale f16[16], i8[16][16]
  * Key cache: per head tiles of 16 positions, [head][tile][d_head][16], the last tile as narrow as it is.
  * Value cache: [head][position][d_head].
- * Activations of a matmul with block types are rounded to int8 in blocks of 32 (struct cpu_q8_row). */
+ * Activations of a matmul with block types are rounded to int8 in blocks of 32 (struct cpu_q8_row); with pairs of bf16 the kernels
+ * round those of four rows and more to bf16. */
 #ifndef GK_CPU_H
 #define GK_CPU_H
 
@@ -55,7 +57,8 @@ typedef struct cpu_attention {
 
 typedef struct cpu_isa {
     const char *name;
-    bool unsigned_quants;
+    const struct cpu_isa *exact; /* takes its place under GK_OPEN_EXACT; NULL: nothing does */
+    bool unsigned_quants, bf16_pairs;
     uint32_t queries; /* that attention likes to have at once */
     /* Groups first .. last - 1 of the rows of the weight. */
     void (*matmul)(const cpu_matmul *, uint32_t first, uint32_t last);
@@ -72,12 +75,17 @@ extern const cpu_isa gk_cpu_generic;
 #define GK_CPU_X86 1
 extern const cpu_isa gk_cpu_avx2;
 extern const cpu_isa gk_cpu_avx512;
+#if defined(GK_CPU_AVX512_BF16)
+extern const cpu_isa gk_cpu_avx512_bf16;
+/* Its products with bf16 weights, in pairs. */
+void gk_cpu_matmul_pairs(const cpu_matmul *, uint32_t first, uint32_t last);
+#endif
 #elif defined(GK_CPU_NEON)
 extern const cpu_isa gk_cpu_neon;
 #endif
 
 /* Best first; the generic one is always there. Returns how many. */
-enum { CPU_MOST_ISAS = 3 };
+enum { CPU_MOST_ISAS = 4 };
 int gk_cpu_isas(const cpu_isa *out[CPU_MOST_ISAS]);
 void gk_cpu_name(char *out, size_t capacity);
 

@@ -22,9 +22,9 @@ static uint64_t enabled_state(void) {
 static bool has(uint32_t word, int bit) { return (word >> bit & 1u) != 0; }
 
 /* The processor must have the instructions and the system must save their registers (XCR0). */
-static void x86_levels(bool *avx2, bool *avx512) {
+static void x86_levels(bool *avx2, bool *avx512, bool *bf16) {
     uint32_t r[4];
-    *avx2 = *avx512 = false;
+    *avx2 = *avx512 = *bf16 = false;
     cpuid(0, 0, r);
     if (r[0] < 7) return;
     cpuid(1, 0, r);
@@ -36,8 +36,12 @@ static void x86_levels(bool *avx2, bool *avx512) {
     *avx2 = has(r[1], 5) && fma && f16c;
     bool avx512_all = has(r[1], 16) && has(r[1], 17) && has(r[1], 30) && has(r[1], 31) && has(r[2], 11);
     *avx512 = *avx2 && avx512_all && (state & 0xe6) == 0xe6;
+    if (*avx512 && r[0] >= 1) {
+        cpuid(7, 1, r);
+        *bf16 = has(r[0], 5);
+    }
 #if defined(GK_CPU_EMULATE_AVX512)
-    *avx512 = true;
+    *avx512 = *bf16 = true;
 #endif
 }
 
@@ -54,9 +58,12 @@ static bool name_of_processor(char name[64]) {
 }
 
 int gk_cpu_isas(const cpu_isa *out[CPU_MOST_ISAS]) {
-    bool avx2, avx512;
+    bool avx2, avx512, bf16;
     int count = 0;
-    x86_levels(&avx2, &avx512);
+    x86_levels(&avx2, &avx512, &bf16);
+#if defined(GK_CPU_AVX512_BF16)
+    if (bf16) out[count++] = &gk_cpu_avx512_bf16;
+#endif
     if (avx512) out[count++] = &gk_cpu_avx512;
     if (avx2) out[count++] = &gk_cpu_avx2;
     out[count++] = &gk_cpu_generic;

@@ -1,4 +1,4 @@
-/* The kernels for AVX-512 (F, BW, VL, DQ) with VNNI. Only static functions here, but for the table. */
+/* The kernels for AVX-512 (F, BW, VL, DQ) with VNNI. Only static functions here, but for the tables. */
 #include "avx512.h"
 
 #define TILE 8
@@ -17,3 +17,18 @@
 #define ISA_UNSIGNED true
 
 #include "kernels.inc"
+
+#if defined(GK_CPU_AVX512_BF16)
+static void matmul_or_pairs(const cpu_matmul *m, uint32_t first, uint32_t last) {
+    if (m->type == GK_BF16) gk_cpu_matmul_pairs(m, first, last);
+    else matmul(m, first, last);
+}
+
+const cpu_isa gk_cpu_avx512_bf16 = {
+    .name = "avx512_bf16",
+    .exact = &gk_cpu_avx512,
+    .bf16_pairs = true,
+    .matmul = matmul_or_pairs,
+    ISA_ENTRIES,
+};
+#endif

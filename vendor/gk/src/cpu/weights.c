@@ -77,10 +77,16 @@ static void put_blocks(const cpu_isa *isa, unsigned char *weight, const gk_tenso
     }
 }
 
-static void put_plain(unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
+/* Which element of a weight of a plain type lies there. */
+static uint64_t plain_place(const cpu_isa *isa, const gk_tensor *w, uint64_t row, uint64_t k) {
+    const uint64_t group = row / CPU_GROUP * CPU_GROUP * w->ne[0], lane = row % CPU_GROUP;
+    const bool paired = isa->bf16_pairs && w->type == GK_BF16 && (k | 1) < w->ne[0];
+    return paired ? group + k / 2 * 2 * CPU_GROUP + 2 * lane + k % 2 : group + k * CPU_GROUP + lane;
+}
+
+static void put_plain(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const unsigned char *source, uint64_t row) {
     const uint64_t size = gk_type_block_bytes(w->type);
-    unsigned char *out = weight + (row / CPU_GROUP * w->ne[0] * CPU_GROUP + row % CPU_GROUP) * size;
-    for (uint64_t k = 0; k < w->ne[0]; k++) memcpy(out + k * CPU_GROUP * size, source + k * size, (size_t)size);
+    for (uint64_t k = 0; k < w->ne[0]; k++) memcpy(weight + plain_place(isa, w, row, k) * size, source + k * size, (size_t)size);
 }
 
 void gk_cpu_weight_put(const cpu_isa *isa, unsigned char *weight, const gk_tensor *w, const void *rows, uint64_t first,
@@ -89,16 +95,16 @@ void gk_cpu_weight_put(const cpu_isa *isa, unsigned char *weight, const gk_tenso
     for (uint64_t n = 0; n < count; n++) {
         const unsigned char *source = (const unsigned char *)rows + n * bytes;
         if (gk_is_block_type(w->type)) put_blocks(isa, weight, w, source, first + n);
-        else put_plain(weight, w, source, first + n);
+        else put_plain(isa, weight, w, source, first + n);
     }
 }
 
 void gk_cpu_weight_row(const cpu_isa *isa, const gk_tensor *w, uint64_t row, float *out) {
     unsigned char *weight = gk_host_pointer(w), block[256];
     if (!gk_is_block_type(w->type)) {
-        const uint64_t size = gk_type_block_bytes(w->type), first = row / CPU_GROUP * w->ne[0] * CPU_GROUP + row % CPU_GROUP;
+        const uint64_t size = gk_type_block_bytes(w->type);
         for (uint64_t k = 0; k < w->ne[0]; k++) {
-            memcpy(block, weight + (first + k * CPU_GROUP) * size, (size_t)size);
+            memcpy(block, weight + plain_place(isa, w, row, k) * size, (size_t)size);
             out[k] = (float)gk_row_value(w->type, block, 0);
         }
         return;
