@@ -52,8 +52,8 @@ INLINE void few_pair_rows(const cpu_matmul *m, uint32_t group, uint32_t row, con
     }
 }
 
-OUTLINE void one_row(const cpu_matmul *m, uint32_t group, uint32_t row) { few_pair_rows(m, group, row, 1); }
-OUTLINE void two_rows(const cpu_matmul *m, uint32_t group, uint32_t row) { few_pair_rows(m, group, row, 2); }
+OUTLINE void one_pair_row(const cpu_matmul *m, uint32_t group, uint32_t row) { few_pair_rows(m, group, row, 1); }
+OUTLINE void two_pair_rows(const cpu_matmul *m, uint32_t group, uint32_t row) { few_pair_rows(m, group, row, 2); }
 
 /* ---- many rows ---- */
 
@@ -132,7 +132,7 @@ static void add_column(const pair_slice *w, const uint32_t *x, uint32_t rows, fl
     all_pair_rows(&last, x + w->count, rows, sums);
 }
 
-OUTLINE void many_rows(const cpu_matmul *m, uint32_t group, uint32_t groups, uint32_t row, uint32_t rows) {
+OUTLINE void many_pair_rows(const cpu_matmul *m, uint32_t group, uint32_t groups, uint32_t row, uint32_t rows) {
     enum { COLUMN = 2 * CPU_GROUP }; /* bytes */
     _Alignas(64) uint32_t x[MANY_ROWS * PAIR_SLICE];
     many_sums sums;
@@ -156,6 +156,6 @@ OUTLINE void many_rows(const cpu_matmul *m, uint32_t group, uint32_t groups, uin
 
 void gk_cpu_matmul_pairs(const cpu_matmul *m, uint32_t first, uint32_t last) {
     /* All rows of a run are rounded, or none. */
-    static const type_kernels kernels = {one_row, two_rows, many_rows, .fewest_more = 1};
+    static const type_kernels kernels = {one_pair_row, two_pair_rows, many_pair_rows, .fewest_more = 1};
     walk_rows(m, first, last, &kernels);
 }
