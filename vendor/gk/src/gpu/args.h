@@ -7,19 +7,19 @@
 
 /* Every kernel takes this one block by value. A field that a kernel does not use is 0. */
 typedef struct gk_gpu_args {
-    uint64_t dst, a, b, c; /* device addresses of the operands */
+    uint64_t dst, a, b, c, d; /* device addresses of the operands */
     uint64_t aux;          /* scratch of split attention */
     uint64_t step;         /* the gk_step of this device */
-    uint32_t dst_stride, a_stride, b_stride, c_stride; /* elements from row to row; 0 repeats one row */
+    uint32_t dst_stride, a_stride, b_stride, c_stride, d_stride; /* elements from row to row; 0 repeats one row */
     uint32_t width;        /* elements in a row of dst; matmul: n_out */
     uint32_t rows;         /* rows that the plan has room for */
     uint32_t depth;        /* matmul: k; embed: vocabulary; rmsnorm: group; topk: k; step: length of the history */
     uint32_t flags;        /* gk_op.flags */
     uint32_t vector;       /* rows of weight and activation start on 16 bytes */
-    uint32_t plane[3];     /* where planes 1 to 3 of the weight begin, in units of 64 bytes from it */
+    uint32_t plane[3];     /* where planes 1 to 3 of a weight begin, in units of 64 bytes from it */
     uint32_t n_head, n_head_kv, d_head, n_rot, n_ctx;
     uint32_t splits;       /* attention: most splits of the cached positions */
-    float scale;           /* attention and softmax: factor; rmsnorm: epsilon */
+    float scale;           /* attention and softmax: factor; rmsnorm and norm_matvec: epsilon */
     gk_step start;         /* set_step: what to store */
 } gk_gpu_args;
 
@@ -53,21 +53,23 @@ enum {
 #define GK_GPU_MATVEC_ROWS(type_is_block, columns) ((type_is_block) && (columns) == 1 ? 4u : 2u)
 
 /* X(name) for every kernel, in the order of their numbers. Families are laid out so that the host can compute
- * a number: matvec_<type>_<columns>, split_<cache type>_<queries>_<head size class>. */
+ * a number: matvec_<type>_<columns>, so also norm_matvec and gate_up, its fused forms; split_<cache type>_<queries>_<head size class>. */
+#define GK_GPU_MATVECS(X, kind) \
+    X(kind##_f32_1) X(kind##_f32_2) X(kind##_f32_4) X(kind##_f32_8) \
+    X(kind##_f16_1) X(kind##_f16_2) X(kind##_f16_4) X(kind##_f16_8) \
+    X(kind##_bf16_1) X(kind##_bf16_2) X(kind##_bf16_4) X(kind##_bf16_8) \
+    X(kind##_q8_0_1) X(kind##_q8_0_2) X(kind##_q8_0_4) X(kind##_q8_0_8) \
+    X(kind##_q4_0_1) X(kind##_q4_0_2) X(kind##_q4_0_4) X(kind##_q4_0_8) \
+    X(kind##_q4_k_1) X(kind##_q4_k_2) X(kind##_q4_k_4) X(kind##_q4_k_8) \
+    X(kind##_q6_k_1) X(kind##_q6_k_2) X(kind##_q6_k_4) X(kind##_q6_k_8)
 #define GK_GPU_KERNELS(X) \
     X(describe) X(set_step) X(next_step) \
     X(embed_f32) X(embed_f16) X(embed_bf16) \
     X(embed_q8_0) X(embed_q4_0) X(embed_q4_k) X(embed_q6_k) \
     X(rmsnorm) X(rope) X(swiglu) X(silu) X(add) X(mul) X(softmax) X(argmax) X(topk) \
     X(copy_f32_f32) X(copy_f32_f16) X(copy_f16_f32) X(copy_f16_f16) \
-    X(kv_write_f32) X(kv_write_f16) \
-    X(matvec_f32_1) X(matvec_f32_2) X(matvec_f32_4) X(matvec_f32_8) \
-    X(matvec_f16_1) X(matvec_f16_2) X(matvec_f16_4) X(matvec_f16_8) \
-    X(matvec_bf16_1) X(matvec_bf16_2) X(matvec_bf16_4) X(matvec_bf16_8) \
-    X(matvec_q8_0_1) X(matvec_q8_0_2) X(matvec_q8_0_4) X(matvec_q8_0_8) \
-    X(matvec_q4_0_1) X(matvec_q4_0_2) X(matvec_q4_0_4) X(matvec_q4_0_8) \
-    X(matvec_q4_k_1) X(matvec_q4_k_2) X(matvec_q4_k_4) X(matvec_q4_k_8) \
-    X(matvec_q6_k_1) X(matvec_q6_k_2) X(matvec_q6_k_4) X(matvec_q6_k_8) \
+    X(kv_write_f32) X(kv_write_f16) X(rope_kv_f32) X(rope_kv_f16) \
+    GK_GPU_MATVECS(X, matvec) GK_GPU_MATVECS(X, norm_matvec) GK_GPU_MATVECS(X, gate_up) \
     X(matmul_tile_f32) X(matmul_tile_f16) X(matmul_tile_bf16) \
     X(matmul_tile_q8_0) X(matmul_tile_q4_0) X(matmul_tile_q4_k) X(matmul_tile_q6_k) \
     X(split_f32_1_64) X(split_f32_1_128) X(split_f32_1_256) \

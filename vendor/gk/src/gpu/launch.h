@@ -16,6 +16,7 @@ enum {
     GPU_MOST_LAUNCHES = 2,   /* of one op */
     GPU_MOST_OPS = 1 << 20,  /* of one plan */
     GPU_MATVEC_TOKENS = 16,  /* above it, the tiled kernel */
+    GPU_FUSED_TOKENS = 8,    /* above it, products are not fused: their weights would be read twice */
     GPU_SPLIT_TOKENS = 8,
     GPU_GRID_Y_MOST = 65535, /* the same on all devices, and for z */
     GPU_ROW_BLOCKS_MOST = 1024
@@ -45,11 +46,13 @@ static gpu_launch gpu_begin_launch(const gk_device *device, const gk_op *op, int
     launch.args.a = gpu_address(&op->a);
     launch.args.b = gpu_address(&op->b);
     launch.args.c = gpu_address(&op->c);
+    launch.args.d = gpu_address(&op->d);
     launch.args.step = device->step;
     launch.args.dst_stride = (uint32_t)gk_stride(&op->dst);
     launch.args.a_stride = (uint32_t)gk_stride(&op->a);
     launch.args.b_stride = (uint32_t)gk_stride(&op->b);
     launch.args.c_stride = (uint32_t)gk_stride(&op->c);
+    launch.args.d_stride = (uint32_t)gk_stride(&op->d);
     launch.args.width = op->dst.ne[0];
     launch.args.rows = gk_op_rows(op);
     launch.args.flags = op->flags;
@@ -69,20 +72,36 @@ static void gpu_cover(gpu_launch *launch, uint32_t elements) {
     launch->grid[1] = gpu_least(launch->args.rows, GPU_GRID_Y_MOST);
 }
 
+/* The first kernel of a family of matvec. */
+static int gpu_matvec_family(uint16_t code) {
+    switch (code) {
+    case GK_OP_NORM_MATMUL: return GPU_KERNEL_norm_matvec_f32_1;
+    case GK_OP_GATE_UP: return GPU_KERNEL_gate_up_f32_1;
+    default: return GPU_KERNEL_matvec_f32_1;
+    }
+}
+
+static int gpu_is_fused_product(const gk_op *op) { return op->code == GK_OP_NORM_MATMUL || op->code == GK_OP_GATE_UP; }
+
+/* Tokens that a product computes. */
+static uint32_t gpu_tokens(const gk_op *op) { return (op->flags & GK_LAST_ROW) ? 1 : op->b.ne[1]; }
+
+/* MATMUL, NORM_MATMUL, GATE_UP. */
 static uint32_t gpu_matmul(const gk_device *device, const gk_op *op, gpu_launch *out) {
     const int type = gpu_type_index(op->a.type);
-    const bool last = (op->flags & GK_LAST_ROW) != 0;
-    const uint32_t tokens = last ? 1 : op->b.ne[1];
+    const uint32_t tokens = gpu_tokens(op);
     gpu_launch launch = gpu_begin_launch(device, op, GPU_KERNEL_matmul_tile_f32 + type);
     launch.args.depth = op->a.ne[0];
+    launch.args.scale = op->f[0];
     launch.args.vector = op->a.ne[0] % (op->a.type == GK_F32 ? 4 : 8) == 0 && launch.args.b_stride % 4 == 0;
     gpu_set_planes(op, &launch);
     if (tokens <= GPU_MATVEC_TOKENS) {
         const uint32_t size = tokens == 1 ? 0 : tokens == 2 ? 1 : tokens <= 4 ? 2 : 3; /* 2^size columns */
         const uint32_t warps = GK_GPU_MATVEC_THREADS / device->warp;
-        launch.kernel = GPU_KERNEL_matvec_f32_1 + type * 4 + (int)size;
+        const uint32_t lines = GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), 1u << size);
+        launch.kernel = gpu_matvec_family(op->code) + type * 4 + (int)size;
         launch.block = GK_GPU_MATVEC_THREADS;
-        launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * GK_GPU_MATVEC_ROWS(gk_is_block_type(op->a.type), 1u << size));
+        launch.grid[0] = gpu_divide_up(op->a.ne[1], warps * (op->code == GK_OP_GATE_UP ? lines / 2 : lines));
         launch.grid[1] = gpu_divide_up(tokens, 1u << size);
     } else {
         launch.grid[0] = gpu_divide_up(op->a.ne[1], GK_GPU_TILE);
@@ -160,11 +179,13 @@ static void gpu_rope(const gk_op *op, gpu_launch *launch) {
 }
 
 static void gpu_kv_write(const gk_op *op, gpu_launch *launch) {
-    launch->kernel = GPU_KERNEL_kv_write_f32 + gpu_type_index(op->dst.type);
+    const int rotates = op->code == GK_OP_ROPE_KV;
+    launch->kernel = (rotates ? GPU_KERNEL_rope_kv_f32 : GPU_KERNEL_kv_write_f32) + gpu_type_index(op->dst.type);
     launch->args.n_head_kv = (uint32_t)op->i[0];
     launch->args.d_head = (uint32_t)op->i[1];
+    launch->args.n_rot = (uint32_t)op->i[2];
     launch->args.n_ctx = op->dst.ne[1];
-    gpu_cover(launch, op->dst.ne[0]);
+    gpu_cover(launch, rotates ? launch->args.n_head_kv * (launch->args.d_head - launch->args.n_rot / 2) : op->dst.ne[0]);
 }
 
 static void gpu_embed(const gk_op *op, gpu_launch *launch) {
@@ -199,7 +220,7 @@ static void gpu_select(const gk_op *op, gpu_launch *launch) {
 
 /* Writes at most GPU_MOST_LAUNCHES launches for a checked op and returns their number. */
 static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_launch *out) {
-    if (op->code == GK_OP_MATMUL) return gpu_matmul(device, op, out);
+    if (op->code == GK_OP_MATMUL || gpu_is_fused_product(op)) return gpu_matmul(device, op, out);
     if (op->code == GK_OP_ATTENTION) return gpu_attention(device, op, out);
     gpu_launch launch = gpu_begin_launch(device, op, 0);
     switch (op->code) {
@@ -212,7 +233,8 @@ static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_la
         launch.kernel = GPU_KERNEL_rope;
         gpu_rope(op, &launch);
         break;
-    case GK_OP_KV_WRITE: gpu_kv_write(op, &launch); break;
+    case GK_OP_KV_WRITE:
+    case GK_OP_ROPE_KV: gpu_kv_write(op, &launch); break;
     case GK_OP_SOFTMAX:
         launch.kernel = GPU_KERNEL_softmax;
         launch.args.scale = op->f[0];
@@ -235,6 +257,7 @@ static uint32_t gpu_launches_of(const gk_device *device, const gk_op *op, gpu_la
 static const char *gpu_unsupported(const gk_device *device, const gk_op *op) {
     gpu_launch launches[GPU_MOST_LAUNCHES];
     if (op->code == GK_OP_ATTENTION && op->i[2] > GK_GPU_MAX_HEAD) return "attention: heads of more than 256 elements";
+    if (gpu_is_fused_product(op) && gpu_tokens(op) > GPU_FUSED_TOKENS) return "fused products: more than 8 tokens";
     if (gk_stride(&op->dst) > UINT32_MAX || gk_stride(&op->a) > UINT32_MAX) return "a row stride above 2^32 - 1";
     const uint32_t count = gpu_launches_of(device, op, launches);
     for (uint32_t n = 0; n < count; n++) {

@@ -11,8 +11,13 @@ GK_DEVICE void store_output(const gk_gpu_args &g, unsigned int r, unsigned int t
     *out = (g.flags & GK_ACCUMULATE) ? *out + value : value;
 }
 
-// A warp computes ROWS outputs for COLUMNS tokens; lanes split k.
-template <class W, int ROWS, int COLUMNS> GK_DEVICE void matvec(const gk_gpu_args &g) {
+// What a matvec does besides: MATVEC_NORM norms the tokens, whose mean of squares needs all that the lanes read anyway, so it is a
+// factor of the sums; MATVEC_GATE_UP multiplies two weights at once and stores silu(gate) * up.
+enum matvec_kind { MATVEC_PLAIN, MATVEC_NORM, MATVEC_GATE_UP };
+
+// A warp computes as many outputs as it reads LINES of the weight, or half as many of two weights, for COLUMNS tokens; lanes split k.
+template <class W, int LINES, int COLUMNS, int KIND> GK_DEVICE void matvec(const gk_gpu_args &g) {
+    enum { ROWS = KIND == MATVEC_GATE_UP ? LINES / 2 : LINES };
     const unsigned int used = active_rows(g);
     const bool last = (g.flags & GK_LAST_ROW) != 0;
     const unsigned int column = last ? tokens(g) - 1 : blockIdx.y * COLUMNS;
@@ -23,43 +28,57 @@ template <class W, int ROWS, int COLUMNS> GK_DEVICE void matvec(const gk_gpu_arg
     if (column >= end || first >= g.width) return; // the same for all lanes of a warp
 
     enum { STEP = W::QUADS * 4, PART = W::QUADS / W::SCALES }; // elements of a piece, quads with one scale
-    size_t row[ROWS]; // its first element
+    const weight_place weights[2] = {place_of(g, g.a), place_of(g, KIND == MATVEC_GATE_UP ? g.d : g.a)};
+    size_t row[LINES]; // its first element
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) row[r] = static_cast<size_t>(first + r < g.width ? first + r : g.width - 1) * g.depth;
+    for (int r = 0; r < LINES; ++r)
+        row[r] = static_cast<size_t>(first + r % ROWS < g.width ? first + r % ROWS : g.width - 1) * g.depth;
+    const float *norm = pointer<const float>(g.d); // MATVEC_NORM
     const float *x[COLUMNS];
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
         const unsigned int t = column + c < end ? column + c : end - 1;
         x[c] = pointer<const float>(g.b) + static_cast<size_t>(t) * g.b_stride;
     }
-    float sum[ROWS][COLUMNS];
+    float sum[LINES][COLUMNS], squares[COLUMNS];
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r)
+    for (int c = 0; c < COLUMNS; ++c) {
+        squares[c] = 0.0f;
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) sum[r][c] = 0.0f;
+        for (int r = 0; r < LINES; ++r) sum[r][c] = 0.0f;
+    }
 
     const unsigned int whole = g.vector ? g.depth - g.depth % STEP : 0;
     for (unsigned int k = lane * STEP; k < whole; k += GK_WARP * STEP) {
-        typename W::piece piece[ROWS];
+        typename W::piece piece[LINES];
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) W::load(g, row[r] + k, piece[r]);
+        for (int r = 0; r < LINES; ++r) W::load(weights[r / ROWS], row[r] + k, piece[r]);
 #pragma unroll
         for (int s = 0; s < W::SCALES; ++s) {
-            float part[ROWS][COLUMNS];
+            float part[LINES][COLUMNS];
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r)
+            for (int r = 0; r < LINES; ++r)
 #pragma unroll
                 for (int c = 0; c < COLUMNS; ++c) part[r][c] = 0.0f;
 #pragma unroll
             for (int q = s * PART; q < (s + 1) * PART; ++q) {
-                float weight[ROWS][4];
+                float weight[LINES][4];
 #pragma unroll
-                for (int r = 0; r < ROWS; ++r) W::quad(piece[r], q, weight[r]);
+                for (int r = 0; r < LINES; ++r) W::quad(piece[r], q, weight[r]);
+                float4 factors = {};
+                if (KIND == MATVEC_NORM) factors = *reinterpret_cast<const float4 *>(norm + k + 4 * q);
 #pragma unroll
                 for (int c = 0; c < COLUMNS; ++c) {
-                    const float4 v = *reinterpret_cast<const float4 *>(x[c] + k + 4 * q);
+                    float4 v = *reinterpret_cast<const float4 *>(x[c] + k + 4 * q);
+                    if (KIND == MATVEC_NORM) {
+                        squares[c] += v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w;
+                        v.x *= factors.x;
+                        v.y *= factors.y;
+                        v.z *= factors.z;
+                        v.w *= factors.w;
+                    }
 #pragma unroll
-                    for (int r = 0; r < ROWS; ++r) {
+                    for (int r = 0; r < LINES; ++r) {
                         part[r][c] += weight[r][0] * v.x;
                         part[r][c] += weight[r][1] * v.y;
                         part[r][c] += weight[r][2] * v.z;
@@ -68,24 +87,40 @@ template <class W, int ROWS, int COLUMNS> GK_DEVICE void matvec(const gk_gpu_arg
                 }
             }
 #pragma unroll
-            for (int r = 0; r < ROWS; ++r)
+            for (int r = 0; r < LINES; ++r)
 #pragma unroll
                 for (int c = 0; c < COLUMNS; ++c) sum[r][c] += W::scale(piece[r], s) * part[r][c];
         }
     }
     for (unsigned int k = whole + lane; k < g.depth; k += GK_WARP) {
+        float v[COLUMNS];
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) {
-            const float weight = W::one(g, row[r] + k);
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) sum[r][c] += weight * x[c][k];
+        for (int c = 0; c < COLUMNS; ++c) {
+            v[c] = x[c][k];
+            if (KIND == MATVEC_NORM) {
+                squares[c] += v[c] * v[c];
+                v[c] *= norm[k];
+            }
         }
+#pragma unroll
+        for (int r = 0; r < LINES; ++r) {
+            const float weight = W::one(weights[r / ROWS], row[r] + k);
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) sum[r][c] += weight * v[c];
+        }
+    }
+    if (KIND == MATVEC_NORM) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c)
+            squares[c] = 1.0f / sqrtf(warp_sum(squares[c]) / static_cast<float>(g.depth) + g.scale);
     }
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
-            const float value = warp_sum(sum[r][c]);
+            float value = warp_sum(sum[r][c]);
+            if (KIND == MATVEC_NORM) value *= squares[c];
+            if (KIND == MATVEC_GATE_UP) value = silu_of(value) * warp_sum(sum[r + LINES - ROWS][c]);
             if (lane == 0 && first + r < g.width && column + c < end)
                 store_output(g, first + r, last ? 0 : column + c, value);
         }
@@ -94,7 +129,13 @@ template <class W, int ROWS, int COLUMNS> GK_DEVICE void matvec(const gk_gpu_arg
 
 #define GK_MATVEC(type, is_block, columns) \
     GK_KERNEL(matvec_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
-        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns>(g); \
+        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns, MATVEC_PLAIN>(g); \
+    } \
+    GK_KERNEL(norm_matvec_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
+        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns, MATVEC_NORM>(g); \
+    } \
+    GK_KERNEL(gate_up_##type##_##columns, GK_GPU_MATVEC_THREADS) { \
+        matvec<weight_of_##type, static_cast<int>(GK_GPU_MATVEC_ROWS(is_block, columns)), columns, MATVEC_GATE_UP>(g); \
     }
 #define GK_MATVECS(type, is_block) \
     GK_MATVEC(type, is_block, 1) GK_MATVEC(type, is_block, 2) GK_MATVEC(type, is_block, 4) GK_MATVEC(type, is_block, 8)
@@ -111,6 +152,7 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
     if (token0 >= used) return; // the whole block
     const unsigned int load_line = threadIdx.x / 4, load_k = (threadIdx.x % 4) * 4;
     const unsigned int out_row = (threadIdx.x % 16) * 4, out_token = (threadIdx.x / 16) * 4;
+    const weight_place place = place_of(g, g.a);
     const bool row_there = row0 + load_line < g.width, token_there = token0 + load_line < used;
     const size_t row = row_there ? static_cast<size_t>(row0 + load_line) * g.depth : 0; // its first element
     const float *x = pointer<const float>(g.b) + static_cast<size_t>(token_there ? token0 + load_line : 0) * g.b_stride;
@@ -126,7 +168,7 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
         float weight[4], input[4];
         if (g.vector && k1 < g.depth) {
             const float4 values = *reinterpret_cast<const float4 *>(x + k1);
-            W::load4(g, row + k1, weight);
+            W::load4(place, row + k1, weight);
             input[0] = values.x;
             input[1] = values.y;
             input[2] = values.z;
@@ -134,7 +176,7 @@ template <class W> GK_DEVICE void matmul_tile(const gk_gpu_args &g) {
         } else {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                weight[i] = k1 + i < g.depth ? W::one(g, row + k1 + i) : 0.0f;
+                weight[i] = k1 + i < g.depth ? W::one(place, row + k1 + i) : 0.0f;
                 input[i] = k1 + i < g.depth ? x[k1 + i] : 0.0f;
             }
         }

@@ -44,7 +44,7 @@ GK_KERNEL(next_step, GK_WARP) {
             const int id = pointer<const int>(g.b)[row]; \
             const bool known = id >= 0 && static_cast<unsigned int>(id) < g.depth; \
             pointer<float>(g.dst)[static_cast<size_t>(row) * g.dst_stride + column] = \
-                known ? weight_of_##type::one(g, static_cast<size_t>(id) * g.width + column) : 0.0f; \
+                known ? weight_of_##type::one(place_of(g, g.a), static_cast<size_t>(id) * g.width + column) : 0.0f; \
         } \
     }
 GK_GPU_WEIGHTS(GK_EMBED)
@@ -65,6 +65,10 @@ GK_KERNEL(rmsnorm, GK_GPU_THREADS) {
     }
 }
 
+// Where a pair is in its head, and how far its second element is from the first.
+GK_DEVICE unsigned int pair_at(const gk_gpu_args &g, unsigned int i) { return (g.flags & GK_NEOX) ? i : 2 * i; }
+GK_DEVICE unsigned int pair_span(const gk_gpu_args &g, unsigned int pairs) { return (g.flags & GK_NEOX) ? pairs : 1; }
+
 // One thread owns a pair (or an element that is only copied), so dst may be a.
 GK_KERNEL(rope, GK_GPU_THREADS) {
     const unsigned int rows = active_rows(g);
@@ -82,8 +86,8 @@ GK_KERNEL(rope, GK_GPU_THREADS) {
                 out[head + pairs + i] = in[head + pairs + i];
                 continue;
             }
-            const unsigned int first = head + ((g.flags & GK_NEOX) ? i : 2 * i);
-            const unsigned int second = first + ((g.flags & GK_NEOX) ? pairs : 1);
+            const unsigned int first = head + pair_at(g, i);
+            const unsigned int second = first + pair_span(g, pairs);
             const float cosine = table[2 * i], sine = table[2 * i + 1];
             const float x = in[first], y = in[second];
             out[first] = x * cosine - y * sine;
@@ -109,6 +113,40 @@ template <class T> GK_DEVICE void kv_write(const gk_gpu_args &g) {
 }
 GK_KERNEL(kv_write_f32, GK_GPU_THREADS) { kv_write<float>(g); }
 GK_KERNEL(kv_write_f16, GK_GPU_THREADS) { kv_write<unsigned short>(g); }
+
+// rope and kv_write: a thread stores a pair of the keys, rotated, and the same two of the values, or one element of each.
+template <class T> GK_DEVICE void rope_kv(const gk_gpu_args &g) {
+    const unsigned int rows = active_rows(g);
+    const unsigned int pairs = g.n_rot / 2;
+    const unsigned int work = g.d_head - pairs;
+    for (unsigned int row = blockIdx.y; row < rows; row += gridDim.y) {
+        const unsigned int where = position(g) + row;
+        if (where >= g.n_ctx) continue;
+        const float *table = pointer<const float>(g.d) + static_cast<size_t>(where) * g.d_stride;
+        for (unsigned int item = blockIdx.x * blockDim.x + threadIdx.x; item < g.n_head_kv * work;
+             item += gridDim.x * blockDim.x) {
+            const unsigned int head = item / work, i = item % work;
+            const size_t to = (static_cast<size_t>(head) * g.n_ctx + where) * g.d_head;
+            const float *key = pointer<const float>(g.a) + static_cast<size_t>(row) * g.a_stride + head * g.d_head;
+            const float *value = pointer<const float>(g.b) + static_cast<size_t>(row) * g.b_stride + head * g.d_head;
+            T *keys = pointer<T>(g.dst) + to, *values = pointer<T>(g.c) + to;
+            if (i >= pairs) {
+                store_element(keys + pairs + i, key[pairs + i]);
+                store_element(values + pairs + i, value[pairs + i]);
+                continue;
+            }
+            const unsigned int first = pair_at(g, i), second = first + pair_span(g, pairs);
+            const float cosine = table[2 * i], sine = table[2 * i + 1];
+            const float x = key[first], y = key[second];
+            store_element(keys + first, x * cosine - y * sine);
+            store_element(keys + second, x * sine + y * cosine);
+            store_element(values + first, value[first]);
+            store_element(values + second, value[second]);
+        }
+    }
+}
+GK_KERNEL(rope_kv_f32, GK_GPU_THREADS) { rope_kv<float>(g); }
+GK_KERNEL(rope_kv_f16, GK_GPU_THREADS) { rope_kv<unsigned short>(g); }
 
 GK_DEVICE float silu_of(float x) { return x / (1.0f + expf(-x)); }
 

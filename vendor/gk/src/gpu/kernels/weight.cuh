@@ -3,15 +3,31 @@
 // A type W has pieces, which are what a lane loads at once: 16 bytes of plane 0 with what belongs to them. A piece is
 // W::QUADS quads of four neighbouring elements; the first W::SCALES-th of them share W::scale(piece, 0), and so on. Elements
 // are numbered through the whole weight: row * k + column.
-//   load(g, element, piece)    element: of an aligned piece
+//   load(w, element, piece)    element: of an aligned piece
 //   quad(piece, q, out)        q known when compiling; without the factor `scale`
-//   load4(g, element, out)     a multiple of 4 in an aligned row
-//   one(g, element)            any element
+//   load4(w, element, out)     a multiple of 4 in an aligned row
+//   one(w, element)            any element
 #ifndef GK_GPU_WEIGHT_CUH
 #define GK_GPU_WEIGHT_CUH
 
-GK_DEVICE const char *plane(const gk_gpu_args &g, int number) {
-    return pointer<const char>(g.a) + (number == 0 ? 0 : static_cast<size_t>(g.plane[number - 1]) * 64);
+// Where a weight is: a kernel may read two.
+struct weight_place {
+    uint64_t address;
+    unsigned int plane[3];
+};
+
+// Of the weight at an address; all weights of a kernel have one type and shape.
+GK_DEVICE weight_place place_of(const gk_gpu_args &g, uint64_t address) {
+    weight_place w;
+    w.address = address;
+    w.plane[0] = g.plane[0];
+    w.plane[1] = g.plane[1];
+    w.plane[2] = g.plane[2];
+    return w;
+}
+
+GK_DEVICE const char *plane(const weight_place &w, int number) {
+    return pointer<const char>(w.address) + (number == 0 ? 0 : static_cast<size_t>(w.plane[number - 1]) * 64);
 }
 
 GK_DEVICE unsigned int word_at(const char *address) { return *reinterpret_cast<const unsigned int *>(address); }
@@ -22,9 +38,9 @@ struct weight_of_f32 {
     struct piece {
         uint4 bits;
     };
-    GK_DEVICE const char *at(const gk_gpu_args &g, size_t element) { return plane(g, 0) + element * 4; }
-    GK_DEVICE void load(const gk_gpu_args &g, size_t element, piece &p) {
-        p.bits = load_stream(at(g, element));
+    GK_DEVICE const char *at(const weight_place &w, size_t element) { return plane(w, 0) + element * 4; }
+    GK_DEVICE void load(const weight_place &w, size_t element, piece &p) {
+        p.bits = load_stream(at(w, element));
     }
     GK_DEVICE float scale(const piece &, int) { return 1.0f; }
     GK_DEVICE void quad(const piece &p, int, float *out) {
@@ -33,15 +49,15 @@ struct weight_of_f32 {
         out[2] = bits_to_float(p.bits.z);
         out[3] = bits_to_float(p.bits.w);
     }
-    GK_DEVICE void load4(const gk_gpu_args &g, size_t element, float *out) {
-        const float4 values = *reinterpret_cast<const float4 *>(at(g, element));
+    GK_DEVICE void load4(const weight_place &w, size_t element, float *out) {
+        const float4 values = *reinterpret_cast<const float4 *>(at(w, element));
         out[0] = values.x;
         out[1] = values.y;
         out[2] = values.z;
         out[3] = values.w;
     }
-    GK_DEVICE float one(const gk_gpu_args &g, size_t element) {
-        return *reinterpret_cast<const float *>(at(g, element));
+    GK_DEVICE float one(const weight_place &w, size_t element) {
+        return *reinterpret_cast<const float *>(at(w, element));
     }
 };
 
@@ -51,9 +67,9 @@ template <class T> struct weight_of_sixteen {
     struct piece {
         unsigned int bits[4];
     };
-    GK_DEVICE const char *at(const gk_gpu_args &g, size_t element) { return plane(g, 0) + element * 2; }
-    GK_DEVICE void load(const gk_gpu_args &g, size_t element, piece &p) {
-        const uint4 bits = load_stream(at(g, element));
+    GK_DEVICE const char *at(const weight_place &w, size_t element) { return plane(w, 0) + element * 2; }
+    GK_DEVICE void load(const weight_place &w, size_t element, piece &p) {
+        const uint4 bits = load_stream(at(w, element));
         p.bits[0] = bits.x;
         p.bits[1] = bits.y;
         p.bits[2] = bits.z;
@@ -68,13 +84,13 @@ template <class T> struct weight_of_sixteen {
         pair(p.bits[2 * q], out);
         pair(p.bits[2 * q + 1], out + 2);
     }
-    GK_DEVICE void load4(const gk_gpu_args &g, size_t element, float *out) {
-        const uint2 bits = *reinterpret_cast<const uint2 *>(at(g, element));
+    GK_DEVICE void load4(const weight_place &w, size_t element, float *out) {
+        const uint2 bits = *reinterpret_cast<const uint2 *>(at(w, element));
         pair(bits.x, out);
         pair(bits.y, out + 2);
     }
-    GK_DEVICE float one(const gk_gpu_args &g, size_t element) {
-        return T::widen(*reinterpret_cast<const unsigned short *>(at(g, element)));
+    GK_DEVICE float one(const weight_place &w, size_t element) {
+        return T::widen(*reinterpret_cast<const unsigned short *>(at(w, element)));
     }
 };
 
@@ -96,18 +112,18 @@ struct block_piece {
     float minimum;        // q4_k: is subtracted
 };
 
-// T has: rest(g, element, piece) for all but the bits of a piece, word(piece, q) for the four bytes of a quad, word4(g, element)
-// for those of a quad in memory, and factor(g, element, minimum).
+// T has: rest(w, element, piece) for all but the bits of a piece, word(piece, q) for the four bytes of a quad, word4(w, element)
+// for those of a quad in memory, and factor(w, element, minimum).
 template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks {
     enum { QUADS = QUADS_, SCALES = SCALES_ };
     typedef block_piece piece;
-    GK_DEVICE void load(const gk_gpu_args &g, size_t element, piece &p) {
-        const uint4 bits = load_stream(plane(g, 0) + element * 4 / QUADS);
+    GK_DEVICE void load(const weight_place &w, size_t element, piece &p) {
+        const uint4 bits = load_stream(plane(w, 0) + element * 4 / QUADS);
         p.bits[0] = bits.x;
         p.bits[1] = bits.y;
         p.bits[2] = bits.z;
         p.bits[3] = bits.w;
-        T::rest(g, element, p);
+        T::rest(w, element, p);
     }
     GK_DEVICE float scale(const piece &p, int part) { return p.scale[part]; }
     GK_DEVICE void quad(const piece &p, int q, float *out) {
@@ -115,17 +131,17 @@ template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks 
 #pragma unroll
         for (int i = 0; i < 4; ++i) out[i] = quant_to_float(word, i, OFFSET);
     }
-    GK_DEVICE void load4(const gk_gpu_args &g, size_t element, float *out) {
-        const unsigned int word = T::word4(g, element);
+    GK_DEVICE void load4(const weight_place &w, size_t element, float *out) {
+        const unsigned int word = T::word4(w, element);
         float minimum = 0.0f;
-        const float factor = T::factor(g, element, minimum);
+        const float factor = T::factor(w, element, minimum);
 #pragma unroll
         for (int i = 0; i < 4; ++i) out[i] = factor * quant_to_float(word, i, OFFSET) - minimum;
     }
-    GK_DEVICE float one(const gk_gpu_args &g, size_t element) {
-        const unsigned int word = T::word4(g, element / 4 * 4) >> (8 * (element % 4));
+    GK_DEVICE float one(const weight_place &w, size_t element) {
+        const unsigned int word = T::word4(w, element / 4 * 4) >> (8 * (element % 4));
         float minimum = 0.0f;
-        const float factor = T::factor(g, element, minimum);
+        const float factor = T::factor(w, element, minimum);
         return factor * quant_to_float(word, 0, OFFSET) - minimum;
     }
 };
@@ -133,53 +149,53 @@ template <class T, int QUADS_, int SCALES_, int OFFSET> struct weight_of_blocks 
 // Signed bytes, made unsigned by their highest bit.
 struct weight_of_q8_0 : weight_of_blocks<weight_of_q8_0, 4, 1, 128> {
     GK_DEVICE unsigned int biased(unsigned int word) { return word ^ 0x80808080u; }
-    GK_DEVICE float factor(const gk_gpu_args &g, size_t element, float &) {
-        return half_at(plane(g, 1) + element / 32 * 2);
+    GK_DEVICE float factor(const weight_place &w, size_t element, float &) {
+        return half_at(plane(w, 1) + element / 32 * 2);
     }
-    GK_DEVICE void rest(const gk_gpu_args &g, size_t element, block_piece &p) {
-        p.scale[0] = factor(g, element, p.minimum);
+    GK_DEVICE void rest(const weight_place &w, size_t element, block_piece &p) {
+        p.scale[0] = factor(w, element, p.minimum);
     }
     GK_DEVICE unsigned int word(const block_piece &p, int q) { return biased(p.bits[q]); }
-    GK_DEVICE unsigned int word4(const gk_gpu_args &g, size_t element) {
-        return biased(word_at(plane(g, 0) + element));
+    GK_DEVICE unsigned int word4(const weight_place &w, size_t element) {
+        return biased(word_at(plane(w, 0) + element));
     }
 };
 
 // Quad q of 32 elements has the low nibbles of word q, or the high ones of word q - 4.
 GK_DEVICE unsigned int nibbles(unsigned int word, unsigned int q) { return (q < 4 ? word : word >> 4) & 0x0f0f0f0fu; }
-GK_DEVICE unsigned int nibbles_at(const gk_gpu_args &g, size_t element) {
-    return nibbles(word_at(plane(g, 0) + element / 32 * 16 + element % 16), static_cast<unsigned int>(element % 32 / 4));
+GK_DEVICE unsigned int nibbles_at(const weight_place &w, size_t element) {
+    return nibbles(word_at(plane(w, 0) + element / 32 * 16 + element % 16), static_cast<unsigned int>(element % 32 / 4));
 }
 
 struct weight_of_q4_0 : weight_of_blocks<weight_of_q4_0, 8, 1, 8> {
-    GK_DEVICE float factor(const gk_gpu_args &g, size_t element, float &) {
-        return half_at(plane(g, 1) + element / 32 * 2);
+    GK_DEVICE float factor(const weight_place &w, size_t element, float &) {
+        return half_at(plane(w, 1) + element / 32 * 2);
     }
-    GK_DEVICE void rest(const gk_gpu_args &g, size_t element, block_piece &p) {
-        p.scale[0] = factor(g, element, p.minimum);
+    GK_DEVICE void rest(const weight_place &w, size_t element, block_piece &p) {
+        p.scale[0] = factor(w, element, p.minimum);
     }
     GK_DEVICE unsigned int word(const block_piece &p, int q) {
         return nibbles(p.bits[q % 4], static_cast<unsigned int>(q));
     }
-    GK_DEVICE unsigned int word4(const gk_gpu_args &g, size_t element) { return nibbles_at(g, element); }
+    GK_DEVICE unsigned int word4(const weight_place &w, size_t element) { return nibbles_at(w, element); }
 };
 
 struct weight_of_q4_k : weight_of_blocks<weight_of_q4_k, 8, 1, 0> {
-    GK_DEVICE float factor(const gk_gpu_args &g, size_t element, float &minimum) {
-        const uint4 all = *reinterpret_cast<const uint4 *>(plane(g, 1) + element / 256 * 16);
+    GK_DEVICE float factor(const weight_place &w, size_t element, float &minimum) {
+        const uint4 all = *reinterpret_cast<const uint4 *>(plane(w, 1) + element / 256 * 16);
         const unsigned int j = static_cast<unsigned int>(element % 256 / 32);
         const unsigned int low = (j < 4 ? all.y : all.z) >> (j % 4 * 8);
         const unsigned int high = all.w >> (j * 4);
         minimum = half_to_float(static_cast<unsigned short>(all.x >> 16)) * static_cast<float>((low >> 4 & 15u) | (high & 12u) << 2);
         return half_to_float(static_cast<unsigned short>(all.x & 0xffffu)) * static_cast<float>((low & 15u) | (high & 3u) << 4);
     }
-    GK_DEVICE void rest(const gk_gpu_args &g, size_t element, block_piece &p) {
-        p.scale[0] = factor(g, element, p.minimum);
+    GK_DEVICE void rest(const weight_place &w, size_t element, block_piece &p) {
+        p.scale[0] = factor(w, element, p.minimum);
     }
     GK_DEVICE unsigned int word(const block_piece &p, int q) {
         return nibbles(p.bits[q % 4], static_cast<unsigned int>(q));
     }
-    GK_DEVICE unsigned int word4(const gk_gpu_args &g, size_t element) { return nibbles_at(g, element); }
+    GK_DEVICE unsigned int word4(const weight_place &w, size_t element) { return nibbles_at(w, element); }
     // With the minimum, the factor cannot wait for the end of the piece.
     GK_DEVICE float scale(const block_piece &, int) { return 1.0f; }
     GK_DEVICE void quad(const block_piece &p, int q, float *out) {
@@ -194,23 +210,23 @@ struct weight_of_q6_k : weight_of_blocks<weight_of_q6_k, 8, 2, 32> {
     GK_DEVICE unsigned int high_bits(unsigned int word, unsigned int q) {
         return ((word >> (q % 4 * 2)) & 0x03030303u) << 4;
     }
-    GK_DEVICE float factor(const gk_gpu_args &g, size_t element, float &) {
-        const int scale = *reinterpret_cast<const signed char *>(plane(g, 2) + element / 16);
-        return half_at(plane(g, 3) + element / 256 * 2) * static_cast<float>(scale);
+    GK_DEVICE float factor(const weight_place &w, size_t element, float &) {
+        const int scale = *reinterpret_cast<const signed char *>(plane(w, 2) + element / 16);
+        return half_at(plane(w, 3) + element / 256 * 2) * static_cast<float>(scale);
     }
-    GK_DEVICE void rest(const gk_gpu_args &g, size_t element, block_piece &p) {
-        const uint2 high = *reinterpret_cast<const uint2 *>(plane(g, 1) + element / 4);
+    GK_DEVICE void rest(const weight_place &w, size_t element, block_piece &p) {
+        const uint2 high = *reinterpret_cast<const uint2 *>(plane(w, 1) + element / 4);
         p.high[0] = high.x;
         p.high[1] = high.y;
-        p.scale[0] = factor(g, element, p.minimum);
-        p.scale[1] = factor(g, element + 16, p.minimum);
+        p.scale[0] = factor(w, element, p.minimum);
+        p.scale[1] = factor(w, element + 16, p.minimum);
     }
     GK_DEVICE unsigned int word(const block_piece &p, int q) {
         return nibbles(p.bits[q % 4], static_cast<unsigned int>(q)) | high_bits(p.high[q / 4], static_cast<unsigned int>(q));
     }
-    GK_DEVICE unsigned int word4(const gk_gpu_args &g, size_t element) {
-        return nibbles_at(g, element) |
-               high_bits(word_at(plane(g, 1) + element / 16 * 4), static_cast<unsigned int>(element % 16 / 4));
+    GK_DEVICE unsigned int word4(const weight_place &w, size_t element) {
+        return nibbles_at(w, element) |
+               high_bits(word_at(plane(w, 1) + element / 16 * 4), static_cast<unsigned int>(element % 16 / 4));
     }
 };
 
