@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An NVIDIA architecture as it stands in a list for CMake: `90`, `90a-real`, `120f-virtual`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,6 +50,35 @@ impl CudaArch {
     pub fn sm(&self) -> String {
         format!("sm_{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
     }
+
+    /// Whether machine code for it runs on a card: on its own architecture and on later ones of the same major version; code with
+    /// an `a`, and code of or for boards with a GPU on the chip, on its own alone (NVIDIA, CUDA C++ programming guide, "Binary
+    /// compatibility" and "Family-specific features").
+    #[must_use]
+    pub fn runs_on(&self, card: &Self) -> bool {
+        let (own, card) = (renamed(self.number), renamed(card.number));
+        let on_chip = ON_CHIP.contains(&own) || ON_CHIP.contains(&card);
+        match self.suffix {
+            Some('a') => own == card,
+            _ if on_chip => own == card,
+            _ => own / 10 == card / 10 && own <= card,
+        }
+    }
+
+    /// Whether PTX for it is translated for a card: for its own architecture and everything later; with a letter as machine code
+    /// runs.
+    #[must_use]
+    pub fn translates_for(&self, card: &Self) -> bool {
+        if self.suffix.is_some() { self.runs_on(card) } else { renamed(self.number) <= renamed(card.number) }
+    }
+}
+
+/// GPUs of Tegra chips: TX1, TX2, Xavier, Orin, Thor.
+const ON_CHIP: [u16; 5] = [53, 62, 72, 87, 110];
+
+/// Thor was 10.1 in CUDA 12 and is 11.0 from 13.0 on.
+fn renamed(number: u16) -> u16 {
+    if number == 101 { 110 } else { number }
 }
 
 impl FromStr for CudaArch {
@@ -97,6 +126,12 @@ impl fmt::Display for CudaArch {
             CudaCode::Real => formatter.write_str("-real"),
             CudaCode::Virtual => formatter.write_str("-virtual"),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for CudaArch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

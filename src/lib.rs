@@ -25,6 +25,7 @@ pub mod backend;
 pub mod build_rs;
 pub mod ci;
 pub mod cmake;
+pub mod dist;
 pub mod doctor;
 pub mod exec;
 pub mod facts;

@@ -23,6 +23,7 @@ pub mod printer;
 pub mod probe;
 mod provision;
 pub mod report;
+pub mod resolve;
 pub mod run;
 pub mod test;
 mod timings;
@@ -85,6 +86,8 @@ enum Command {
     Cache(cache::Arguments),
     /// Make the jobs of a CI service from gpubuild.toml, and do them here
     Ci(Box<ci::Arguments>),
+    /// Say which variant of a release is for this machine, and why not the others
+    Resolve(Box<resolve::Arguments>),
     /// Remove everything that was built
     Clean(clean::Arguments),
     /// Make a redacted report to paste into an issue; it replays as a recorded machine
@@ -104,7 +107,7 @@ impl Command {
     fn only_looks(&self) -> bool {
         matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
             || matches!(self, Self::Ci(arguments) if arguments.only_looks())
-            || matches!(self, Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
+            || matches!(self, Self::Resolve(_) | Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
     }
 }
 
@@ -206,6 +209,9 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         Command::Ci(arguments) => {
             let answer = Answer::document_if(arguments.is_json());
             (ci::run(&arguments, context), answer)
+        }
+        Command::Resolve(arguments) => {
+            (resolve::run(&arguments, context), Answer::document_if(arguments.json))
         }
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),

@@ -132,7 +132,7 @@ impl Verdict {
 }
 
 /// The order in which a program should prefer backends: what is fastest on the hardware it is made for.
-const PREFERENCE: [Backend; 6] =
+pub(crate) const PREFERENCE: [Backend; 6] =
     [Backend::Cuda, Backend::Rocm, Backend::Metal, Backend::Vulkan, Backend::Sycl, Backend::Opencl];
 
 /// Decides. Pure: the same values give the same matrix.

@@ -31,6 +31,7 @@ pub mod markdown;
 pub mod packages;
 pub mod plan;
 pub mod reference;
+pub mod resolve;
 pub mod resolvers;
 pub mod resolvers_text;
 pub mod shell;

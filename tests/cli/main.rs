@@ -20,6 +20,7 @@ mod linking;
 mod pitfalls;
 mod plan;
 mod provision;
+mod resolve;
 mod running;
 mod storing;
 mod support;

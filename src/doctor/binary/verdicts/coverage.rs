@@ -38,29 +38,6 @@ pub struct Coverage {
     pub cover: Cover,
 }
 
-/// Machine code runs on its own generation, from its own number on; with `a` on that device only, with `f` on those of its
-/// family. Source: NVIDIA, CUDA C++ programming guide, "Binary compatibility" and "Family-specific features".
-pub(super) fn machine_code_runs(code: &CudaArch, device: &CudaArch) -> bool {
-    let (code_number, device_number) = (renamed(code.number), renamed(device.number));
-    match code.suffix {
-        Some('a') => code_number == device_number,
-        _ => code_number / 10 == device_number / 10 && code_number % 10 <= device_number % 10,
-    }
-}
-
-/// Text is compiled for its own number and every later one; with `a` and `f` as machine code.
-pub(super) fn text_runs(code: &CudaArch, device: &CudaArch) -> bool {
-    match code.suffix {
-        Some(_) => machine_code_runs(code, device),
-        None => renamed(code.number) <= renamed(device.number),
-    }
-}
-
-/// Thor was 10.1 in CUDA 12 and is 11.0 from 13.0 on.
-fn renamed(number: u16) -> u16 {
-    if number == 101 { 110 } else { number }
-}
-
 /// How a file's CUDA code runs on a device. `driver` is the release that the driver knows, `release` that of a version of
 /// PTX.
 pub(super) fn cuda(
@@ -70,10 +47,10 @@ pub(super) fn cuda(
     release: &dyn Fn((u16, u16)) -> Option<Version>,
 ) -> Cover {
     let of = |kind: KernelKind| code.kernels.iter().filter(move |kernel| kernel.kind == kind);
-    if of(KernelKind::Sass).any(|kernel| machine_code_runs(&kernel.arch, device)) {
+    if of(KernelKind::Sass).any(|kernel| kernel.arch.runs_on(device)) {
         return Cover::Native;
     }
-    let mut texts = of(KernelKind::Ptx).filter(|kernel| text_runs(&kernel.arch, device)).peekable();
+    let mut texts = of(KernelKind::Ptx).filter(|kernel| kernel.arch.translates_for(device)).peekable();
     if texts.peek().is_some() {
         let is_readable = |version: Option<(u16, u16)>| match (version.and_then(release), driver) {
             (Some(release), Some(driver)) => release <= *driver,
@@ -140,8 +117,8 @@ mod tests {
             ("100", "110", false, true),
             ("70", "75", true, true),
         ] {
-            assert_eq!(machine_code_runs(&arch(code), &arch(device)), machine_code, "sm_{code} on {device}");
-            assert_eq!(text_runs(&arch(code), &arch(device)), text, "compute_{code} on {device}");
+            assert_eq!(arch(code).runs_on(&arch(device)), machine_code, "sm_{code} on {device}");
+            assert_eq!(arch(code).translates_for(&arch(device)), text, "compute_{code} on {device}");
         }
     }
 

@@ -208,7 +208,7 @@ fn ptx_too_new(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Option
     let cuda = subject.case.catalogue.get("cuda")?;
     let binary = object.binary()?;
     let device_arch: CudaArch = one.device.parse().ok()?;
-    let usable = binary.cuda.kernels.iter().filter(|kernel| coverage::text_runs(&kernel.arch, &device_arch));
+    let usable = binary.cuda.kernels.iter().filter(|kernel| kernel.arch.translates_for(&device_arch));
     let (major, minor) = usable.filter_map(|kernel| kernel.ptx).min()?;
     let wanted = cuda.release_of_ptx(&format!("{major}.{minor}").parse().ok()?)?;
     let number = one.device.trim_start_matches("sm_");

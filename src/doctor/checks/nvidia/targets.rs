@@ -174,27 +174,14 @@ impl List {
         let any = |test: &dyn Fn(&CudaArch, &CudaArch) -> bool| {
             cards.iter().any(|card| self.wanted.iter().any(|wanted| test(wanted, card)))
         };
-        if any(&|wanted, card| wanted.code != CudaCode::Virtual && runs_on(wanted, card)) {
+        if any(&|wanted, card| wanted.code != CudaCode::Virtual && wanted.runs_on(card)) {
             Cover::MachineCode
-        } else if any(&|wanted, card| wanted.code != CudaCode::Real && becomes(wanted, card)) {
+        } else if any(&|wanted, card| wanted.code != CudaCode::Real && wanted.translates_for(card)) {
             Cover::Ptx
         } else {
             Cover::Nothing
         }
     }
-}
-
-/// Machine code runs on later cards of the same major version; that of a suffix `a` on its own card only.
-fn runs_on(code: &CudaArch, card: &CudaArch) -> bool {
-    match code.suffix {
-        Some('a') => code.number == card.number,
-        _ => code.number / 10 == card.number / 10 && code.number <= card.number,
-    }
-}
-
-/// PTX is compiled for any later card; that of a suffix for its own only.
-fn becomes(ptx: &CudaArch, card: &CudaArch) -> bool {
-    if ptx.suffix.is_some() { runs_on(ptx, card) } else { ptx.number <= card.number }
 }
 
 #[cfg(test)]
@@ -224,10 +211,11 @@ mod tests {
 
     #[test]
     fn machine_code_runs_within_a_major_version() {
-        let runs = |code: &str, card: &str| runs_on(&code.parse().unwrap(), &card.parse().unwrap());
+        let runs = |code: &str, card: &str| code.parse::<CudaArch>().unwrap().runs_on(&card.parse().unwrap());
         assert!(runs("80", "86") && runs("86", "86") && !runs("86", "80") && !runs("80", "90"));
         assert!(runs("120", "121") && !runs("100", "120") && !runs("90a", "91"));
-        let ptx = |code: &str, card: &str| becomes(&code.parse().unwrap(), &card.parse().unwrap());
+        let ptx =
+            |code: &str, card: &str| code.parse::<CudaArch>().unwrap().translates_for(&card.parse().unwrap());
         assert!(ptx("80", "120") && !ptx("90", "86") && !ptx("90a", "120"));
     }
 }

@@ -1,0 +1,133 @@
+//! `gpubuild resolve`: which variant of a release is for this machine, and why not the others.
+
+use super::look::{self, HostArguments};
+use super::{Context, Exit, Failure, absolute};
+use crate::backend::Backend;
+use crate::dist::manifest::{self, ManifestProblem};
+use crate::dist::resolve::Nothing;
+use crate::dist::{Devices, Machine, Manifest, Question, resolve};
+use crate::host::Host;
+use crate::report;
+
+/// The variable that names a variant.
+const VARIANT: &str = "GPUBUILD_VARIANT";
+/// The variable that names a backend.
+const BACKEND: &str = "GPUBUILD_BACKEND";
+/// Name of the manifest in a folder.
+const FILE: &str = "manifest.json";
+
+/// Arguments of `resolve`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The manifest, or the folder that holds it
+    #[arg(long, value_name = "PATH")]
+    manifest: String,
+    /// Take this variant and no other [default: GPUBUILD_VARIANT]
+    #[arg(long, value_name = "LABEL")]
+    variant: Option<String>,
+    /// Take a variant for this backend and no other [default: GPUBUILD_BACKEND]
+    #[arg(long, value_name = "ID")]
+    backend: Option<Backend>,
+    /// What has to be covered where several devices are here
+    #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
+    devices: DevicesArgument,
+    /// Fail if a better backend whose hardware is here is not used
+    #[arg(long)]
+    strict: bool,
+    /// Say of every variant why it was not taken
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    host: HostArguments,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum DevicesArgument {
+    /// Every device of the backend
+    #[default]
+    All,
+    /// One of them is enough
+    Any,
+}
+
+/// Resolves.
+pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let manifest = read(arguments, context)?;
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = match &recorded {
+        Some(host) => host,
+        None => context.host,
+    };
+    look::check_overrides(host)?;
+    let sight = look::look(host, arguments.host.catalogue(context)?);
+    let machine = Machine::of(&sight.facts, &sight.matrix, &sight.catalogue);
+    let (variant, backend) = asked(arguments, host)?;
+    let question = Question {
+        manifest: &manifest,
+        machine: &machine,
+        devices: if arguments.devices == DevicesArgument::Any { Devices::Any } else { Devices::All },
+        backend: backend.as_ref().map(|(backend, who)| (*backend, who.as_str())),
+        variant: variant.as_ref().map(|(label, who)| (label.as_str(), who.as_str())),
+    };
+    let choice = resolve(&question).map_err(|nothing| failure(&nothing))?;
+    if arguments.json {
+        context.printer.json(&report::resolve::Document::new(&manifest, &machine, &choice))?;
+    } else {
+        context.printer.answer(&report::resolve::text(&choice, arguments.explain))?;
+    }
+    for one in &choice.fallback {
+        context.printer.warning(&format!("{} is here and not used: {}", one.backend, one.reason));
+    }
+    if arguments.strict && !choice.fallback.is_empty() {
+        let better: Vec<&str> = choice.fallback.iter().map(|one| one.backend.id()).collect();
+        context.printer.warning(&format!("--strict: `{}` does not use {}", choice.label, better.join(", ")));
+        return Ok(Exit::Negative);
+    }
+    Ok(Exit::Done)
+}
+
+fn read(arguments: &Arguments, context: &Context<'_>) -> Result<Manifest, Failure> {
+    let mut path = absolute(context, &arguments.manifest)?;
+    if context.host.is_dir(&path) {
+        path = path.join(FILE);
+    }
+    let bytes = context.host.read_start(&path, manifest::MOST_BYTES + 1).map_err(|error| {
+        Failure::usage("manifest.unreadable", format!("failed to read `{path}`: {error}"))
+            .hint("`--manifest` takes the folder of a release, or its manifest.json")
+    })?;
+    manifest::read(&bytes).map_err(|problem| {
+        Failure::usage(ManifestProblem::ID, format!("`{path}` is no manifest: {problem}"))
+            .hint("take one that `gpubuild` of this version has written")
+    })
+}
+
+/// What was asked for by name, and who did: a flag before a variable.
+type Asked = (Option<(String, String)>, Option<(Backend, String)>);
+
+fn asked(arguments: &Arguments, host: &dyn Host) -> Result<Asked, Failure> {
+    let set = |name: &str| host.env().get(name).filter(|value| !value.is_empty()).map(str::to_owned);
+    let flag = arguments.variant.clone().map(|label| (label, "--variant".to_owned()));
+    let variant = flag.or_else(|| set(VARIANT).map(|label| (label, VARIANT.to_owned())));
+    let backend = match (arguments.backend, set(BACKEND)) {
+        (Some(backend), _) => Some((backend, "--backend".to_owned())),
+        (None, Some(text)) => {
+            let backend = text
+                .parse::<Backend>()
+                .map_err(|error| Failure::usage("backend.unknown", format!("{error} (from {BACKEND})")))?;
+            Some((backend, BACKEND.to_owned()))
+        }
+        (None, None) => None,
+    };
+    Ok((variant, backend))
+}
+
+fn failure(nothing: &Nothing) -> Failure {
+    // Where one was asked for by name, the others are not to the point.
+    let told = nothing.rejected.iter().filter(|one| !one.reason.ends_with("[resolve.asked]"));
+    let lines: Vec<String> = told.map(|one| format!("  {}: {}", one.label, one.reason)).collect();
+    let message = [vec![nothing.text.clone()], lines].concat().join("\n");
+    Failure::negative(&nothing.id, message)
+}

@@ -1,0 +1,264 @@
+//! Variants of a release for machines: the recorded ones, and what was asked for by name.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use gpubuild::dist::{Devices, Machine, Question, manifest, resolve};
+use gpubuild::host::RecordedHost;
+use gpubuild::look;
+use gpubuild::toolkit::Catalogue;
+use serde_json::{Value, json};
+
+use crate::support::{Ran, Sandbox, recorded};
+
+fn release() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/release")
+}
+
+fn manifest_text() -> String {
+    read(&release().join("manifest.json"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Every recorded machine of the tests, by its name.
+fn hosts() -> Vec<(String, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
+    let files = walkdir::WalkDir::new(&root).sort_by_file_name();
+    let files = files.into_iter().map(|entry| entry.unwrap().into_path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files
+        .map(|path| {
+            let name = path.strip_prefix(&root).unwrap().with_extension("");
+            (name.to_str().unwrap().replace('\\', "/"), path)
+        })
+        .collect()
+}
+
+/// `tests/release/choices.txt` was looked through line by line: each machine gets what runs there and is nearest to it.
+/// `GPUBUILD_UPDATE_HOSTS=1` writes it anew.
+#[test]
+fn every_recorded_machine_gets_its_variant() {
+    let manifest = manifest::read(manifest_text().as_bytes()).unwrap();
+    let catalogue = Catalogue::embedded();
+    let mut found = String::new();
+    let hosts = hosts();
+    assert!(hosts.len() >= 64);
+    for (name, path) in &hosts {
+        let host = RecordedHost::parse(name, &read(path)).unwrap();
+        let sight = look::look(&host, catalogue.clone());
+        let machine = Machine::of(&sight.facts, &sight.matrix, &catalogue);
+        let question = Question {
+            manifest: &manifest,
+            machine: &machine,
+            devices: Devices::All,
+            backend: None,
+            variant: None,
+        };
+        let choice = resolve(&question).unwrap_or_else(|nothing| panic!("{name}: {nothing:?}"));
+        let _ = write!(found, "{name} = {}", choice.label);
+        for one in &choice.fallback {
+            let id = one.reason.rsplit('[').next().unwrap_or_default().trim_end_matches(']');
+            let _ = write!(found, ", not {} [{id}]", one.backend);
+        }
+        found.push('\n');
+    }
+    let file = release().join("choices.txt");
+    #[expect(clippy::disallowed_methods, reason = "a test writes its own files when it is told to")]
+    if std::env::var_os("GPUBUILD_UPDATE_HOSTS").is_some() {
+        std::fs::write(&file, &found).unwrap();
+    }
+    assert_eq!(found, read(&file).replace("\r\n", "\n"));
+}
+
+fn on(host: &str, more: &[&str]) -> Ran {
+    let (release, host) = (release(), recorded(host));
+    let mut arguments = vec!["resolve", "--manifest", release.to_str().unwrap(), "--host", &host];
+    arguments.extend(more);
+    Sandbox::new().run(&arguments)
+}
+
+#[track_caller]
+fn document(ran: &Ran) -> Value {
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    let document = ran.json();
+    assert_eq!(document["schema"], json!({"name": "resolve", "version": 1}));
+    document
+}
+
+#[test]
+fn the_label_stands_alone_and_explain_tells_of_all() {
+    let ran = on("ubuntu-22.04-h200", &[]);
+    assert_eq!((ran.stdout.as_str(), ran.exit), ("cuda12_sm90\n", Some(0)));
+    assert_eq!(ran.stderr, "");
+    let ran = on("ubuntu-22.04-h200", &["--explain"]);
+    for line in [
+        "  cuda: narrowest for cuda that covers NVIDIA H200",
+        "  not cuda12: `cuda12_sm90` is nearer to this machine [resolve.wider]",
+        "  not musl: it needs musl, and this system has glibc [resolve.libc]",
+        "and it holds code for sm_86, sm_89 [nv.no-kernel-image]",
+        "[rocm.hardware.absent]",
+    ] {
+        assert!(ran.stdout.contains(line), "{line}\n{}", ran.stdout);
+    }
+    let variants =
+        manifest::read(manifest_text().as_bytes()).unwrap().platforms["linux-x86_64"].variants.len();
+    assert_eq!(ran.stdout.lines().filter(|line| line.starts_with("  not ")).count(), variants - 1);
+}
+
+#[test]
+fn a_fallback_is_loud_and_fails_where_it_may_not_be() {
+    let ran = on("ubuntu-24.04-nouveau", &[]);
+    assert_eq!((ran.stdout.as_str(), ran.exit), ("vulkan\n", Some(0)));
+    assert!(
+        ran.stderr.contains("cuda is here and not used") && ran.stderr.contains("[nv.driver.nouveau]"),
+        "{}",
+        ran.stderr
+    );
+    let ran = on("ubuntu-24.04-nouveau", &["--strict"]);
+    assert_eq!(ran.exit, Some(1), "{ran:#?}");
+    let found = document(&on("ubuntu-24.04-nouveau", &["--json"]));
+    assert_eq!(found["fallback"][0]["backend"], "cuda");
+    // Nothing better is here: nothing is told, and strict is content.
+    let ran = on("debian-12-bare", &["--strict"]);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str(), ran.exit), ("cpu\n", "", Some(0)));
+}
+
+#[test]
+fn what_is_asked_for_by_name_is_taken_or_refused_and_shown() {
+    let found = document(&on("ubuntu-22.04-rtx4090", &["--json", "--variant", "cuda12"]));
+    assert_eq!(found["label"], "cuda12");
+    assert!(found["because"].as_str().unwrap().starts_with("--variant asks for it"), "{found:#}");
+    let found = document(&on("ubuntu-22.04-rtx4090", &["--json", "--backend", "vulkan"]));
+    assert_eq!(found["label"], "vulkan");
+    assert!(
+        found["fallback"][0]["reason"].as_str().unwrap().contains("--backend asks for vulkan"),
+        "{found:#}"
+    );
+    for (arguments, id, words) in [
+        (["--variant", "cuda13"], "resolve.asked-unfit", "[nv.driver.too-old]"),
+        (["--variant", "musl"], "resolve.asked-unfit", "[resolve.libc]"),
+        (["--variant", "gone"], "resolve.unknown-variant", "`gone`"),
+        (["--backend", "rocm"], "resolve.asked-unfit", "[rocm.hardware.absent]"),
+    ] {
+        let ran = on("ubuntu-22.04-rtx4090", &arguments);
+        assert_eq!((ran.stdout.as_str(), ran.exit), ("", Some(1)), "{arguments:?}");
+        assert!(ran.stderr.contains(id) && ran.stderr.contains(words), "{arguments:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn variables_ask_too_and_flags_win() {
+    let (release, sandbox) = (release(), Sandbox::new());
+    let run = |variables: &[(&str, &str)], more: &[&str]| {
+        let mut command = sandbox.command();
+        command.args(["resolve", "--json", "--manifest", release.to_str().unwrap()]);
+        command.args(more).envs(variables.iter().copied());
+        Ran::from(command.output().unwrap())
+    };
+    let found = document(&run(&[("GPUBUILD_VARIANT", "cpu")], &[]));
+    assert_eq!(found["label"], "cpu");
+    assert!(found["because"].as_str().unwrap().starts_with("GPUBUILD_VARIANT asks for it"), "{found:#}");
+    let found = document(&run(&[("GPUBUILD_BACKEND", "cuda")], &["--backend", "cpu"]));
+    assert_eq!(found["backend"], "cpu");
+    let ran = run(&[("GPUBUILD_BACKEND", "gpu")], &[]);
+    assert_eq!(ran.exit, Some(2));
+    assert_eq!(ran.json()["error"]["id"], "backend.unknown");
+}
+
+#[test]
+fn the_level_of_the_processor_counts() {
+    let mut machine = Machine { platform: "linux-x86_64".into(), ..Machine::default() };
+    let manifest = manifest::read(manifest_text().as_bytes()).unwrap();
+    let label = |machine: &Machine| {
+        let question =
+            Question { manifest: &manifest, machine, devices: Devices::All, backend: None, variant: None };
+        resolve(&question).unwrap().label
+    };
+    machine.libc = Some(("glibc".to_owned(), "2.35".parse().ok()));
+    for (cpu, expected) in [
+        (None, "cpu"),
+        (Some("x86-64-v2"), "cpu"),
+        (Some("x86-64-v3"), "cpu_v3"),
+        (Some("x86-64-v4"), "cpu_v3"),
+    ] {
+        machine.cpu = cpu.map(str::to_owned);
+        assert_eq!(label(&machine), expected, "{cpu:?}");
+    }
+    machine.libc = Some(("musl".to_owned(), "1.2.5".parse().ok()));
+    assert_eq!(label(&machine), "musl");
+    machine.libc = Some(("glibc".to_owned(), "2.17".parse().ok()));
+    let question = Question {
+        manifest: &manifest,
+        machine: &machine,
+        devices: Devices::All,
+        backend: None,
+        variant: None,
+    };
+    assert_eq!(resolve(&question).unwrap_err().id, "resolve.nothing");
+    machine.platform = "linux-riscv64".to_owned();
+    let question = Question {
+        manifest: &manifest,
+        machine: &machine,
+        devices: Devices::All,
+        backend: None,
+        variant: None,
+    };
+    assert_eq!(resolve(&question).unwrap_err().id, "resolve.no-platform");
+}
+
+/// A change of a manifest, and the place that is told.
+#[test]
+fn manifests_that_do_not_hold_together_are_refused_with_the_place() {
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 16] = [
+        ("/schema", |m| m["schema"] = json!("gpubuild.manifest/2")),
+        ("unknown field `extra`", |m| m["extra"] = json!(1)),
+        ("missing field `serial`", |m| drop(m.as_object_mut().unwrap().remove("serial"))),
+        ("/name", |m| m["name"] = json!("../up")),
+        ("/version", |m| m["version"] = json!("1.0\n")),
+        ("/platforms/..", |m| m["platforms"][".."] = m["platforms"]["linux-x86_64"].clone()),
+        ("/platforms/linux-x86_64/default", |m| m["platforms"]["linux-x86_64"]["default"] = json!("gone")),
+        ("/platforms/linux-x86_64/variants/1/label", |m| {
+            m["platforms"]["linux-x86_64"]["variants"][1]["label"] = json!("cpu");
+        }),
+        ("/variants/1/label", |m| m["platforms"]["linux-x86_64"]["variants"][1]["label"] = json!("a/b")),
+        ("/variants/0/backends", |m| m["platforms"]["linux-x86_64"]["variants"][0]["backends"] = json!([])),
+        ("unknown variant `gpu`", |m| {
+            m["platforms"]["linux-x86_64"]["variants"][0]["backends"] = json!(["gpu"]);
+        }),
+        ("/variants/4/cuda", |m| {
+            drop(m["platforms"]["linux-x86_64"]["variants"][4].as_object_mut().unwrap().remove("cuda"));
+        }),
+        ("/variants/0/layers", |m| m["platforms"]["linux-x86_64"]["variants"][0]["layers"] = json!([])),
+        ("/variants/0/layers/0/sha256", |m| {
+            m["platforms"]["linux-x86_64"]["variants"][0]["layers"][0]["sha256"] = json!("AB");
+        }),
+        ("/variants/1/cpu", |m| m["platforms"]["linux-x86_64"]["variants"][1]["cpu"] = json!("x86-64-v9")),
+        ("no CUDA architecture", |m| {
+            m["platforms"]["linux-x86_64"]["variants"][4]["cuda"]["real"] = json!(["x"]);
+        }),
+    ];
+    for (place, change) in changes {
+        let mut text: Value = serde_json::from_str(&manifest_text()).unwrap();
+        change(&mut text);
+        let problem = manifest::read(text.to_string().as_bytes()).unwrap_err().to_string();
+        assert!(problem.contains(place), "{place}: {problem}");
+    }
+    assert!(manifest::read(b"").is_err() && manifest::read(b"[").is_err());
+    let long = vec![b' '; manifest::MOST_BYTES + 1];
+    assert!(manifest::read(&long).unwrap_err().to_string().contains("at most"));
+}
+
+#[test]
+fn a_manifest_that_is_not_there_or_none_is_told() {
+    let sandbox = Sandbox::new();
+    let ran = sandbox.run(&["resolve", "--manifest", "gone", "--json"]);
+    assert_eq!((ran.exit, ran.json()["error"]["id"].as_str()), (Some(2), Some("manifest.unreadable")));
+    sandbox.write("release/manifest.json", "{}");
+    let ran = sandbox.run(&["resolve", "--manifest", "release", "--json"]);
+    assert_eq!((ran.exit, ran.json()["error"]["id"].as_str()), (Some(2), Some("manifest.invalid")));
+}
