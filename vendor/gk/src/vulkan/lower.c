@@ -125,13 +125,23 @@ static void lower_matvec(const gk_device *device, const gk_op *op, gkv_lowered *
      * subgroups. On a CPU, registers are no matter, and loads are what costs. */
     uint32_t rows = columns == 8 ? 2 : op->a.ne[1] >= 8192 ? 4 : 2;
     if (device->kind == GK_KIND_SOFTWARE) rows = SOFTWARE_ROWS;
+    const uint32_t weights = op->code == GK_OP_GATE_UP ? 2 : 1;
+    rows /= weights;
     gkv_dispatch *d = add(device, out, GKV_KERNEL_matvec, threads_up_to(device, device->subgroup * MATVEC_SUBGROUPS), op);
     d->variant.special[4] = rows;
     d->variant.special[5] = columns;
+    d->variant.special[6] = weights;
     SET_N(d, op->a.ne[0], op->a.ne[1], op->b.ne[1]);
     set_weight(d, &op->a, gk_stride(&op->b));
     d->groups[0] = groups_of(ceil_div(op->a.ne[1], rows), d->variant.special[0] / device->subgroup);
     d->groups[1] = ceil_div(tokens, columns);
+}
+
+/* More tokens take the tiles, which know one weight. */
+static const char *lower_gate_up(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    if (op->b.ne[1] > FEW_TOKENS) return "gate_up: more than 8 tokens";
+    lower_matvec(device, op, out);
+    return NULL;
 }
 
 /* Rounds b into the scratch memory (rounded.glsl has its layout). The kernel to use after that. */
@@ -213,6 +223,18 @@ static const char *lower_kv_write(const gk_device *device, const gk_op *op, gkv_
     d->variant.special[3] = cache_vector(d_head);
     SET_N(d, (uint32_t)op->i[0], d_head, op->a.ne[1], n_ctx);
     item_grid(d, op->a.ne[0], op->a.ne[1]);
+    return NULL;
+}
+
+static const char *lower_rope_kv(const gk_device *device, const gk_op *op, gkv_lowered *out) {
+    uint32_t n_head = (uint32_t)op->i[0], d_head = (uint32_t)op->i[1], n_rot = (uint32_t)op->i[2], n_ctx = op->dst.ne[1];
+    const char *error = check_cache(d_head, n_ctx);
+    if (error) return error;
+    gkv_dispatch *d = add(device, out, GKV_KERNEL_rope_kv, threads_up_to(device, 128), op);
+    d->variant.special[2] = op->dst.type;
+    d->variant.special[3] = cache_vector(d_head);
+    SET_N(d, n_head, d_head, n_rot, op->a.ne[1], n_ctx, (uint32_t)gk_stride(&op->d));
+    item_grid(d, (uint64_t)n_head * (n_rot / 2 + d_head - n_rot), op->a.ne[1]);
     return NULL;
 }
 
@@ -299,6 +321,8 @@ const char *gkv_lower(const gk_device *device, const gk_op *op, gkv_lowered *out
     case GK_OP_MATMUL: return lower_matmul(device, op, out);
     case GK_OP_ROPE: return lower_rope(device, op, out);
     case GK_OP_KV_WRITE: return lower_kv_write(device, op, out);
+    case GK_OP_ROPE_KV: return lower_rope_kv(device, op, out);
+    case GK_OP_GATE_UP: return lower_gate_up(device, op, out);
     case GK_OP_ATTENTION: return lower_attention(device, op, out);
     case GK_OP_SWIGLU:
     case GK_OP_SILU:

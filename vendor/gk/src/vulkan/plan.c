@@ -150,7 +150,7 @@ static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *
         d->push.b = address_of(&op->b);
         d->push.c = address_of(&op->c);
         d->push.step = device->step_block->address;
-        d->push.extra = lowered.scratch ? plan->scratch->address : 0;
+        d->push.extra = lowered.scratch ? plan->scratch->address : address_of(&op->d);
         if (needs_barrier(h, ranges, range_count)) gkv_barrier(device, plan->commands, GKV_TO_DEVICE);
         device->api.CmdBindPipeline(plan->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
         device->api.CmdPushConstants(plan->commands, device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->push, &d->push);

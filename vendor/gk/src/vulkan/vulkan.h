@@ -55,6 +55,7 @@
     X(elementwise) \
     X(embed) \
     X(kv_write) \
+    X(rope_kv) \
     X(matmul) \
     X(matvec) \
     X(rmsnorm) \

@@ -1,4 +1,4 @@
-// The layout of the KV cache, known to kv_write.comp and attention.comp only.
+// The layout of the KV cache, known to kv_write.comp, rope_kv.comp and attention.comp only.
 //   values: [kv head][position][d_head]
 //   keys:   [kv head][tile of 32 positions][d_head / VECTOR][position in the tile][VECTOR]
 // so that 32 neighbouring invocations, one position each, read neighbouring words of the keys. The last tile

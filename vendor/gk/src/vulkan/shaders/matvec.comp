@@ -5,8 +5,11 @@
 #include "matmul.glsl"
 // dst[t][r] = sum a[r][k] b[t][k] for few t: a subgroup owns ROWS rows of the weight and COLUMNS tokens, its
 // invocations stride over k, and each weight is read once for all of these tokens. n: k, n_out, rows of b.
+// Of two weights (gate_up; extra: the second) it owns ROWS rows each, and dst = silu(a's sum) * the second's sum.
 layout(constant_id = 4) const uint ROWS = 2;
 layout(constant_id = 5) const uint COLUMNS = 1;
+layout(constant_id = 6) const uint WEIGHTS = 1;
+const uint LINES = ROWS * WEIGHTS;
 
 void main() {
     uint k = p.n[0];
@@ -19,22 +22,25 @@ void main() {
     uint tiles = (n_out + ROWS - 1u) / ROWS;
     uint step = gl_NumWorkGroups.x * gl_NumSubgroups;
     for (uint tile = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID; tile < tiles; tile += step) {
-        float sum[ROWS * COLUMNS];
-        [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) sum[i] = 0.0;
+        float sum[LINES * COLUMNS];
+        [[unroll]] for (uint i = 0u; i < LINES * COLUMNS; i++) sum[i] = 0.0;
         for (uint chunk = lane(); chunk < chunks; chunk += SUBGROUP) {
-            Piece piece[ROWS];
-            [[unroll]] for (uint r = 0u; r < ROWS; r++) piece[r] = load_piece(min(tile * ROWS + r, n_out - 1u), chunk, k);
+            Piece piece[LINES];
+            [[unroll]] for (uint r = 0u; r < LINES; r++) {
+                weight_base = r < ROWS ? p.a : p.extra;
+                piece[r] = load_piece(min(tile * ROWS + r % ROWS, n_out - 1u), chunk, k);
+            }
             [[unroll]] for (uint q = 0u; q < QUADS; q++) {
-                vec4 w[ROWS];
-                [[unroll]] for (uint r = 0u; r < ROWS; r++) w[r] = piece_quad(piece[r], q);
+                vec4 w[LINES];
+                [[unroll]] for (uint r = 0u; r < LINES; r++) w[r] = piece_quad(piece[r], q);
                 [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
                     uint column = min(first_column + c, live - 1u);
                     vec4 x = load_vec4(p.b + uint64_t(column) * p.b_stride * 4, chunk * CHUNK + q * 4u, k);
-                    [[unroll]] for (uint r = 0u; r < ROWS; r++) sum[r * COLUMNS + c] += dot(w[r], x);
+                    [[unroll]] for (uint r = 0u; r < LINES; r++) sum[r * COLUMNS + c] += dot(w[r], x);
                 }
             }
         }
-        [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++) sum[i] = subgroupAdd(sum[i]);
+        [[unroll]] for (uint i = 0u; i < LINES * COLUMNS; i++) sum[i] = subgroupAdd(sum[i]);
         if (subgroupElect()) {
             [[unroll]] for (uint r = 0u; r < ROWS; r++) {
                 [[unroll]] for (uint c = 0u; c < COLUMNS; c++) {
@@ -42,7 +48,9 @@ void main() {
                     uint column = first_column + c;
                     if (row >= n_out || column >= live) continue;
                     Floats dst = floats(p.dst, last_row ? 0ul : uint64_t(column) * p.dst_stride);
-                    store_sum(dst, row, sum[r * COLUMNS + c]);
+                    float value = sum[r * COLUMNS + c];
+                    if (WEIGHTS == 2u) value = value / (1.0 + exp(-value)) * sum[(r + LINES - ROWS) * COLUMNS + c];
+                    store_sum(dst, row, value);
                 }
             }
         }

@@ -15,7 +15,10 @@ struct Piece {
     float minimum; // q4_k: is subtracted
 };
 
-uint64_t plane(uint number) { return p.a + uint64_t(p.n[4u + number]) * 64; }
+// Address of the weight that is read; a kernel of two weights changes it.
+uint64_t weight_base = p.a;
+
+uint64_t plane(uint number) { return weight_base + uint64_t(p.n[4u + number]) * 64; }
 
 vec4 load_vec4(uint64_t base, uint element, uint limit) {
     if (ALIGNED != 0u) return uintBitsToFloat(load_16_bytes(base, element / 4u));
@@ -59,15 +62,15 @@ Piece load_piece(uint row, uint chunk, uint k) {
     uint64_t first = uint64_t(row) * k;
     Piece w;
     if (WEIGHT_TYPE == TYPE_F32) {
-        w.bits = floatBitsToUint(load_vec4(p.a + first * 4, chunk * 4u, k));
+        w.bits = floatBitsToUint(load_vec4(weight_base + first * 4, chunk * 4u, k));
     } else if (IS_HALVES) {
         if (ALIGNED != 0u) {
-            w.bits = load_16_bytes(p.a + first * 2, chunk);
+            w.bits = load_16_bytes(weight_base + first * 2, chunk);
         } else {
-            w.bits = uvec4(load_four_halves(p.a + first * 2, chunk * 8u, k), load_four_halves(p.a + first * 2, chunk * 8u + 4u, k));
+            w.bits = uvec4(load_four_halves(weight_base + first * 2, chunk * 8u, k), load_four_halves(weight_base + first * 2, chunk * 8u + 4u, k));
         }
     } else {
-        w.bits = load_16_bytes(p.a + (WEIGHT_TYPE == TYPE_Q8_0 ? first : first / 2), chunk);
+        w.bits = load_16_bytes(weight_base + (WEIGHT_TYPE == TYPE_Q8_0 ? first : first / 2), chunk);
         load_scales(row, chunk, k, w);
     }
     return w;
@@ -88,10 +91,10 @@ vec4 block_quad(Piece w, uint word, uint quad) {
 uvec2 load_byte_quads(uint row, uint block, uint pair, uint k) {
     uint64_t first = uint64_t(row) * k;
     if (WEIGHT_TYPE == TYPE_Q8_0) {
-        Uints words = Uints(p.a + first);
+        Uints words = Uints(weight_base + first);
         return uvec2(words.v[block * 8u + pair], words.v[block * 8u + 4u + pair]);
     }
-    uint word = Uints(p.a + first / 2).v[block * 4u + pair];
+    uint word = Uints(weight_base + first / 2).v[block * 4u + pair];
     uvec2 quads = uvec2(word, word >> 4) & 0x0f0f0f0fu;
     if (WEIGHT_TYPE == TYPE_Q4_K) return quads;
     uint middle = 0x08080808u;
@@ -118,11 +121,11 @@ vec4 piece_quad(Piece w, uint quad) {
 // Four neighbouring elements of a row, `element` a multiple of 4, without the rest of their piece.
 vec4 load_weight_quad(uint row, uint element, uint k) {
     uint64_t first = uint64_t(row) * k;
-    if (WEIGHT_TYPE == TYPE_F32) return load_vec4(p.a + first * 4, element, k);
-    if (IS_HALVES) return halves_quad(load_four_halves(p.a + first * 2, element, k));
+    if (WEIGHT_TYPE == TYPE_F32) return load_vec4(weight_base + first * 4, element, k);
+    if (IS_HALVES) return halves_quad(load_four_halves(weight_base + first * 2, element, k));
     Piece w;
     load_scales(row, element / CHUNK, k, w);
     uint quad = element % CHUNK / 4u;
-    if (WEIGHT_TYPE == TYPE_Q8_0) return block_quad(w, Uints(p.a + first).v[element / 4u], quad);
-    return block_quad(w, Uints(p.a + first / 2).v[element / 32u * 4u + quad % 4u], quad);
+    if (WEIGHT_TYPE == TYPE_Q8_0) return block_quad(w, Uints(weight_base + first).v[element / 4u], quad);
+    return block_quad(w, Uints(weight_base + first / 2).v[element / 32u * 4u + quad % 4u], quad);
 }

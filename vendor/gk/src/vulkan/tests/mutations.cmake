@@ -43,7 +43,7 @@ set(types q8_0)
 run("configuring" "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug
     -DCMAKE_C_FLAGS_DEBUG=-O1 -DGK_CPU=OFF -DGK_VULKAN=ON -DGK_BUILD_TESTS=ON)
 run("building" "${CMAKE_COMMAND}" --build "${WORK}/build")
-foreach(part IN ITEMS matmul plans)
+foreach(part IN ITEMS matmul fused plans)
   suite(${part} code)
   if(code EQUAL 3)
     message(STATUS "skipped: there is no device")
@@ -119,6 +119,12 @@ mutate(shaders/matmul_matrices.comp matmul "gl_SubgroupID % 2u * 32u" "gl_Subgro
 mutate(shaders/matmul_matrices.comp matmul "a[m % 2u], b[m / 2u]" "a[m / 2u], b[m % 2u]")
 mutate(shaders/matmul_matrices.comp matmul "base + part * 8u < k)" "base + part * 8u + 8u < k)")
 mutate(shaders/matmul_matrices.comp matmul "if (row >= n_out || token >= live) continue;" "if (row >= n_out) continue;")
+
+# Fused ops: the second weight, the gate; the rotation and its row of the table.
+mutate(shaders/matvec.comp fused "weight_base = r < ROWS ? p.a : p.extra;" "weight_base = p.a;")
+mutate(shaders/matvec.comp fused "value / (1.0 + exp(-value)) *" "value *")
+mutate(shaders/rope_kv.comp fused "x0 * sine + x1 * cosine" "x0 * sine - x1 * cosine")
+mutate(shaders/rope_kv.comp fused "uint64_t(position) * p.n[5]" "uint64_t(row) * p.n[5]")
 
 if(survivors)
   message(FATAL_ERROR "mutations: the suite did not notice:${survivors}")
