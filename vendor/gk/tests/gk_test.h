@@ -137,7 +137,7 @@ typedef struct matmul_case {
     weight_kind kind;
     bool one_hot;    /* row t of the activations is 1 at element t (mod k), else 0 */
     double scale;    /* of the activations; 0 = zeros */
-    uint32_t padded; /* row strides longer than the rows */
+    uint32_t padded; /* row strides longer than the rows; 2: such as no vector divides */
     uint32_t n_tok;  /* 0 = rows */
 } matmul_case;
 /* k is rounded up to whole blocks. */

@@ -28,16 +28,16 @@ static void run_case(suite *s, const attention_case *c) {
         free(values);
     }
     mirror_op ops[2] = {fill, {.op = {.code = GK_OP_ATTENTION}}};
-    ops[0].a = tensor_new(s, GK_F32, kv, c->rows, c->stride ? kv + 16 : 0);
-    ops[0].b = tensor_new(s, GK_F32, kv, c->rows, c->stride ? kv + 32 : 0);
+    ops[0].a = tensor_new(s, GK_F32, kv, c->rows, c->stride ? kv + 16 + c->stride - 1 : 0);
+    ops[0].b = tensor_new(s, GK_F32, kv, c->rows, c->stride ? kv + 32 + c->stride - 1 : 0);
     ops[1].op.i[0] = (int32_t)c->n_head;
     ops[1].op.i[1] = (int32_t)c->n_head_kv;
     ops[1].op.i[2] = (int32_t)c->d_head;
     ops[1].op.f[0] = (float)(c->scale / sqrt(c->d_head));
-    ops[1].a = tensor_new(s, GK_F32, q, c->rows, c->stride ? q + 48 : 0);
+    ops[1].a = tensor_new(s, GK_F32, q, c->rows, c->stride ? q + 48 + c->stride - 1 : 0);
     ops[1].b = fill.dst;
     ops[1].c = fill.c;
-    ops[1].dst = tensor_new(s, GK_F32, q, c->rows, c->stride ? q + 16 : 0);
+    ops[1].dst = tensor_new(s, GK_F32, q, c->rows, c->stride ? q + 16 + c->stride - 1 : 0);
     float *keys = gauss_values(s, (size_t)kv * c->rows, 1), *values = gauss_values(s, (size_t)kv * c->rows, 1);
     float *queries = gauss_values(s, (size_t)q * c->rows, 1);
     tensor_set(s, &ops[0].a, keys);
@@ -58,7 +58,7 @@ static void attention(suite *s, attention_case c) {
     if (c.n_ctx == 0) c.n_ctx = c.pos + c.rows;
     if (c.scale == 0) c.scale = 1;
     case_begin(s, "attention", gk_type_name(c.type), "d=%u,heads=%u/%u,t=%u%s,n_kv=%u,scale=%g%s", c.d_head, c.n_head,
-               c.n_head_kv, c.n_tok, c.n_tok < c.rows ? ",partial" : "", c.pos + c.n_tok, c.scale, c.stride ? ",stride" : "");
+               c.n_head_kv, c.n_tok, c.n_tok < c.rows ? ",partial" : "", c.pos + c.n_tok, c.scale, c.stride > 1 ? ",odd-stride" : c.stride ? ",stride" : "");
     run_case(s, &c);
     case_end(s);
 }
@@ -123,6 +123,8 @@ void test_attention(suite *s) {
             c.d_head = 32, c.rows = rows_of[n], c.pos = 0;
             attention(s, c);
             c.pos = 70, c.stride = 1;
+            attention(s, c);
+            c.stride = 2; /* rows that no vector divides */
             attention(s, c);
         }
         attention_case c = base;

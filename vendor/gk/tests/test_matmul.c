@@ -110,14 +110,14 @@ static void run_case(suite *s, const matmul_case *c) {
     uint32_t n_tok = c->n_tok ? c->n_tok : c->rows;
     case_begin(s, gk_op_name(code), gk_type_name(c->type), "k=%u,n=%u,t=%u%s%s%s%s%s%s", c->k, c->n, c->rows,
                n_tok < c->rows ? ",partial" : "", c->flags & GK_BIAS ? ",bias" : "", c->flags & GK_ACCUMULATE ? ",accumulate" : "",
-               last ? ",last" : "", c->padded ? ",stride" : "",
+               last ? ",last" : "", c->padded > 1 ? ",odd-stride" : c->padded ? ",stride" : "",
                c->one_hot ? ",one-hot" : c->scale == 0 ? ",zeros" : (const char *[]){"", ",positive", ",zero-weights", ",large", ",tiny", ",negative"}[c->kind]);
     void *rows = weight_rows(s, c->type, c->k, c->n, c->kind);
     float *x = activations(s, c);
     mirror_op op = {.op = {.code = code, .flags = c->flags, .f = {code == GK_OP_NORM_MATMUL ? 1e-2f : 0}}};
     op.a = weight_new(s, c->type, c->k, c->n, rows);
     if (case_going(s)) {
-        op.b = tensor_new(s, GK_F32, c->k, c->rows, c->padded ? c->k + 64 : 0);
+        op.b = tensor_new(s, GK_F32, c->k, c->rows, c->padded ? c->k + (c->padded > 1 ? 3 : 64) : 0);
         op.dst = tensor_new(s, GK_F32, c->n, last && c->padded ? 1 : c->rows, c->padded ? c->n + 17 : 0);
         tensor_set(s, &op.b, x);
     }
@@ -239,6 +239,7 @@ void test_matmul(suite *s) {
             c.padded = 1, c.n = 18, matmul(s, c);
         }
         c = base, c.padded = 1, c.rows = 33, matmul(s, c);
+        for (uint32_t rows = 1; rows <= 33; rows += 8) c = base, c.padded = 2, c.k = 256, c.rows = rows, matmul(s, c);
         c.n_tok = 1, matmul(s, c);
         c = base, c.one_hot = true, c.rows = 96, matmul(s, c);
         c.rows = 1, c.k = 32, matmul(s, c);

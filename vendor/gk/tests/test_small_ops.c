@@ -13,7 +13,7 @@ static void embed(suite *s, uint32_t type, uint32_t k, uint32_t rows) {
     op.a = weight_new(s, type, k, VOCAB, gguf);
     if (case_going(s)) {
         op.b = tensor_ids(s, rows);
-        op.dst = tensor_new(s, GK_F32, k, rows, k + 32);
+        op.dst = tensor_new(s, GK_F32, k, rows, k + 33); /* no vector divides it */
         int32_t *ids = must_alloc(rows * sizeof *ids);
         static const int32_t special[] = {0, VOCAB - 1, VOCAB, -1, INT32_MAX, INT32_MIN};
         for (uint32_t t = 0; t < rows; t++) ids[t] = t % 2 == 1 && t / 2 < 6 ? special[t / 2] : (int32_t)random_below(s, VOCAB);
@@ -30,7 +30,7 @@ static void rmsnorm(suite *s, uint32_t k, uint32_t group, uint32_t rows, double 
     mirror_op op = {.op = {.code = GK_OP_RMSNORM, .f = {eps}}};
     op.a = tensor_new(s, GK_F32, k, rows, 0);
     op.b = tensor_new(s, GK_F32, group, 1, 0);
-    op.dst = alias ? op.a : tensor_new(s, GK_F32, k, rows, k + 16);
+    op.dst = alias ? op.a : tensor_new(s, GK_F32, k, rows, k + 17);
     float *x = gauss_values(s, (size_t)k * rows, scale), *w = gauss_values(s, group, 1);
     tensor_set(s, &op.a, x);
     tensor_set(s, &op.b, w);
@@ -45,9 +45,9 @@ static void elementwise(suite *s, uint16_t code, uint32_t k, uint32_t rows, int 
     case_begin(s, gk_op_name(code), "f32", "k=%u,t=%u,scale=%g%s%s", k, rows, scale, one_row ? ",one-row" : "",
                alias == ALIAS_A ? ",dst=a" : alias == ALIAS_B ? ",dst=b" : "");
     mirror_op op = {.op = {.code = code, .f = {code == GK_OP_SOFTMAX ? 0.7f : 0}}};
-    op.a = tensor_new(s, GK_F32, k, rows, alias == NEW_TENSOR ? k + 48 : 0);
+    op.a = tensor_new(s, GK_F32, k, rows, alias == NEW_TENSOR ? k + 49 : 0);
     if (binary) op.b = tensor_new(s, GK_F32, k, one_row ? 1 : rows, 0);
-    op.dst = alias == ALIAS_A ? op.a : alias == ALIAS_B ? op.b : tensor_new(s, GK_F32, k, rows, k + 16);
+    op.dst = alias == ALIAS_A ? op.a : alias == ALIAS_B ? op.b : tensor_new(s, GK_F32, k, rows, k + 18);
     float *x = gauss_values(s, (size_t)k * rows, scale), *y = gauss_values(s, (size_t)k * rows, scale);
     tensor_set(s, &op.a, x);
     if (binary) tensor_set(s, &op.b, y);
@@ -61,8 +61,8 @@ static void elementwise(suite *s, uint16_t code, uint32_t k, uint32_t rows, int 
 static void copy(suite *s, uint32_t from, uint32_t to, uint32_t k, uint32_t rows) {
     case_begin(s, "copy", gk_type_name(from), "to=%s,k=%u,t=%u", gk_type_name(to), k, rows);
     mirror_op op = {.op = {.code = GK_OP_COPY}};
-    op.a = tensor_new(s, from, k, rows, k + 64);
-    op.dst = tensor_new(s, to, k, rows, k + 32);
+    op.a = tensor_new(s, from, k, rows, k + 65);
+    op.dst = tensor_new(s, to, k, rows, k + 33);
     float *x = gauss_values(s, (size_t)k * rows, 1);
     for (uint32_t n = 0; n < k; n++) x[n] *= n % 3 == 0 ? 1e-6f : n % 3 == 1 ? 1e4f : 1.0f; /* f16: denormal, large */
     tensor_set(s, &op.a, x);
@@ -77,7 +77,7 @@ static const char *const RANK_NAMES[] = {"gauss", "ties", "equal", "infinite", "
 static void rank(suite *s, uint32_t n, uint32_t rows, uint32_t k, rank_kind kind) {
     case_begin(s, k ? "topk" : "argmax", "f32", "n=%u,rows=%u,k=%u,%s", n, rows, k, RANK_NAMES[kind]);
     mirror_op op = {.op = {.code = k ? GK_OP_TOPK : GK_OP_ARGMAX, .i = {(int32_t)k}}};
-    op.a = tensor_new(s, GK_F32, n, rows, kind == RANK_TIES ? n + 16 : 0);
+    op.a = tensor_new(s, GK_F32, n, rows, kind == RANK_TIES ? n + 17 : 0);
     op.dst = k ? tensor_new(s, GK_I32, k, rows, 0) : tensor_ids(s, rows);
     if (k) op.c = tensor_new(s, GK_F32, k, rows, 0);
     float *x = gauss_values(s, (size_t)n * rows, 1);
