@@ -1,13 +1,17 @@
 //! `gpubuild resolve`: which variant of a release is for this machine, and why not the others.
 
+use super::detect::role;
 use super::look::{self, HostArguments};
 use super::{Context, Exit, Failure, absolute};
 use crate::backend::Backend;
 use crate::dist::manifest::{self, ManifestProblem};
+use crate::dist::properties::properties;
 use crate::dist::resolve::Nothing;
 use crate::dist::{Devices, Machine, Manifest, Question, resolve};
+use crate::doctor::packages::choose;
 use crate::host::Host;
-use crate::report;
+use crate::matrix::Probes;
+use crate::report::{self, packages};
 
 /// The variable that names a variant.
 const VARIANT: &str = "GPUBUILD_VARIANT";
@@ -17,11 +21,18 @@ const BACKEND: &str = "GPUBUILD_BACKEND";
 const FILE: &str = "manifest.json";
 
 /// Arguments of `resolve`.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The manifest, or the folder that holds it
-    #[arg(long, value_name = "PATH")]
-    manifest: String,
+    #[arg(long, value_name = "PATH", required_unless_present = "python", conflicts_with = "python")]
+    manifest: Option<String>,
+    /// Name the Python packages for this machine instead: PyTorch, CuPy, ONNX Runtime, and their indexes
+    #[arg(long)]
+    python: bool,
+    /// With `--python`: the properties of wheel variants (PEP 817, 825) that suit this machine as well
+    #[arg(long, requires = "python")]
+    properties: bool,
     /// Take this variant and no other [default: GPUBUILD_VARIANT]
     #[arg(long, value_name = "LABEL")]
     variant: Option<String>,
@@ -55,7 +66,8 @@ enum DevicesArgument {
 
 /// Resolves.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
-    let manifest = read(arguments, context)?;
+    let Some(manifest) = &arguments.manifest else { return python(arguments, context) };
+    let manifest = read(manifest, context)?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = match &recorded {
         Some(host) => host,
@@ -89,8 +101,32 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-fn read(arguments: &Arguments, context: &Context<'_>) -> Result<Manifest, Failure> {
-    let mut path = absolute(context, &arguments.manifest)?;
+/// The same question for wheels. No driver is asked.
+fn python(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+    let recorded = arguments.host.recorded(context)?;
+    let host: &dyn Host = match &recorded {
+        Some(host) => host,
+        None => context.host,
+    };
+    look::check_overrides(host)?;
+    let sight = look::look(host, arguments.host.catalogue(context)?);
+    let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &Probes::new());
+    let mut document = packages::Document::new(choices);
+    if arguments.properties {
+        let machine = Machine::of(&sight.facts, &sight.matrix, &sight.catalogue);
+        document.variant_properties = properties(&machine, &sight.catalogue);
+    }
+    if arguments.json {
+        context.printer.json(&document)?;
+    } else {
+        let paint = |tone, text: &str| context.printer.paint(role(tone), text);
+        context.printer.answer(&packages::text(&document, &paint))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn read(path: &str, context: &Context<'_>) -> Result<Manifest, Failure> {
+    let mut path = absolute(context, path)?;
     if context.host.is_dir(&path) {
         path = path.join(FILE);
     }

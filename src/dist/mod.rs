@@ -9,6 +9,7 @@
 pub mod cover;
 pub mod machine;
 pub mod manifest;
+pub mod properties;
 pub mod resolve;
 
 #[cfg(test)]

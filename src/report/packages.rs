@@ -19,13 +19,17 @@ pub struct Document {
     schema: Schema,
     /// One per GPU; one for the processor where there is none.
     pub gpus: Vec<Choice>,
+    /// Properties of wheel variants that suit the machine, where they were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variant_properties: Vec<String>,
 }
 
 impl Document {
     /// The document of these choices.
     #[must_use]
     pub fn new(gpus: Vec<Choice>) -> Self {
-        Self { schema: Schema { name: "packages", version: 1 }, gpus }
+        let schema = Schema { name: "packages", version: 1 };
+        Self { schema, gpus, variant_properties: Vec::new() }
     }
 }
 
@@ -43,6 +47,13 @@ pub fn text(document: &Document, paint: &dyn Fn(Tone, &str) -> String) -> String
         let _ = writeln!(out, "{}", paint(Tone::Strong, &format!("{count}{name}{arch}")));
         advice(&mut out, "PyTorch", &choice.torch, paint);
         advice(&mut out, "CuPy", &choice.cupy, paint);
+        advice(&mut out, "ONNX", &choice.onnxruntime, paint);
+    }
+    if !document.variant_properties.is_empty() {
+        let _ = writeln!(out, "\nproperties of wheel variants that suit this machine");
+    }
+    for property in &document.variant_properties {
+        let _ = writeln!(out, "  {property}");
     }
     out
 }

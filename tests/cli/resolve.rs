@@ -262,3 +262,48 @@ fn a_manifest_that_is_not_there_or_none_is_told() {
     let ran = sandbox.run(&["resolve", "--manifest", "release", "--json"]);
     assert_eq!((ran.exit, ran.json()["error"]["id"].as_str()), (Some(2), Some("manifest.invalid")));
 }
+
+#[test]
+fn python_packages_and_their_properties_are_named() {
+    let python = |host: &str| {
+        let host = recorded(host);
+        let ran = Sandbox::new().run(&["resolve", "--python", "--properties", "--json", "--host", &host]);
+        assert_eq!(ran.exit, Some(0), "{ran:#?}");
+        ran.json()
+    };
+    let found = python("ubuntu-22.04-h200");
+    assert_eq!(found["schema"], json!({"name": "packages", "version": 1}));
+    let gpu = &found["gpus"][0];
+    assert_eq!(gpu["cupy"]["package"], "cupy-cuda13x[ctk]");
+    assert!(gpu["torch"]["index"].as_str().unwrap().contains("/cu1"), "{gpu}");
+    assert_eq!(gpu["onnxruntime"]["package"], "onnxruntime-gpu>=1.27");
+    let properties: Vec<&str> =
+        found["variant_properties"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert_eq!(properties[0], "nvidia :: cuda_version_lower_bound :: 13.0");
+    for has in [
+        "nvidia :: cuda_version_lower_bound :: 12.4",
+        "nvidia :: sm_arch :: 90_real",
+        "nvidia :: sm_arch :: 75_virtual",
+    ] {
+        assert!(properties.contains(&has), "{has} in {properties:#?}");
+    }
+    for lacks in [
+        "nvidia :: sm_arch :: 80_real",
+        "nvidia :: sm_arch :: 100_virtual",
+        "nvidia :: cuda_version_lower_bound :: 13.2",
+    ] {
+        assert!(!properties.contains(&lacks), "{lacks} in {properties:#?}");
+    }
+    // An older driver gets the packages of CUDA 12; two cards only what serves both.
+    let older = python("ubuntu-22.04-rtx4090");
+    assert_eq!(older["gpus"][0]["onnxruntime"]["package"], "onnxruntime-gpu[cuda,cudnn]>=1.20,<1.27");
+    let two = python("doctor/healthy-ubuntu-24.04-old-second-card");
+    let text = two["variant_properties"].to_string();
+    assert!(!text.contains("_real") && text.contains("52_virtual") && !text.contains("86_virtual"), "{text}");
+    let none = python("debian-12-bare");
+    assert_eq!(none["gpus"][0]["onnxruntime"]["package"], "onnxruntime");
+    // A manifest and this are two questions.
+    let ran = Sandbox::new().run(&["resolve", "--python", "--manifest", "x"]);
+    assert_eq!(ran.exit, Some(2));
+    assert_eq!(Sandbox::new().run(&["resolve"]).exit, Some(2));
+}

@@ -1,4 +1,4 @@
-//! Which Python package for which GPU: PyTorch's builds and CuPy's, by card, driver and ROCm. Pure; the table is
+//! Which Python package for which GPU: PyTorch's builds, CuPy's and ONNX Runtime's, by card, driver and ROCm. Pure; the table is
 //! `toolkits/packages.toml`.
 
 use std::collections::BTreeMap;
@@ -23,6 +23,7 @@ struct Table {
     _schema: u32,
     torch: Vec<Row>,
     cupy: Vec<Row>,
+    onnxruntime: Vec<Row>,
     instead: Vec<Instead>,
     cpu: Cpu,
 }
@@ -69,7 +70,9 @@ struct Instead {
 enum Product {
     Torch,
     Cupy,
-    /// Neither of them.
+    #[serde(rename = "onnxruntime")]
+    OnnxRuntime,
+    /// Neither PyTorch nor CuPy.
     Both,
 }
 
@@ -78,6 +81,7 @@ impl Product {
         match self {
             Self::Torch => "PyTorch",
             Self::Cupy | Self::Both => "CuPy",
+            Self::OnnxRuntime => "ONNX Runtime",
         }
     }
 }
@@ -88,6 +92,7 @@ struct Cpu {
     torch: String,
     index: String,
     cupy: String,
+    onnxruntime: String,
     source: String,
 }
 
@@ -114,6 +119,8 @@ pub struct Choice {
     pub torch: Advice,
     /// CuPy.
     pub cupy: Advice,
+    /// ONNX Runtime.
+    pub onnxruntime: Advice,
 }
 
 /// A package, or why there is none.
@@ -222,6 +229,12 @@ fn processor() -> Choice {
             ..Advice::default()
         },
         cupy: Advice { why: format!("{why}: use {}", cpu.cupy), ..Advice::default() },
+        onnxruntime: Advice {
+            package: Some(cpu.onnxruntime.clone()),
+            command: Some(command(&cpu.onnxruntime, None)),
+            why,
+            ..Advice::default()
+        },
     }
 }
 
@@ -247,18 +260,25 @@ impl Scene<'_> {
     fn choice(&self, gpu: &Gpu) -> Choice {
         let mut torch = self.advise(&table().torch, Product::Torch, gpu);
         let mut cupy = self.advise(&table().cupy, Product::Cupy, gpu);
+        let mut onnxruntime = self.advise(&table().onnxruntime, Product::OnnxRuntime, gpu);
         let neither = torch.package.is_none() && cupy.package.is_none();
-        for (advice, product) in [(&mut torch, Product::Torch), (&mut cupy, Product::Cupy)] {
+        let all = [
+            (&mut torch, Product::Torch),
+            (&mut cupy, Product::Cupy),
+            (&mut onnxruntime, Product::OnnxRuntime),
+        ];
+        for (advice, product) in all {
             let fits = |row: &&Instead| {
                 row.vendor == gpu.vendor
                     && (!row.jetson || is_board(gpu))
-                    && (row.product == product || (neither && row.product == Product::Both))
+                    && (row.product == product
+                        || (neither && row.product == Product::Both && product != Product::OnnxRuntime))
             };
             if advice.package.is_none() {
                 advice.beside = table().instead.iter().find(fits).map(|row| row.text.clone());
             }
         }
-        Choice { gpu: gpu.name.clone(), count: 1, arch: gpu.arch.clone(), torch, cupy }
+        Choice { gpu: gpu.name.clone(), count: 1, arch: gpu.arch.clone(), torch, cupy, onnxruntime }
     }
 
     fn advise(&self, rows: &[Row], product: Product, gpu: &Gpu) -> Advice {

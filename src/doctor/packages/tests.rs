@@ -56,7 +56,7 @@ fn short(advice: &Advice) -> &str {
 #[test]
 fn the_table_is_sound() {
     let table = table();
-    for row in table.torch.iter().chain(&table.cupy) {
+    for row in table.torch.iter().chain(&table.cupy).chain(&table.onnxruntime) {
         assert!(!row.source.is_empty() && !row.on.is_empty() && !row.versions.is_empty(), "{}", row.id);
         for arch in &row.archs {
             let is_spelled = match row.vendor {
