@@ -107,7 +107,7 @@ impl Command {
     fn only_looks(&self) -> bool {
         matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
             || matches!(self, Self::Ci(arguments) if arguments.only_looks())
-            || matches!(self, Self::Resolve(_) | Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
+            || matches!(self, Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
     }
 }
 

@@ -7,9 +7,10 @@ use crate::backend::Backend;
 use crate::dist::manifest::{self, ManifestProblem};
 use crate::dist::properties::properties;
 use crate::dist::resolve::Nothing;
+use crate::dist::trust::{self, Distrust, Key};
 use crate::dist::{Devices, Machine, Manifest, Question, resolve};
 use crate::doctor::packages::choose;
-use crate::host::Host;
+use crate::host::{Host, HostPath};
 use crate::matrix::Probes;
 use crate::report::{self, packages};
 
@@ -17,6 +18,8 @@ use crate::report::{self, packages};
 const VARIANT: &str = "GPUBUILD_VARIANT";
 /// The variable that names a backend.
 const BACKEND: &str = "GPUBUILD_BACKEND";
+/// The variable that names a key.
+const KEY: &str = "GPUBUILD_KEY";
 /// Name of the manifest in a folder.
 const FILE: &str = "manifest.json";
 
@@ -33,6 +36,13 @@ pub struct Arguments {
     /// With `--python`: the properties of wheel variants (PEP 817, 825) that suit this machine as well
     #[arg(long, requires = "python")]
     properties: bool,
+    /// A key of minisign that has to have signed the manifest, or a file that holds one; may be given several times
+    /// [default: GPUBUILD_KEY]
+    #[arg(long, value_name = "KEY", conflicts_with = "python")]
+    key: Vec<String>,
+    /// The name that the manifest has to have
+    #[arg(long, value_name = "NAME", conflicts_with = "python")]
+    name: Option<String>,
     /// Take this variant and no other [default: GPUBUILD_VARIANT]
     #[arg(long, value_name = "LABEL")]
     variant: Option<String>,
@@ -67,7 +77,7 @@ enum DevicesArgument {
 /// Resolves.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     let Some(manifest) = &arguments.manifest else { return python(arguments, context) };
-    let manifest = read(manifest, context)?;
+    let manifest = read(manifest, arguments, context)?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = match &recorded {
         Some(host) => host,
@@ -125,19 +135,71 @@ fn python(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure>
     Ok(Exit::Done)
 }
 
-fn read(path: &str, context: &Context<'_>) -> Result<Manifest, Failure> {
+fn read(path: &str, arguments: &Arguments, context: &Context<'_>) -> Result<Manifest, Failure> {
+    let host = context.host;
     let mut path = absolute(context, path)?;
-    if context.host.is_dir(&path) {
+    if host.is_dir(&path) {
         path = path.join(FILE);
     }
-    let bytes = context.host.read_start(&path, manifest::MOST_BYTES + 1).map_err(|error| {
+    let bytes = host.read_start(&path, manifest::MOST_BYTES + 1).map_err(|error| {
         Failure::usage("manifest.unreadable", format!("failed to read `{path}`: {error}"))
             .hint("`--manifest` takes the folder of a release, or its manifest.json")
     })?;
-    manifest::read(&bytes).map_err(|problem| {
-        Failure::usage(ManifestProblem::ID, format!("`{path}` is no manifest: {problem}"))
-            .hint("take one that `gpubuild` of this version has written")
-    })
+    let keys = keys(arguments, context)?;
+    if keys.is_empty() {
+        let manifest = manifest::read(&bytes).map_err(|problem| {
+            Failure::usage(ManifestProblem::ID, format!("`{path}` is no manifest: {problem}"))
+                .hint("take one that `gpubuild` of this version has written")
+        })?;
+        let wanted = arguments.name.as_ref().filter(|wanted| **wanted != manifest.name);
+        return match wanted {
+            None => Ok(manifest),
+            Some(wanted) => {
+                let other = Distrust::OtherName { found: manifest.name, wanted: wanted.clone() };
+                Err(distrusted(&path, &other))
+            }
+        };
+    }
+    let beside = host.path(&format!("{path}{}", trust::SUFFIX));
+    let signature = host.read_start(&beside, trust::MOST_BYTES + 1).ok();
+    let question = trust::Question {
+        bytes: &bytes,
+        signature: signature.as_deref(),
+        keys: &keys,
+        name: arguments.name.as_deref(),
+        now: host.now(),
+    };
+    let manifest = trust::believe(&question, |name| trust::remembered(host, name))
+        .map_err(|distrust| distrusted(&path, &distrust))?;
+    trust::remember(host, &bytes, &manifest).map_err(|error| {
+        Failure::negative("cache.unwritable", format!("failed to remember the manifest: {error}"))
+            .hint("set GPUBUILD_CACHE to a folder that can be written")
+    })?;
+    Ok(manifest)
+}
+
+fn distrusted(path: &HostPath, distrust: &Distrust) -> Failure {
+    Failure::negative(distrust.id(), format!("`{path}` is not believed: {distrust}")).hint(distrust.hint())
+}
+
+/// The keys that are trusted: text, or files that hold it.
+fn keys(arguments: &Arguments, context: &Context<'_>) -> Result<Vec<Key>, Failure> {
+    let set = context.host.env().get(KEY).filter(|value| !value.is_empty()).map(str::to_owned);
+    let named = if arguments.key.is_empty() { set.into_iter().collect() } else { arguments.key.clone() };
+    let key = |text: &String| {
+        let of_file = || {
+            let file = absolute(context, text).ok()?;
+            Key::read(&String::from_utf8(context.host.read_start(&file, trust::MOST_BYTES).ok()?).ok()?)
+        };
+        Key::read(text).or_else(of_file).ok_or_else(|| {
+            Failure::usage(
+                "manifest.key-invalid",
+                format!("`{text}` is no key of minisign, and no file with one"),
+            )
+            .hint("a public key is a line that begins with `RW`, in minisign's `.pub` file")
+        })
+    };
+    named.iter().map(key).collect()
 }
 
 /// What was asked for by name, and who did: a flag before a variable.

@@ -11,6 +11,7 @@ pub mod machine;
 pub mod manifest;
 pub mod properties;
 pub mod resolve;
+pub mod trust;
 
 #[cfg(test)]
 mod oracle;

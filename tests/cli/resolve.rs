@@ -307,3 +307,56 @@ fn python_packages_and_their_properties_are_named() {
     assert_eq!(ran.exit, Some(2));
     assert_eq!(Sandbox::new().run(&["resolve"]).exit, Some(2));
 }
+
+/// Signs a manifest as its publisher does.
+fn signed(pair: &minisign::KeyPair, text: &str) -> String {
+    minisign::sign(None, &pair.sk, text.as_bytes(), None, None).unwrap().into_string()
+}
+
+#[test]
+fn a_signed_manifest_is_believed_and_an_older_one_not_after_it() {
+    let (pair, thief) = (
+        minisign::KeyPair::generate_unencrypted_keypair().unwrap(),
+        minisign::KeyPair::generate_unencrypted_keypair().unwrap(),
+    );
+    let (key, sandbox) = (pair.pk.to_base64(), Sandbox::new());
+    let publish = |pair: &minisign::KeyPair, text: &str| {
+        sandbox.write("release/manifest.json", text);
+        sandbox.write("release/manifest.json.minisig", &signed(pair, text));
+    };
+    let host = recorded("ubuntu-22.04-h200");
+    let run = |key: &str, more: &[&str]| {
+        let mut arguments = vec!["resolve", "--manifest", "release", "--json", "--host", &host, "--key", key];
+        arguments.extend(more);
+        sandbox.run(&arguments)
+    };
+    let refused = |ran: &Ran, id: &str, exit: i32| {
+        assert_eq!((ran.exit, ran.json()["error"]["id"].as_str()), (Some(exit), Some(id)), "{ran:#?}");
+    };
+    let text = manifest_text();
+    sandbox.write("release/manifest.json", &text);
+    refused(&run(&key, &[]), "manifest.unsigned", 1);
+    publish(&thief, &text);
+    refused(&run(&key, &[]), "manifest.other-key", 1);
+    publish(&pair, &text);
+    assert_eq!(document(&run(&key, &["--name", "infer"]))["label"], "cuda12_sm90");
+    refused(&run(&key, &["--name", "whisper"]), "manifest.other-name", 1);
+    refused(&run("no key", &[]), "manifest.key-invalid", 2);
+    // The key in its file, and a new one beside the old one.
+    sandbox.write("old.pub", &format!("untrusted comment: key\n{}\n", thief.pk.to_base64()));
+    sandbox.write("new.pub", &format!("untrusted comment: key\n{key}\n"));
+    assert_eq!(document(&run("old.pub", &["--key", "new.pub"]))["label"], "cuda12_sm90");
+    // One byte less, and what was seen before.
+    sandbox.write("release/manifest.json", text.trim_end());
+    refused(&run(&key, &[]), "manifest.changed", 1);
+    publish(&pair, &text.replace("\"serial\": 7", "\"serial\": 6"));
+    refused(&run(&key, &[]), "manifest.older", 1);
+    publish(&pair, &text.replace("1.2.0", "1.2.1"));
+    refused(&run(&key, &[]), "manifest.replaced", 1);
+    publish(&pair, &text.replace("4102444800", "1600000000"));
+    refused(&run(&key, &[]), "manifest.expired", 1);
+    publish(&pair, &text.replace("\"serial\": 7", "\"serial\": 8"));
+    assert_eq!(document(&run(&key, &[]))["label"], "cuda12_sm90");
+    publish(&pair, &text);
+    refused(&run(&key, &[]), "manifest.older", 1);
+}
