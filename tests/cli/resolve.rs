@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use gpubuild::dist::{Devices, Machine, Question, manifest, resolve};
-use gpubuild::host::RecordedHost;
+use gpubuild::host::{Host as _, RecordedHost};
 use gpubuild::look;
 use gpubuild::toolkit::Catalogue;
 use serde_json::{Value, json};
@@ -59,6 +59,7 @@ fn every_recorded_machine_gets_its_variant() {
             variant: None,
         };
         let choice = resolve(&question).unwrap_or_else(|nothing| panic!("{name}: {nothing:?}"));
+        assert_eq!(host.counts().processes, 0, "{name}: no program is started");
         let _ = write!(found, "{name} = {}", choice.label);
         for one in &choice.fallback {
             let id = one.reason.rsplit('[').next().unwrap_or_default().trim_end_matches(']');
