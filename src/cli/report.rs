@@ -2,12 +2,13 @@
 //! the recording that they rest on. The file is a recorded host itself: `gpubuild doctor --host REPORT` sees the same.
 
 use super::doctor::machine::{Depth, Wanted, look_at};
-use super::look::HostArguments;
+use super::look::{self, HostArguments};
 use super::{Context, Exit, Failure};
 use crate::doctor::Filter;
-use crate::host::{Host, RecordedHost, recorder};
+use crate::host::{Host, HostPath, RecordedHost, recorder};
 use crate::report::detect_text::Detail;
 use crate::report::doctor_text;
+use crate::report::page::{self, Inset};
 
 /// The longest comment that GitHub takes, in characters.
 const LONGEST_COMMENT: usize = 65_536;
@@ -24,6 +25,15 @@ pub struct Arguments {
     /// Keep these variables of the environment too
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     keep_env: Vec<String>,
+    /// Write one self-contained page instead: matrix, findings, and what `build --timings` and `bench --svg` have made
+    #[arg(long, requires = "file")]
+    html: bool,
+    /// With `--html`: the page of `build --timings` [default: that of the project here, if there is one]
+    #[arg(long, value_name = "FILE", requires = "html")]
+    timings: Option<String>,
+    /// With `--html`: a plot of `bench --svg`; may be given several times
+    #[arg(long, value_name = "FILE", requires = "html")]
+    bench: Vec<String>,
     #[command(flatten)]
     host: HostArguments,
 }
@@ -44,8 +54,15 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let replayed = RecordedHost::new(recording)
         .map_err(|problem| Failure::negative("report.contradiction", problem.to_string()))?;
     let examined = look_at(&replayed, catalogue, &Wanted::default(), &Filter::default(), depth)?;
-    let text = doctor_text::text(&examined.document, Detail::Everything, &|_, text| text.to_owned());
-    let report = markdown(&text, &toml);
+    let report = if arguments.html {
+        let timings = timings(arguments, context)?;
+        let plots: Result<Vec<Inset>, Failure> =
+            arguments.bench.iter().map(|file| inset(context, &super::absolute(context, file)?)).collect();
+        page::page(&examined.document, timings.as_ref(), &plots?)
+    } else {
+        let text = doctor_text::text(&examined.document, Detail::Everything, &|_, text| text.to_owned());
+        markdown(&text, &toml)
+    };
     if let Some(file) = &arguments.file {
         let path = super::absolute(context, file)?;
         context.host.write(&path, report.as_bytes()).map_err(|error| {
@@ -56,10 +73,28 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         context.printer.answer(&report)?;
     }
     context.printer.hint("home, user and host names are replaced; read it before you publish it");
-    if report.chars().count() > LONGEST_COMMENT {
+    if !arguments.html && report.chars().count() > LONGEST_COMMENT {
         context.printer.hint("it is too long for one comment on GitHub: attach it as a file");
     }
     Ok(Exit::Done)
+}
+
+/// The page that was named, or the one in the build folder of the project here.
+fn timings(arguments: &Arguments, context: &Context<'_>) -> Result<Option<Inset>, Failure> {
+    if let Some(file) = &arguments.timings {
+        return inset(context, &super::absolute(context, file)?).map(Some);
+    }
+    let project = look::project(context, None).ok();
+    let file = project.map(|project| project.build_root.join(super::timings::PAGE));
+    file.filter(|file| context.host.is_file(file)).map(|file| inset(context, &file)).transpose()
+}
+
+fn inset(context: &Context<'_>, file: &HostPath) -> Result<Inset, Failure> {
+    let text = context.host.read_text(file).map_err(|error| {
+        Failure::usage("report.unreadable", format!("failed to read `{file}`: {error}"))
+            .hint("`gpubuild build --timings` and `gpubuild bench --svg FILE` write such files")
+    })?;
+    Ok(Inset { name: file.file_name().unwrap_or_default().to_owned(), text })
 }
 
 fn markdown(findings: &str, toml: &str) -> String {

@@ -7,7 +7,7 @@ use crate::exec::timings::Recorder;
 use crate::report::timings::{About, Document, Form};
 
 /// Name of the page in the build folder.
-const PAGE: &str = "timings.html";
+pub(super) const PAGE: &str = "timings.html";
 
 /// Runs a build with a recorder and writes the timings, also of one that fails.
 pub(super) fn recorded(

@@ -29,6 +29,7 @@ mod hostile;
 pub mod link;
 pub mod markdown;
 pub mod packages;
+pub mod page;
 pub mod plan;
 pub mod reference;
 pub mod resolve;

@@ -6,6 +6,7 @@ mod launchers;
 mod linking;
 mod memory;
 mod modules;
+mod page;
 mod patching;
 mod rebuilding;
 mod storing;

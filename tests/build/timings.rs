@@ -9,7 +9,7 @@ use gpubuild::report::timings::{About, Document, Form};
 
 use crate::support::{Project, plan, project};
 
-const SLOW: &[(&str, &str)] = &[
+pub(crate) const SLOW: &[(&str, &str)] = &[
     (
         "CMakeLists.txt",
         "cmake_minimum_required(VERSION 3.16)\nproject(s C CXX)\n\
@@ -24,7 +24,7 @@ const SLOW: &[(&str, &str)] = &[
     ),
 ];
 
-fn recorded(project: &Project) -> Recording {
+pub(crate) fn recorded(project: &Project) -> Recording {
     let recorder = Recorder::new(&project.host);
     std::thread::scope(|scope| {
         scope.spawn(|| recorder.watch());
@@ -71,7 +71,7 @@ fn files_steps_memory_and_the_critical_path_of_a_real_build() {
 }
 
 /// Starts the browser without a window; `None`, after saying so, where there is none.
-fn browse(project: &Project, arguments: &[String]) -> Option<Output> {
+pub(crate) fn browse(project: &Project, arguments: &[String]) -> Option<Output> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let Some(browser) = names.iter().find_map(|name| find_program(&project.host, name).into_iter().next())
     else {

@@ -192,3 +192,38 @@ fn packages_are_told_for_every_gpu() {
     assert!(text.stdout.contains("PyTorch  pip install torch --index-url"), "{}", text.stdout);
     assert_eq!(sandbox.run(&["doctor", "--packages", "--resolvers"]).exit, Some(2));
 }
+
+#[test]
+fn a_report_as_a_page_has_the_findings_and_what_a_build_and_a_bench_have_made() {
+    let sandbox = Sandbox::new();
+    let host = recorded("doctor/cuda.host.gcc-too-new");
+    sandbox.write("bench.svg", "<svg xmlns=\"http://www.w3.org/2000/svg\"/>");
+    sandbox.write("timings.html", "<p>how long it took</p>");
+    let ran = sandbox.run(&[
+        "report",
+        "--html",
+        "page.html",
+        "--host",
+        &host,
+        "--timings",
+        "timings.html",
+        "--bench",
+        "bench.svg",
+    ]);
+    assert_eq!(ran.exit, Some(0), "{ran:#?}");
+    let page = sandbox.read("page.html");
+    assert!(
+        page.starts_with("<!DOCTYPE html>") && page.contains("<code>cuda.host.gcc-too-new</code>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("srcdoc=\"&lt;p&gt;how long it took") && page.contains("data:image/svg+xml;base64,")
+    );
+    // Without them the page is smaller, not broken; a file that is not there is told.
+    assert_eq!(sandbox.run(&["report", "--html", "small.html", "--host", &host]).exit, Some(0));
+    assert!(!sandbox.read("small.html").contains("<iframe"));
+    let ran = sandbox.run(&["report", "--html", "page.html", "--host", &host, "--bench", "gone.svg"]);
+    assert_eq!(ran.exit, Some(2));
+    assert!(ran.stderr.contains("report.unreadable") && ran.stderr.contains("gone.svg"), "{}", ran.stderr);
+    assert_eq!(sandbox.run(&["report", "--html"]).exit, Some(2));
+}

@@ -1,0 +1,122 @@
+//! `report --html`: the page of a machine, in a real browser.
+
+use gpubuild::finding::{Evidence, Finding, Remedy, Severity};
+use gpubuild::host::Host;
+use gpubuild::look;
+use gpubuild::report::doctor::Document;
+use gpubuild::report::page::{Inset, page};
+use gpubuild::report::timings::{About, Document as Timings, Form};
+use gpubuild::toolkit::Catalogue;
+
+use crate::support::project;
+use crate::timings::{SLOW, browse, recorded};
+
+const EVIL: &str = "we\"ird' </script></iframe><script>document.title='broken'</script>\
+                    <img src=x onerror=\"console.error(1)\"> @@TITLE@@ & more";
+
+/// The document of this machine with a finding in which the worst of texts stands everywhere.
+fn document(host: &dyn Host) -> Document {
+    let sight = look::look(host, Catalogue::embedded());
+    let evil = || EVIL.to_owned();
+    let finding = Finding {
+        id: "cuda.host.gcc-too-new".to_owned(),
+        severity: Severity::Error,
+        backend: None,
+        affects: Vec::new(),
+        summary: evil(),
+        evidence: vec![Evidence::file(EVIL, EVIL)],
+        remedy: Remedy {
+            text: evil(),
+            commands: vec![evil(), "second".to_owned()],
+            needs: vec!["sudo".to_owned()],
+            verify: Some(evil()),
+            ..Remedy::default()
+        },
+        links: vec!["https://example.org/?a=\"><script>".to_owned(), "javascript:alert(1)".to_owned()],
+        consequences: Vec::new(),
+    };
+    Document::of_machine(&sight.facts, &sight.matrix, &gpubuild::Backend::ALL, vec![finding])
+}
+
+#[test]
+fn the_page_of_a_machine_opens_without_a_complaint_whatever_stands_in_it() {
+    let Some(project) = project(SLOW) else { return };
+    let recording = recorded(&project);
+    let about = About { project: EVIL, success: true, processors: Some(2) };
+    let timings = Timings::new(about, &recording).render(Form::Page).unwrap();
+    let timings = Inset { name: "timings.html".to_owned(), text: timings };
+    let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"60\" height=\"20\"><script>console.error(2)</script>\
+               <rect width=\"60\" height=\"20\" fill=\"#3465a4\"/></svg>";
+    let plot = Inset { name: EVIL.to_owned(), text: svg.to_owned() };
+    let text = page(&document(&project.host), Some(&timings), &[plot]);
+    assert!(text.len() > 10_000 && !text.contains("@@TITLE@@</title>"));
+    for outside in ["src=\"http", "href=\"http://", "href=\"javascript", "@import", "<link rel=\"stylesheet"]
+    {
+        assert!(!text.contains(outside), "the page needs nothing else: {outside}");
+    }
+    let file = project.path("machine.html");
+    project.host.write(&file, text.as_bytes()).unwrap();
+    let address = format!("file://{file}");
+    let Some(dom) = browse(&project, &["--dump-dom".to_owned(), address.clone()]) else { return };
+    let dom = dom.stdout;
+    assert!(dom.contains("<title>gpubuild: "), "the title stays what it was");
+    assert!(!dom.contains("<img src=\"x\"") && !dom.contains("<script>document.title"), "{dom}");
+    let (_, table) = dom.split_once("<tbody>").unwrap();
+    let rows = table.split_once("</tbody>").unwrap().0;
+    assert_eq!(rows.matches("<th scope=\"row\">").count(), 7, "a row for each backend");
+    assert!(dom.contains("<iframe title=\"Timings of the build\" sandbox=\"allow-scripts\""));
+    assert!(
+        dom.contains("<html lang=\"en\">")
+            && dom.contains("<caption>")
+            && dom.contains("alt=\"Plot of gpubuild bench")
+    );
+    // Light and dark, to be looked at.
+    for (name, scheme) in [
+        ("light.png", "--blink-settings=preferredColorScheme=1"),
+        ("dark.png", "--blink-settings=preferredColorScheme=0"),
+    ] {
+        let picture = project.path(name);
+        let arguments = [
+            format!("--screenshot={picture}"),
+            "--window-size=1200,1600".to_owned(),
+            scheme.to_owned(),
+            address.clone(),
+        ];
+        browse(&project, &arguments);
+        let bytes = project.host.read(&picture).unwrap();
+        assert!(bytes.starts_with(b"\x89PNG") && bytes.len() > 20_000, "{} bytes", bytes.len());
+    }
+}
+
+/// A colour of the page by its name, as red, green, blue.
+fn colour(style: &str, name: &str) -> [f64; 3] {
+    let (_, rest) = style.split_once(&format!("--{name}: #")).unwrap_or_else(|| panic!("--{name}"));
+    [0, 2, 4].map(|at| f64::from(u8::from_str_radix(&rest[at..at + 2], 16).unwrap()) / 255.0)
+}
+
+/// Contrast of two colours as WCAG 2 defines it.
+fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
+    let luminance = |colour: [f64; 3]| {
+        let linear = |value: f64| {
+            if value <= 0.04045 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        let [red, green, blue] = colour.map(linear);
+        0.2126 * red + 0.7152 * green + 0.0722 * blue
+    };
+    let (one, other) = (luminance(one) + 0.05, luminance(other) + 0.05);
+    if one > other { one / other } else { other / one }
+}
+
+#[test]
+fn every_word_of_the_page_can_be_read_in_light_and_dark() {
+    let text = page(&Document::of_findings(Vec::new()), None, &[]);
+    let (light, dark) = text.split_once("prefers-color-scheme: dark").unwrap();
+    for style in [light, dark] {
+        for back in ["back", "panel"] {
+            for front in ["text", "faint", "good", "bad", "warn", "plain", "focus"] {
+                let found = contrast(colour(style, back), colour(style, front));
+                assert!(found >= 4.5, "{front} on {back}: {found:.2}");
+            }
+        }
+    }
+}
