@@ -199,6 +199,8 @@ fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+    // Whoever ends what a killed build has started needs a moment to start, more on a busy machine.
+    std::thread::sleep(std::time::Duration::from_millis(700));
     child.kill().unwrap();
     child.wait().unwrap();
     let second = Ran::from(build("2").output().unwrap());
