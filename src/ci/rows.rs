@@ -179,15 +179,31 @@ pub fn rows(scene: &Scene<'_>) -> Rows {
         .collect();
     let variants = variant::variants(&scene.project.file, &built, &profile.always);
     for variant in &variants {
-        for versions in combinations(variant) {
-            if variant.images.is_empty() {
-                unnamed(scene, variant, &versions, &mut rows);
-            } else {
-                named(scene, variant, &versions, &mut rows);
+        let combinations = combinations(variant);
+        for id in &variant.images {
+            named(scene, variant, id, &combinations, &mut rows);
+        }
+        if variant.images.is_empty() {
+            for versions in &combinations {
+                unnamed(scene, variant, versions, &mut rows);
             }
         }
     }
+    refuse_same_names(&mut rows);
     rows
+}
+
+/// A job is called by its name: of two with one name the second is a mistake in the file.
+fn refuse_same_names(rows: &mut Rows) {
+    let mut seen = BTreeSet::new();
+    let (first, again): (Vec<Row>, Vec<Row>) =
+        std::mem::take(&mut rows.include).into_iter().partition(|row| seen.insert(row.name.clone()));
+    rows.include = first;
+    rows.dropped.extend(again.into_iter().map(|row| Impossible {
+        reasons: vec!["an image or a version stands there twice [ci.same-name]".to_owned()],
+        name: row.name,
+        named: true,
+    }));
 }
 
 /// Every choice of one version per backend, in the order in which they are written.
@@ -208,32 +224,46 @@ fn combinations(variant: &VariantTable) -> Vec<BTreeMap<Backend, String>> {
     all
 }
 
-fn named(scene: &Scene<'_>, variant: &VariantTable, versions: &BTreeMap<Backend, String>, rows: &mut Rows) {
-    for id in &variant.images {
-        let Some(image) = scene.images.get(id) else {
-            let known: Vec<&str> = scene.images.iter().map(|image| image.id.as_str()).collect();
-            rows.dropped.push(Impossible {
-                name: format!("{}-{id}", variant.name),
-                reasons: vec![format!(
-                    "unknown image `{id}`; known are {} [ci.image-unknown]",
-                    known.join(", ")
-                )],
-                named: true,
-            });
-            continue;
-        };
-        let case = Case { variant, image, versions: versions.clone(), named: true };
-        // Of several versions only one is that of a container: the others are no mistake.
-        if let Some(other) = held_otherwise(&case) {
-            let asked = variant.toolkits.values().any(|list| list.len() > 1);
-            rows.dropped.push(Impossible { name: case.name(), reasons: vec![other], named: !asked });
-            continue;
-        }
-        match planned(scene, &case) {
-            Ok(row) => rows.include.push(row),
-            Err(impossible) => rows.dropped.push(impossible),
+/// An image that gpubuild.toml names, with every version.
+fn named(
+    scene: &Scene<'_>,
+    variant: &VariantTable,
+    id: &str,
+    combinations: &[BTreeMap<Backend, String>],
+    rows: &mut Rows,
+) {
+    let Some(image) = scene.images.get(id) else {
+        let known: Vec<&str> = scene.images.iter().map(|image| image.id.as_str()).collect();
+        rows.dropped.push(Impossible {
+            name: format!("{}-{id}", variant.name),
+            reasons: vec![format!("unknown image `{id}`; known are {} [ci.image-unknown]", known.join(", "))],
+            named: true,
+        });
+        return;
+    };
+    let case = |versions: &BTreeMap<Backend, String>| Case {
+        variant,
+        image,
+        versions: versions.clone(),
+        named: true,
+    };
+    let mut others = Vec::new();
+    for case in combinations.iter().map(case) {
+        match held_otherwise(&case) {
+            Some(reason) => others.push((case.name(), reason)),
+            None => match planned(scene, &case) {
+                Ok(row) => rows.include.push(row),
+                Err(impossible) => rows.dropped.push(impossible),
+            },
         }
     }
+    // Of several versions one is that of a container and the others are no mistake; where none is, the image is one.
+    let no_mistake = others.len() < combinations.len();
+    rows.dropped.extend(others.into_iter().map(|(name, reason)| Impossible {
+        name,
+        reasons: vec![reason],
+        named: !no_mistake,
+    }));
 }
 
 /// The default machines; where none of them can do it and a version was asked for, the newest container that holds it.

@@ -116,6 +116,28 @@ pub fn make_without(
     sight: &Sight,
     without: &[(Backend, String)],
 ) -> Result<(Project, Plan), Failure> {
+    let (project, plan) = with_wish(selection, context, host, sight, without, |wish| {
+        let mut plan = whole::plan(wish).map_err(|refusal| refused(&refusal))?;
+        whole::put_launchers(&mut plan, wish, selection.launcher.as_deref())
+            .map_err(|error| Failure::usage(error.id(), error.to_string()).hint(error.hint()))?;
+        Ok(plan)
+    })?;
+    for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
+        let reason = dropped.reasons.first().map_or("", String::as_str);
+        context.printer.warning(&format!("{} is left out: {reason}", dropped.id));
+    }
+    Ok((project, plan))
+}
+
+/// Does something with what a selection wishes for, and gives the project back with the result.
+pub fn with_wish<T>(
+    selection: &Selection,
+    context: &Context<'_>,
+    host: &dyn Host,
+    sight: &Sight,
+    without: &[(Backend, String)],
+    act: impl FnOnce(&Wish<'_>) -> Result<T, Failure>,
+) -> Result<(Project, T), Failure> {
     let (project, mut request) = wanted(selection, context, host)?;
     request.without.extend_from_slice(without);
     let linkage = selection.linkage.or(project.file.project.linkage).unwrap_or_default();
@@ -123,8 +145,7 @@ pub fn make_without(
         return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(&reason.id, reason.text.clone()) });
     }
     let locks = locks(context, Some(&project))?;
-    let provision = (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice());
-    let wish = Wish {
+    let done = act(&Wish {
         host,
         sight,
         project: &project,
@@ -133,21 +154,14 @@ pub fn make_without(
         missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),
-        provision,
+        provision: (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice()),
         native: selection.native || project.file.project.native,
-    };
-    let mut plan = whole::plan(&wish).map_err(|refusal| refused(&refusal))?;
-    whole::put_launchers(&mut plan, &wish, selection.launcher.as_deref())
-        .map_err(|error| Failure::usage(error.id(), error.to_string()).hint(error.hint()))?;
-    for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
-        let reason = dropped.reasons.first().map_or("", String::as_str);
-        context.printer.warning(&format!("{} is left out: {reason}", dropped.id));
-    }
-    Ok((project, plan))
+    })?;
+    Ok((project, done))
 }
 
 /// The project as a selection makes it, and what is asked for of it.
-pub fn wanted(
+fn wanted(
     selection: &Selection,
     context: &Context<'_>,
     host: &dyn Host,

@@ -1,7 +1,7 @@
 //! `gpubuild resolve`: which variant of a release is for this machine, and why not the others.
 
 use super::detect::role;
-use super::look::{self, HostArguments};
+use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure, absolute};
 use crate::backend::Backend;
 use crate::dist::manifest::{self, ManifestProblem};
@@ -79,12 +79,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let Some(manifest) = &arguments.manifest else { return python(arguments, context) };
     let manifest = read(manifest, arguments, context)?;
     let recorded = arguments.host.recorded(context)?;
-    let host: &dyn Host = match &recorded {
-        Some(host) => host,
-        None => context.host,
-    };
-    look::check_overrides(host)?;
-    let sight = look::look(host, arguments.host.catalogue(context)?);
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    let sight = seen(arguments, context, host)?;
     let machine = Machine::of(&sight.facts, &sight.matrix, &sight.catalogue);
     let (variant, backend) = asked(arguments, host)?;
     let question = Question {
@@ -111,15 +107,17 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
+/// The machine that is looked at.
+fn seen(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Result<Sight, Failure> {
+    look::check_overrides(host)?;
+    Ok(look::look(host, arguments.host.catalogue(context)?))
+}
+
 /// The same question for wheels. No driver is asked.
 fn python(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
-    let host: &dyn Host = match &recorded {
-        Some(host) => host,
-        None => context.host,
-    };
-    look::check_overrides(host)?;
-    let sight = look::look(host, arguments.host.catalogue(context)?);
+    let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
+    let sight = seen(arguments, context, host)?;
     let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &Probes::new());
     let mut document = packages::Document::new(choices);
     if arguments.properties {

@@ -129,6 +129,11 @@ fn impossible_rows_that_were_named_are_refused_with_the_planners_reasons() {
         ),
         ("backends = [\"cuda\"]\ntoolkits = { cuda = [\"11.2\"] }", "toolkit."),
         ("backends = [\"cpu\"]\nimages = [\"ubuntu-18.04\"]", "ci.image-unknown"),
+        // Neither version is that of the container that was named.
+        (
+            "backends = [\"cuda\"]\nimages = [\"cuda-12.4-ubuntu-22.04\"]\ntoolkits = { cuda = [\"12.8\", \"13.0\"] }",
+            "ci.image-version",
+        ),
     ] {
         let sandbox = project(&format!(
             "\n[[variants]]\nname = \"x\"\n{lines}\n[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\n"
@@ -142,6 +147,22 @@ fn impossible_rows_that_were_named_are_refused_with_the_planners_reasons() {
         assert!(names(&rows).iter().all(|name| name.starts_with("cpu-")), "{rows:#}");
         assert!(!rows["dropped"].as_array().unwrap().is_empty());
     }
+}
+
+#[test]
+fn jobs_of_one_name_are_refused_and_versions_of_several_containers_are_not() {
+    let table = |images: &str, versions: &str| {
+        let lines = format!(
+            "\n[[variants]]\nname = \"cuda\"\nbackends = [\"cpu\", \"cuda\"]\nimages = [{images}]\ntoolkits = {{ cuda = [{versions}] }}\n"
+        );
+        project(&lines).run(&["ci", "matrix", "--json"])
+    };
+    let twice = table("\"ubuntu-24.04\", \"ubuntu-24.04\"", "\"13.0\"");
+    assert_eq!(twice.exit, Some(2));
+    assert!(twice.json()["error"]["message"].as_str().unwrap().contains("[ci.same-name]"), "{twice:#?}");
+    let rows =
+        document(&table("\"cuda-12.4-ubuntu-22.04\", \"cuda-13.0-ubuntu-24.04\"", "\"12.4\", \"13.0\""));
+    assert_eq!(names(&rows), ["cuda12.4-cuda-12.4-ubuntu-22.04", "cuda13.0-cuda-13.0-ubuntu-24.04"]);
 }
 
 #[test]

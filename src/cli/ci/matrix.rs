@@ -60,8 +60,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     super::refuse_impossible(context, &rows, arguments.allow_missing)?;
     let rows = chosen(rows, arguments)?;
     let printer = context.printer;
-    match arguments.format {
-        _ if arguments.json => printer.json(&report::ci::Document::new(&rows))?,
+    let format = if arguments.json { Form::Json } else { arguments.format };
+    match format {
         Form::Json => printer.json(&report::ci::Document::new(&rows))?,
         Form::Text => printer.answer(&report::ci::text(&rows))?,
         Form::Github => {

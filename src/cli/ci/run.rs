@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use super::super::look::HostArguments;
-use super::super::plan::Selection;
+use super::super::plan::{Selection, with_wish};
 use super::super::{Context, Exit, Failure, absolute, look};
-use crate::ci::preflight::{self, Check, Outlook};
+use crate::ci::preflight::{self, Outlook};
 use crate::ci::{Images, Row, Rows};
 use crate::facts;
 use crate::host::{Command, Host, Os, RunError};
-use crate::look::{Sight, look as look_at};
-use crate::plan::make::Missing;
-use crate::plan::whole::{self, Wish};
+use crate::plan::whole;
 use crate::report;
 
 /// A job may take as long as it likes; the service has its own limit.
@@ -164,8 +162,11 @@ pub(super) fn preflight(arguments: &PreflightArguments, context: &Context<'_>) -
         Some(host) => host,
         None => context.host,
     };
-    let sight = look_at(host, arguments.host.catalogue(context)?);
-    let checks = checks(&arguments.selection, context, host, &sight)?;
+    look::check_overrides(host)?;
+    let sight = look::look(host, arguments.host.catalogue(context)?);
+    let (_, checks) = with_wish(&arguments.selection, context, host, &sight, &[], |wish| {
+        Ok(preflight::foresee(host, &sight.facts, &wish.project.build_root, whole::plan(wish).as_ref()))
+    })?;
     if arguments.json {
         context.printer.json(&report::ci::PreflightDocument::new(&checks))?;
     } else {
@@ -173,29 +174,4 @@ pub(super) fn preflight(arguments: &PreflightArguments, context: &Context<'_>) -
     }
     let bad = checks.iter().any(|check| check.outlook == Outlook::Bad);
     Ok(if bad { Exit::Negative } else { Exit::Done })
-}
-
-fn checks(
-    selection: &Selection,
-    context: &Context<'_>,
-    host: &dyn Host,
-    sight: &Sight,
-) -> Result<Vec<Check>, Failure> {
-    look::check_overrides(host)?;
-    let (project, request) = super::super::plan::wanted(selection, context, host)?;
-    let locks = super::super::plan::locks(context, Some(&project))?;
-    let provision = (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice());
-    let plan = whole::plan(&Wish {
-        host,
-        sight,
-        project: &project,
-        request: &request,
-        linkage: selection.linkage.or(project.file.project.linkage).unwrap_or_default(),
-        missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
-        jobs: selection.jobs,
-        cuda_archs: selection.cuda_archs.as_deref(),
-        provision,
-        native: selection.native || project.file.project.native,
-    });
-    Ok(preflight::foresee(host, &sight.facts, &project.build_root, plan.as_ref()))
 }
