@@ -69,8 +69,23 @@ pub struct Variant {
     /// The level of processors that it needs: `x86-64-v3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
+    /// How it is started, and how it proves that a backend works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
     /// Its files, in layers that variants share.
     pub layers: Vec<Layer>,
+}
+
+/// How a variant is started.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    /// Its program, `bin/infer`.
+    pub program: String,
+    /// Arguments with which it ends well if and only if a backend works: `{backend}` stands for the backend's id. Without them
+    /// it is started with `--version`, which proves that it starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub check: Vec<String>,
 }
 
 /// What CUDA code needs.
@@ -235,6 +250,14 @@ fn check_variant(at: &str, variant: &Variant) -> Result<(), ManifestProblem> {
             return Err(problem(&format!("{at}/{key}"), what));
         }
     }
+    if let Some(start) = &variant.start
+        && !is_inner_path(&start.program)
+    {
+        return Err(problem(
+            &format!("{at}/start/program"),
+            format!("`{}` is no path inside", start.program),
+        ));
+    }
     if variant.layers.is_empty() {
         return Err(problem(&format!("{at}/layers"), "no files"));
     }
@@ -262,6 +285,14 @@ fn is_plain_name(text: &str) -> bool {
     (1..=100).contains(&text.len()) && !text.starts_with('.') && text.chars().all(plain)
 }
 
+/// Whether a path stays inside the folder that it starts in, on every platform: `bin/infer`.
+#[must_use]
+pub fn is_inner_path(path: &str) -> bool {
+    let strange = |c: char| c.is_control() || matches!(c, '\\' | ':' | '*' | '?' | '"' | '<' | '>' | '|');
+    let good = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.ends_with(['.', ' ']);
+    path.len() <= 1024 && !path.chars().any(strange) && path.split('/').all(good)
+}
+
 /// Whether a text may be the label of a variant.
 #[must_use]
 pub fn is_label(text: &str) -> bool {
@@ -269,4 +300,20 @@ pub fn is_label(text: &str) -> bool {
     (1..=crate::ci::variant::MOST_CHARACTERS).contains(&text.len())
         && !text.starts_with('.')
         && text.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_inner_path;
+
+    #[test]
+    fn a_path_of_a_program_stays_inside() {
+        assert!(is_inner_path("bin/infer") && is_inner_path("infer.exe") && is_inner_path("lib/libfoo.so.1"));
+        for bad in [
+            "", "/bin/sh", "../x", "a/../b", "a//b", "a/", "./a", "C:/x", "a\\b", "a\0b", "a/b.", "a/b ",
+            "a/.",
+        ] {
+            assert!(!is_inner_path(bad), "{bad:?}");
+        }
+    }
 }

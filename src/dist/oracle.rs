@@ -220,6 +220,7 @@ fn variants() -> impl Strategy<Value = Variant> {
             libc,
             os: None,
             cpu: cpu.map(str::to_owned),
+            start: None,
             layers: vec![Layer { sha256: "0".repeat(64), size, unpacked: size }],
         })
 }

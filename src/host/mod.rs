@@ -123,6 +123,10 @@ pub trait Host: Send + Sync {
         content.truncate(limit);
         Ok(content)
     }
+    /// A file as a stream, for those that are too large to be held as a whole.
+    fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
+        Ok(Box::new(io::Cursor::new(self.read(path)?)))
+    }
     /// Names in a folder, sorted.
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>>;
     /// Opens a device node for reading and writing and closes it again.
@@ -159,6 +163,11 @@ pub trait Host: Send + Sync {
 
     /// Writes a file by way of a temporary one beside it and a rename. Parent folders are made.
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()>;
+    /// Begins a new file, whose content comes as a stream. Parent folders are made. Unlike [`Host::write`] it appears at once,
+    /// so the name is one that nobody else reads, and is renamed when it is finished.
+    fn create(&self, _path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Makes a file executable.
     fn set_executable(&self, path: &HostPath) -> io::Result<()>;
     /// Makes a folder and its parents.
@@ -230,6 +239,12 @@ pub trait Host: Send + Sync {
     fn is_dir(&self, path: &HostPath) -> bool {
         self.stat(path).is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
+}
+
+/// A file that is being written.
+pub trait NewFile: io::Write + Send {
+    /// Flushes it to the disk. One that is dropped without is not whole.
+    fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
 /// Whether to wait for a lock.

@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use super::{
-    Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, Output, Platform, ProbeAnswer,
-    RegistryValue, RunError, Stat, Wait,
+    Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, NewFile, Output, Platform,
+    ProbeAnswer, RegistryValue, RunError, Stat, Wait,
 };
 
 /// A host as it would be with these variables.
@@ -56,6 +56,9 @@ impl Host for Overlay<'_> {
     fn read_part(&self, path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
         self.host.read_part(path, start, limit)
     }
+    fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
+        self.host.open(path)
+    }
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
         self.host.list(folder)
     }
@@ -88,6 +91,9 @@ impl Host for Overlay<'_> {
     }
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
         self.host.write(path, content)
+    }
+    fn create(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        self.host.create(path)
     }
     fn set_executable(&self, path: &HostPath) -> io::Result<()> {
         self.host.set_executable(path)

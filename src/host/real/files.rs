@@ -2,14 +2,14 @@
 #![expect(clippy::disallowed_methods, reason = "this is the door that everything else is sent to")]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::super::interrupt::Interrupt;
-use crate::host::{FileKind, HostPath, Lock, Owner, PathRules, Stat, Wait};
+use crate::host::{FileKind, HostPath, Lock, NewFile, Owner, PathRules, Stat, Wait};
 
 /// Changing calls name the path: what they answer is shown as it is.
 fn naming<'a>(doing: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
@@ -182,6 +182,36 @@ pub(super) fn write(path: &HostPath, content: &[u8]) -> io::Result<()> {
         Ok(())
     };
     publish().map_err(naming("write", path))
+}
+
+/// Write system calls for small pieces cost more than the copy into a buffer.
+struct Written(BufWriter<File>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl NewFile for Written {
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        self.0.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+pub(super) fn create(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+    let make = || {
+        made_parent(path)?;
+        File::create_new(path.as_std())
+    };
+    Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("create", path))?))))
+}
+
+pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
+    Ok(Box::new(File::open(path.as_std())?))
 }
 
 pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {

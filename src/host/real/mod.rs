@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupt;
 use super::{
-    Arch, Command, Counts, Environment, Host, HostPath, Identity, JobPool, Line, Lock, Os, Output, Platform,
-    ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Wait, search,
+    Arch, Command, Counts, Environment, Host, HostPath, Identity, JobPool, Line, Lock, NewFile, Os, Output,
+    Platform, ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Wait, search,
 };
 
 /// The real host. The environment is read once, when it is made.
@@ -221,6 +221,11 @@ impl Host for RealHost {
         files::read_part(path, start, limit)
     }
 
+    fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
+        self.count_file();
+        files::open(path)
+    }
+
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
         files::list(folder)
     }
@@ -271,6 +276,10 @@ impl Host for RealHost {
 
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
         files::write(path, content)
+    }
+
+    fn create(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        files::create(path)
     }
 
     fn set_executable(&self, path: &HostPath) -> io::Result<()> {

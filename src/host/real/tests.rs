@@ -226,3 +226,17 @@ fn the_library_never_starts_itself_for_a_probe() {
     assert_eq!(host.probe("cuda", LONG).status, ProbeStatus::Failed);
     assert_eq!(host.counts().processes, 0);
 }
+
+#[test]
+fn a_stream_makes_a_file_once_and_never_over_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = RealHost::new();
+    let path = host.path(folder.path().to_str().unwrap()).join("new/file");
+    let mut file = host.create(&path).unwrap();
+    file.write_all(b"first").unwrap();
+    file.finish().unwrap();
+    assert_eq!(host.create(&path).err().unwrap().kind(), std::io::ErrorKind::AlreadyExists);
+    let mut text = String::new();
+    host.open(&path).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "first");
+}
