@@ -16,12 +16,14 @@ pub mod events;
 pub mod explain;
 pub mod failure;
 pub mod host;
+pub mod install;
 pub mod link;
 pub mod look;
 pub mod plan;
 pub mod printer;
 pub mod probe;
 mod provision;
+pub mod release;
 pub mod report;
 pub mod resolve;
 pub mod run;
@@ -88,6 +90,8 @@ enum Command {
     Ci(Box<ci::Arguments>),
     /// Say which variant of a release is for this machine, and why not the others
     Resolve(Box<resolve::Arguments>),
+    /// Install the variant of a release that is for this machine, and prove that it works
+    Install(Box<install::Arguments>),
     /// Remove everything that was built
     Clean(clean::Arguments),
     /// Make a redacted report to paste into an issue; it replays as a recorded machine
@@ -212,6 +216,9 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         }
         Command::Resolve(arguments) => {
             (resolve::run(&arguments, context), Answer::document_if(arguments.json))
+        }
+        Command::Install(arguments) => {
+            (install::run(&arguments, context), Answer::document_if(arguments.json))
         }
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),

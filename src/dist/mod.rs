@@ -4,14 +4,25 @@
 //! manifest.json    platform -> variants, with what each needs
 //! facts + matrix -> machine::Machine
 //! resolve::resolve (pure) -> the variant for this machine, and why not the others
+//! source, trust    -> a manifest that is believed, layers that are verified
+//! unpack, install  -> a folder with a version that has proved that it works
 //! ```
 
 pub mod cover;
+#[cfg(feature = "cli")]
+pub mod install;
+#[cfg(feature = "cli")]
+pub mod layers;
 pub mod machine;
 pub mod manifest;
 pub mod properties;
 pub mod resolve;
+#[cfg(feature = "cli")]
+pub mod source;
 pub mod trust;
+#[cfg(feature = "cli")]
+pub mod unpack;
+pub mod user;
 
 #[cfg(test)]
 mod oracle;

@@ -319,6 +319,7 @@ fn the_resolver_is_the_rules() {
                 devices: if any { Devices::Any } else { Devices::All },
                 backend: wanted.map(|backend| (backend, "--backend")),
                 variant: label.map(|label| (label, "--variant")),
+                without: &[],
             };
             let variants = manifest.platforms["linux-x86_64"].variants.len();
             let found = resolve(&question);

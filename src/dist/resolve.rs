@@ -33,6 +33,8 @@ pub struct Question<'a> {
     pub backend: Option<(Backend, &'a str)>,
     /// The only variant that is wanted, with who said so.
     pub variant: Option<(&'a str, &'a str)>,
+    /// Variants that were tried and did not work, each with the reason.
+    pub without: &'a [Rejected],
 }
 
 /// The variant that is taken.
@@ -166,6 +168,9 @@ fn fit<'a>(question: &Question<'_>, variant: &'a Variant) -> Fit<'a> {
         && variant.label != label
     {
         return Fit::No(format!("{who} asks for `{label}` [resolve.asked]"));
+    }
+    if let Some(tried) = question.without.iter().find(|tried| tried.label == variant.label) {
+        return Fit::No(tried.reason.clone());
     }
     if let Some(reason) = does_not_start(question.machine, variant) {
         return Fit::No(reason);

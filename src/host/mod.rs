@@ -168,6 +168,10 @@ pub trait Host: Send + Sync {
     fn create(&self, _path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
     }
+    /// Goes on with a file that was begun before, or begins it.
+    fn append(&self, _path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Makes a file executable.
     fn set_executable(&self, path: &HostPath) -> io::Result<()>;
     /// Makes a folder and its parents.

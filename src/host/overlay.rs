@@ -95,6 +95,9 @@ impl Host for Overlay<'_> {
     fn create(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         self.host.create(path)
     }
+    fn append(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        self.host.append(path)
+    }
     fn set_executable(&self, path: &HostPath) -> io::Result<()> {
         self.host.set_executable(path)
     }

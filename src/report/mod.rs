@@ -26,6 +26,8 @@ pub mod explain_text;
 #[cfg(feature = "cli")]
 #[cfg(test)]
 mod hostile;
+#[cfg(feature = "cli")]
+pub mod install;
 pub mod link;
 pub mod markdown;
 pub mod packages;

@@ -57,6 +57,7 @@ fn every_recorded_machine_gets_its_variant() {
             devices: Devices::All,
             backend: None,
             variant: None,
+            without: &[],
         };
         let choice = resolve(&question).unwrap_or_else(|nothing| panic!("{name}: {nothing:?}"));
         assert_eq!(host.counts().processes, 0, "{name}: no program is started");
@@ -175,8 +176,14 @@ fn the_level_of_the_processor_counts() {
     let mut machine = Machine { platform: "linux-x86_64".into(), ..Machine::default() };
     let manifest = manifest::read(manifest_text().as_bytes()).unwrap();
     let label = |machine: &Machine| {
-        let question =
-            Question { manifest: &manifest, machine, devices: Devices::All, backend: None, variant: None };
+        let question = Question {
+            manifest: &manifest,
+            machine,
+            devices: Devices::All,
+            backend: None,
+            variant: None,
+            without: &[],
+        };
         resolve(&question).unwrap().label
     };
     machine.libc = Some(("glibc".to_owned(), "2.35".parse().ok()));
@@ -198,6 +205,7 @@ fn the_level_of_the_processor_counts() {
         devices: Devices::All,
         backend: None,
         variant: None,
+        without: &[],
     };
     assert_eq!(resolve(&question).unwrap_err().id, "resolve.nothing");
     machine.platform = "linux-riscv64".to_owned();
@@ -207,6 +215,7 @@ fn the_level_of_the_processor_counts() {
         devices: Devices::All,
         backend: None,
         variant: None,
+        without: &[],
     };
     assert_eq!(resolve(&question).unwrap_err().id, "resolve.no-platform");
 }

@@ -143,6 +143,7 @@ impl Sandbox {
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
         command.current_dir(self.folder.path()).env_clear().env("GPUBUILD_CACHE", self.path("cache"));
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         // Tests of builds are about building; those of the store switch it on.
         command.env("GPUBUILD_STORE", "off");
         // Rust need not lie in the home folder: in images for containers it seldom does.

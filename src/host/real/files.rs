@@ -210,6 +210,14 @@ pub(super) fn create(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
     Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("create", path))?))))
 }
 
+pub(super) fn append(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+    let make = || {
+        made_parent(path)?;
+        OpenOptions::new().append(true).create(true).open(path.as_std())
+    };
+    Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("open", path))?))))
+}
+
 pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(File::open(path.as_std())?))
 }

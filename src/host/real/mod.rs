@@ -282,6 +282,10 @@ impl Host for RealHost {
         files::create(path)
     }
 
+    fn append(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        files::append(path)
+    }
+
     fn set_executable(&self, path: &HostPath) -> io::Result<()> {
         files::set_executable(path)
     }

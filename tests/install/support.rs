@@ -1,0 +1,156 @@
+//! Starts the command in a folder of its own.
+#![expect(clippy::disallowed_methods, reason = "tests start the program and read its files")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder for everything that a user has.
+pub(crate) struct World {
+    folder: tempfile::TempDir,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) exit: Option<i32>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Of a path, as text.
+    pub(crate) fn at(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        std::fs::remove_file(self.path(name)).unwrap();
+    }
+
+    /// Names of all files below a folder with their bytes, links with what they say.
+    pub(crate) fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
+        tree(&self.path(name))
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
+        command.current_dir(self.folder.path()).env_clear();
+        command.env("HOME", self.path("home")).env("GPUBUILD_CACHE", self.path("cache"));
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        self.run_with(&[], arguments)
+    }
+
+    pub(crate) fn run_with(&self, env: &[(&str, &str)], arguments: &[&str]) -> Ran {
+        Ran::from(self.command().envs(env.iter().copied()).args(arguments).output().unwrap())
+    }
+
+    /// `install --json` from the folder `release` into the folder `to`, for a machine without a GPU.
+    pub(crate) fn install(&self, more: &[&str]) -> Ran {
+        let host = recorded("debian-12-bare");
+        let mut arguments = vec!["install", "--json"];
+        for usual in [["--to", "to"], ["--host", &host], ["--manifest", "release"]] {
+            if !more.contains(&usual[0]) {
+                arguments.extend(usual);
+            }
+        }
+        arguments.extend(more);
+        self.run(&arguments)
+    }
+
+    /// What the program that is installed in `to` says.
+    pub(crate) fn installed(&self) -> String {
+        let program = self.path("to/current/bin/tool");
+        let output = Command::new(program).output();
+        output.map(|output| String::from_utf8(output.stdout).unwrap()).unwrap_or_default()
+    }
+}
+
+pub(crate) fn tree(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in walkdir::WalkDir::new(folder).min_depth(1).sort_by_file_name() {
+        let entry = entry.unwrap();
+        let name = entry.path().strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+        if entry.path_is_symlink() {
+            found.push((
+                name,
+                std::fs::read_link(entry.path()).unwrap().into_os_string().into_encoded_bytes(),
+            ));
+        } else if entry.file_type().is_file() {
+            found.push((name, std::fs::read(entry.path()).unwrap()));
+        }
+    }
+    found
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        Self {
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+            exit: output.status.code(),
+        }
+    }
+}
+
+impl Ran {
+    /// The one document on standard output.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{self:#?}"))
+    }
+
+    /// It ended well, with this document.
+    #[track_caller]
+    pub(crate) fn done(&self) -> Value {
+        assert_eq!(self.exit, Some(0), "{self:#?}");
+        self.json()
+    }
+
+    /// It was refused, with this id in the document and in the error.
+    #[track_caller]
+    pub(crate) fn refused(&self, exit: i32, id: &str) -> &Self {
+        assert_eq!(self.exit, Some(exit), "{id}: {self:#?}");
+        assert_eq!(self.json()["error"]["id"], id, "{self:#?}");
+        assert!(self.stderr.contains(&format!("[{id}]")), "{self:#?}");
+        self
+    }
+
+    /// Standard error has all of these.
+    #[track_caller]
+    pub(crate) fn says(&self, texts: &[&str]) -> &Self {
+        for text in texts {
+            assert!(self.stderr.contains(text), "`{text}` is missing in {self:#?}");
+        }
+        self
+    }
+}
+
+/// A recorded machine of the repository.
+pub(crate) fn recorded(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts").join(format!("{name}.toml"));
+    path.to_str().unwrap().to_owned()
+}
