@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::backend::Backend;
 use crate::ci::variant::{self, CiTable, VariantTable};
+use crate::dist::table::PackTable;
 use crate::host::{Host, HostPath};
 use crate::plan::profile::{Profile, Wanted, declared};
 use crate::plan::together::{self, SameSymbols, With};
@@ -75,6 +76,9 @@ pub struct ProjectFile {
     /// How jobs of a service get gpubuild.
     #[serde(default)]
     pub ci: CiTable,
+    /// What is packed beside the program.
+    #[serde(default)]
+    pub pack: PackTable,
 }
 
 /// `[project]`.

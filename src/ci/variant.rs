@@ -19,6 +19,8 @@ pub struct VariantTable {
     pub name: String,
     /// Its backends.
     pub backends: Vec<Backend>,
+    /// Whether it is for every device of its backends; without it that follows from the architectures.
+    pub portable: Option<bool>,
     /// What it is built on, by the ids of `gpubuild ci images`; the default machines without it.
     #[serde(default)]
     pub images: Vec<String>,

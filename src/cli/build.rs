@@ -22,6 +22,7 @@ use crate::project::Project;
 use crate::python::Network;
 use crate::report::{self, clean};
 use crate::store::settings::Store;
+use crate::toolkit::Catalogue;
 
 /// Characters of a sentence that are told.
 const SENTENCE: usize = 400;
@@ -74,6 +75,28 @@ struct StoreArguments {
 }
 
 impl Arguments {
+    /// What `build` is asked for where another command builds first.
+    pub(super) fn of(
+        selection: Selection,
+        network: NetworkArguments,
+        find_links: Vec<String>,
+        toolkits: Option<String>,
+    ) -> Self {
+        Self {
+            selection,
+            network,
+            find_links,
+            toolkits,
+            dry_run: false,
+            message_format: MessageFormat::Human,
+            no_binary: false,
+            store: StoreArguments { no_store: false, explain: false },
+            timings: None,
+            run: false,
+            forwarded: Vec::new(),
+        }
+    }
+
     /// Whether standard output is a stream of JSON lines.
     #[must_use]
     pub fn is_json(&self) -> bool {
@@ -103,56 +126,22 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         return Err(Failure::usage("usage.conflict", message)
             .hint("build first, then start the program with `gpubuild run`"));
     }
-    let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
-    look::check_overrides(context.host)?;
-    let catalogue = host_arguments.catalogue(context)?;
-    let mut sight = look::look(context.host, catalogue.clone());
-    let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
-    if arguments.run && plan.binary.is_none() {
+    let planned = planned(arguments, context)?;
+    if arguments.run && planned.plan.binary.is_none() {
         return Err(
             Failure::usage("run.no-binary", "this project names no program to start").hint(run::NO_BINARY)
         );
     }
     if arguments.dry_run {
         match arguments.message_format {
-            MessageFormat::Human => plan::print(&plan, context, false)?,
+            MessageFormat::Human => plan::print(&planned.plan, context, false)?,
             MessageFormat::Json => {
-                context.printer.json_line(&Line::Plan(report::plan::Document::new(&plan)))?;
+                context.printer.json_line(&Line::Plan(report::plan::Document::new(&planned.plan)))?;
             }
         }
         return Ok(Exit::Done);
     }
-    let network = arguments.network.network(context.host);
-    let way = provision::Way {
-        locks: &plan::locks(context, Some(&project))?,
-        network,
-        find_links: provision::folders(context, &arguments.find_links)?,
-        format: arguments.message_format,
-    };
-    let done = provision::carried_out(context, &arguments.selection, catalogue, (&sight, &plan), &way)?;
-    if let Some(now) = done {
-        (sight, project, plan) = now;
-    }
-    let replan = |without: &[(Backend, String)]| {
-        plan::make_without(&arguments.selection, context, context.host, &sight, without)
-            .map(|(_, plan)| plan)
-            .map_err(|failure| failure.message)
-    };
-    let work = Work {
-        context,
-        project: &project,
-        sight: &sight,
-        network,
-        format: arguments.message_format,
-        binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
-        store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
-        explain: if arguments.store.explain { Explain::Yes } else { Explain::No },
-        timings: None,
-    };
-    let outcome = match &arguments.timings {
-        Some(file) => timings::recorded(work, file, &|work| work.build(&plan, Some(&replan)))?,
-        None => work.build(&plan, Some(&replan))?,
-    };
+    let (Planned { project, sight, .. }, outcome) = carried_out(planned, arguments, context)?;
     if arguments.message_format == MessageFormat::Human {
         summary(context, &outcome);
     }
@@ -173,6 +162,71 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     };
     let folders = run::windows_folders(context, &project.build_root);
     run::start(context, &program.path, &arguments.forwarded, &folders)
+}
+
+/// What was planned, of what was seen.
+pub(super) struct Planned {
+    pub(super) project: Project,
+    pub(super) sight: Sight,
+    pub(super) plan: Plan,
+    /// The variant of gpubuild.toml that was asked for.
+    pub(super) variant: Option<String>,
+    catalogue: Catalogue,
+}
+
+/// Plans and builds, for commands that go on with the result.
+pub(super) fn make(arguments: &Arguments, context: &Context<'_>) -> Result<(Planned, Outcome), Failure> {
+    carried_out(planned(arguments, context)?, arguments, context)
+}
+
+fn planned(arguments: &Arguments, context: &Context<'_>) -> Result<Planned, Failure> {
+    let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
+    look::check_overrides(context.host)?;
+    let catalogue = host_arguments.catalogue(context)?;
+    let sight = look::look(context.host, catalogue.clone());
+    let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
+    Ok(Planned { project, sight, plan, variant: arguments.selection.variant.clone(), catalogue })
+}
+
+fn carried_out(
+    planned: Planned,
+    arguments: &Arguments,
+    context: &Context<'_>,
+) -> Result<(Planned, Outcome), Failure> {
+    let Planned { mut project, mut sight, mut plan, variant, catalogue } = planned;
+    let network = arguments.network.network(context.host);
+    let way = provision::Way {
+        locks: &plan::locks(context, Some(&project))?,
+        network,
+        find_links: provision::folders(context, &arguments.find_links)?,
+        format: arguments.message_format,
+    };
+    let selection = &arguments.selection;
+    let done = provision::carried_out(context, selection, catalogue.clone(), (&sight, &plan), &way)?;
+    if let Some(now) = done {
+        (sight, project, plan) = now;
+    }
+    let replan = |without: &[(Backend, String)]| {
+        plan::make_without(selection, context, context.host, &sight, without)
+            .map(|(_, plan)| plan)
+            .map_err(|failure| failure.message)
+    };
+    let work = Work {
+        context,
+        project: &project,
+        sight: &sight,
+        network,
+        format: arguments.message_format,
+        binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
+        store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
+        explain: if arguments.store.explain { Explain::Yes } else { Explain::No },
+        timings: None,
+    };
+    let outcome = match &arguments.timings {
+        Some(file) => timings::recorded(work, file, &|work| work.build(&plan, Some(&replan)))?,
+        None => work.build(&plan, Some(&replan))?,
+    };
+    Ok((Planned { project, sight, plan, variant, catalogue }, outcome))
 }
 
 /// Lines of `--message-format json` that are no event of a build.

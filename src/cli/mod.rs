@@ -19,6 +19,7 @@ pub mod host;
 pub mod install;
 pub mod link;
 pub mod look;
+pub mod pack;
 pub mod plan;
 pub mod printer;
 pub mod probe;
@@ -88,6 +89,8 @@ enum Command {
     Cache(cache::Arguments),
     /// Make the jobs of a CI service from gpubuild.toml, and do them here
     Ci(Box<ci::Arguments>),
+    /// Build variants and make a release of them: archives, manifest, signature, OCI layout
+    Pack(Box<pack::Arguments>),
     /// Say which variant of a release is for this machine, and why not the others
     Resolve(Box<resolve::Arguments>),
     /// Install the variant of a release that is for this machine, and prove that it works
@@ -214,6 +217,7 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
             let answer = Answer::document_if(arguments.is_json());
             (ci::run(&arguments, context), answer)
         }
+        Command::Pack(arguments) => (pack::run(&arguments, context), Answer::document_if(arguments.json)),
         Command::Resolve(arguments) => {
             (resolve::run(&arguments, context), Answer::document_if(arguments.json))
         }

@@ -3,6 +3,7 @@
 //! ```text
 //! manifest.json    platform -> variants, with what each needs
 //! facts + matrix -> machine::Machine
+//! pack             a build -> variants/, layers and the manifest of a release
 //! resolve::resolve (pure) -> the variant for this machine, and why not the others
 //! source, trust    -> a manifest that is believed, layers that are verified
 //! unpack, install  -> a folder with a version that has proved that it works
@@ -15,10 +16,13 @@ pub mod install;
 pub mod layers;
 pub mod machine;
 pub mod manifest;
+#[cfg(feature = "cli")]
+pub mod pack;
 pub mod properties;
 pub mod resolve;
 #[cfg(feature = "cli")]
 pub mod source;
+pub mod table;
 pub mod trust;
 #[cfg(feature = "cli")]
 pub mod unpack;

@@ -178,6 +178,10 @@ pub trait Host: Send + Sync {
     fn create_dir_all(&self, path: &HostPath) -> io::Result<()>;
     /// Moves a file or folder, replacing a file that is there.
     fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
+    /// Makes two files or folders change places in one step. [`io::ErrorKind::Unsupported`] where the disk can't.
+    fn exchange(&self, _one: &HostPath, _other: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Copies a file, by way of a temporary name.
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()>;
     /// Makes a file appear under a second name: a hard link, or a copy where the disk has none. Parent folders are made.

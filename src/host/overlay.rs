@@ -107,6 +107,9 @@ impl Host for Overlay<'_> {
     fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.host.rename(from, to)
     }
+    fn exchange(&self, one: &HostPath, other: &HostPath) -> io::Result<()> {
+        self.host.exchange(one, other)
+    }
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.host.copy(from, to)
     }

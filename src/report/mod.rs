@@ -30,6 +30,8 @@ mod hostile;
 pub mod install;
 pub mod link;
 pub mod markdown;
+#[cfg(feature = "cli")]
+pub mod pack;
 pub mod packages;
 pub mod page;
 pub mod plan;

@@ -58,6 +58,12 @@ pub struct Library {
     /// Packages that have them, by package manager.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
+    /// Whether every machine has its own, which drivers and the system count on: another copy beside it breaks them.
+    #[serde(default)]
+    pub core: bool,
+    /// Folders with data that they read, relative to where they lie.
+    #[serde(default)]
+    pub data: Vec<String>,
     /// Where they come from, in one sentence.
     pub fix: Option<String>,
 }

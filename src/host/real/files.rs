@@ -330,6 +330,23 @@ pub(super) fn rename(from: &HostPath, to: &HostPath) -> io::Result<()> {
     }
 }
 
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(super) fn exchange(one: &HostPath, other: &HostPath) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    let kind = |error: Errno| match error {
+        // File systems over the network, and kernels in a sandbox.
+        Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::ErrorKind::Unsupported.into(),
+        other => io::Error::from(other),
+    };
+    renameat_with(CWD, one.as_std(), CWD, other.as_std(), RenameFlags::EXCHANGE).map_err(kind)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(super) fn exchange(_one: &HostPath, _other: &HostPath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 pub(super) fn remove(path: &HostPath) -> io::Result<()> {
     let removed = match fs::symlink_metadata(path.as_std()) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path.as_std()),

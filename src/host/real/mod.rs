@@ -298,6 +298,10 @@ impl Host for RealHost {
         files::rename(from, to)
     }
 
+    fn exchange(&self, one: &HostPath, other: &HostPath) -> io::Result<()> {
+        files::exchange(one, other)
+    }
+
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         files::copy(from, to)
     }

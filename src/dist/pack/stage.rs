@@ -1,0 +1,300 @@
+//! A copy of a program with everything that it needs, as it will lie on other machines: `bin/` with what was built, `lib/` with
+//! libraries of others, `share/` with files and licences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::PackError;
+use super::closure::{self, Closure, ClosureError};
+use super::layer::{Part, Piece};
+use super::licences::{Licences, Package};
+use super::rpath;
+use crate::artifacts::{Artifact, Manifest};
+use crate::dist::table::PackTable;
+use crate::doctor::binary::{self, Binary};
+use crate::exec::stage;
+use crate::host::{Host, HostPath, Os, search};
+use crate::toolkit::libraries;
+use crate::version::Version;
+
+/// What is staged.
+pub struct Request<'a> {
+    /// Name of the project.
+    pub name: &'a str,
+    /// Folder of gpubuild.toml.
+    pub root: &'a HostPath,
+    /// Folder of the sources.
+    pub source: &'a HostPath,
+    /// Folder of the cargo package.
+    pub package: &'a HostPath,
+    /// What cargo says about it.
+    pub cargo: &'a Package,
+    /// What was built.
+    pub manifest: &'a Manifest,
+    /// The program.
+    pub program: &'a Artifact,
+    /// What the project says.
+    pub table: &'a PackTable,
+    /// Architectures of AMD's cards that it is for: data for others stays behind.
+    pub gfx: &'a [String],
+}
+
+/// What was staged.
+#[derive(Debug, Default)]
+pub struct Staged {
+    /// Every file.
+    pub pieces: Vec<Piece>,
+    /// The program's path in it.
+    pub program: String,
+    /// Names that are left to the machine.
+    pub left: BTreeSet<String>,
+    /// Libraries of others whose licence was not found.
+    pub without_licence: Vec<String>,
+    /// Data files for other architectures, which stay behind.
+    pub data_left: usize,
+    /// The oldest glibc that all of it runs with.
+    pub glibc: Option<Version>,
+    /// The loader of the program.
+    pub interpreter: Option<String>,
+    /// The oldest macOS.
+    pub system: Option<Version>,
+}
+
+/// Stages into an empty folder.
+///
+/// # Errors
+/// See [`PackError`].
+pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<Staged, PackError> {
+    let mut staging = Staging { host, into, staged: Staged::default(), places: BTreeMap::new() };
+    let program = host.path(&request.program.path);
+    let name = format!("bin/{}", program.file_name().unwrap_or(request.name));
+    staging.staged.program.clone_from(&name);
+    let mut built = vec![(name, program)];
+    for placed in stage::needed(host, request.manifest) {
+        let from = host.path(&placed.from);
+        let real = host.canonical(&from).unwrap_or(from);
+        built.push((format!("bin/{}", placed.name.replace('\\', "/")), real));
+    }
+    let own: BTreeSet<String> =
+        built.iter().map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key()).collect();
+    let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
+    let closure = closure::follow(host, &roots, &own, &request.table.leave)?;
+    refuse_where_untried(host, &closure)?;
+    for (path, from) in &built {
+        staging.add(path, from, true, Part::Program)?;
+    }
+    staging.libraries(&closure, request)?;
+    staging.files(request)?;
+    staging.licences(&closure, request)?;
+    staging.folders()?;
+    staging.verify(&closure, &request.table.leave)?;
+    staging.staged.left = closure.left;
+    Ok(staging.staged)
+}
+
+/// Install names of macOS would have to be changed, and the result signed again: nobody has tried that here.
+fn refuse_where_untried(host: &dyn Host, closure: &Closure) -> Result<(), PackError> {
+    if host.platform().os == Os::Macos && !closure.taken.is_empty() {
+        let names: Vec<&str> = closure.taken.keys().map(String::as_str).collect();
+        return Err(PackError::Platform(names.join(", ")));
+    }
+    Ok(())
+}
+
+struct Staging<'a> {
+    host: &'a dyn Host,
+    into: &'a HostPath,
+    staged: Staged,
+    places: BTreeMap<String, HostPath>,
+}
+
+impl Staging<'_> {
+    /// Puts a file into the copy.
+    fn add(&mut self, path: &str, from: &HostPath, executable: bool, part: Part) -> Result<(), PackError> {
+        // Disks of other systems tell no upper from lower case.
+        let key = path.to_lowercase();
+        if let Some(other) = self.places.get(&key) {
+            return Err(PackError::Twice {
+                path: path.to_owned(),
+                one: other.to_string(),
+                other: from.to_string(),
+            });
+        }
+        let place = self.into.join(path);
+        self.host.link(from, &place).map_err(|error| PackError::io("take", from, &error))?;
+        self.places.insert(key, from.clone());
+        self.staged.pieces.push(Piece { path: path.to_owned(), from: place, executable, part });
+        Ok(())
+    }
+
+    /// Libraries of others, and the data that these read.
+    fn libraries(&mut self, closure: &Closure, request: &Request<'_>) -> Result<(), PackError> {
+        let folder = if self.host.platform().os == Os::Windows { "bin" } else { "lib" };
+        for (name, from) in &closure.taken {
+            self.add(&format!("{folder}/{name}"), from, false, Part::Library(name.clone()))?;
+            let data = libraries::find(name).map(|library| library.data.as_slice()).unwrap_or_default();
+            for inner in data {
+                let Some(source) = from.parent().map(|parent| parent.join(inner)) else { continue };
+                for file in self.host.list(&source).unwrap_or_default() {
+                    if !is_for(&file, request.gfx) {
+                        self.staged.data_left += 1;
+                    } else if self.host.is_file(&source.join(&file)) {
+                        let path = format!("{folder}/{inner}/{file}");
+                        self.add(&path, &source.join(&file), false, Part::Data(name.clone()))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Files that the project names.
+    fn files(&mut self, request: &Request<'_>) -> Result<(), PackError> {
+        for pattern in &request.table.include {
+            for from in matches(self.host, request.root, pattern)? {
+                let inner = inner(request.root, &from);
+                self.add(&format!("share/{}/{inner}", request.name), &from, false, Part::Files)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn licences(&mut self, closure: &Closure, request: &Request<'_>) -> Result<(), PackError> {
+        let host = self.host;
+        let mut licences = Licences::default();
+        licences.of_folder(host, request.package, request.name);
+        licences.of_folder(host, request.root, request.name);
+        let source = request.source.file_name().unwrap_or("source").to_owned();
+        licences.of_folder(host, request.source, &source);
+        licences.of_crates(host, request.cargo, &self.into.join("crates.txt"))?;
+        for (name, from) in &closure.taken {
+            licences.of_library(host, name, from);
+        }
+        for pattern in &request.table.licences {
+            for from in matches(host, request.root, pattern)? {
+                licences.add(format!("{}/{}", request.name, inner(request.root, &from)), from);
+            }
+        }
+        for piece in licences.pieces {
+            self.add(&piece.path, &piece.from, false, Part::Licences)?;
+        }
+        self.staged.without_licence = licences.without;
+        Ok(())
+    }
+
+    /// Lets every file look for libraries in the copy, and in nothing of the build machine.
+    fn folders(&mut self) -> Result<(), PackError> {
+        let (host, into) = (self.host, self.into);
+        let arch = host.platform().arch;
+        let has_libraries = self.staged.pieces.iter().any(|piece| matches!(piece.part, Part::Library(_)));
+        let staged = &mut self.staged;
+        for piece in &staged.pieces {
+            if !matches!(piece.part, Part::Program | Part::Library(_)) {
+                continue;
+            }
+            let Ok(contents) = binary::read(host, &piece.from, arch) else { continue };
+            if let Some(newer) = newer_glibc(staged.glibc.as_ref(), &contents) {
+                staged.glibc = Some(newer);
+            }
+            if piece.path == staged.program {
+                staged.interpreter.clone_from(&contents.interpreter);
+                staged.system.clone_from(&contents.system);
+            }
+            let Some(folders) = wanted(piece, &contents, has_libraries) else { continue };
+            let wrong = |what: String| PackError::Rpath { path: piece.from.to_string(), what };
+            let data = host.read(&piece.from).map_err(|error| wrong(error.to_string()))?;
+            let changed = rpath::set(&data, &folders).map_err(wrong)?;
+            // Written beside and renamed: the file that was built has a second name here.
+            host.write(&piece.from, &changed).map_err(|error| PackError::io("write", &piece.from, &error))?;
+            if piece.executable {
+                host.set_executable(&piece.from)
+                    .map_err(|error| PackError::io("write", &piece.from, &error))?;
+            }
+        }
+        let list = into.join("crates.txt");
+        host.remove(&list).map_err(|error| PackError::io("remove", &list, &error))
+    }
+
+    /// Follows the copy through the loader: it has to be whole.
+    fn verify(&self, closure: &Closure, leave: &[String]) -> Result<(), PackError> {
+        let roots: Vec<HostPath> = self
+            .staged
+            .pieces
+            .iter()
+            .filter(|piece| piece.part == Part::Program)
+            .map(|piece| piece.from.clone())
+            .collect();
+        let inside = self.host.canonical(self.into).unwrap_or_else(|_| self.into.clone());
+        closure::verify(self.host, &roots, &inside, leave).map_err(|error| match error {
+            // It was found where it was built: then the way to it is what the copy lacks.
+            ClosureError::Missing { name, by } if closure.taken.contains_key(&name) => {
+                PackError::Rpath { path: by, what: format!("`{name}` is packed and not found from there") }
+            }
+            other => other.into(),
+        })
+    }
+}
+
+/// The version of glibc that a file needs, if it is a newer one than is known.
+fn newer_glibc(known: Option<&Version>, contents: &Binary) -> Option<Version> {
+    let versions = contents.needed.iter().flat_map(|needed| &needed.versions);
+    let newest = versions.filter_map(|text| text.strip_prefix("GLIBC_")?.parse::<Version>().ok()).max()?;
+    (known.is_none_or(|known| *known < newest)).then_some(newest)
+}
+
+/// The folders that an ELF file has to have, where they are not what it has.
+fn wanted(piece: &Piece, contents: &Binary, has_libraries: bool) -> Option<Vec<&'static str>> {
+    if contents.format != binary::Format::Elf {
+        return None;
+    }
+    let has: Vec<&str> = contents.rpath.iter().chain(&contents.runpath).map(String::as_str).collect();
+    if let Part::Library(_) = piece.part {
+        // What lies together is found by way of the program, unless the library has ideas of its own.
+        let finds = has.is_empty() || has.iter().any(|folder| is_here(folder));
+        return (!finds).then(|| vec!["$ORIGIN"]);
+    }
+    // Modules may lie in a folder of their tree.
+    let depth = piece.path.matches('/').count();
+    let mut folders = vec!["$ORIGIN"];
+    if depth > 1 {
+        folders.push("$ORIGIN/..");
+    }
+    if has_libraries {
+        folders.push(if depth > 1 { "$ORIGIN/../../lib" } else { "$ORIGIN/../lib" });
+    }
+    let is_alone = has.is_empty() && !has_libraries && contents.needed.iter().all(|one| is_known(&one.name));
+    if is_alone {
+        return None;
+    }
+    let needs_any = has_libraries || contents.needed.iter().any(|one| !is_known(&one.name));
+    let folders = if needs_any { folders } else { Vec::new() };
+    (has != folders || !contents.runpath.is_empty()).then_some(folders)
+}
+
+fn is_known(name: &str) -> bool {
+    libraries::is_of_system(Os::Linux, name) || libraries::find(name).is_some_and(|library| library.core)
+}
+
+fn is_here(folder: &str) -> bool {
+    matches!(folder.trim_end_matches(['/', '.']), "$ORIGIN" | "${ORIGIN}")
+}
+
+/// Whether a data file is for one of these architectures, or for no particular one.
+fn is_for(name: &str, gfx: &[String]) -> bool {
+    let Some(start) = name.find("gfx") else { return true };
+    let digits: String = name[start + 3..].chars().take_while(char::is_ascii_hexdigit).collect();
+    let arch = format!("gfx{digits}");
+    gfx.is_empty() || gfx.iter().any(|own| own.split(':').next() == Some(arch.as_str()))
+}
+
+fn matches(host: &dyn Host, root: &HostPath, pattern: &str) -> Result<Vec<HostPath>, PackError> {
+    let mut found = search::glob(host, root.join(pattern).as_str());
+    found.retain(|path| host.is_file(path));
+    if found.is_empty() { Err(PackError::NoMatch(pattern.to_owned())) } else { Ok(found) }
+}
+
+/// The path below a folder, with `/`.
+fn inner(root: &HostPath, path: &HostPath) -> String {
+    let rest = path.as_str().strip_prefix(root.as_str());
+    let rest = rest.or_else(|| path.file_name()).unwrap_or_default();
+    rest.trim_start_matches(['/', '\\']).replace('\\', "/")
+}
