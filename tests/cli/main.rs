@@ -17,6 +17,7 @@ mod end_to_end;
 mod hostile;
 mod linkage;
 mod linking;
+mod pack;
 mod pitfalls;
 mod plan;
 mod provision;

@@ -147,24 +147,24 @@ fn threads() -> u32 {
 /// Passes on what is written and sums it up.
 struct Sum<W> {
     inner: W,
-    sum: Sha256,
+    hash: Sha256,
     bytes: u64,
 }
 
 impl<W> Sum<W> {
     fn new(inner: W) -> Self {
-        Self { inner, sum: Sha256::new(), bytes: 0 }
+        Self { inner, hash: Sha256::new(), bytes: 0 }
     }
 
     fn told(&self) -> (u64, String) {
-        (self.bytes, hexadecimal(&self.sum.clone().finalize()))
+        (self.bytes, hexadecimal(&self.hash.clone().finalize()))
     }
 }
 
 impl<W: Write> Write for Sum<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.inner.write(bytes)?;
-        self.sum.update(&bytes[..count]);
+        self.hash.update(&bytes[..count]);
         self.bytes += count as u64;
         Ok(count)
     }

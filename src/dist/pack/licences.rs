@@ -1,6 +1,7 @@
 //! The licences of what is packed: of the project, of the crates in its program, and of libraries of others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -147,7 +148,7 @@ impl Licences {
         let mut names = host.list(folder).unwrap_or_default();
         names.retain(|file| is_licence(file) && host.is_file(&folder.join(file)));
         for file in names {
-            self.add(format!("{name}/{file}"), folder.join(&file));
+            self.add(&format!("{name}/{file}"), folder.join(&file));
         }
     }
 
@@ -163,11 +164,11 @@ impl Licences {
     ) -> Result<(), PackError> {
         let mut text = String::from("Crates in the program, with their licences.\n\n");
         for one in &package.crates {
-            text.push_str(&format!("{} {}: {}\n", one.name, one.version, one.licence));
+            let _ = writeln!(text, "{} {}: {}", one.name, one.version, one.licence);
             self.of_folder(host, &one.folder, &format!("crates/{}-{}", one.name, one.version));
         }
         host.write(list, text.as_bytes()).map_err(|error| PackError::io("write", list, &error))?;
-        self.add("crates.txt".to_owned(), list.clone());
+        self.add("crates.txt", list.clone());
         Ok(())
     }
 
@@ -179,14 +180,14 @@ impl Licences {
             Some((package, files)) => {
                 for file in files {
                     let Some(last) = file.file_name().map(str::to_owned) else { continue };
-                    self.add(format!("{package}/{last}"), file);
+                    self.add(&format!("{package}/{last}"), file);
                 }
             }
         }
     }
 
     /// A file that the project names.
-    pub fn add(&mut self, name: String, from: HostPath) {
+    pub fn add(&mut self, name: &str, from: HostPath) {
         let path = format!("share/licences/{name}");
         if !self.pieces.iter().any(|piece| piece.path == path) {
             self.pieces.push(Piece { path, from, executable: false, part: Part::Licences });
@@ -196,7 +197,8 @@ impl Licences {
 
 fn is_licence(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !name.ends_with(".rs")
+    let is_source = name.rsplit('.').next() == Some("rs");
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !is_source
 }
 
 /// The wheel that a library came in: the one whose record lists it.

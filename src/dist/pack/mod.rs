@@ -241,7 +241,7 @@ pub fn layers(
             _ => {
                 let layer = layer::write(host, &hashed, &blobs)
                     .map_err(|error| PackError::io("write a layer into", &blobs, &error))?;
-                known.0.insert(contents.clone(), (layer.clone(), work.folder().clone()));
+                known.0.insert(contents.clone(), (layer.clone(), work.place().clone()));
                 (layer, false)
             }
         };

@@ -179,7 +179,7 @@ impl<'a> Work<'a> {
 
     /// The folder under construction.
     #[must_use]
-    pub fn folder(&self) -> &HostPath {
+    pub fn place(&self) -> &HostPath {
         &self.place
     }
 
@@ -212,11 +212,16 @@ impl<'a> Work<'a> {
         if found.size != size {
             return Err(damaged(&format!("{} bytes, and its variant says {size}", found.size)));
         }
-        let is_own = *from == self.folder || *from == self.place;
-        if !is_own && super::layer::sum(self.host, &source)? != name {
+        if *from == self.folder || *from == self.place {
+            return self.host.link(&source, &place).map_err(|error| PackError::io("link", &place, &error));
+        }
+        // Another folder may be changed by others later: what is published is a copy, and it is the copy that is looked at.
+        self.host.duplicate(&source, &place).map_err(|error| PackError::io("copy", &place, &error))?;
+        if super::layer::sum(self.host, &place)? != name {
+            self.host.remove(&place).map_err(|error| PackError::io("remove", &place, &error))?;
             return Err(damaged("its content is not what its name says"));
         }
-        self.host.link(&source, &place).map_err(|error| PackError::io("link", &place, &error))
+        Ok(())
     }
 
     /// Publishes these entries, with what is kept of those before: the folder is either as it was or as it shall be.

@@ -2,6 +2,9 @@
 
 use minisign::{SecretKey, SecretKeyBox};
 
+/// Characters of a secret key: 158 bytes in base64.
+const LENGTH: usize = 212;
+
 /// Why there is no signature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
@@ -27,6 +30,12 @@ impl Signer {
     pub fn open(text: &str, password: Option<String>) -> Result<Self, SignError> {
         let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
         let last = lines.next_back().unwrap_or_default();
+        if last.len() != LENGTH {
+            return Err(SignError::NoKey(format!(
+                "its last line has {} characters, not {LENGTH}",
+                last.len()
+            )));
+        }
         let whole = format!("untrusted comment: secret key\n{last}\n");
         let boxed = SecretKeyBox::from_string(&whole).map_err(|error| SignError::NoKey(error.to_string()))?;
         let key = match password {

@@ -171,7 +171,7 @@ impl Staging<'_> {
         }
         for pattern in &request.table.licences {
             for from in matches(host, request.root, pattern)? {
-                licences.add(format!("{}/{}", request.name, inner(request.root, &from)), from);
+                licences.add(&format!("{}/{}", request.name, inner(request.root, &from)), from);
             }
         }
         for piece in licences.pieces {

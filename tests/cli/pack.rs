@@ -1,0 +1,347 @@
+//! `gpubuild pack`: a release that starts elsewhere, the same bytes each time, and never half of it.
+#![cfg(target_os = "linux")]
+#![expect(clippy::disallowed_methods, reason = "tests start the program and look into its files")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::support::{Ran, Sandbox, is_on_path, skip};
+
+/// The middle of September 2026.
+const EPOCH: &str = "1790000000";
+
+/// A project whose program links a library of somebody else, which needs another one.
+fn project() -> Option<Sandbox> {
+    if !is_on_path("zstd") && !is_on_path("tar") {
+        skip("cmake", "no tar");
+        return None;
+    }
+    let project = Sandbox::with_library()?;
+    let table = project.read("gpubuild.toml")
+        + "[binary]\npackage = \"app\"\nprofile = \"dev\"\n\
+           [pack]\ncheck = [\"check\", \"{backend}\"]\ninclude = [\"data/*.txt\"]\n";
+    project.write("gpubuild.toml", &table);
+    project.write("data/words.txt", "words\n");
+    project.write("LICENSE", "as you like\n");
+    project.write("ext/deep.c", "int deep(int x) { return x + 1; }\n");
+    project.write("ext/ext.c", "int deep(int); int ext(int x) { return deep(x) * 2; }\n");
+    let folder = project.path("ext");
+    let folder = folder.to_str().unwrap();
+    library(&project, "deep.c", "libdeep.so.1", &[]);
+    library(&project, "ext.c", "libext.so.2", &["ext/libdeep.so.1", &format!("-Wl,-rpath,{folder}")]);
+    std::os::unix::fs::symlink("libext.so.2", project.path("ext/libext.so")).unwrap();
+    project.write(
+        "app/Cargo.toml",
+        "[package]\nname = \"app\"\nversion = \"0.3.1\"\nedition = \"2024\"\n[workspace]\n",
+    );
+    project.write(
+        "app/build.rs",
+        &format!(
+            "fn main() {{\n    println!(\"cargo::rustc-link-search=native={folder}\");\n    \
+             println!(\"cargo::rustc-link-lib=dylib=ext\");\n    \
+             println!(\"cargo::rustc-link-arg=-Wl,-rpath,{folder},-rpath-link,{folder}\");\n}}\n"
+        ),
+    );
+    program(&project, 42);
+    Some(project)
+}
+
+/// A program that ends well if the libraries of others give this number.
+fn program(project: &Sandbox, number: u32) {
+    project.write(
+        "app/src/main.rs",
+        &format!(
+            "unsafe extern \"C\" {{\n    fn ext(x: i32) -> i32;\n}}\nfn main() {{\n    \
+             let number = unsafe {{ ext({number} / 2 - 1) }};\n    println!(\"{{number}}\");\n    \
+             std::process::exit(i32::from(number != {number}));\n}}\n"
+        ),
+    );
+}
+
+fn library(project: &Sandbox, source: &str, name: &str, more: &[&str]) {
+    let (source, output, soname) =
+        (format!("ext/{source}"), format!("ext/{name}"), format!("-Wl,-soname,{name}"));
+    let mut argv = vec!["cc", "-shared", "-fPIC", "-o", &output, &soname, &source];
+    argv.extend(more);
+    project.start(&argv).succeeds();
+}
+
+fn pack(project: &Sandbox, arguments: &[&str]) -> Ran {
+    let all = [&["pack", "--offline"], arguments].concat();
+    Ran::from(project.command().env("SOURCE_DATE_EPOCH", EPOCH).args(all).output().unwrap())
+}
+
+fn manifest(project: &Sandbox, folder: &str) -> Value {
+    serde_json::from_str(&project.read(&format!("{folder}/manifest.json"))).unwrap()
+}
+
+fn variants(manifest: &Value) -> Vec<&Value> {
+    let platforms = manifest["platforms"].as_object().unwrap();
+    platforms.values().flat_map(|platform| platform["variants"].as_array().unwrap()).collect()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+/// All files of a folder with their hashes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
+    let files = entries.filter(|entry| entry.file_type().is_file());
+    let hash = |path: &Path| sha256(&std::fs::read(path).unwrap());
+    files.map(|entry| (entry.path().strip_prefix(folder).unwrap().to_owned(), hash(entry.path()))).collect()
+}
+
+/// Unpacks a variant with the programs that everybody has.
+fn unpacked(project: &Sandbox, release: &str, label: &str) -> PathBuf {
+    let manifest = manifest(project, release);
+    let variant = variants(&manifest).into_iter().find(|variant| variant["label"] == label).unwrap().clone();
+    let target = project.path(&format!("unpacked-{label}"));
+    std::fs::create_dir_all(&target).unwrap();
+    for layer in variant["layers"].as_array().unwrap() {
+        let blob = project.path(&format!("{release}/blobs/sha256/{}", layer["sha256"].as_str().unwrap()));
+        let bytes = std::fs::read(&blob).unwrap();
+        assert_eq!(bytes.len() as u64, layer["size"].as_u64().unwrap());
+        let mut archive = tar::Archive::new(zstd::Decoder::new(&bytes[..]).unwrap());
+        archive.unpack(&target).unwrap();
+    }
+    target
+}
+
+#[test]
+fn a_packed_program_starts_without_what_it_was_built_with() {
+    let Some(project) = project() else { return };
+    let ran = pack(&project, &["--out", "release", "--json"]);
+    let document = ran.succeeds().json();
+    assert_eq!(document["schema"]["name"], "pack");
+    let one = &document["variants"][0];
+    assert_eq!((&one["label"], &one["left"]), (&"cpu".into(), &serde_json::json!(["libgcc_s.so.1"])));
+    // Nobody knows the licences of libraries that lie about.
+    ran.says(&["no licence of `libdeep.so.1`", "no licence of `libext.so.2`"]);
+
+    let manifest = manifest(&project, "release");
+    assert_eq!((&manifest["name"], &manifest["version"]), (&"adder".into(), &"0.3.1".into()));
+    let variant = variants(&manifest)[0];
+    assert_eq!(variant["start"], serde_json::json!({"program": "bin/app", "check": ["check", "{backend}"]}));
+    assert_eq!(variant["libc"]["family"], "glibc");
+
+    let target = unpacked(&project, "release", "cpu");
+    std::fs::remove_dir_all(project.path("ext")).unwrap();
+    let found: Vec<_> = files(&target).into_keys().collect();
+    let names: Vec<_> = found.iter().map(|path| path.to_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "bin/app",
+            "lib/libdeep.so.1",
+            "lib/libext.so.2",
+            "share/adder/data/words.txt",
+            "share/licences/adder/LICENSE",
+            "share/licences/crates.txt"
+        ]
+    );
+    let program = target.join("bin/app");
+    let output = Command::new(&program).env("LD_LIBRARY_PATH", "/nowhere").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{output:?}");
+    let text = std::fs::read(&program).unwrap();
+    let folder = project.path("ext");
+    let rest = folder.to_str().unwrap().as_bytes();
+    assert!(
+        !dynamic_strings(&text).windows(rest.len()).any(|window| window == rest),
+        "a folder of the build machine"
+    );
+    // The file that was built is as it was.
+    let built = project.start(&["readelf", "-d", "app/target/debug/app"]);
+    assert!(built.exit != Some(0) || built.stdout.contains(folder.to_str().unwrap()), "{built:#?}");
+}
+
+/// The strings that the loader reads.
+fn dynamic_strings(file: &[u8]) -> Vec<u8> {
+    use object::{Object, ObjectSection};
+    let file = object::File::parse(file).unwrap();
+    file.section_by_name(".dynstr").unwrap().data().unwrap().to_vec()
+}
+
+#[test]
+fn twice_the_same_is_the_same_bytes() {
+    let Some(project) = project() else { return };
+    pack(&project, &["--out", "one"]).succeeds();
+    project.run(&["clean"]).succeeds();
+    std::fs::remove_dir_all(project.path("app/target")).unwrap();
+    pack(&project, &["--out", "two"]).succeeds();
+    let (one, two) = (files(&project.path("one")), files(&project.path("two")));
+    assert!(one.len() > 10);
+    assert_eq!(one, two);
+    // Into the same folder: nothing changes, the serial neither.
+    let again = pack(&project, &["--out", "one", "--json"]).succeeds().json();
+    assert_eq!(files(&project.path("one")), two);
+    assert_eq!(again["variants"][0]["added"], 0);
+    // Signed by whoever holds the key, it is what `resolve` believes.
+    let pair = minisign::KeyPair::generate_unencrypted_keypair().unwrap();
+    project.write("secret.key", &pair.sk.to_box(None).unwrap().into_string());
+    let key = pair.pk.to_base64();
+    pack(&project, &["--out", "one", "--sign", "secret.key"]).succeeds();
+    project.run(&["resolve", "--manifest", "one", "--key", &key]).succeeds();
+    project.run(&["resolve", "--manifest", "two", "--key", &key]).fails(1, "manifest.unsigned");
+    // An OCI layout: everything that is named is there, by its hash.
+    let read = |name: &str| -> Value {
+        let path = project.path("one/blobs/sha256").join(name);
+        serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+    };
+    let index: Value = serde_json::from_str(&project.read("one/index.json")).unwrap();
+    let digest =
+        index["manifests"][0]["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap().to_owned();
+    let image = read(&digest);
+    let layers = image["layers"].as_array().unwrap();
+    for blob in layers.iter().chain([&image["config"], &index["manifests"][0]]) {
+        let name = blob["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        let bytes = std::fs::read(project.path("one/blobs/sha256").join(name)).unwrap();
+        assert_eq!(bytes.len() as u64, blob["size"].as_u64().unwrap());
+        assert_eq!(sha256(&bytes), name);
+    }
+    assert_eq!(layers[0]["annotations"]["org.opencontainers.image.title"], "manifest.json");
+    assert_eq!(layers[1]["annotations"]["org.opencontainers.image.title"], "manifest.json.minisig");
+}
+
+#[test]
+fn variants_share_what_they_have_in_common() {
+    let Some(project) = project() else { return };
+    pack(&project, &["--out", "release", "--label", "first"]).succeeds();
+    program(&project, 46);
+    let second = pack(&project, &["--out", "release", "--label", "second", "--json"]).succeeds().json();
+    let layers = second["variants"][0]["layers"].as_array().unwrap();
+    let new: Vec<&Value> =
+        layers.iter().filter(|layer| layer["shared"] == false).map(|layer| &layer["part"]).collect();
+    assert_eq!(new, ["program"], "{second:#}");
+    let manifest = manifest(&project, "release");
+    assert_eq!((variants(&manifest).len(), manifest["serial"].as_u64()), (2, Some(2)));
+    // The default is the plainest; of two alike the first.
+    assert_eq!(manifest["platforms"].as_object().unwrap().values().next().unwrap()["default"], "first");
+
+    // Machines that packed one variant each, and one that makes the release of them.
+    pack(&project, &["--out", "alone", "--label", "third"]).succeeds();
+    let merged = pack(&project, &["--out", "all", "--from", "release", "--from", "alone", "--json"]);
+    assert_eq!(merged.succeeds().json()["manifest"]["serial"], 1);
+    let manifest = self::manifest(&project, "all");
+    let labels: Vec<&Value> = variants(&manifest).into_iter().map(|variant| &variant["label"]).collect();
+    assert_eq!(labels, ["first", "second", "third"]);
+    pack(&project, &["--out", "all", "--from", "alone", "--serial", "7"]).succeeds();
+    pack(&project, &["--out", "all", "--from", "alone", "--serial", "6"]).fails(1, "pack.serial");
+    assert_eq!(self::manifest(&project, "all")["serial"], 7);
+
+    // What is not what its name says is not published.
+    let blob = files(&project.path("alone/blobs")).into_keys().next().unwrap();
+    let place = project.path("alone/blobs").join(&blob);
+    let before = files(&project.path("all"));
+    let bytes = std::fs::read(&place).unwrap();
+    for (bad, what) in
+        [(bytes[1..].to_vec(), "bytes, and its variant says"), (flipped(&bytes), "not what its name says")]
+    {
+        for name in files(&project.path("alone/blobs")).into_keys() {
+            let place = project.path("alone/blobs").join(name);
+            let own = std::fs::read(&place).unwrap();
+            std::fs::write(&place, if bad.len() < bytes.len() { own[1..].to_vec() } else { flipped(&own) })
+                .unwrap();
+        }
+        pack(&project, &["--out", "new", "--from", "alone"]).fails(1, "pack.release-damaged").says(&[what]);
+        for name in files(&project.path("alone/blobs")).into_keys() {
+            std::fs::remove_file(project.path("alone/blobs").join(name)).unwrap();
+        }
+        std::fs::remove_dir_all(project.path("alone")).unwrap();
+        pack(&project, &["--out", "alone", "--label", "third"]).succeeds();
+        assert!(!project.exists("new"), "nothing half-written");
+    }
+    assert_eq!(files(&project.path("all")), before);
+}
+
+fn flipped(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    if let Some(last) = bytes.last_mut() {
+        *last ^= 1;
+    }
+    bytes
+}
+
+#[test]
+fn what_others_could_not_start_is_not_packed() {
+    let Some(project) = project() else { return };
+    project.write("public/index.html", "<p>mine</p>");
+    pack(&project, &["--out", "public"]).fails(1, "pack.out-foreign").says(&["index.html"]);
+    assert!(!project.exists("app/target"), "it is known before anything is built");
+    pack(&project, &["--out", "release", "--label", "Not A Label"]).fails(2, "pack.label");
+    project.write("secret.key", "nonsense");
+    pack(&project, &["--out", "release", "--sign", "secret.key"]).fails(1, "pack.key-invalid");
+    let pair = minisign::KeyPair::generate_encrypted_keypair(Some("word".to_owned())).unwrap();
+    project.write("secret.key", &pair.sk.to_box(None).unwrap().into_string());
+    pack(&project, &["--out", "release", "--sign", "secret.key"]).fails(1, "pack.key-locked");
+
+    // A library that went away after the build.
+    std::fs::rename(project.path("ext/libdeep.so.1"), project.path("ext/away")).unwrap();
+    pack(&project, &["--out", "release"])
+        .fails(1, "pack.library-missing")
+        .says(&["libdeep.so.1", "libext.so.2"]);
+    let table = project.read("gpubuild.toml");
+    project.write("gpubuild.toml", &table.replace("[pack]\n", "[pack]\nleave = [\"libdeep.*\"]\n"));
+    let left = pack(&project, &["--out", "left", "--json"]).succeeds().json();
+    assert_eq!(left["variants"][0]["left"][0], "libdeep.so.1");
+    std::fs::rename(project.path("ext/away"), project.path("ext/libdeep.so.1")).unwrap();
+
+    project.write("gpubuild.toml", &table.replace("data/*.txt", "data/*.bin"));
+    pack(&project, &["--out", "release"]).fails(1, "pack.no-match").says(&["data/*.bin"]);
+    let native = "\n[project.options]\nCMAKE_C_FLAGS = \"-march=native\"\n";
+    project.write("gpubuild.toml", &(table.clone() + native));
+    pack(&project, &["--out", "release"]).fails(1, "pack.native").says(&["-march=native"]);
+    project.write("gpubuild.toml", &table.replace("name = \"adder\"", "name = \"other\""));
+    pack(&project, &["--out", "left"]).fails(1, "pack.mixed");
+    assert!(!project.exists("release"), "nothing is left of failures");
+    let hidden = std::fs::read_dir(project.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(hidden.into_iter().all(|name| !name.to_string_lossy().contains("gpubuild-new")));
+}
+
+#[test]
+fn a_kill_leaves_the_old_release_or_the_new_one() {
+    let Some(project) = project() else { return };
+    pack(&project, &["--out", "one", "--label", "first"]).succeeds();
+    program(&project, 46);
+    pack(&project, &["--out", "two", "--label", "second"]).succeeds();
+    let start = |from: &str| {
+        let mut command = project.command();
+        command.env("SOURCE_DATE_EPOCH", EPOCH).args(["pack", "--out", "release", "--from", from]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let began = std::time::Instant::now();
+    assert!(start("one").wait().unwrap().success());
+    let whole = began.elapsed();
+    let old = files(&project.path("release"));
+    assert!(start("two").wait().unwrap().success());
+    let new = files(&project.path("release"));
+    let reset = || {
+        std::fs::remove_dir_all(project.path("release")).unwrap();
+        assert!(start("one").wait().unwrap().success());
+    };
+    let (mut is_new, mut killed) = (true, [0_u32; 2]);
+    for point in 0..200_u32 {
+        if is_new {
+            reset();
+        }
+        let mut child = start("two");
+        std::thread::sleep(whole.mul_f64(f64::from(point) / 160.0).min(Duration::from_secs(2)));
+        let _ = child.kill();
+        child.wait().unwrap();
+        let now = files(&project.path("release"));
+        assert!(now == old || now == new, "point {point}: neither the old release nor the new one");
+        is_new = now == new;
+        killed[usize::from(is_new)] += 1;
+    }
+    assert!(killed[0] > 10, "{killed:?}");
+    // What the killed ones left is in nobody's way.
+    assert!(start("two").wait().unwrap().success());
+    assert_eq!(files(&project.path("release")), new);
+    let names = std::fs::read_dir(project.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().contains("gpubuild-new")));
+}
