@@ -1,7 +1,11 @@
 //! `gpubuild install`: puts the variant of a release that is for this machine into a folder, and proves that it works.
 
-use super::release::{Release, ReleaseArguments, of_nothing, of_source};
-use super::{Context, Exit, Failure, absolute};
+use super::release::{Release, ReleaseArguments, Signed, of_nothing, of_source};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Context, Exit, Failure, Printer, absolute};
 use crate::dist::install::{
     self, Done, Event, InstallError, Installed, MayFall, Order, Starting, Version, state,
 };
@@ -13,12 +17,18 @@ use crate::report::install::{Document, ListDocument};
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The folder of a release, or its manifest.json
-    #[arg(long, value_name = "PATH", required_unless_present_any = ["rollback", "list"])]
+    /// The folder of a release, its manifest.json, the address of either, or `oci://HOST/NAME:TAG`
+    #[arg(long, value_name = "PLACE", required_unless_present_any = ["rollback", "list"])]
     manifest: Option<String>,
     /// The folder to install into [default: the user's data folder, gpubuild/NAME]
     #[arg(long, value_name = "DIR")]
     to: Option<String>,
+    /// Believe whoever serves it: no key has to have signed what comes from elsewhere
+    #[arg(long)]
+    unsigned: bool,
+    /// How long its check may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    start_timeout: u64,
     /// Do not start what was installed
     #[arg(long)]
     no_start: bool,
@@ -46,29 +56,85 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let Some(manifest) = &arguments.manifest else {
         return Err(Failure::usage("usage.no-manifest", "`--manifest` is missing"));
     };
-    let release = arguments.release.open(manifest, context)?;
+    let signed = if arguments.unsigned { Signed::AsAsked } else { Signed::Required };
+    let release = arguments.release.open(manifest, signed, context)?;
     let to = folder(arguments, Some(&release.manifest.name), context)?;
     can_start(arguments, &release, context)?;
+    let progress = Progress::new(context.printer);
     let order = Order {
         host: context.host,
         to: &to,
         question: release.question(),
         fallback: if arguments.release.strict { MayFall::Never } else { MayFall::Loudly },
         start: starting(arguments),
-        take: &|layer| release.source.layer(context.host, layer),
-        sink: &|event| tell(event, context),
+        take: &|layer| {
+            let taken = release.source.layer(&release.client, layer, &|count| progress.add(count))?;
+            progress.add(layer.size.saturating_sub(taken.fetched));
+            Ok(taken)
+        },
+        sink: &|event| {
+            progress.follow(event);
+            tell(event, context);
+        },
     };
-    let done = install::install(&order).map_err(|error| failure(&error))?;
+    let done = install::install(&order);
+    progress.end();
+    let done = done.map_err(|error| failure(&error))?;
     answer(arguments, &release, &to, &done, context)?;
     Ok(Exit::Done)
 }
 
+/// A bar on a terminal; nothing elsewhere.
+struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    fn new(printer: &Printer) -> Self {
+        Self { bar: printer.shows_progress().then(ProgressBar::hidden) }
+    }
+
+    fn follow(&self, event: &Event<'_>) {
+        let Some(bar) = &self.bar else { return };
+        match event {
+            Event::Chosen(choice, size) => {
+                let style = ProgressStyle::with_template(
+                    "{prefix:>16} [{bar:24}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+                );
+                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+                bar.set_length(*size);
+                bar.set_position(0);
+                bar.set_prefix(choice.label.clone());
+            }
+            Event::Layer(_) => bar.set_draw_target(ProgressDrawTarget::stderr()),
+            Event::Unpacking(_) | Event::Starting(_) | Event::Failed(_) => self.end(),
+            Event::Waiting => {}
+        }
+    }
+
+    fn add(&self, count: u64) {
+        if let Some(bar) = &self.bar {
+            bar.inc(count);
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+    }
+}
+
 fn starting(arguments: &Arguments) -> Starting {
-    if arguments.no_start { Starting::Unproved } else { Starting::Proved }
+    if arguments.no_start {
+        return Starting::Unproved;
+    }
+    Starting::Within(Duration::from_secs(arguments.start_timeout))
 }
 
 /// What is for another kind of machine can be put here, and not be started.
-fn can_start(arguments: &Arguments, release: &Release, context: &Context<'_>) -> Result<(), Failure> {
+fn can_start(arguments: &Arguments, release: &Release<'_>, context: &Context<'_>) -> Result<(), Failure> {
     let platform = context.host.platform();
     let here = format!("{}-{}", platform.os.id(), platform.arch.id());
     if arguments.no_start || release.machine.platform == here {
@@ -134,7 +200,7 @@ fn tell(event: &Event<'_>, context: &Context<'_>) {
 
 fn answer(
     arguments: &Arguments,
-    release: &Release,
+    release: &Release<'_>,
     to: &HostPath,
     done: &Done,
     context: &Context<'_>,

@@ -3,13 +3,15 @@
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Failure, absolute};
 use crate::backend::Backend;
+use crate::dist::fetch::{Client, Plain};
 use crate::dist::manifest::{self, ManifestProblem};
 use crate::dist::resolve::Nothing;
-use crate::dist::source::{Source, SourceError};
+use crate::dist::source::{Fetched, Source, SourceError};
 use crate::dist::trust::{self, Distrust, Key};
 use crate::dist::user::{self, Unreadable, User};
 use crate::dist::{Devices, Machine, Manifest, Question};
 use crate::host::{Host, RecordedHost};
+use crate::python::Network;
 
 /// The variable that names a variant.
 const VARIANT: &str = "GPUBUILD_VARIANT";
@@ -19,6 +21,7 @@ const BACKEND: &str = "GPUBUILD_BACKEND";
 const KEY: &str = "GPUBUILD_KEY";
 
 /// What is wanted of a release.
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct ReleaseArguments {
     /// A key of minisign that has to have signed the manifest, or a file that holds one; may be given several times
@@ -43,6 +46,12 @@ pub struct ReleaseArguments {
     /// Say of every variant why it was not taken
     #[arg(long)]
     pub explain: bool,
+    /// Open no connection: what was fetched before has to be enough [default: GPUBUILD_OFFLINE, CARGO_NET_OFFLINE]
+    #[arg(long)]
+    pub offline: bool,
+    /// Take addresses without encryption from other machines too
+    #[arg(long)]
+    pub insecure_http: bool,
     /// For which machine
     #[command(flatten)]
     pub host: HostArguments,
@@ -63,8 +72,19 @@ type AskedVariant = Option<(String, String)>;
 /// A backend that was asked for by name, and who did.
 type AskedBackend = Option<(Backend, String)>;
 
+/// Whether somebody has to have signed what comes from elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signed {
+    /// Yes: it will be started.
+    Required,
+    /// Only if a key is named.
+    AsAsked,
+}
+
 /// A release that is believed, and the machine that it is for.
-pub struct Release {
+pub struct Release<'a> {
+    /// How it is fetched.
+    pub client: Client<'a>,
     /// Where it is.
     pub source: Source,
     /// What there is.
@@ -76,7 +96,7 @@ pub struct Release {
     backend: AskedBackend,
 }
 
-impl Release {
+impl Release<'_> {
     /// The question which variant is for the machine.
     #[must_use]
     pub fn question(&self) -> Question<'_> {
@@ -93,20 +113,35 @@ impl Release {
 
 impl ReleaseArguments {
     /// Reads the release, and looks at the machine.
-    pub fn open(&self, manifest: &str, context: &Context<'_>) -> Result<Release, Failure> {
+    pub fn open<'a>(
+        &self,
+        manifest: &str,
+        signed: Signed,
+        context: &Context<'a>,
+    ) -> Result<Release<'a>, Failure> {
         let user = user::read(context.host).map_err(|error| {
             Failure::usage(Unreadable::ID, error.to_string())
                 .hint("it has `variant`, `backend` and `[releases.NAME]` with `variant`, `backend`, `key`")
         })?;
-        let source = Source::at(context.host, absolute(context, manifest)?);
-        let manifest = self.read(&source, &user, context)?;
+        let client = self.client(context);
+        let source = match Source::address(&client, manifest).map_err(|error| of_source(&error))? {
+            Some(source) => source,
+            None => Source::at(context.host, absolute(context, manifest)?),
+        };
+        let keys = self.keys(&user, context)?;
+        if keys.is_empty() && source.is_remote() && signed == Signed::Required {
+            let message = format!("nobody says who has to have signed `{}`", source.name());
+            return Err(Failure::usage("manifest.no-key", message)
+                .hint("name the publisher's key with `--key`; `--unsigned` believes whoever serves it"));
+        }
+        let manifest = self.read(&source, &keys, &client)?;
         let recorded = self.host.recorded(context)?;
         let host = looked_at(recorded.as_ref(), context);
         let sight = self.sight(context, host)?;
         let machine = Machine::of(&sight.facts, &sight.matrix, &sight.catalogue);
-        let (variant, backend) = self.asked(host, &user, &manifest.name)?;
+        let (variant, backend) = self.asked(context.host, &user, &manifest.name)?;
         let devices = if self.devices == DevicesArgument::Any { Devices::Any } else { Devices::All };
-        Ok(Release { source, manifest, machine, devices, variant, backend })
+        Ok(Release { client, source, manifest, machine, devices, variant, backend })
     }
 
     /// What is seen of the machine.
@@ -115,39 +150,61 @@ impl ReleaseArguments {
         Ok(look::look(host, self.host.catalogue(context)?))
     }
 
-    fn read(&self, source: &Source, user: &User, context: &Context<'_>) -> Result<Manifest, Failure> {
-        let host = context.host;
-        let keys = self.keys(user, context)?;
-        let fetched = source.manifest(host).map_err(|error| of_source(&error))?;
+    fn client<'a>(&self, context: &Context<'a>) -> Client<'a> {
+        let network = if self.offline { Network::Offline } else { Network::from_env(context.host.env()) };
+        let plain = if self.insecure_http { Plain::Anywhere } else { Plain::Loopback };
+        Client::new(context.host, network, plain)
+    }
+
+    fn read(&self, source: &Source, keys: &[Key], client: &Client<'_>) -> Result<Manifest, Failure> {
+        let host = client.host;
+        let fetched = source.manifest(client).map_err(|error| of_source(&error))?;
         let at = source.name();
-        if keys.is_empty() {
-            let manifest = manifest::read(&fetched.bytes).map_err(|problem| {
-                Failure::usage(ManifestProblem::ID, format!("`{at}` is no manifest: {problem}"))
-                    .hint("take one that `gpubuild` of this version has written")
-            })?;
-            let wanted = self.name.as_ref().filter(|wanted| **wanted != manifest.name);
-            return match wanted {
-                None => Ok(manifest),
-                Some(wanted) => {
-                    let other = Distrust::OtherName { found: manifest.name, wanted: wanted.clone() };
-                    Err(distrusted(&at, &other))
-                }
-            };
-        }
-        let question = trust::Question {
-            bytes: &fetched.bytes,
-            signature: fetched.signature.as_deref(),
-            keys: &keys,
-            name: self.name.as_deref(),
-            now: host.now(),
+        let manifest = if keys.is_empty() {
+            self.unsigned(&at, &fetched)?
+        } else {
+            self.believed(&at, keys, &fetched, host)?
         };
-        let manifest = trust::believe(&question, |name| trust::remembered(host, name))
-            .map_err(|distrust| distrusted(&at, &distrust))?;
-        trust::remember(host, &fetched.bytes, &manifest).map_err(|error| {
+        let remembered =
+            if keys.is_empty() { Ok(()) } else { trust::remember(host, &fetched.bytes, &manifest) };
+        remembered.and_then(|()| source.keep(host, &fetched)).map_err(|error| {
             Failure::negative("cache.unwritable", format!("failed to remember the manifest: {error}"))
                 .hint("set GPUBUILD_CACHE to a folder that can be written")
         })?;
         Ok(manifest)
+    }
+
+    /// Where no key is named: it has to hold together, and to have its name.
+    fn unsigned(&self, at: &str, fetched: &Fetched) -> Result<Manifest, Failure> {
+        let manifest = manifest::read(&fetched.bytes).map_err(|problem| {
+            Failure::usage(ManifestProblem::ID, format!("`{at}` is no manifest: {problem}"))
+                .hint("take one that `gpubuild` of this version has written")
+        })?;
+        match self.name.as_ref().filter(|wanted| **wanted != manifest.name) {
+            None => Ok(manifest),
+            Some(wanted) => {
+                let other = Distrust::OtherName { found: manifest.name, wanted: wanted.clone() };
+                Err(distrusted(at, &other))
+            }
+        }
+    }
+
+    fn believed(
+        &self,
+        at: &str,
+        keys: &[Key],
+        fetched: &Fetched,
+        host: &dyn Host,
+    ) -> Result<Manifest, Failure> {
+        let question = trust::Question {
+            bytes: &fetched.bytes,
+            signature: fetched.signature.as_deref(),
+            keys,
+            name: self.name.as_deref(),
+            now: host.now(),
+        };
+        trust::believe(&question, |name| trust::remembered(host, name))
+            .map_err(|distrust| distrusted(at, &distrust))
     }
 
     /// The keys that are trusted, text or files that hold it: of the flag, else of the variable, else of the release's settings.
@@ -218,7 +275,10 @@ fn distrusted(at: &str, distrust: &Distrust) -> Failure {
 #[must_use]
 pub fn of_source(error: &SourceError) -> Failure {
     let failure = match error {
-        SourceError::Manifest { .. } => Failure::usage(error.id(), error.to_string()),
+        SourceError::Manifest { .. }
+        | SourceError::NoManifest(_)
+        | SourceError::Url(_)
+        | SourceError::Reference(_) => Failure::usage(error.id(), error.to_string()),
         _ => Failure::negative(error.id(), error.to_string()),
     };
     failure.hint(error.hint())

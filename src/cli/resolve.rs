@@ -1,7 +1,7 @@
 //! `gpubuild resolve`: which variant of a release is for this machine, and why not the others.
 
 use super::detect::role;
-use super::release::{ReleaseArguments, looked_at, of_nothing};
+use super::release::{ReleaseArguments, Signed, looked_at, of_nothing};
 use super::{Context, Exit, Failure};
 use crate::dist::properties::properties;
 use crate::dist::{Machine, resolve};
@@ -12,8 +12,8 @@ use crate::report::{self, packages};
 /// Arguments of `resolve`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The folder of a release, or its manifest.json
-    #[arg(long, value_name = "PATH", required_unless_present = "python", conflicts_with = "python")]
+    /// The folder of a release, its manifest.json, the address of either, or `oci://HOST/NAME:TAG`
+    #[arg(long, value_name = "PLACE", required_unless_present = "python", conflicts_with = "python")]
     manifest: Option<String>,
     /// Name the Python packages for this machine instead: PyTorch, CuPy, ONNX Runtime, and their indexes
     #[arg(long, conflicts_with_all = ["key", "name"])]
@@ -31,7 +31,7 @@ pub struct Arguments {
 /// Resolves.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     let Some(manifest) = &arguments.manifest else { return python(arguments, context) };
-    let release = arguments.release.open(manifest, context)?;
+    let release = arguments.release.open(manifest, Signed::AsAsked, context)?;
     let choice = resolve(&release.question()).map_err(|nothing| of_nothing(&nothing))?;
     if arguments.json {
         let document = report::resolve::Document::new(&release.manifest, &release.machine, &choice);

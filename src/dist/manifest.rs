@@ -262,9 +262,7 @@ fn check_variant(at: &str, variant: &Variant) -> Result<(), ManifestProblem> {
         return Err(problem(&format!("{at}/layers"), "no files"));
     }
     for (index, layer) in variant.layers.iter().enumerate() {
-        let is_hash = layer.sha256.len() == 64
-            && layer.sha256.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
-        if !is_hash {
+        if !is_sha256(&layer.sha256) {
             return Err(problem(&format!("{at}/layers/{index}/sha256"), "no sha256 in lower case"));
         }
     }
@@ -283,6 +281,12 @@ fn problem(at: &str, what: impl Into<String>) -> ManifestProblem {
 fn is_plain_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
     (1..=100).contains(&text.len()) && !text.starts_with('.') && text.chars().all(plain)
+}
+
+/// Whether a text is a sha256 as `sha256sum` writes it.
+#[must_use]
+pub fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// Whether a path stays inside the folder that it starts in, on every platform: `bin/infer`.

@@ -11,11 +11,17 @@
 
 pub mod cover;
 #[cfg(feature = "cli")]
+mod download;
+#[cfg(feature = "cli")]
+pub mod fetch;
+#[cfg(feature = "cli")]
 pub mod install;
 #[cfg(feature = "cli")]
 pub mod layers;
 pub mod machine;
 pub mod manifest;
+#[cfg(feature = "cli")]
+pub mod oci;
 #[cfg(feature = "cli")]
 pub mod pack;
 pub mod properties;
@@ -26,6 +32,8 @@ pub mod table;
 pub mod trust;
 #[cfg(feature = "cli")]
 pub mod unpack;
+#[cfg(feature = "cli")]
+pub mod url;
 pub mod user;
 
 #[cfg(test)]

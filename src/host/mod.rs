@@ -13,6 +13,7 @@ pub mod environment;
 pub mod interrupt;
 pub mod jobs;
 pub mod library;
+pub mod net;
 pub mod overlay;
 pub mod path;
 pub mod platform;
@@ -214,6 +215,13 @@ pub trait Host: Send + Sync {
     /// Free bytes on the disk that holds `path` (or its nearest parent that exists), where known.
     fn free_space(&self, path: &HostPath) -> Option<u64>;
 
+    /// Asks a server, once. Only the real host has a network.
+    fn fetch(&self, _request: &net::Request) -> Result<net::Response, net::NetError> {
+        Err(net::NetError::None)
+    }
+
+    /// Waits. Only for the network; on other hosts no time passes.
+    fn pause(&self, _time: Duration) {}
     /// Seconds since 1970, for labels in files and for the age of what may be thrown away; never for other decisions.
     fn now(&self) -> u64;
     /// Time since the host was made, for measuring.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, NewFile, Output, Platform,
-    ProbeAnswer, RegistryValue, RunError, Stat, Wait,
+    ProbeAnswer, RegistryValue, RunError, Stat, Wait, net,
 };
 
 /// A host as it would be with these variables.
@@ -133,6 +133,12 @@ impl Host for Overlay<'_> {
     }
     fn free_space(&self, path: &HostPath) -> Option<u64> {
         self.host.free_space(path)
+    }
+    fn fetch(&self, request: &net::Request) -> Result<net::Response, net::NetError> {
+        self.host.fetch(request)
+    }
+    fn pause(&self, time: Duration) {
+        self.host.pause(time);
     }
     fn now(&self) -> u64 {
         self.host.now()

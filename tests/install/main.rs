@@ -2,7 +2,13 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod failures;
+mod faults;
 mod folder;
 mod hostile;
+mod kills;
+mod net;
+mod registry;
 mod release;
+mod server;
 mod support;

@@ -47,6 +47,10 @@ impl World {
         std::fs::remove_file(self.path(name)).unwrap();
     }
 
+    pub(crate) fn remove_folder(&self, name: &str) {
+        std::fs::remove_dir_all(self.path(name)).unwrap_or_default();
+    }
+
     /// Names of all files below a folder with their bytes, links with what they say.
     pub(crate) fn tree(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         tree(&self.path(name))
@@ -92,7 +96,7 @@ impl World {
 pub(crate) fn tree(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in walkdir::WalkDir::new(folder).min_depth(1).sort_by_file_name() {
-        let entry = entry.unwrap();
+        let Ok(entry) = entry else { continue };
         let name = entry.path().strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
         if entry.path_is_symlink() {
             found.push((

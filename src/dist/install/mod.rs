@@ -13,6 +13,8 @@ pub mod state;
 pub use error::InstallError;
 pub use state::{Installed, Pair, Proof, Version};
 
+use std::time::Duration;
+
 use super::manifest::{Layer, Manifest, Start, Variant};
 use super::resolve::{Choice, Question, Rejected, resolve};
 use super::source::{SourceError, Taken};
@@ -59,8 +61,8 @@ pub enum MayFall {
 /// Whether it is started before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Starting {
-    /// Yes.
-    Proved,
+    /// Yes, and it has to end within this time: a driver that translates code for a new card takes long.
+    Within(Duration),
     /// No.
     Unproved,
 }
@@ -211,11 +213,9 @@ fn place(
     if !host.is_dir(&folder) {
         unpacked(order, variant, &folder, &mut placed)?;
     }
-    let Some(start) = variant.start.as_ref().filter(|_| order.start == Starting::Proved) else {
-        return Ok(placed);
-    };
+    let (Some(start), Starting::Within(deadline)) = (&variant.start, order.start) else { return Ok(placed) };
     (order.sink)(&Event::Starting(&start.program));
-    match start::prove(host, &folder, &variant.label, choice.backend, start) {
+    match start::prove(host, &folder, &variant.label, choice.backend, start, deadline) {
         Ok(proof) => Ok(Placed { proof, ..placed }),
         Err(error) => {
             let is_used = |version: &Version| version.folder == placed.folder;
@@ -324,11 +324,11 @@ pub fn rollback(
     let Some(mut previous) = installed.pair.previous else {
         return Err(InstallError::NoPrevious(to.clone()));
     };
-    if let Some(program) = previous.program.clone().filter(|_| starting == Starting::Proved) {
+    if let (Some(program), Starting::Within(deadline)) = (previous.program.clone(), starting) {
         sink(&Event::Starting(&program));
         let start = Start { program, check: previous.check.clone() };
         let folder = state::folder(to, &previous.folder);
-        previous.proof = start::prove(host, &folder, &previous.label, previous.backend, &start)?;
+        previous.proof = start::prove(host, &folder, &previous.label, previous.backend, &start, deadline)?;
     }
     let pair = Pair { current: Some(previous), previous: installed.pair.current };
     state::switch(host, to, &installed.name, &pair)?;

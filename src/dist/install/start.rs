@@ -8,8 +8,6 @@ use crate::backend::Backend;
 use crate::dist::manifest::Start;
 use crate::host::{Command, Host, HostPath, RunError};
 
-/// A driver that translates code for a new card takes its time.
-const DEADLINE: Duration = Duration::from_secs(180);
 /// Lines that are shown of what it said.
 const LINES: usize = 8;
 /// Stands for the backend's id.
@@ -25,6 +23,7 @@ pub(super) fn prove(
     label: &str,
     backend: Backend,
     start: &Start,
+    deadline: Duration,
 ) -> Result<Proof, InstallError> {
     let program = folder.join(&start.program);
     let (arguments, proof) = if start.check.is_empty() {
@@ -40,7 +39,7 @@ pub(super) fn prove(
         said,
     };
     let line = [&start.program].into_iter().chain(&arguments).cloned().collect::<Vec<_>>().join(" ");
-    match host.run(&Command::new(program.as_str(), DEADLINE).args(arguments)) {
+    match host.run(&Command::new(program.as_str(), deadline).args(arguments)) {
         Ok(output) if output.success() => Ok(proof),
         Ok(output) => {
             let said = if output.stderr.trim().is_empty() { &output.stdout } else { &output.stderr };

@@ -3,6 +3,8 @@
 mod files;
 mod group;
 pub(crate) mod lines;
+#[cfg(feature = "cli")]
+mod net;
 mod probe;
 mod process;
 mod registry;
@@ -33,6 +35,8 @@ pub struct RealHost {
     made: Instant,
     processes: AtomicU64,
     files: AtomicU64,
+    #[cfg(feature = "cli")]
+    clients: net::Clients,
     /// Locks that were taken; those that were given back are empty.
     locks: Mutex<Vec<(HostPath, Weak<File>)>>,
 }
@@ -66,6 +70,8 @@ impl RealHost {
             made,
             processes: AtomicU64::new(0),
             files: AtomicU64::new(0),
+            #[cfg(feature = "cli")]
+            clients: net::Clients::default(),
             locks: Mutex::default(),
         }
     }
@@ -346,6 +352,18 @@ impl Host for RealHost {
 
     fn free_space(&self, path: &HostPath) -> Option<u64> {
         files::free_space(path)
+    }
+
+    #[cfg(feature = "cli")]
+    fn fetch(
+        &self,
+        request: &crate::host::net::Request,
+    ) -> Result<crate::host::net::Response, crate::host::net::NetError> {
+        self.clients.fetch(request)
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
     }
 
     fn now(&self) -> u64 {

@@ -1,0 +1,429 @@
+//! Fetches over the network: what may be followed, when something is tried again, and how what was begun is gone on with.
+//!
+//! The door makes one request; every rule is here.
+
+use std::io::Read;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::oci;
+use super::url::{BadUrl, Scheme, Url};
+use crate::host::Host;
+use crate::host::net::{ByProxy, NetError, Request, Response};
+use crate::python::Network;
+
+/// The variable with the seconds that nothing may come for.
+const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";
+/// The variable with how often something is tried again.
+const RETRIES: &str = "GPUBUILD_HTTP_RETRIES";
+/// However much progress each makes.
+const MOST_ATTEMPTS: usize = 200;
+/// Most redirects.
+const MOST_REDIRECTS: usize = 10;
+/// Bytes in a second that a server has to send, on average over the time of [`TIMEOUT`].
+const SLOWEST: u64 = 256;
+/// The longest that a server may ask us to wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// Whether addresses without encryption are taken from other machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// Only from this machine itself.
+    Loopback,
+    /// From all.
+    Anywhere,
+}
+
+/// Fetches.
+pub struct Client<'a> {
+    /// By way of.
+    pub host: &'a dyn Host,
+    /// Whether at all.
+    pub network: Network,
+    /// Without encryption.
+    pub plain: Plain,
+    /// What opens the door of a registry.
+    token: Mutex<Option<String>>,
+    patience: Duration,
+    retries: u32,
+}
+
+/// Why something was not fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// There is no network, by the user's wish.
+    #[error("`{0}` is not in the cache, and nothing is fetched offline")]
+    Offline(String),
+    /// Without encryption.
+    #[error("`{0}` is not encrypted")]
+    NotEncrypted(String),
+    /// A redirect leaves encryption.
+    #[error("`{from}` leads to `{to}`, which is not encrypted")]
+    Downgrade {
+        /// From.
+        from: String,
+        /// To.
+        to: String,
+    },
+    /// A circle.
+    #[error("`{0}` leads on and on: more than {MOST_REDIRECTS} redirects")]
+    Redirects(String),
+    /// No address.
+    #[error(transparent)]
+    Url(#[from] BadUrl),
+    /// The connection.
+    #[error("failed to fetch `{url}`: {error}")]
+    Net {
+        /// The address.
+        url: String,
+        /// Why.
+        error: NetError,
+    },
+    /// Bytes come too slowly.
+    #[error("failed to fetch `{url}`: {got} bytes came within {} s", .within.as_secs_f32())]
+    Slow {
+        /// The address.
+        url: String,
+        /// Bytes.
+        got: u64,
+        /// Time.
+        within: Duration,
+    },
+    /// It says that there is none.
+    #[error("`{url}` answers with status {status}")]
+    Status {
+        /// The address.
+        url: String,
+        /// Status.
+        status: u16,
+    },
+    /// What it says of its length can't be.
+    #[error("`{url}` sends something else than it was asked for: {what}")]
+    Length {
+        /// The address.
+        url: String,
+        /// What.
+        what: String,
+    },
+    /// A registry's answer.
+    #[error("`{url}` is no registry that can be read: {what}")]
+    Registry {
+        /// The address.
+        url: String,
+        /// What.
+        what: String,
+    },
+}
+
+impl FetchError {
+    /// Stable id.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Offline(_) => "net.offline",
+            Self::NotEncrypted(_) => "net.not-encrypted",
+            Self::Downgrade { .. } => "net.downgrade",
+            Self::Redirects(_) => "net.redirects",
+            Self::Url(_) => "net.address-invalid",
+            Self::Net { error, .. } => match error {
+                NetError::Unreachable(_) | NetError::None => "net.unreachable",
+                NetError::Timeout(_) => "net.timeout",
+                NetError::Tls(_) => "net.tls",
+                NetError::Cut(_) => "net.cut",
+                NetError::Garbage(_) => "net.garbage",
+            },
+            Self::Slow { .. } => "net.slow",
+            Self::Status { .. } => "net.status",
+            Self::Length { .. } => "net.length",
+            Self::Registry { .. } => "net.registry",
+        }
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Offline(_) => {
+                "run it once with a network; leave out `--offline`, GPUBUILD_OFFLINE and CARGO_NET_OFFLINE"
+            }
+            Self::NotEncrypted(_) => {
+                "write `https://`; `--insecure-http` takes it as it is, and whoever is on the way can change what comes"
+            }
+            Self::Downgrade { .. } | Self::Redirects(_) | Self::Length { .. } | Self::Registry { .. } => {
+                "tell who serves it"
+            }
+            Self::Url(_) => "an address begins with `https://` or `oci://`",
+            Self::Net { error: NetError::Tls(_), .. } => {
+                "if a proxy of your company stands between, name its certificates with SSL_CERT_FILE"
+            }
+            Self::Net { .. } => {
+                "look at the connection and at HTTPS_PROXY and NO_PROXY; what was fetched is kept, and the same command goes on with it"
+            }
+            Self::Slow { .. } => {
+                "the same command goes on with what was fetched; GPUBUILD_HTTP_TIMEOUT sets the seconds that are waited"
+            }
+            Self::Status { status: 401 | 403, .. } => "only what everybody may read is fetched",
+            Self::Status { .. } => "check the address",
+        }
+    }
+
+    /// Whether another time may be better.
+    fn is_passing(&self) -> bool {
+        match self {
+            Self::Net { error, .. } => {
+                matches!(error, NetError::Unreachable(_) | NetError::Timeout(_) | NetError::Cut(_))
+            }
+            Self::Slow { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
+            _ => false,
+        }
+    }
+}
+
+/// An answer, and where it came from.
+pub(super) struct Answer {
+    pub(super) response: Response,
+    pub(super) url: Url,
+}
+
+/// What tells a failure from the next attempt: how long to wait before.
+pub(super) struct Again {
+    pub(super) error: FetchError,
+    pub(super) wait: Option<Duration>,
+    /// Whether more is there than after any attempt before.
+    pub(super) progress: bool,
+}
+
+impl From<FetchError> for Again {
+    fn from(error: FetchError) -> Self {
+        Self { error, wait: None, progress: false }
+    }
+}
+
+impl<'a> Client<'a> {
+    /// By way of a host. Its environment says how patient it is.
+    #[must_use]
+    pub fn new(host: &'a dyn Host, network: Network, plain: Plain) -> Self {
+        let set = |name: &str| host.env().get(name).and_then(|text| text.trim().parse::<f64>().ok());
+        let patience = set(TIMEOUT).filter(|seconds| (0.1..=3600.0).contains(seconds)).unwrap_or(30.0);
+        let retries = host.env().get(RETRIES).and_then(|text| text.trim().parse().ok()).unwrap_or(3);
+        let patience = Duration::from_secs_f64(patience);
+        Self { host, network, plain, token: Mutex::new(None), patience, retries: u32::min(retries, 20) }
+    }
+
+    /// A small document. None if there is no such thing (404, 410).
+    ///
+    /// # Errors
+    /// It can't be had.
+    pub fn document(
+        &self,
+        url: &Url,
+        accept: Option<&str>,
+        most: usize,
+    ) -> Result<Option<Vec<u8>>, FetchError> {
+        let headers: Vec<(String, String)> =
+            accept.map(|accept| ("accept".to_owned(), accept.to_owned())).into_iter().collect();
+        self.attempts(url, || {
+            let answer = match self.ask(url, &headers) {
+                Err(Again { error: FetchError::Status { status: 404 | 410, .. }, .. }) => return Ok(None),
+                other => other?,
+            };
+            let announced = length(&answer.response);
+            let mut bytes = Vec::new();
+            self.read(answer, |piece| {
+                let room = (most + 1).saturating_sub(bytes.len());
+                bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+                bytes.len() <= most
+            })?;
+            if announced.is_some_and(|announced| announced != bytes.len() as u64) && bytes.len() <= most {
+                let error = NetError::Cut(format!("{} bytes came", bytes.len()));
+                return Err(FetchError::Net { url: url.shown(), error }.into());
+            }
+            Ok(Some(bytes))
+        })
+    }
+
+    /// Tries, and tries again after a while where that may help. What made progress begins to count anew.
+    pub(super) fn attempts<T>(
+        &self,
+        url: &Url,
+        mut attempt: impl FnMut() -> Result<T, Again>,
+    ) -> Result<T, FetchError> {
+        if self.network == Network::Offline {
+            return Err(FetchError::Offline(url.shown()));
+        }
+        let mut count = 0;
+        for _ in 0..MOST_ATTEMPTS {
+            match attempt() {
+                Ok(done) => return Ok(done),
+                Err(Again { error, wait, progress }) => {
+                    if progress {
+                        count = 0;
+                    }
+                    if count >= self.retries || !error.is_passing() {
+                        return Err(error);
+                    }
+                    let backoff = Duration::from_millis(250 << count.min(6));
+                    self.host.pause(wait.unwrap_or(backoff).min(LONGEST_WAIT));
+                    count += 1;
+                }
+            }
+        }
+        let error = NetError::Cut(format!("{MOST_ATTEMPTS} times"));
+        Err(FetchError::Net { url: url.shown(), error })
+    }
+
+    /// Asks, and follows where it leads. Every answer but success is an error.
+    pub(super) fn ask(&self, url: &Url, headers: &[(String, String)]) -> Result<Answer, Again> {
+        let mut at = url.clone();
+        let mut asked_for_token = false;
+        let mut redirects = 0;
+        loop {
+            let response = self.one(url, &at, headers)?;
+            match response.status {
+                200 | 206 => return Ok(Answer { response, url: at }),
+                301 | 302 | 303 | 307 | 308 => {
+                    redirects += 1;
+                    if redirects > MOST_REDIRECTS {
+                        return Err(FetchError::Redirects(url.shown()).into());
+                    }
+                    let Some(location) = response.header("location") else {
+                        return Err(FetchError::Status { url: at.shown(), status: response.status }.into());
+                    };
+                    let next = at.join(location).map_err(FetchError::Url)?;
+                    if at.scheme() == Scheme::Https && next.scheme() == Scheme::Http {
+                        return Err(FetchError::Downgrade { from: at.shown(), to: next.shown() }.into());
+                    }
+                    at = next;
+                }
+                401 if !asked_for_token && at.is_same_server(url) => {
+                    asked_for_token = true;
+                    let told = response.header("www-authenticate").unwrap_or_default().to_owned();
+                    let refused = || FetchError::Status { url: at.shown(), status: 401 };
+                    let realm = oci::token_address(&told).ok_or_else(refused)?;
+                    self.set_token(None);
+                    let token = self.fetch_token(&realm)?;
+                    self.set_token(Some(token));
+                }
+                status => {
+                    let wait = response.header("retry-after").and_then(|text| text.trim().parse().ok());
+                    let error = FetchError::Status { url: at.shown(), status };
+                    return Err(Again { error, wait: wait.map(Duration::from_secs), progress: false });
+                }
+            }
+        }
+    }
+
+    /// One request. What opens the door goes to its own server only.
+    fn one(&self, first: &Url, at: &Url, headers: &[(String, String)]) -> Result<Response, Again> {
+        if at.scheme() == Scheme::Http && !at.is_loopback() && self.plain == Plain::Loopback {
+            return Err(FetchError::NotEncrypted(at.shown()).into());
+        }
+        let mut headers = headers.to_vec();
+        if at.is_same_server(first)
+            && let Some(token) = self.token.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
+        {
+            headers.push(("authorization".to_owned(), format!("Bearer {token}")));
+        }
+        let proxy = if at.is_loopback() { ByProxy::Never } else { ByProxy::Allowed };
+        let request = Request { url: at.to_string(), headers, patience: self.patience, proxy };
+        let response =
+            self.host.fetch(&request).map_err(|error| FetchError::Net { url: at.shown(), error })?;
+        let encoding = response.header("content-encoding").unwrap_or("identity");
+        if !encoding.trim().eq_ignore_ascii_case("identity") {
+            let what = format!("it is encoded as `{encoding}`");
+            return Err(FetchError::Length { url: at.shown(), what }.into());
+        }
+        Ok(response)
+    }
+
+    fn set_token(&self, token: Option<String>) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
+    /// Asks for a token as nobody in particular.
+    fn fetch_token(&self, realm: &Url) -> Result<String, Again> {
+        let answer = self.ask_plainly(realm)?;
+        let mut bytes = Vec::new();
+        self.read(answer, |piece| {
+            bytes.extend_from_slice(piece);
+            bytes.len() <= oci::LARGEST_TOKEN
+        })?;
+        oci::token(&bytes).ok_or_else(|| {
+            let what = "it hands out no token".to_owned();
+            FetchError::Registry { url: realm.shown(), what }.into()
+        })
+    }
+
+    /// Without following, and without asking for a token.
+    fn ask_plainly(&self, url: &Url) -> Result<Answer, Again> {
+        let response = self.one(url, url, &[])?;
+        if response.status != 200 {
+            return Err(FetchError::Status { url: url.shown(), status: response.status }.into());
+        }
+        Ok(Answer { response, url: url.clone() })
+    }
+
+    /// Hands over what comes until it ends, or until `take` has enough.
+    pub(super) fn read(&self, answer: Answer, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), FetchError> {
+        let mut pace = Pace::new(self);
+        let Answer { mut response, url } = answer;
+        let mut buffer = vec![0; 128 << 10];
+        loop {
+            match response.body.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => {
+                    if !take(&buffer[..count]) {
+                        return Ok(());
+                    }
+                    pace.step(count as u64, &url)?;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let told = error.get_ref().and_then(|inner| inner.downcast_ref::<NetError>()).cloned();
+                    let error = told.unwrap_or_else(|| NetError::Cut(error.to_string()));
+                    return Err(FetchError::Net { url: url.shown(), error });
+                }
+            }
+        }
+    }
+}
+
+/// Holds what comes against the slowest that is waited for.
+struct Pace<'a> {
+    host: &'a dyn Host,
+    patience: Duration,
+    begun: Duration,
+    got: u64,
+}
+
+impl<'a> Pace<'a> {
+    fn new(client: &Client<'a>) -> Self {
+        Self { host: client.host, patience: client.patience, begun: client.host.elapsed(), got: 0 }
+    }
+
+    fn step(&mut self, count: u64, url: &Url) -> Result<(), FetchError> {
+        self.got += count;
+        let within = self.host.elapsed().saturating_sub(self.begun);
+        if within < self.patience {
+            return Ok(());
+        }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "seconds, and few bytes"
+        )]
+        let least = (SLOWEST as f64 * within.as_secs_f64()) as u64;
+        if self.got < least {
+            return Err(FetchError::Slow { url: url.shown(), got: self.got, within });
+        }
+        (self.begun, self.got) = (self.host.elapsed(), 0);
+        Ok(())
+    }
+}
+
+/// What an answer says of its length.
+pub(super) fn length(response: &Response) -> Option<u64> {
+    response.header("content-length")?.trim().parse().ok()
+}
