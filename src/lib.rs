@@ -52,7 +52,9 @@ pub mod version;
 pub mod audit;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "cli")]
+pub mod new;
 
 pub use backend::Backend;
-pub use build_rs::Build;
+pub use build_rs::{Build, Task};
 pub use version::Version;

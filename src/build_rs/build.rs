@@ -14,6 +14,7 @@ use super::script::Script;
 use super::{ScriptError, VARIABLE, talk};
 use crate::artifacts::{Interface, Manifest};
 use crate::backend::Backend;
+use crate::exec::binary::BUILT;
 use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
 use crate::host::{Host, HostPath, Overlay, RealHost};
 use crate::plan::Dropped;
@@ -212,7 +213,7 @@ impl Build {
         sink: &(dyn Fn(&Event) + Sync),
     ) -> Result<Built, ScriptError> {
         let krate = Crate::read(host)?;
-        if let Some(path) = host.env().get(VARIABLE) {
+        if let Some(path) = host.env().get(VARIABLE).or_else(|| host.env().get(BUILT)) {
             let path = host.path(path);
             let manifest = Manifest::read(host, &path)?;
             // The variable reaches every crate of a program: one with other libraries builds its own.

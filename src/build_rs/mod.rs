@@ -1,5 +1,5 @@
 //! For build scripts: a crate that brings a native project along, the link lines of what `gpubuild build` made, and a plan's
-//! settings for crates that run CMake or a compiler themselves.
+//! settings for crates that run CMake or a compiler themselves. For task runners: [`Task`] does what `gpubuild build` does.
 //!
 //! ```no_run
 //! // The whole `main` of the build.rs of a crate with a gpubuild.toml beside its Cargo.toml:
@@ -29,6 +29,7 @@ mod same;
 pub mod script;
 pub mod share;
 mod talk;
+mod task;
 
 pub use adapters::{Language, apply_to_cc, apply_to_cmake};
 pub use bindings::Bindings;
@@ -36,6 +37,7 @@ pub use build::{Build, Built};
 pub use error::ScriptError;
 pub use prepare::Planned;
 pub use script::Script;
+pub use task::Task;
 
 use crate::artifacts::{Manifest, ManifestError};
 use crate::backend::Backend;

@@ -19,6 +19,7 @@ pub mod host;
 pub mod install;
 pub mod link;
 pub mod look;
+pub mod new;
 pub mod pack;
 pub mod plan;
 pub mod printer;
@@ -95,6 +96,8 @@ enum Command {
     Resolve(Box<resolve::Arguments>),
     /// Install the variant of a release that is for this machine, and prove that it works
     Install(Box<install::Arguments>),
+    /// Start a project from a template
+    New(new::Arguments),
     /// Remove everything that was built
     Clean(clean::Arguments),
     /// Make a redacted report to paste into an issue; it replays as a recorded machine
@@ -114,6 +117,7 @@ impl Command {
     fn only_looks(&self) -> bool {
         matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
             || matches!(self, Self::Ci(arguments) if arguments.only_looks())
+            || matches!(self, Self::New(arguments) if arguments.only_looks())
             || matches!(self, Self::Plan(_) | Self::Explain(_) | Self::Completions(_))
     }
 }
@@ -224,6 +228,7 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
         Command::Install(arguments) => {
             (install::run(&arguments, context), Answer::document_if(arguments.json))
         }
+        Command::New(arguments) => (new::run(&arguments, context), Answer::document_if(arguments.json)),
         Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
         Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),
         Command::Report(arguments) => (report::run(&arguments, context), Answer::Text),

@@ -20,6 +20,9 @@ use crate::store::{self, sha256};
 /// Release builds with link-time optimisation of large programs take long.
 const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
 
+/// Names the manifest to the build scripts of the project's own package: what they would build is built.
+pub(crate) const BUILT: &str = "GPUBUILD_BUILT";
+
 /// Kept apart from the manifest: the program's build script watches that one.
 const STAMP: &str = "binary.json";
 
@@ -94,12 +97,12 @@ fn run_cargo(
     if job.network == Network::Offline {
         command = command.arg("--offline");
     }
-    // A build script finds the manifest of its own project; only elsewhere it has to be told. Saying it always would make
-    // cargo build again whenever it is called by hand, without the variable.
+    // `build_rs::link()` finds the manifest of its own project; only elsewhere it has to be told. Saying it always would make
+    // cargo build again whenever it is called by hand, without the variable. `Build` has to be told that it need not build.
     let project = project_root(&job.root);
-    if !project.is_some_and(|project| binary.package.is_inside(&project)) {
-        command = command.env("GPUBUILD_MANIFEST", manifest_path.as_str());
-    }
+    let is_ours = project.is_some_and(|project| binary.package.is_inside(&project));
+    let variable = if is_ours { BUILT } else { "GPUBUILD_MANIFEST" };
+    command = command.env(variable, manifest_path.as_str());
     let mut log = Log::new(job, "cargo", job.root.join("cargo.log"));
     let output = log.run_with(&command, &mut |line| !line.starts_with('{'))?;
     let executable = log.last().iter().rev().find_map(|line| executable(line));

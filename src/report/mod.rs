@@ -31,6 +31,8 @@ pub mod install;
 pub mod link;
 pub mod markdown;
 #[cfg(feature = "cli")]
+pub mod new;
+#[cfg(feature = "cli")]
 pub mod pack;
 pub mod packages;
 pub mod page;

@@ -17,6 +17,7 @@ mod end_to_end;
 mod hostile;
 mod linkage;
 mod linking;
+mod new;
 mod pack;
 mod pitfalls;
 mod plan;

@@ -9,6 +9,7 @@ mod dynamic;
 mod generic;
 mod gguf;
 mod golden;
+mod new;
 mod options;
 mod running;
 mod sdist;

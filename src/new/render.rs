@@ -1,0 +1,157 @@
+//! Templates with their placeholders filled in. Pure.
+//!
+//! | placeholder | for `my-lib` |
+//! |---|---|
+//! | `@name@` | `my-lib` |
+//! | `@ident@` | `my_lib` |
+//! | `@NAME@` | `MY_LIB` |
+//! | `@backends@` | `"auto"`, or `["cpu", "vulkan"]` |
+//! | `@variants@` | a `[[variants]]` table for each of them |
+//! | `@features@` | nothing, or `"vulkan"`: the backends beside the processor's |
+//! | `@gpubuild@` | the dependency on this library, without the command |
+//! | `@commands@` | the commands of the template with what they do |
+
+use super::NewError;
+use super::template::Template;
+use crate::backend::Backend;
+use crate::plan::request::Selection;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// The template.
+    pub template: &'a Template,
+    /// What the crate is called; [`super::name::check`] has passed it.
+    pub name: &'a str,
+    /// The backends that it builds.
+    pub backends: Selection,
+    /// Where this library comes from.
+    pub gpubuild: Dependency,
+}
+
+/// Where this library comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dependency {
+    /// crates.io, in the version that this is.
+    Published,
+    /// A folder with its sources.
+    Folder(String),
+}
+
+/// A file of the new project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its path in the project, with `/`.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Request<'_> {
+    /// Refuses backends that the template has nothing for.
+    ///
+    /// # Errors
+    /// [`NewError::Backend`].
+    pub fn check(&self) -> Result<(), NewError> {
+        let Selection::Named(list) = &self.backends else { return Ok(()) };
+        let known = &self.template.about.backends;
+        match list.iter().find(|backend| !known.contains(backend)) {
+            None => Ok(()),
+            Some(backend) => Err(NewError::Backend {
+                template: self.template.id.to_owned(),
+                backend: *backend,
+                known: known.clone(),
+            }),
+        }
+    }
+
+    /// A text of the template with everything filled in.
+    #[must_use]
+    pub fn fill(&self, text: &str) -> String {
+        let ident = self.name.replace('-', "_");
+        text.replace("@name@", self.name)
+            .replace("@NAME@", &ident.to_ascii_uppercase())
+            .replace("@ident@", &ident)
+            .replace("@backends@", &self.backends_value())
+            .replace("@variants@\n", &self.variants())
+            .replace("@features@", &self.features())
+            .replace("@gpubuild@", &self.gpubuild.value())
+            .replace("@commands@", &self.commands())
+    }
+
+    fn backends_value(&self) -> String {
+        match &self.backends {
+            Selection::Auto => "\"auto\"".to_owned(),
+            Selection::Named(list) => format!("[{}]", strings(list.iter())),
+        }
+    }
+
+    /// What CI builds: one program for each backend, each with the processor's.
+    fn variants(&self) -> String {
+        let is_wanted = |backend: &&Backend| match &self.backends {
+            Selection::Auto => true,
+            Selection::Named(list) => list.contains(backend),
+        };
+        let table = |backend: &Backend| {
+            let both = if *backend == Backend::Cpu { vec![] } else { vec![*backend] };
+            let list = strings([Backend::Cpu].iter().chain(&both));
+            format!("\n[[variants]]\nname = \"{}\"\nbackends = [{list}]\n", backend.id())
+        };
+        self.template.about.backends.iter().filter(is_wanted).map(table).collect()
+    }
+
+    fn features(&self) -> String {
+        match &self.backends {
+            Selection::Auto => String::new(),
+            Selection::Named(list) => strings(list.iter().filter(|backend| **backend != Backend::Cpu)),
+        }
+    }
+
+    fn commands(&self) -> String {
+        let commands = &self.template.about.command;
+        let width = commands.iter().map(|command| command.run.len()).max().unwrap_or_default();
+        let line =
+            |command: &super::template::Command| format!("{:width$}    # {}", command.run, command.what);
+        commands.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn strings<'a>(list: impl Iterator<Item = &'a Backend>) -> String {
+    list.map(|backend| format!("\"{}\"", backend.id())).collect::<Vec<_>>().join(", ")
+}
+
+impl Dependency {
+    /// What stands behind `gpubuild =` in a Cargo.toml.
+    #[must_use]
+    pub fn value(&self) -> String {
+        let version = release();
+        match self {
+            Self::Published => format!("{{ version = \"{version}\", default-features = false }}"),
+            Self::Folder(path) => {
+                let path = toml_edit::Value::from(path.as_str());
+                format!("{{ path = {path}, version = \"{version}\", default-features = false }}")
+            }
+        }
+    }
+}
+
+/// The part of our version that tells what is compatible: `0.1` of `0.1.0`, `1` of `1.2.3`.
+fn release() -> &'static str {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut dots = version.match_indices('.').map(|(at, _)| at);
+    let end = if version.starts_with("0.") { dots.nth(1) } else { dots.next() };
+    &version[..end.unwrap_or(version.len())]
+}
+
+/// All files, sorted by their paths.
+#[must_use]
+pub fn files(request: &Request<'_>) -> Vec<File> {
+    let names = &request.template.about.names;
+    let file = |(name, text): &(&str, &str)| File {
+        path: request.fill(names.get(*name).map_or(*name, String::as_str)),
+        text: request.fill(text),
+    };
+    let mut files: Vec<File> = request.template.files.iter().map(file).collect();
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    files
+}

@@ -1,0 +1,156 @@
+//! The templates as they are embedded, for names of any length.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::render::files;
+use super::workspace::{Problem, takes, with_alias, with_members};
+use super::{Dependency, Request, Template, templates};
+use crate::backend::Backend;
+use crate::plan::request::Selection;
+use crate::project;
+
+fn request<'a>(template: &'a Template, name: &'a str, backends: Selection) -> Request<'a> {
+    Request { template, name, backends, gpubuild: Dependency::Published }
+}
+
+#[test]
+fn the_table_names_every_file_of_every_template() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("templates/new");
+    let relative = |path: &Path| path.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/");
+    let entries = walkdir::WalkDir::new(&root).into_iter().map(Result::unwrap);
+    let found: BTreeSet<String> =
+        entries.filter(|entry| entry.file_type().is_file()).map(|entry| relative(entry.path())).collect();
+    let named = templates().iter().flat_map(|one| {
+        let files = one.files.iter().map(|(file, _)| format!("{}/{file}", one.id));
+        files.chain([format!("{}/template.toml", one.id)])
+    });
+    assert_eq!(found, named.collect());
+    for one in templates() {
+        for name in one.about.names.keys() {
+            assert!(one.files.iter().any(|(file, _)| file == name), "{}: there is no {name}", one.id);
+        }
+        // cargo leaves folders with a Cargo.toml out of a package, and Git reads every .gitignore.
+        assert!(
+            one.files.iter().all(|(file, _)| !file.ends_with("Cargo.toml") && !file.ends_with(".gitignore"))
+        );
+        assert!(one.about.command.len() == 2 && one.about.backends[0] == Backend::Cpu, "{}", one.id);
+    }
+}
+
+#[test]
+fn nothing_is_left_to_fill_in_and_every_project_file_is_read() {
+    for template in templates() {
+        for backends in [Selection::Auto, Selection::Named(template.about.backends.clone())] {
+            let request = request(template, "my-lib", backends);
+            request.check().unwrap();
+            let files = files(&request);
+            let placeholder = regex_lite::Regex::new("@[A-Za-z]+@").unwrap();
+            for file in &files {
+                let left = placeholder.find(&file.text).or_else(|| placeholder.find(&file.path));
+                assert_eq!(left.map(|left| left.as_str()), None, "{} of {}", file.path, template.id);
+                assert!(file.text.ends_with('\n') && !file.text.contains('\r'), "{}", file.path);
+            }
+            let file = |name: &str| files.iter().find(|file| file.path == name).unwrap();
+            project::parse("gpubuild.toml", &file("gpubuild.toml").text).unwrap();
+            for cargo in files.iter().filter(|file| file.path.ends_with("Cargo.toml")) {
+                let table: toml::Table = cargo.text.parse().unwrap();
+                let all = ["dependencies", "build-dependencies"].into_iter().filter_map(|key| table.get(key));
+                let ours: Vec<_> = all.filter_map(|list| list.get("gpubuild")).collect();
+                assert_eq!(ours.len(), 1, "{}", cargo.path);
+                assert_eq!(ours[0]["version"].as_str(), Some("0.1"), "{}", cargo.path);
+                assert_eq!(ours[0]["default-features"].as_bool(), Some(false), "{}", cargo.path);
+            }
+        }
+    }
+}
+
+#[test]
+fn backends_are_written_in_the_project_or_its_features() {
+    let find = |id: &str| templates().iter().find(|one| one.id == id).unwrap();
+    let text = |id: &str, name: &str| {
+        let request = request(find(id), "x", Selection::Named(vec![Backend::Cpu, Backend::Vulkan]));
+        files(&request).into_iter().find(|file| file.path == name).unwrap().text
+    };
+    assert!(text("own-kernels", "gpubuild.toml").contains("backends = [\"cpu\", \"vulkan\"]\n"));
+    assert!(text("llama", "Cargo.toml").contains("default = [\"vulkan\"]\n"));
+    let refused =
+        request(find("own-kernels"), "x", Selection::Named(vec![Backend::Metal])).check().unwrap_err();
+    assert_eq!(refused.id(), "new.backend");
+}
+
+#[test]
+fn a_folder_with_quotes_stays_one_text() {
+    let value = Dependency::Folder("/home/a \"b\"\\c".to_owned()).value();
+    let table: toml::Table = format!("gpubuild = {value}").parse().unwrap();
+    assert_eq!(table["gpubuild"]["path"].as_str(), Some("/home/a \"b\"\\c"));
+}
+
+#[track_caller]
+fn check_members(before: &str, after: &str) {
+    let after = (after != before).then(|| after.to_owned());
+    assert_eq!(with_members(before, &["xtask".to_owned()]), Ok(after));
+}
+
+#[test]
+fn members_are_added_in_the_form_of_the_list() {
+    check_members("[workspace]\n", "[workspace]\nmembers = [\"xtask\"]\n");
+    check_members("[workspace]\nmembers = []\n", "[workspace]\nmembers = [\"xtask\"]\n");
+    check_members(
+        "[workspace]\nmembers = [\"a\"] # all\n",
+        "[workspace]\nmembers = [\"a\", \"xtask\"] # all\n",
+    );
+    check_members("[workspace]\nmembers = [ \"a\" ]\n", "[workspace]\nmembers = [ \"a\", \"xtask\" ]\n");
+    check_members(
+        "# one\n[workspace] # two\nmembers = [\n  # three\n  \"a\", # four\n  \"b\", # five\n  # six\n  ] # seven\n\n[profile.dev]   # eight\nopt-level=1\n",
+        "# one\n[workspace] # two\nmembers = [\n  # three\n  \"a\", # four\n  \"b\", # five\n  # six\n  \"xtask\",\n  ] # seven\n\n[profile.dev]   # eight\nopt-level=1\n",
+    );
+    check_members(
+        "workspace.members = [\n\t\"a\",\n\t\"b\" # last\n]\n",
+        "workspace.members = [\n\t\"a\",\n\t\"b\", # last\n\t\"xtask\",\n]\n",
+    );
+    check_members(
+        "[workspace]\r\nmembers = [\r\n  \"a\", # one\r\n]\r\n",
+        "[workspace]\r\nmembers = [\r\n  \"a\", # one\r\n  \"xtask\",\r\n]\r\n",
+    );
+    check_members("workspace = { members = [\"a\"] }\n", "workspace = { members = [\"a\", \"xtask\"] }\n");
+}
+
+#[test]
+fn members_that_are_there_by_name_or_pattern_are_not_added() {
+    for pattern in ["xtask", "*", "x*k", "./xtask/", "**", "xtask/**"] {
+        let text = format!("[workspace]\nmembers = [\"{pattern}\"]\n");
+        check_members(&text, &text);
+    }
+    let text = "[workspace]\nmembers = [\"crates/*\", \"x*y\"]\n";
+    check_members(text, "[workspace]\nmembers = [\"crates/*\", \"x*y\", \"xtask\"]\n");
+    assert_eq!(with_members(text, &["crates/demo".to_owned()]), Ok(None));
+}
+
+#[test]
+fn what_cannot_be_edited_is_told() {
+    let add = |text: &str| with_members(text, &["xtask".to_owned()]);
+    assert_eq!(add("[package]\nname = \"a\"\n"), Err(Problem::NoWorkspace));
+    assert_eq!(add("[workspace]\nexclude = [\"xtask\"]\n"), Err(Problem::Excluded("xtask".to_owned())));
+    assert_eq!(add("[workspace]\nexclude = [\"xtas\"]\nmembers = [\"xtask\"]\n"), Ok(None));
+    assert!(matches!(add("[workspace\n"), Err(Problem::Invalid(why)) if why.contains("line 1")));
+    assert!(matches!(add("[workspace]\nmembers = 1\n"), Err(Problem::Invalid(_))));
+    assert_eq!(takes("[workspace]\nexclude = [\"out\"]\n", "out/demo"), Ok(false));
+    assert_eq!(takes("[workspace]\n", "demo"), Ok(true));
+    assert_eq!(takes("[package]\n", "demo"), Ok(false));
+}
+
+#[test]
+fn an_alias_stands_beside_the_others() {
+    let add = |text: &str| with_alias(text, "xtask", "run --package xtask --");
+    assert_eq!(add("").unwrap(), "[alias]\nxtask = \"run --package xtask --\"\n");
+    assert_eq!(
+        add("# mine\n[alias]\nt = \"test\" # often\n\n[net]\nretry = 3\n").unwrap(),
+        "# mine\n[alias]\nt = \"test\" # often\nxtask = \"run --package xtask --\"\n\n[net]\nretry = 3\n"
+    );
+    assert_eq!(
+        add("[net]\nretry = 3\n").unwrap(),
+        "[net]\nretry = 3\n\n[alias]\nxtask = \"run --package xtask --\"\n"
+    );
+    assert_eq!(add("alias.xtask = [\"run\"]\n"), Err(Problem::Taken("xtask".to_owned())));
+}

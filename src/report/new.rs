@@ -1,0 +1,151 @@
+//! `gpubuild new`: the templates, and what was made of one.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::Schema;
+use crate::backend::Backend;
+use crate::new::template::Command;
+use crate::new::{Made, Template};
+
+/// The document of `new --list --json`.
+#[derive(Debug, Serialize)]
+pub struct ListDocument<'a> {
+    schema: Schema,
+    templates: Vec<Listed<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Listed<'a> {
+    id: &'a str,
+    title: &'a str,
+    backends: &'a [Backend],
+    needs: &'a [String],
+    into_workspace: bool,
+    commands: &'a [Command],
+}
+
+impl<'a> ListDocument<'a> {
+    /// The document of some templates.
+    #[must_use]
+    pub fn new(templates: &'a [Template]) -> Self {
+        let listed = |one: &'a Template| Listed {
+            id: one.id,
+            title: &one.about.title,
+            backends: &one.about.backends,
+            needs: &one.about.needs,
+            into_workspace: one.about.workspace.is_some(),
+            commands: &one.about.command,
+        };
+        Self {
+            schema: Schema { name: "templates", version: 1 },
+            templates: templates.iter().map(listed).collect(),
+        }
+    }
+}
+
+/// The templates for people.
+#[must_use]
+pub fn list(templates: &[Template]) -> String {
+    let width = templates.iter().map(|one| one.id.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for one in templates {
+        let backends: Vec<&str> = one.about.backends.iter().map(|backend| backend.id()).collect();
+        let _ = writeln!(text, "{:width$}  {}", one.id, one.about.title);
+        let _ = writeln!(
+            text,
+            "{:width$}    for {}; needs Rust, {}",
+            "",
+            backends.join(", "),
+            one.about.needs.join(", ")
+        );
+    }
+    text
+}
+
+/// The document of `new --json`.
+#[derive(Debug, Serialize)]
+pub struct Document<'a> {
+    schema: Schema,
+    template: &'a str,
+    name: &'a str,
+    root: &'a str,
+    /// Whether it was written, or only planned.
+    written: bool,
+    files: Vec<Listing<'a>>,
+    commands: &'a [Command],
+}
+
+#[derive(Debug, Serialize)]
+struct Listing<'a> {
+    path: String,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    what: Option<&'a str>,
+}
+
+/// Whether files were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// They were.
+    Yes,
+    /// Not yet: `--dry-run`.
+    No,
+}
+
+impl<'a> Document<'a> {
+    /// The document of a project.
+    #[must_use]
+    pub fn new(made: &'a Made, written: Written) -> Self {
+        Self {
+            schema: Schema { name: "new", version: 1 },
+            template: made.template,
+            name: &made.name,
+            root: made.root.as_str(),
+            written: written == Written::Yes,
+            files: listings(made),
+            commands: &made.commands,
+        }
+    }
+}
+
+/// New files, then changed ones, each sorted.
+fn listings(made: &Made) -> Vec<Listing<'_>> {
+    let new = made.files.iter().map(|file| Listing {
+        path: made.root.join(&file.path).to_string(),
+        state: "new",
+        what: None,
+    });
+    let edits = made.edits.iter().map(|edit| Listing {
+        path: edit.path.to_string(),
+        state: if edit.before.is_some() { "changed" } else { "new" },
+        what: Some(&edit.what),
+    });
+    new.chain(edits).collect()
+}
+
+/// What `--dry-run` prints.
+#[must_use]
+pub fn plan(made: &Made) -> String {
+    let mut text = String::new();
+    for one in listings(made) {
+        let what = one.what.map(|what| format!(" ({what})")).unwrap_or_default();
+        let _ = writeln!(text, "{:7}  {}{what}", one.state, one.path);
+    }
+    text
+}
+
+/// What to do next: into the folder, as a shell reads it, and the commands.
+#[must_use]
+pub fn next(made: &Made, folder: Option<&str>) -> String {
+    let mut lines: Vec<(String, &str)> = folder.iter().map(|folder| (format!("cd {folder}"), "")).collect();
+    lines.extend(made.commands.iter().map(|command| (command.run.clone(), command.what.as_str())));
+    let width = lines.iter().map(|(run, _)| run.len()).max().unwrap_or_default();
+    let mut text = "now:".to_owned();
+    for (run, what) in &lines {
+        let remark = if what.is_empty() { String::new() } else { format!("    # {what}") };
+        let _ = write!(text, "\n  {}", format!("{run:width$}{remark}").trim_end());
+    }
+    text
+}

@@ -1,0 +1,177 @@
+//! The templates with bindings, on small libraries with the names of llama.cpp and whisper.cpp.
+
+use crate::support::{Desk, has_libclang, line, publish};
+
+const CMAKE: &str = "\
+cmake_minimum_required(VERSION 3.16)
+project(played C)
+option(GGML_CPU \"the processor's own backend\" ON)
+option(GGML_METAL \"Metal\" OFF)
+if(NOT GGML_CPU)
+  message(FATAL_ERROR \"the processor's backend belongs to every build\")
+endif()
+add_library(ggml-base STATIC ggml/base.c)
+target_include_directories(ggml-base PUBLIC ggml/include)
+add_library(ggml-cpu STATIC ggml/cpu.c)
+target_link_libraries(ggml-cpu PUBLIC ggml-base)
+add_library(ggml STATIC ggml/ggml.c)
+target_link_libraries(ggml PUBLIC ggml-cpu)
+add_library(@ STATIC @.c)
+target_include_directories(@ PUBLIC include)
+target_link_libraries(@ PUBLIC ggml)
+";
+
+const BACKEND_H: &str = "\
+#pragma once
+#include <stddef.h>
+typedef struct ggml_backend_device *ggml_backend_dev_t;
+size_t ggml_backend_dev_count(void);
+ggml_backend_dev_t ggml_backend_dev_get(size_t index);
+const char *ggml_backend_dev_name(ggml_backend_dev_t device);
+const char *ggml_backend_dev_description(ggml_backend_dev_t device);
+";
+
+const GGML_C: &str = "\
+#include \"ggml-backend.h\"
+int ggml_cpu_answer(void);
+struct ggml_backend_device { const char *name; };
+static struct ggml_backend_device only = {\"CPU\"};
+size_t ggml_backend_dev_count(void) { return 1; }
+ggml_backend_dev_t ggml_backend_dev_get(size_t index) { return index ? NULL : &only; }
+const char *ggml_backend_dev_name(ggml_backend_dev_t device) { return device->name; }
+const char *ggml_backend_dev_description(ggml_backend_dev_t device) { (void)device; return ggml_cpu_answer() == 42 ? \"played\" : \"\"; }
+";
+
+const LLAMA_H: &str = "\
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include \"ggml-backend.h\"
+#define LLAMA_PLAYED 1
+struct llama_model;
+struct llama_model_params { ggml_backend_dev_t *devices; int32_t n_gpu_layers; bool vocab_only; };
+void llama_backend_init(void);
+const char *llama_print_system_info(void);
+struct llama_model_params llama_model_default_params(void);
+struct llama_model *llama_model_load_from_file(const char *path, struct llama_model_params params);
+void llama_model_free(struct llama_model *model);
+int32_t llama_model_desc(const struct llama_model *model, char *text, size_t size);
+uint64_t llama_model_n_params(const struct llama_model *model);
+";
+
+const LLAMA_C: &str = "\
+#include \"llama.h\"
+#include <stdio.h>
+#include <stdlib.h>
+struct llama_model { uint64_t size; };
+void llama_backend_init(void) {}
+const char *llama_print_system_info(void) { return \"PLAYED = 1 | \"; }
+struct llama_model_params llama_model_default_params(void) {
+    struct llama_model_params params = {NULL, -1, false};
+    return params;
+}
+struct llama_model *llama_model_load_from_file(const char *path, struct llama_model_params params) {
+    FILE *file = params.n_gpu_layers == 0 ? fopen(path, \"rb\") : NULL;
+    if (!file) return NULL;
+    struct llama_model *model = malloc(sizeof *model);
+    for (model->size = 0; fgetc(file) != EOF; ++model->size) {}
+    fclose(file);
+    return model;
+}
+void llama_model_free(struct llama_model *model) { free(model); }
+int32_t llama_model_desc(const struct llama_model *model, char *text, size_t size) { (void)model; return snprintf(text, size, \"played F32\"); }
+uint64_t llama_model_n_params(const struct llama_model *model) { return model->size; }
+";
+
+const WHISPER_H: &str = "\
+#pragma once
+#include <stdbool.h>
+#include \"ggml-backend.h\"
+struct whisper_context;
+struct whisper_context_params { bool use_gpu; int gpu_device; };
+const char *whisper_print_system_info(void);
+int whisper_lang_max_id(void);
+const char *whisper_lang_str(int id);
+struct whisper_context_params whisper_context_default_params(void);
+struct whisper_context *whisper_init_from_file_with_params(const char *path, struct whisper_context_params params);
+int whisper_model_n_vocab(struct whisper_context *context);
+int whisper_model_n_audio_layer(struct whisper_context *context);
+int whisper_model_n_text_layer(struct whisper_context *context);
+void whisper_free(struct whisper_context *context);
+";
+
+const WHISPER_C: &str = "\
+#include \"whisper.h\"
+#include <stdlib.h>
+struct whisper_context { int words; };
+static const char *names[] = {\"en\", \"de\"};
+const char *whisper_print_system_info(void) { return \"PLAYED = 1 | \"; }
+int whisper_lang_max_id(void) { return 1; }
+const char *whisper_lang_str(int id) { return names[id]; }
+struct whisper_context_params whisper_context_default_params(void) { struct whisper_context_params params = {true, 0}; return params; }
+struct whisper_context *whisper_init_from_file_with_params(const char *path, struct whisper_context_params params) {
+    if (params.use_gpu || path[0] != '/') return NULL;
+    struct whisper_context *context = malloc(sizeof *context);
+    context->words = (int)ggml_backend_dev_count();
+    return context;
+}
+int whisper_model_n_vocab(struct whisper_context *context) { return context->words; }
+int whisper_model_n_audio_layer(struct whisper_context *context) { (void)context; return 2; }
+int whisper_model_n_text_layer(struct whisper_context *context) { (void)context; return 3; }
+void whisper_free(struct whisper_context *context) { free(context); }
+";
+
+/// Sources of a project of that name, and the project that the template makes.
+fn desk(name: &str, header: &str, source: &str) -> Option<Desk> {
+    let mut desk = Desk::new(&["git"]).filter(|_| has_libclang())?;
+    let files = [
+        ("CMakeLists.txt", CMAKE.replace('@', name)),
+        ("ggml/include/ggml-backend.h", BACKEND_H.to_owned()),
+        ("ggml/base.c", "int ggml_base_answer(void) { return 41; }\n".to_owned()),
+        (
+            "ggml/cpu.c",
+            "int ggml_base_answer(void);\nint ggml_cpu_answer(void) { return ggml_base_answer() + 1; }\n"
+                .to_owned(),
+        ),
+        ("ggml/ggml.c", GGML_C.to_owned()),
+        (&format!("include/{name}.h"), header.to_owned()),
+        (&format!("{name}.c"), source.to_owned()),
+    ];
+    for (file, text) in files {
+        desk.write(&format!("sources/{file}"), &text);
+    }
+    publish(&mut desk, "sources", &format!("https://github.com/ggml-org/{name}.cpp"));
+    desk.make(&[&format!("new-{name}"), "--template", name]);
+    Some(desk)
+}
+
+#[test]
+fn llama_is_cloned_built_bound_and_asked() {
+    let Some(desk) = desk("llama", LLAMA_H, LLAMA_C) else { return };
+    // Without sources it is checked as far as it goes, and told what is missing.
+    let missing = desk.start("new-llama", "cargo", &["build"]);
+    assert!(!missing.ok && missing.stderr.contains("CMakeLists.txt"), "{missing:#?}");
+
+    let done = desk.follow("new-llama", "README.md");
+    assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
+    desk.write("model.gguf", "GGUF");
+    let model = desk.path("model.gguf");
+    let ran = desk.start("new-llama", "cargo", &["run", "--quiet", "--", model.to_str().unwrap()]);
+    assert_eq!(line(&ran.stdout, "model: "), "played F32, 4 parameters");
+    let refused = desk.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
+    assert!(!refused.ok && refused.stderr.contains("`nowhere.gguf` cannot be loaded"), "{refused:#?}");
+    desk.is_in_order("new-llama");
+    // A feature that cannot be built here is no reason not to check.
+    let named = desk.start("new-llama", "cargo", &["check", "--features", "metal"]);
+    assert!(named.ok, "{named:#?}");
+}
+
+#[test]
+fn whisper_is_cloned_built_bound_and_asked() {
+    let Some(desk) = desk("whisper", WHISPER_H, WHISPER_C) else { return };
+    let done = desk.follow("new-whisper", "README.md");
+    assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\nlanguages: 2\n");
+    let ran = desk.start("new-whisper", "cargo", &["run", "--quiet", "--", "/model.bin"]);
+    assert_eq!(line(&ran.stdout, "model: "), "1 words, 2 + 3 layers");
+    desk.is_in_order("new-whisper");
+}
