@@ -7,6 +7,7 @@
 //! | `@NAME@` | `MY_LIB` |
 //! | `@backends@` | `"auto"`, or `["cpu", "vulkan"]` |
 //! | `@variants@` | a `[[variants]]` table for each of them |
+//! | `@variant@` | nothing, or one `[[variants]]` table of all of them: for crates whose features ask for all |
 //! | `@features@` | nothing, or `"vulkan"`: the backends beside the processor's |
 //! | `@gpubuild@` | the dependency on this library, without the command |
 //! | `@commands@` | the commands of the template with what they do |
@@ -74,6 +75,7 @@ impl Request<'_> {
             .replace("@ident@", &ident)
             .replace("@backends@", &self.backends_value())
             .replace("@variants@\n", &self.variants())
+            .replace("@variant@\n", &self.variant())
             .replace("@features@", &self.features())
             .replace("@gpubuild@", &self.gpubuild.value())
             .replace("@commands@", &self.commands())
@@ -98,6 +100,18 @@ impl Request<'_> {
             format!("\n[[variants]]\nname = \"{}\"\nbackends = [{list}]\n", backend.id())
         };
         self.template.about.backends.iter().filter(is_wanted).map(table).collect()
+    }
+
+    /// The one program that CI builds where the features that are on from the start ask for these backends.
+    fn variant(&self) -> String {
+        match &self.backends {
+            Selection::Auto => String::new(),
+            Selection::Named(list) => {
+                let gpus = list.iter().filter(|backend| **backend != Backend::Cpu);
+                let list = strings([Backend::Cpu].iter().chain(gpus));
+                format!("\n[[variants]]\nname = \"default\"\nbackends = [{list}]\n")
+            }
+        }
     }
 
     fn features(&self) -> String {

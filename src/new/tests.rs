@@ -74,6 +74,10 @@ fn backends_are_written_in_the_project_or_its_features() {
     };
     assert!(text("own-kernels", "gpubuild.toml").contains("backends = [\"cpu\", \"vulkan\"]\n"));
     assert!(text("llama", "Cargo.toml").contains("default = [\"vulkan\"]\n"));
+    assert!(
+        text("llama", "gpubuild.toml")
+            .ends_with("\n\n[[variants]]\nname = \"default\"\nbackends = [\"cpu\", \"vulkan\"]\n")
+    );
     let refused =
         request(find("own-kernels"), "x", Selection::Named(vec![Backend::Metal])).check().unwrap_err();
     assert_eq!(refused.id(), "new.backend");

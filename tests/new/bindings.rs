@@ -150,7 +150,7 @@ fn llama_is_cloned_built_bound_and_asked() {
     let Some(desk) = desk("llama", LLAMA_H, LLAMA_C) else { return };
     // Without sources it is checked as far as it goes, and told what is missing.
     let missing = desk.start("new-llama", "cargo", &["build"]);
-    assert!(!missing.ok && missing.stderr.contains("CMakeLists.txt"), "{missing:#?}");
+    assert!(!missing.ok && missing.stderr.contains("[project.source-missing]"), "{missing:#?}");
 
     let done = desk.follow("new-llama", "README.md");
     assert_eq!(done[1].1.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
@@ -161,6 +161,20 @@ fn llama_is_cloned_built_bound_and_asked() {
     let refused = desk.start("new-llama", "cargo", &["run", "--quiet", "--", "nowhere.gguf"]);
     assert!(!refused.ok && refused.stderr.contains("`nowhere.gguf` cannot be loaded"), "{refused:#?}");
     desk.is_in_order("new-llama");
+    // `gpubuild build` builds the libraries, and the program of them and no others.
+    let file =
+        desk.read("new-llama/gpubuild.toml").replace("package = \".\"", "package = \".\"\nprofile = \"dev\"");
+    desk.write("new-llama/gpubuild.toml", &file);
+    let built = desk.gpubuild("new-llama", &["build", "--backends", "cpu", "--run"]);
+    assert!(built.ok, "{built:#?}");
+    assert_eq!(built.stdout, "system: PLAYED = 1 |\ndevice: CPU: played\n");
+    // The clone becomes the submodule that pins it, with the command of the README.
+    assert!(desk.start("new-llama", "git", &["init", "--quiet"]).ok);
+    let readme = desk.read("new-llama/README.md");
+    let command = readme.lines().find(|line| line.starts_with("git submodule add")).unwrap();
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let added = desk.start("new-llama", words[0], &words[1..]);
+    assert!(added.ok && desk.read("new-llama/.gitmodules").contains("path = llama.cpp\n"), "{added:#?}");
     // A feature that cannot be built here is no reason not to check.
     let named = desk.start("new-llama", "cargo", &["check", "--features", "metal"]);
     assert!(named.ok, "{named:#?}");
