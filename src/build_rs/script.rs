@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::artifacts::Manifest;
+use crate::artifacts::{LinkItem, Manifest};
 use crate::backend::Backend;
 use crate::exec::stage;
 use crate::glue;
-use crate::host::{Host, HostPath};
+use crate::host::{Host, HostPath, Os};
 use crate::link;
 use crate::store;
+use crate::toolkit::libraries::{self, Role};
 
 /// The lines for cargo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,7 +93,11 @@ impl Script {
                 self.warning(&format!("failed to put shared libraries beside the program: {error}"));
             }
         }
-        let directives = directives.with_search_path(folders);
+        let mut directives = directives.with_search_path(folders);
+        // What a toolkit's libraries are in is found where they lie once the program is given away: `gpubuild pack`.
+        if os == Os::Linux && directives.rpath.is_empty() && links_runtime(manifest) {
+            directives.rpath = vec!["$ORIGIN".to_owned(), "$ORIGIN/../lib".to_owned()];
+        }
         for line in link::cargo_lines(&directives) {
             self.text.push_str(&line);
             self.text.push('\n');
@@ -165,6 +170,15 @@ fn is_of_cargo(name: &str) -> bool {
     ];
     const STARTS: [&str; 5] = ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_MANIFEST_", "CARGO_PKG_", "DEP_"];
     NAMES.contains(&name) || STARTS.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether shared libraries of a toolkit are linked, which no machine has by itself.
+fn links_runtime(manifest: &Manifest) -> bool {
+    let shared = manifest.trees.iter().flat_map(|tree| &tree.link).filter_map(|item| match item {
+        LinkItem::Shared { path } => Some(path),
+        _ => None,
+    });
+    shared.filter_map(|path| libraries::find(path)).any(|library| library.role == Role::Runtime)
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use crate::host::{Host, HostPath, Os};
 use crate::plan::archs::ArchWish;
 use crate::plan::bytes;
 use crate::report::pack::{Document, Packed};
+use crate::venv::Record;
 use crate::version::Version;
 
 /// The variable with the secret key itself.
@@ -188,6 +189,8 @@ impl Packing<'_> {
         let cargo = licences::ask(host, &binary.package, network).map_err(|error| failure(&error))?;
         let needs = self.needs(planned, outcome)?;
         let gfx = needs.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
+        let environment =
+            Record::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
         let request = stage::Request {
             name: &project.file.project.name,
             root: &project.root,
@@ -196,6 +199,7 @@ impl Packing<'_> {
             cargo: &cargo,
             manifest: &outcome.manifest,
             program,
+            environment: &environment,
             table: &project.file.pack,
             gfx: &gfx,
         };
@@ -393,6 +397,11 @@ fn tell(
         printer.warning(&format!("{left} was in the folder and is not in this release"));
     }
     for one in &packed {
+        for name in &one.not_found {
+            printer.warning(&format!(
+                "`{name}`, which a library may open while it runs, is not here and not packed"
+            ));
+        }
         for name in &one.without_licence {
             printer.warning(&format!("no licence of `{name}` was found; name it in `licences` of [pack]"));
         }

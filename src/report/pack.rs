@@ -44,6 +44,9 @@ pub struct Packed {
     /// Libraries that are left to the machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<String>,
+    /// What libraries of others would open while they run, and is not here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_found: Vec<String>,
     /// Data files for other architectures, which stay behind.
     #[serde(skip_serializing_if = "is_none")]
     data_left: usize,
@@ -66,6 +69,7 @@ impl Packed {
             layers,
             added,
             left: staged.left.iter().cloned().collect(),
+            not_found: staged.not_found.iter().cloned().collect(),
             data_left: staged.data_left,
             without_licence: staged.without_licence.clone(),
             ..Self::plain(platform, variant)
@@ -87,6 +91,7 @@ impl Packed {
             added: variant.size(),
             layers: Vec::new(),
             left: Vec::new(),
+            not_found: Vec::new(),
             data_left: 0,
             without_licence: Vec::new(),
         }

@@ -9,6 +9,7 @@ use crate::doctor::binary::graph::{self, Graph, Link, Target};
 use crate::doctor::binary::{self, When};
 use crate::host::{Host, HostPath, Os};
 use crate::toolkit::libraries::{self, Role};
+use crate::venv::table::Table;
 
 /// What a program takes along.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Closure {
     pub taken: BTreeMap<String, HostPath>,
     /// Names that are left to the machine, but for those of the C library.
     pub left: BTreeSet<String>,
+    /// What such libraries would open while they run, and is not here.
+    pub not_found: BTreeSet<String>,
 }
 
 /// Why there is no closure.
@@ -65,8 +68,7 @@ fn whose(os: Os, name: &str, leave: &[String]) -> Whose {
     if libraries::is_of_system(os, name) {
         return Whose::System;
     }
-    let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
-    if leave.iter().any(|pattern| crate::host::search::star_matches(pattern, file)) {
+    if leave.iter().any(|pattern| crate::host::search::star_matches(pattern, file_name(name))) {
         return Whose::Machine;
     }
     match libraries::find(name) {
@@ -77,85 +79,146 @@ fn whose(os: Os, name: &str, leave: &[String]) -> Whose {
     }
 }
 
-/// Follows the programs, libraries and modules that were built. `own` are the real paths of those that come along anyway.
+/// What is followed, and by which rules.
+pub struct Rules<'a> {
+    /// The real paths of what comes along anyway.
+    pub own: BTreeSet<String>,
+    /// Names that are left to the machine.
+    pub leave: &'a [String],
+    /// Folders in which libraries are looked for that the loader does not find: those that were linked.
+    pub folders: Vec<HostPath>,
+}
+
+/// Follows the programs, libraries and modules that were built.
 ///
 /// # Errors
 /// See [`ClosureError`].
-pub fn follow(
-    host: &dyn Host,
-    roots: &[HostPath],
-    own: &BTreeSet<String>,
-    leave: &[String],
-) -> Result<Closure, ClosureError> {
-    let mut closure = Closure::default();
-    for root in roots {
-        let contents = binary::read(host, root, host.platform().arch)
+pub fn follow(host: &dyn Host, roots: &[HostPath], rules: &Rules<'_>) -> Result<Closure, ClosureError> {
+    let mut walk = Walk { host, rules, closure: Closure::default(), open: roots.to_vec() };
+    while let Some(root) = walk.open.pop() {
+        let contents = binary::read(host, &root, host.platform().arch)
             .map_err(|error| ClosureError::Unreadable { path: root.to_string(), what: error.to_string() })?;
-        let graph = graph::resolve(host, root, contents);
-        take(host, &graph, own, leave, &mut closure)?;
+        walk.take(&graph::resolve(host, &root, contents))?;
     }
-    Ok(closure)
+    Ok(walk.closure)
 }
 
-fn take(
-    host: &dyn Host,
-    graph: &Graph,
-    own: &BTreeSet<String>,
-    leave: &[String],
-    closure: &mut Closure,
-) -> Result<(), ClosureError> {
-    let mut reached = vec![0];
-    let mut at = 0;
-    while let Some(&from) = reached.get(at) {
-        at += 1;
-        for link in graph.links.iter().filter(|link| link.from == from) {
-            let name = &link.needed.name;
-            match whose(host.platform().os, name, leave) {
-                Whose::System => continue,
-                Whose::Machine => {
-                    closure.left.insert(name.clone());
-                    continue;
+struct Walk<'a> {
+    host: &'a dyn Host,
+    rules: &'a Rules<'a>,
+    closure: Closure,
+    /// Files that are still to be followed.
+    open: Vec<HostPath>,
+}
+
+impl Walk<'_> {
+    /// Takes what a file needs. What the loader does not find is followed by itself.
+    fn take(&mut self, graph: &Graph) -> Result<(), ClosureError> {
+        let os = self.host.platform().os;
+        let mut reached = vec![0];
+        let mut at = 0;
+        while let Some(&from) = reached.get(at) {
+            at += 1;
+            for link in graph.links.iter().filter(|link| link.from == from) {
+                let name = &link.needed.name;
+                match whose(os, name, self.rules.leave) {
+                    Whose::System => continue,
+                    Whose::Machine => {
+                        self.closure.left.insert(name.clone());
+                        continue;
+                    }
+                    Whose::Ours => {}
                 }
-                Whose::Ours => {}
-            }
-            let Some(index) = found(graph, link)? else { continue };
-            if !reached.contains(&index) {
-                reached.push(index);
-            }
-            let object = &graph.objects[index];
-            if own.contains(&object.real.key()) {
-                continue;
-            }
-            if is_of_windows(host, &object.real) {
-                closure.left.insert(name.clone());
-                continue;
-            }
-            let file = name.rsplit(['/', '\\']).next().unwrap_or(name).to_owned();
-            let before = closure.taken.entry(file.clone()).or_insert_with(|| object.real.clone());
-            if before.key() != object.real.key() {
-                return Err(ClosureError::Two {
-                    name: file,
-                    one: before.to_string(),
-                    other: object.real.to_string(),
-                });
+                if let Target::Loaded(index) = link.target {
+                    let real = &graph.objects[index].real;
+                    if is_of_windows(self.host, real) {
+                        self.closure.left.insert(name.clone());
+                        continue;
+                    }
+                    if !reached.contains(&index) {
+                        reached.push(index);
+                    }
+                    self.add(name, real)?;
+                } else if let Some(path) = self.elsewhere(graph, link)? {
+                    self.find(name, path)?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// A library that the loader does not find from here: in the folders of what was linked.
+    fn elsewhere(&self, graph: &Graph, link: &Link) -> Result<Option<HostPath>, ClosureError> {
+        let name = &link.needed.name;
+        if link.target == Target::System {
+            return Ok(None);
+        }
+        let mut places = self.rules.folders.iter().map(|folder| folder.join(file_name(name)));
+        if let Some(path) = places.find(|path| self.host.is_file(path)) {
+            return Ok(Some(path));
+        }
+        // What a program opens by itself, or can do without, may be missing.
+        if matches!(link.needed.when, When::Opened | When::IfThere) {
+            return Ok(None);
+        }
+        let by = graph.objects[link.from].path.to_string();
+        Err(ClosureError::Missing { name: name.clone(), by })
+    }
+
+    fn find(&mut self, name: &str, path: HostPath) -> Result<(), ClosureError> {
+        let real = self.host.canonical(&path).unwrap_or_else(|_| path.clone());
+        if self.add(name, &real)? {
+            // Under the name that was found: what lies beside it is looked for from there.
+            self.open.push(path);
+        }
+        Ok(())
+    }
+
+    /// Whether it was not known yet.
+    fn add(&mut self, name: &str, real: &HostPath) -> Result<bool, ClosureError> {
+        if self.rules.own.contains(&real.key()) {
+            return Ok(false);
+        }
+        let file = file_name(name).to_owned();
+        if let Some(before) = self.closure.taken.get(&file) {
+            if before.key() == real.key() {
+                return Ok(false);
+            }
+            let (one, other) = (before.to_string(), real.to_string());
+            return Err(ClosureError::Two { name: file, one, other });
+        }
+        self.closure.taken.insert(file.clone(), real.clone());
+        self.opened(&file, real)?;
+        Ok(true)
+    }
+
+    /// What a library of CUDA opens while it runs, by the table of wheels: it lies beside it or in a folder of its own.
+    fn opened(&mut self, name: &str, real: &HostPath) -> Result<(), ClosureError> {
+        let os = self.host.platform().os;
+        let wheels = Table::embedded().releases.iter().filter_map(|release| release.wheel_of(os, name));
+        let names: BTreeSet<&String> =
+            wheels.flat_map(|wheel| wheel.opens(os)).filter(|opened| opened.as_str() != name).collect();
+        let mut missing = Vec::new();
+        let mut any = false;
+        for opened in names {
+            let folders = real.parent().into_iter().chain(self.rules.folders.iter().cloned());
+            let found = folders.map(|folder| folder.join(opened)).find(|path| self.host.is_file(path));
+            match found {
+                Some(path) => {
+                    any = true;
+                    self.find(opened, path)?;
+                }
+                None => missing.push(opened.clone()),
+            }
+        }
+        // Releases number them differently: one of the names is enough.
+        self.closure.not_found.extend(missing.into_iter().filter(|_| !any));
+        Ok(())
+    }
 }
 
-/// The object that a name leads to. What a program opens by itself, or can do without, may be missing.
-fn found(graph: &Graph, link: &Link) -> Result<Option<usize>, ClosureError> {
-    let forgiven = matches!(link.needed.when, When::Opened | When::IfThere);
-    match &link.target {
-        Target::Loaded(index) => Ok(Some(*index)),
-        Target::System => Ok(None),
-        Target::Missing | Target::Foreign(_) | Target::Unknown if forgiven => Ok(None),
-        Target::Missing | Target::Foreign(_) | Target::Unknown => Err(ClosureError::Missing {
-            name: link.needed.name.clone(),
-            by: graph.objects[link.from].path.to_string(),
-        }),
-    }
+fn file_name(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
 
 /// Whether a library came with Windows: no list names all of those.
@@ -174,7 +237,8 @@ pub fn verify(
     inside: &HostPath,
     leave: &[String],
 ) -> Result<(), ClosureError> {
-    let closure = follow(host, roots, &BTreeSet::new(), leave)?;
+    let rules = Rules { own: BTreeSet::new(), leave, folders: Vec::new() };
+    let closure = follow(host, roots, &rules)?;
     let outside = closure.taken.iter().find(|(_, path)| !path.is_inside(inside));
     match outside {
         None => Ok(()),

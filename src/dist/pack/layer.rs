@@ -11,8 +11,12 @@ use super::PackError;
 use crate::dist::manifest::Layer;
 use crate::host::{Host, HostPath};
 
-/// Level of compression: the last one before the time for a library of CUDA doubles.
-const LEVEL: i32 = 15;
+/// Level of compression for programs and other small layers.
+const LEVEL: i32 = 19;
+/// Bytes from which on a layer gets [`LARGE_LEVEL`].
+const LARGE: u64 = 64 << 20;
+/// The level for libraries of vendors, which are compressed inside: higher ones take ten times as long for half a percent.
+const LARGE_LEVEL: i32 = 9;
 /// What is looked back at, as a power of two: what every decoder takes without being told.
 const WINDOW_LOG: u32 = 27;
 /// Bytes that are read at once.
@@ -88,7 +92,7 @@ pub fn sum(host: &dyn Host, path: &HostPath) -> Result<String, PackError> {
 #[must_use]
 pub fn contents(files: &[Hashed<'_>]) -> String {
     let mut sum = Sha256::new();
-    sum.update(format!("{LEVEL} {WINDOW_LOG} {}\n", zstd::zstd_safe::version_string()));
+    sum.update(format!("{} {WINDOW_LOG} {}\n", level(files), zstd::zstd_safe::version_string()));
     for file in files {
         let mode = mode(file.piece);
         sum.update(format!("{mode:o} {} {} {}\n", file.size, file.sha256, file.piece.path));
@@ -103,7 +107,7 @@ pub fn contents(files: &[Hashed<'_>]) -> String {
 pub fn write(host: &dyn Host, files: &[Hashed<'_>], folder: &HostPath) -> io::Result<Layer> {
     let place = folder.join(".layer");
     host.remove(&place)?;
-    let mut encoder = Encoder::new(Sum::new(host.create(&place)?), LEVEL)?;
+    let mut encoder = Encoder::new(Sum::new(host.create(&place)?), level(files))?;
     // One worker or many: the blocks, and so the bytes, are the same. None at all would make others.
     encoder.multithread(threads())?;
     encoder.long_distance_matching(true)?;
@@ -118,6 +122,11 @@ pub fn write(host: &dyn Host, files: &[Hashed<'_>], folder: &HostPath) -> io::Re
     sum.inner.finish()?;
     host.rename(&place, &folder.join(&sha256))?;
     Ok(Layer { sha256, size, unpacked: files.iter().map(|file| file.size).sum() })
+}
+
+fn level(files: &[Hashed<'_>]) -> i32 {
+    let bytes: u64 = files.iter().map(|file| file.size).sum();
+    if bytes < LARGE { LEVEL } else { LARGE_LEVEL }
 }
 
 fn append<W: Write>(host: &dyn Host, archive: &mut Builder<W>, file: &Hashed<'_>) -> io::Result<()> {

@@ -15,6 +15,8 @@ use crate::python::Network;
 const BEGINNINGS: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
 /// Cargo reads its own files for it.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
+/// Where a toolkit of gpubuild's own keeps its wheels.
+const WHEELS: &str = "wheels";
 /// Folders above a library in which the record of its wheel may lie.
 const ABOVE: usize = 6;
 
@@ -201,34 +203,47 @@ fn is_licence(name: &str) -> bool {
     BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !is_source
 }
 
-/// The wheel that a library came in: the one whose record lists it.
+/// The wheel that a library came in: the one whose record lists it. Toolkits of gpubuild's own keep their wheels side by side, in
+/// `wheels`, and link files of them together.
 fn of_wheel(host: &dyn Host, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
     let mut folder = library.parent()?;
     for _ in 0..ABOVE {
-        let names = host.list_matching(&folder, "*.dist-info").unwrap_or_default();
-        let inside = library
-            .as_str()
-            .strip_prefix(folder.as_str())?
-            .trim_start_matches(['/', '\\'])
-            .replace('\\', "/");
-        for name in names {
-            let info = folder.join(&name);
-            let record = host.read_text(&info.join("RECORD")).unwrap_or_default();
-            if record.lines().any(|line| line.split(',').next() == Some(inside.as_str())) {
-                let inner = info.join("licenses");
-                let mut files = Vec::new();
-                for place in [&info, &inner] {
-                    let names = host.list(place).unwrap_or_default();
-                    files.extend(names.iter().filter(|name| is_licence(name)).map(|name| place.join(name)));
+        let wheels = folder.join(WHEELS);
+        let inner = host.list(&wheels).unwrap_or_default();
+        let sites = std::iter::once(folder.clone()).chain(inner.iter().map(|name| wheels.join(name)));
+        for site in sites {
+            for name in host.list_matching(&site, "*.dist-info").unwrap_or_default() {
+                let info = site.join(&name);
+                if records(host, &site, &info, library) {
+                    let package = name.trim_end_matches(".dist-info").to_owned();
+                    let files = licences_of(host, &info);
+                    return (!files.is_empty()).then_some((package, files));
                 }
-                files.retain(|file| host.is_file(file));
-                let package = name.trim_end_matches(".dist-info").to_owned();
-                return (!files.is_empty()).then_some((package, files));
             }
         }
         folder = folder.parent()?;
     }
     None
+}
+
+/// Whether the record of a wheel lists a file.
+fn records(host: &dyn Host, site: &HostPath, info: &HostPath, library: &HostPath) -> bool {
+    let record = host.read_text(&info.join("RECORD")).unwrap_or_default();
+    let name = library.file_name().unwrap_or_default();
+    let listed = record.lines().filter_map(|line| line.split(',').next()).filter(|path| path.ends_with(name));
+    listed
+        .map(|path| site.join(path))
+        .any(|path| path.key() == library.key() || host.is_same_file(&path, library))
+}
+
+fn licences_of(host: &dyn Host, info: &HostPath) -> Vec<HostPath> {
+    let mut files = Vec::new();
+    for place in [info.clone(), info.join("licenses")] {
+        let names = host.list(&place).unwrap_or_default();
+        files.extend(names.iter().filter(|name| is_licence(name)).map(|name| place.join(name)));
+    }
+    files.retain(|file| host.is_file(file));
+    files
 }
 
 /// The package of Debian or Ubuntu that a library came in.

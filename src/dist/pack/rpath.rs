@@ -2,7 +2,16 @@
 //!
 //! `DT_RPATH` and not `DT_RUNPATH`: it also holds for the libraries of libraries, so that those of vendors stay as they were
 //! published, byte by byte, and `LD_LIBRARY_PATH` of a user does not put other ones before them.
+//!
+//! Where the file has such an entry already, which what `gpubuild` links has, it is changed in its place and nothing moves. Only
+//! else is the file written anew, which works for those whose linker left room.
 
+use object::Endianness;
+use object::elf::{
+    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRTAB, DynamicTag, PT_DYNAMIC, PT_LOAD,
+};
+use object::endian::Endian as _;
+use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Sym as _};
 use object_rewrite::Rewriter;
 
 /// The file with these folders and no others.
@@ -10,15 +19,112 @@ use object_rewrite::Rewriter;
 /// # Errors
 /// What cannot be read or written of it, in words.
 pub fn set(file: &[u8], folders: &[&str]) -> Result<Vec<u8>, String> {
+    let wanted = folders.join(":");
+    if let Some(changed) = in_place(file, &wanted) {
+        return Ok(changed);
+    }
     let words = |error: object_rewrite::Error| error.to_string();
     let mut rewriter = Rewriter::read(file).map_err(words)?;
-    if folders.is_empty() {
-        rewriter.elf_delete_runpath().map_err(words)?;
-    } else {
-        rewriter.elf_set_runpath(folders.join(":").into_bytes()).map_err(words)?;
-        rewriter.elf_use_rpath().map_err(words)?;
-    }
+    rewriter.elf_set_runpath(wanted.into_bytes()).map_err(words)?;
+    rewriter.elf_use_rpath().map_err(words)?;
     let mut written = Vec::with_capacity(file.len() + 4096);
     rewriter.write(&mut written).map_err(words)?;
     Ok(written)
+}
+
+/// An entry of the dynamic section: its place in the file, tag and value.
+#[derive(Clone, Copy)]
+struct Entry {
+    place: usize,
+    tag: DynamicTag,
+    value: u64,
+}
+
+/// Bytes of an entry.
+const ENTRY: usize = 16;
+
+/// Changes the entry that is there, if there is one and what is wanted fits.
+fn in_place(data: &[u8], wanted: &str) -> Option<Vec<u8>> {
+    let file: ElfFile64<'_, Endianness> = ElfFile64::parse(data).ok()?;
+    let endian = file.endian();
+    let entries = entries(&file, data)?;
+    let is_path = |entry: &&Entry| entry.tag == DT_RPATH || entry.tag == DT_RUNPATH;
+    let own = *entries.iter().find(is_path)?;
+    let start = entries.iter().find(|entry| entry.tag == DT_STRTAB)?.value;
+    let strings = offset(&file, start)?;
+    let begin = strings.checked_add(usize::try_from(own.value).ok()?)?;
+    let length = data.get(begin..)?.iter().position(|byte| *byte == 0)?;
+    let old = &data[begin..begin + length];
+    let mut changed = data.to_vec();
+    if old != wanted.as_bytes() {
+        if wanted.len() > length || is_shared(&file, &entries, own.value, length as u64) {
+            return None;
+        }
+        changed[begin..begin + length].fill(0);
+        changed[begin..begin + wanted.len()].copy_from_slice(wanted.as_bytes());
+    }
+    let mut kept: Vec<Entry> = entries.iter().filter(|entry| !is_path(entry)).copied().collect();
+    if !wanted.is_empty() {
+        kept.push(Entry { tag: DT_RPATH, ..own });
+    }
+    let mut put = |index: usize, tag: DynamicTag, value: u64| {
+        let place = entries[index].place;
+        changed[place..place + 8].copy_from_slice(bytes(tag.0.cast_unsigned(), endian).as_slice());
+        changed[place + 8..place + ENTRY].copy_from_slice(bytes(value, endian).as_slice());
+    };
+    for index in 0..entries.len() {
+        let (tag, value) = kept.get(index).map_or((DT_NULL, 0), |entry| (entry.tag, entry.value));
+        put(index, tag, value);
+    }
+    Some(changed)
+}
+
+fn bytes(value: u64, endian: Endianness) -> [u8; 8] {
+    if endian.is_big_endian() { value.to_be_bytes() } else { value.to_le_bytes() }
+}
+
+/// The entries before the one that ends them.
+fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<Entry>> {
+    let endian = file.endian();
+    let header = file.elf_program_headers().iter().find(|header| header.p_type(endian) == PT_DYNAMIC)?;
+    let begin = usize::try_from(header.p_offset(endian)).ok()?;
+    let dynamic = header.dynamic(endian, data).ok()??;
+    let entries = dynamic.iter().enumerate().map(|(index, entry)| Entry {
+        place: begin + index * ENTRY,
+        tag: entry.d_tag(endian),
+        value: entry.d_val(endian),
+    });
+    Some(entries.take_while(|entry| entry.tag != DT_NULL).collect())
+}
+
+/// Where an address lies in the file.
+fn offset(file: &ElfFile64<'_, Endianness>, address: u64) -> Option<usize> {
+    let endian = file.endian();
+    let loads = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD);
+    let mut found = loads.filter_map(|header| {
+        let inside = address.checked_sub(header.p_vaddr(endian))?;
+        (inside < header.p_filesz(endian)).then(|| header.p_offset(endian) + inside)
+    });
+    usize::try_from(found.next()?).ok()
+}
+
+/// Whether a name of something else is the end of this text: linkers store such names once.
+fn is_shared(file: &ElfFile64<'_, Endianness>, entries: &[Entry], begin: u64, length: u64) -> bool {
+    let endian = file.endian();
+    let inside = |value: u64| (begin..begin + length).contains(&value);
+    let named = [DT_NEEDED, DT_SONAME];
+    entries.iter().any(|entry| named.contains(&entry.tag) && inside(entry.value))
+        || file.elf_dynamic_symbol_table().iter().any(|symbol| inside(u64::from(symbol.st_name(endian))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set;
+
+    #[test]
+    fn what_is_no_program_is_an_error() {
+        for bad in [b"".as_slice(), b"\x7fELF", b"#!/bin/sh\n", &[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]] {
+            assert!(set(bad, &["$ORIGIN"]).is_err());
+        }
+    }
 }

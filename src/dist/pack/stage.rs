@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::PackError;
-use super::closure::{self, Closure, ClosureError};
+use super::closure::{self, Closure, ClosureError, Rules};
 use super::layer::{Part, Piece};
 use super::licences::{Licences, Package};
 use super::rpath;
-use crate::artifacts::{Artifact, Manifest};
+use crate::artifacts::{Artifact, LinkItem, Manifest};
 use crate::dist::table::PackTable;
 use crate::doctor::binary::{self, Binary};
 use crate::exec::stage;
@@ -32,6 +32,8 @@ pub struct Request<'a> {
     pub manifest: &'a Manifest,
     /// The program.
     pub program: &'a Artifact,
+    /// Folders of the project's environment with CUDA's libraries.
+    pub environment: &'a [String],
     /// What the project says.
     pub table: &'a PackTable,
     /// Architectures of AMD's cards that it is for: data for others stays behind.
@@ -47,6 +49,8 @@ pub struct Staged {
     pub program: String,
     /// Names that are left to the machine.
     pub left: BTreeSet<String>,
+    /// What libraries of others would open while they run, and is not here.
+    pub not_found: BTreeSet<String>,
     /// Libraries of others whose licence was not found.
     pub without_licence: Vec<String>,
     /// Data files for other architectures, which stay behind.
@@ -77,7 +81,8 @@ pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<
     let own: BTreeSet<String> =
         built.iter().map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key()).collect();
     let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
-    let closure = closure::follow(host, &roots, &own, &request.table.leave)?;
+    let rules = Rules { own, leave: &request.table.leave, folders: linked_folders(host, request) };
+    let closure = closure::follow(host, &roots, &rules)?;
     refuse_where_untried(host, &closure)?;
     for (path, from) in &built {
         staging.add(path, from, true, Part::Program)?;
@@ -88,7 +93,23 @@ pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<
     staging.folders()?;
     staging.verify(&closure, &request.table.leave)?;
     staging.staged.left = closure.left;
+    staging.staged.not_found = closure.not_found;
     Ok(staging.staged)
+}
+
+/// Folders of the libraries that were linked: those of the project's environment first, then those of toolkits. Stubs are none.
+fn linked_folders(host: &dyn Host, request: &Request<'_>) -> Vec<HostPath> {
+    let mut folders: Vec<HostPath> = request.environment.iter().map(|folder| host.path(folder)).collect();
+    for item in request.manifest.trees.iter().flat_map(|tree| &tree.link) {
+        let folder = match item {
+            LinkItem::Search { path } => Some(host.path(path)),
+            LinkItem::Shared { path } => host.path(path).parent(),
+            _ => None,
+        };
+        folders
+            .extend(folder.filter(|folder| folder.file_name() != Some("stubs") && !folders.contains(folder)));
+    }
+    folders
 }
 
 /// Install names of macOS would have to be changed, and the result signed again: nobody has tried that here.
@@ -199,7 +220,8 @@ impl Staging<'_> {
                 staged.interpreter.clone_from(&contents.interpreter);
                 staged.system.clone_from(&contents.system);
             }
-            let Some(folders) = wanted(piece, &contents, has_libraries) else { continue };
+            let is_main = piece.path == staged.program;
+            let Some(folders) = wanted(piece, &contents, is_main, has_libraries) else { continue };
             let wrong = |what: String| PackError::Rpath { path: piece.from.to_string(), what };
             let data = host.read(&piece.from).map_err(|error| wrong(error.to_string()))?;
             let changed = rpath::set(&data, &folders).map_err(wrong)?;
@@ -242,7 +264,7 @@ fn newer_glibc(known: Option<&Version>, contents: &Binary) -> Option<Version> {
 }
 
 /// The folders that an ELF file has to have, where they are not what it has.
-fn wanted(piece: &Piece, contents: &Binary, has_libraries: bool) -> Option<Vec<&'static str>> {
+fn wanted(piece: &Piece, contents: &Binary, is_main: bool, has_libraries: bool) -> Option<Vec<&'static str>> {
     if contents.format != binary::Format::Elf {
         return None;
     }
@@ -251,6 +273,10 @@ fn wanted(piece: &Piece, contents: &Binary, has_libraries: bool) -> Option<Vec<&
         // What lies together is found by way of the program, unless the library has ideas of its own.
         let finds = has.is_empty() || has.iter().any(|folder| is_here(folder));
         return (!finds).then(|| vec!["$ORIGIN"]);
+    }
+    // The program looks for what its libraries and modules need as well.
+    if has.is_empty() && !is_main {
+        return None;
     }
     // Modules may lie in a folder of their tree.
     let depth = piece.path.matches('/').count();
