@@ -350,3 +350,44 @@ fn a_kill_leaves_the_old_release_or_the_new_one() {
     let names = std::fs::read_dir(project.path("")).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names.into_iter().all(|name| !name.to_string_lossy().contains("gpubuild-new")));
 }
+
+/// The libraries of the C library and of the compiler that a program maps, its loader among them.
+fn libraries_of_the_system(program: &Path, own: &Path) -> Vec<PathBuf> {
+    let output = Command::new("ldd").arg(program).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let path = |line: &str| line.split_whitespace().find(|word| word.starts_with('/')).map(PathBuf::from);
+    text.lines().filter_map(path).filter(|path| !path.starts_with(own)).collect()
+}
+
+#[test]
+fn an_installed_variant_starts_in_an_empty_root() {
+    let Some(project) = project() else { return };
+    pack(&project, &["--out", "release"]).succeeds();
+    let installed = project.run(&["install", "--manifest", "release", "--to", "root/opt/adder", "--json"]);
+    let document = installed.succeeds().json();
+    assert_eq!((&document["label"], &document["proof"]), (&"cpu".into(), &"checked".into()), "{document:#}");
+    std::fs::remove_dir_all(project.path("ext")).unwrap();
+    let program = project.path("root/opt/adder/current/bin/app");
+    for library in libraries_of_the_system(&program, &project.path("root")) {
+        let inside = project.path("root").join(library.strip_prefix("/").unwrap());
+        std::fs::create_dir_all(inside.parent().unwrap()).unwrap();
+        std::fs::copy(&library, inside).unwrap();
+    }
+    let root = project.path("root");
+    // glibc asks /proc where a program lies; containers have it.
+    std::fs::create_dir_all(root.join("proc")).unwrap();
+    let script = "mount --rbind /proc \"$0/proc\" && exec chroot \"$0\" /opt/adder/current/bin/app";
+    let ways: [&[&str]; 2] = [&["--mount"], &["--mount", "--user", "--map-root-user"]];
+    let start = |way: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(way).args(["sh", "-c", script]).arg(&root).env_remove("LD_LIBRARY_PATH");
+        command.output().ok()
+    };
+    let said: Vec<_> = ways.into_iter().filter_map(start).collect();
+    if said.iter().all(|output| String::from_utf8_lossy(&output.stderr).contains("ermitted")) {
+        skip("chroot", "no right to change the root");
+        return;
+    }
+    let works = said.iter().any(|output| output.status.success() && output.stdout == b"42\n");
+    assert!(works, "{said:#?}");
+}
