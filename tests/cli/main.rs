@@ -21,6 +21,7 @@ mod new;
 mod pack;
 mod pitfalls;
 mod plan;
+mod preflight;
 mod provision;
 mod resolve;
 mod running;

@@ -20,12 +20,12 @@ fn manifest_text() -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
-fn read(path: &Path) -> String {
+pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Every recorded machine of the tests, by its name.
-fn hosts() -> Vec<(String, PathBuf)> {
+pub(crate) fn hosts() -> Vec<(String, PathBuf)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts");
     let files = walkdir::WalkDir::new(&root).sort_by_file_name();
     let files = files.into_iter().map(|entry| entry.unwrap().into_path());
