@@ -3,11 +3,12 @@
 use super::look::{self, HostArguments};
 use super::plan::{self, Selection};
 use super::{Context, Exit, Failure, build};
+use crate::dist::layers;
 use crate::exec::reuse;
 use crate::exec::{BuildBinary, Job, Tools};
 use crate::project::{self, Project};
 use crate::python::Network;
-use crate::report::cache::{Document, ExplainDocument, PruneDocument};
+use crate::report::cache::{Document, ExplainDocument, Layers, PruneDocument};
 use crate::store::maintain::{self, Limits};
 use crate::store::settings::{self, SettingsError, Store};
 
@@ -110,7 +111,13 @@ fn store(context: &Context<'_>) -> Result<Store, Failure> {
 fn show(context: &Context<'_>, form: Form, with_entries: bool) -> Result<(), Failure> {
     let store = store(context)?;
     let items = maintain::items(context.host, &store);
-    let document = Document::new(store.root.to_string(), store.limit, &items, with_entries);
+    let document = Document::new(
+        store.root.to_string(),
+        store.limit,
+        &items,
+        told(layers::usage(context.host)),
+        with_entries,
+    );
     if form.json {
         context.printer.json(&document)?;
     } else {
@@ -126,17 +133,23 @@ fn prune(arguments: &Prune, context: &Context<'_>) -> Result<(), Failure> {
     let age =
         arguments.older_than.as_deref().map(settings::age).transpose().map_err(|error| wrong(&error))?;
     let limits = Limits { size: size.or(Some(store.limit)), age, all: arguments.all };
-    let pruned = maintain::prune(context.host, &store, limits).map_err(|error| {
+    let refused = |error: std::io::Error| {
         Failure::negative("cache.not-pruned", format!("failed to prune `{}`: {error}", store.root))
             .hint("look at its owner and mode")
-    })?;
-    let document = PruneDocument::new(&pruned);
+    };
+    let pruned = maintain::prune(context.host, &store, limits).map_err(refused)?;
+    let gone = layers::prune(context.host, age, arguments.all).map_err(refused)?;
+    let document = PruneDocument::new(&pruned, told(gone));
     if arguments.form.json {
         context.printer.json(&document)?;
     } else {
         context.printer.answer(&document.text())?;
     }
     Ok(())
+}
+
+fn told(layers::Usage { count, bytes }: layers::Usage) -> Layers {
+    Layers { count, bytes }
 }
 
 fn explain(arguments: &Explain, context: &Context<'_>) -> Result<Exit, Failure> {

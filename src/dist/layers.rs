@@ -5,7 +5,7 @@ use std::io;
 
 use super::manifest::Layer;
 use super::unpack::hash_file;
-use crate::host::{Host, HostPath, Lock, Wait};
+use crate::host::{Host, HostPath, Lock, Stat, Wait};
 use crate::store::cache_folder;
 
 /// The folder in gpubuild's cache.
@@ -75,4 +75,50 @@ pub fn cached(host: &dyn Host, layer: &Layer) -> io::Result<Option<HostPath>> {
 pub fn lock(host: &dyn Host, layer: &Layer) -> io::Result<Option<Lock>> {
     let Some(folder) = folder(host) else { return Ok(None) };
     host.lock(&folder.join(&format!("{}.lock", layer.sha256)), Wait::Yes)
+}
+
+/// What layers take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Files, those that are not whole among them.
+    pub count: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What the layers in the cache take.
+#[must_use]
+pub fn usage(host: &dyn Host) -> Usage {
+    let mut usage = Usage::default();
+    for (_, stat) in files(host) {
+        usage.count += 1;
+        usage.bytes += stat.size;
+    }
+    usage
+}
+
+/// Throws away layers that were fetched longer ago than `age` seconds, or all. Tells what is gone.
+///
+/// # Errors
+/// The first file that can't be removed.
+pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<Usage> {
+    let mut gone = Usage::default();
+    for (path, stat) in files(host) {
+        let fetched =
+            stat.modified.and_then(|time| u64::try_from(time / 1_000_000_000).ok()).unwrap_or_default();
+        if all || age.is_some_and(|age| host.now().saturating_sub(fetched) > age) {
+            host.remove(&path)?;
+            gone.count += 1;
+            gone.bytes += stat.size;
+        }
+    }
+    Ok(gone)
+}
+
+fn files(host: &dyn Host) -> Vec<(HostPath, Stat)> {
+    let Some(folder) = folder(host) else { return Vec::new() };
+    let names = host.list(&folder).unwrap_or_default();
+    let layers =
+        names.iter().filter(|name| name.rsplit('.').next() != Some("lock")).map(|name| folder.join(name));
+    layers.filter_map(|path| host.stat(&path).ok().map(|stat| (path, stat))).collect()
 }

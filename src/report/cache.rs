@@ -17,8 +17,18 @@ pub struct Document {
     bytes: u64,
     limit: u64,
     count: usize,
+    layers: Layers,
     #[serde(skip_serializing_if = "Option::is_none")]
     entries: Option<Vec<EntryDocument>>,
+}
+
+/// Layers of releases that were fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Layers {
+    /// Files.
+    pub count: usize,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// An entry.
@@ -90,13 +100,14 @@ fn age(seconds: u64) -> String {
 impl Document {
     /// With every entry, or only how many.
     #[must_use]
-    pub fn new(folder: String, limit: u64, items: &[Item], with_entries: bool) -> Self {
+    pub fn new(folder: String, limit: u64, items: &[Item], layers: Layers, with_entries: bool) -> Self {
         Self {
             schema: Schema { name: "cache", version: 1 },
             folder,
             bytes: items.iter().map(Item::bytes).sum(),
             limit,
             count: items.len(),
+            layers,
             entries: with_entries.then(|| items.iter().map(EntryDocument::new).collect()),
         }
     }
@@ -113,6 +124,10 @@ impl Document {
         }
         let (bytes, limit) = (bytes::show(self.bytes), bytes::show(self.limit));
         let _ = write!(out, "{} entries, {bytes} of at most {limit}, in {}", self.count, self.folder);
+        if self.layers.count > 0 {
+            let Layers { count, bytes } = self.layers;
+            let _ = write!(out, "\n{count} layers of releases, {}", bytes::show(bytes));
+        }
         out
     }
 }
@@ -125,18 +140,20 @@ pub struct PruneDocument {
     removed_bytes: u64,
     in_use: Vec<EntryDocument>,
     left_bytes: u64,
+    removed_layers: Layers,
 }
 
 impl PruneDocument {
     /// What went and what stayed.
     #[must_use]
-    pub fn new(pruned: &Pruned) -> Self {
+    pub fn new(pruned: &Pruned, removed_layers: Layers) -> Self {
         Self {
             schema: Schema { name: "cache-prune", version: 1 },
             removed: pruned.removed.iter().map(EntryDocument::new).collect(),
             removed_bytes: pruned.removed.iter().map(Item::bytes).sum(),
             in_use: pruned.in_use.iter().map(EntryDocument::new).collect(),
             left_bytes: pruned.left,
+            removed_layers,
         }
     }
 
@@ -148,7 +165,13 @@ impl PruneDocument {
             count => format!("; {count} more are in use and stay"),
         };
         let (gone, left) = (bytes::show(self.removed_bytes), bytes::show(self.left_bytes));
-        format!("removed {} entries, {gone}; {left} stay{busy}", self.removed.len())
+        let layers = match self.removed_layers {
+            Layers { count: 0, .. } => String::new(),
+            Layers { count, bytes } => {
+                format!("\nremoved {count} layers of releases, {}", bytes::show(bytes))
+            }
+        };
+        format!("removed {} entries, {gone}; {left} stay{busy}{layers}", self.removed.len())
     }
 }
 

@@ -148,6 +148,12 @@ fn a_packed_program_starts_without_what_it_was_built_with() {
     let program = target.join("bin/app");
     let output = Command::new(&program).env("LD_LIBRARY_PATH", "/nowhere").output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "42\n", "{output:?}");
+    // What packs is read by what installs.
+    let ran = project.run(&["install", "--manifest", "release", "--to", "installed", "--json"]);
+    let installed = ran.succeeds().json();
+    assert_eq!((&installed["label"], &installed["proof"]), (&"cpu".into(), &"checked".into()));
+    let current = files(&project.path("installed/current/"));
+    assert_eq!(current, files(&target));
     let text = std::fs::read(&program).unwrap();
     let folder = project.path("ext");
     let rest = folder.to_str().unwrap().as_bytes();

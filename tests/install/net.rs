@@ -98,6 +98,12 @@ fn a_second_variant_fetches_only_what_differs() {
         "cuda"
     );
     assert_eq!(layers(&server.asked()).len(), 5);
+    // They are counted, and thrown away.
+    let cache = |more: &[&str]| remote.world.run(&[&["cache"], more, &["--json"]].concat()).done();
+    assert_eq!(cache(&["size"])["layers"]["count"], 4);
+    assert_eq!(cache(&["prune", "--older-than", "1d"])["removed_layers"]["count"], 0);
+    assert_eq!(cache(&["prune", "--all"])["removed_layers"]["count"], 4);
+    assert_eq!(remote.world.tree("cache/layers"), []);
 }
 
 #[test]
