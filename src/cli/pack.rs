@@ -264,10 +264,16 @@ impl Packing<'_> {
         let os = host.platform().os;
         let cuda = planned.sight.catalogue.for_backend(Backend::Cuda);
         let floor = |release: &Version| cuda?.driver_floor(release, os).cloned();
+        let toolkit = |compiler: &str| {
+            let copies = planned.sight.inventory.of(Backend::Cuda.id());
+            let path = host.path(compiler);
+            let own = copies.iter().find(|copy| path.is_inside(&copy.root));
+            own.and_then(|copy| copy.version()).cloned()
+        };
         Ok(Variant {
             backends: built.backends.clone(),
             portable: self.is_portable(planned, outcome),
-            cuda: describe::cuda(built, floor).map_err(unclear)?,
+            cuda: describe::cuda(built, toolkit, floor).map_err(unclear)?,
             rocm: describe::rocm(built).map_err(unclear)?,
             cpu: describe::cpu(built, host.platform().arch.id(), planned.project.file.audit.cpu.as_deref())
                 .map_err(unclear)?,

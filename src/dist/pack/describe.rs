@@ -69,12 +69,13 @@ fn common(manifest: &Manifest, kind: &str) -> BTreeSet<String> {
     of_library.reduce(|one, other| one.intersection(&other).cloned().collect()).unwrap_or_default()
 }
 
-/// What its CUDA code needs; `floor` knows the oldest driver for a release.
+/// What its CUDA code needs; `toolkit` knows the version of the toolkit with a compiler, `floor` the oldest driver for a release.
 ///
 /// # Errors
 /// See [`Unclear`].
 pub fn cuda(
     manifest: &Manifest,
+    toolkit: impl Fn(&str) -> Option<Version>,
     floor: impl Fn(&Version) -> Option<Version>,
 ) -> Result<Option<Cuda>, Unclear> {
     if !manifest.backends.contains(&Backend::Cuda) {
@@ -90,15 +91,19 @@ pub fn cuda(
     if real.is_empty() && ptx.is_empty() {
         return Err(Unclear::NoDeviceCode(Backend::Cuda));
     }
-    let release = manifest.trees.iter().filter_map(release).max().ok_or(Unclear::NoRelease)?;
+    let releases = manifest.trees.iter().filter_map(|tree| release(tree, &toolkit));
+    let release = releases.max().ok_or(Unclear::NoRelease)?;
     let driver = floor(&release).ok_or_else(|| Unclear::NoDriver(release.clone()))?;
     Ok(Some(Cuda { release, driver, real, ptx }))
 }
 
-/// `13.0` of nvcc 13.0.88; clang brings no release of its own.
-fn release(tree: &BuiltTree) -> Option<Version> {
-    let compiler = tree.compilers.get("CUDA").filter(|compiler| compiler.id == "NVIDIA")?;
-    let version: Version = compiler.version.parse().ok()?;
+/// `13.0` of nvcc 13.0.88. A project that calls nvcc by itself tells CMake no compiler of that language; the plan has named one.
+fn release(tree: &BuiltTree, toolkit: &impl Fn(&str) -> Option<Version>) -> Option<Version> {
+    let told = tree.compilers.get("CUDA").filter(|compiler| compiler.id == "NVIDIA");
+    let version = match told {
+        Some(compiler) => compiler.version.parse().ok()?,
+        None => toolkit(tree.cache.get("CMAKE_CUDA_COMPILER")?)?,
+    };
     format!("{}.{}", version.major(), version.minor()).parse().ok()
 }
 
@@ -210,7 +215,7 @@ mod tests {
             ),
             library("none", &[]),
         ];
-        let cuda = cuda(&built(&[Backend::Cpu, Backend::Cuda], files, Some("13.0.88"), &[]), floor)
+        let cuda = cuda(&built(&[Backend::Cpu, Backend::Cuda], files, Some("13.0.88"), &[]), |_| None, floor)
             .unwrap()
             .unwrap();
         assert_eq!(cuda.real.iter().map(CudaArch::sm).collect::<Vec<_>>(), ["sm_80"]);
@@ -222,7 +227,7 @@ mod tests {
     fn what_nobody_knows_is_an_error() {
         let code = || vec![library("one", &[("sm_80", "sass")])];
         let asked = |manifest: &Manifest, driver: Option<&str>| {
-            cuda(manifest, |_| driver.and_then(|text| text.parse().ok()))
+            cuda(manifest, |_| None, |_| driver.and_then(|text| text.parse().ok()))
                 .map(|_| ())
                 .map_err(|error| error.id())
         };
@@ -234,6 +239,12 @@ mod tests {
         assert_eq!(asked(&built(&backends, code(), None, &[]), Some("580")), Err("pack.no-release"));
         assert_eq!(asked(&built(&backends, code(), Some("99.0"), &[]), None), Err("pack.no-release"));
         assert_eq!(asked(&built(&[Backend::Cpu], code(), None, &[]), None), Ok(()));
+        // A project that calls nvcc by itself: the version is the toolkit's.
+        let mut own = built(&backends, code(), None, &[]);
+        own.trees[0].cache.insert("CMAKE_CUDA_COMPILER".to_owned(), "/opt/cuda/bin/nvcc".to_owned());
+        let toolkit = |nvcc: &str| (nvcc == "/opt/cuda/bin/nvcc").then(|| "12.4.131".parse().unwrap());
+        let cuda = cuda(&own, toolkit, |_| "525".parse().ok()).unwrap().unwrap();
+        assert_eq!(cuda.release.as_str(), "12.4");
         assert!(rocm(&built(&[Backend::Rocm], Vec::new(), None, &[])).is_err());
         let gfx = rocm(&built(&[Backend::Rocm], vec![library("k", &[("gfx90a", "code-object")])], None, &[]));
         assert_eq!(gfx.unwrap().unwrap().gfx, ["gfx90a"]);
