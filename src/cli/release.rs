@@ -3,7 +3,7 @@
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Failure, absolute};
 use crate::backend::Backend;
-use crate::dist::fetch::{Client, Plain};
+use crate::dist::fetch::{self, Client, Plain};
 use crate::dist::manifest::{self, ManifestProblem};
 use crate::dist::resolve::Nothing;
 use crate::dist::source::{Fetched, Source, SourceError};
@@ -123,6 +123,9 @@ impl ReleaseArguments {
             Failure::usage(Unreadable::ID, error.to_string())
                 .hint("it has `variant`, `backend` and `[releases.NAME]` with `variant`, `backend`, `key`")
         })?;
+        if let Some((name, wanted)) = fetch::bad_setting(context.host) {
+            return Err(Failure::usage("net.setting-invalid", format!("{name} has to be {wanted}")));
+        }
         let client = self.client(context);
         let source = match Source::address(&client, manifest).map_err(|error| of_source(&error))? {
             Some(source) => source,

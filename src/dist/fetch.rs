@@ -180,6 +180,25 @@ impl FetchError {
     }
 }
 
+fn seconds(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds))
+}
+
+fn times(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|times| *times <= 20)
+}
+
+/// A setting of the environment that means nothing, and what it should be.
+#[must_use]
+pub fn bad_setting(host: &dyn Host) -> Option<(&'static str, &'static str)> {
+    let is_set =
+        |name: &str, is_good: fn(&str) -> bool| host.env().get(name).is_some_and(|text| !is_good(text));
+    if is_set(TIMEOUT, |text| seconds(text).is_some()) {
+        return Some((TIMEOUT, "seconds from 0.1 to 3600"));
+    }
+    is_set(RETRIES, |text| times(text).is_some()).then_some((RETRIES, "a number from 0 to 20"))
+}
+
 /// An answer, and where it came from.
 pub(super) struct Answer {
     pub(super) response: Response,
@@ -204,11 +223,10 @@ impl<'a> Client<'a> {
     /// By way of a host. Its environment says how patient it is.
     #[must_use]
     pub fn new(host: &'a dyn Host, network: Network, plain: Plain) -> Self {
-        let set = |name: &str| host.env().get(name).and_then(|text| text.trim().parse::<f64>().ok());
-        let patience = set(TIMEOUT).filter(|seconds| (0.1..=3600.0).contains(seconds)).unwrap_or(30.0);
-        let retries = host.env().get(RETRIES).and_then(|text| text.trim().parse().ok()).unwrap_or(3);
+        let patience = host.env().get(TIMEOUT).and_then(seconds).unwrap_or(30.0);
+        let retries = host.env().get(RETRIES).and_then(times).unwrap_or(3);
         let patience = Duration::from_secs_f64(patience);
-        Self { host, network, plain, token: Mutex::new(None), patience, retries: u32::min(retries, 20) }
+        Self { host, network, plain, token: Mutex::new(None), patience, retries }
     }
 
     /// A small document. None if there is no such thing (404, 410).

@@ -178,4 +178,7 @@ fn addresses_without_encryption_are_for_this_machine_only() {
         ran.refused(2, "net.address-invalid");
         assert!(!ran.stderr.contains("secret"));
     }
+    for (name, value) in [("GPUBUILD_HTTP_TIMEOUT", "soon"), ("GPUBUILD_HTTP_RETRIES", "-1")] {
+        remote.install("http://127.0.0.1:9/", &[(name, value)], &[]).refused(2, "net.setting-invalid");
+    }
 }

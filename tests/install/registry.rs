@@ -204,4 +204,12 @@ fn what_no_registry_may_answer_is_refused() {
             other => other,
         })
     });
+    // The one of a digest, and another one comes.
+    let image = Image::new(&remote);
+    let server = Server::start(move |asked| match image.answer(asked) {
+        Reply::Whole { status: 404, .. } => Reply::ok(&image.manifest),
+        other => other,
+    });
+    let digest = format!("oci://127.0.0.1:{}/me/tool@sha256:{}", server.port, "0".repeat(64));
+    remote.install(&digest, &[], &[]).refused(1, "net.registry");
 }
