@@ -33,7 +33,7 @@ impl Remote {
             arguments.extend(["--host", &host]);
         }
         arguments.extend(more);
-        let quick = [("GPUBUILD_HTTP_TIMEOUT", "1"), ("GPUBUILD_HTTP_RETRIES", "1")];
+        let quick = [("GPUBUILD_HTTP_TIMEOUT", "2"), ("GPUBUILD_HTTP_RETRIES", "1")];
         self.world.run_with(&[&quick, env].concat(), &arguments)
     }
 }
