@@ -7,12 +7,13 @@
 //!        |
 //! plan::whole      each row is planned like any other machine; a refusal is its reason (pure)
 //!        |
-//! rows::Row        -> `ci matrix`, `ci run`
+//! rows::Row        -> `ci matrix`, `ci run`; pack::assign says which of them pack
 //!        |
 //! workflow         -> `ci init`, `ci verify`
 //! ```
 
 pub mod image;
+pub mod pack;
 pub mod preflight;
 pub mod rows;
 pub mod variant;

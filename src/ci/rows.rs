@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::image::{Image, Images, Setup};
+use super::pack;
 use super::variant::{self, VariantTable};
 use crate::backend::Backend;
 use crate::host::Os;
@@ -60,6 +61,9 @@ pub struct Row {
     pub setup: Vec<String>,
     /// What gpubuild is called with, in this order.
     pub run: Vec<Vec<String>>,
+    /// What gpubuild is called with to pack what was built; only where the project has a program, once for each label of a platform.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pack: Option<Vec<String>>,
     /// Under which the build store is kept between runs.
     pub cache_key: String,
     /// What it takes.
@@ -146,18 +150,7 @@ struct Case<'a> {
 
 impl Case<'_> {
     fn name(&self) -> String {
-        let several =
-            |backend: &Backend| self.variant.toolkits.get(backend).is_some_and(|list| list.len() > 1);
-        let mut name = self.variant.name.clone();
-        for (backend, version) in self.versions.iter().filter(|(backend, _)| several(backend)) {
-            // A variant that is called after its backend does not say it twice.
-            if !name.ends_with(backend.id()) {
-                name.push('-');
-                name += backend.id();
-            }
-            let plain = version.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '.');
-            name.extend(plain);
-        }
+        let name = self.variant.label(&self.versions);
         // `rocm` in the container `rocm-7.0-ubuntu-24.04` does not say it twice.
         match self.image.id.strip_prefix(&name).filter(|rest| rest.starts_with('-')) {
             Some(_) => self.image.id.clone(),
@@ -170,14 +163,7 @@ impl Case<'_> {
 #[must_use]
 pub fn rows(scene: &Scene<'_>) -> Rows {
     let mut rows = Rows::default();
-    let profile = &scene.project.profile;
-    let built: Vec<Backend> = profile
-        .backends
-        .keys()
-        .copied()
-        .filter(|backend| !scene.project.without_kernels.contains(backend))
-        .collect();
-    let variants = variant::variants(&scene.project.file, &built, &profile.always);
+    let variants = variant::variants(scene.project);
     for variant in &variants {
         let combinations = combinations(variant);
         for id in &variant.images {
@@ -190,6 +176,9 @@ pub fn rows(scene: &Scene<'_>) -> Rows {
         }
     }
     refuse_same_names(&mut rows);
+    if scene.project.file.binary.is_some() {
+        pack::assign(&mut rows, &variants);
+    }
     rows
 }
 
@@ -395,6 +384,7 @@ fn row(scene: &Scene<'_>, case: &Case<'_>, setups: &[&Setup], plan: &Plan) -> Ro
         prepare: scene.images.prepare(image).to_vec(),
         setup,
         run: commands(scene, case, setups, plan),
+        pack: None,
         cache_key: format!("gpubuild-{}-{name}-{}", env!("CARGO_PKG_VERSION"), &sha256(key.as_bytes())[..12]),
         warnings: warnings(image, &needs),
         needs,

@@ -1,11 +1,11 @@
 //! `[[variants]]` of gpubuild.toml: what is built for whom. CI makes jobs of them, `gpubuild build --variant` builds one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
 use crate::backend::Backend;
-use crate::project::{Archs, ProjectFile, Request};
+use crate::project::{Archs, Project, ProjectFile, Request};
 use crate::version::Requirement;
 
 /// The longest name: that of a label of a wheel's variant.
@@ -42,6 +42,24 @@ pub struct CiTable {
     pub command: Option<String>,
 }
 
+impl VariantTable {
+    /// What tells it from the others, its versions of toolkits included where there are several: `cpu`, `cuda12.4`.
+    #[must_use]
+    pub fn label(&self, versions: &BTreeMap<Backend, String>) -> String {
+        let several = |backend: &Backend| self.toolkits.get(backend).is_some_and(|list| list.len() > 1);
+        let mut label = self.name.clone();
+        for (backend, version) in versions.iter().filter(|(backend, _)| several(backend)) {
+            // A variant that is called after its backend does not say it twice.
+            if !label.ends_with(backend.id()) {
+                label.push('-');
+                label += backend.id();
+            }
+            label.extend(version.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '.'));
+        }
+        label
+    }
+}
+
 /// What is wrong with the variants of a file, if anything: `(key, text)`.
 #[must_use]
 pub fn problem(variants: &[VariantTable]) -> Option<String> {
@@ -76,12 +94,20 @@ pub fn problem(variants: &[VariantTable]) -> Option<String> {
     None
 }
 
-/// The variants of a project: those of its file, or one for each backend that its profile builds.
+/// The variants of a project: those of its file, or one for each backend that its profile builds. A profile that knows no
+/// backend builds for the processor, and for what `[backends.ID]` of the file says how to switch on.
 #[must_use]
-pub fn variants(file: &ProjectFile, built: &[Backend], always: &[Backend]) -> Vec<VariantTable> {
-    if !file.variants.is_empty() {
-        return file.variants.clone();
+pub fn variants(project: &Project) -> Vec<VariantTable> {
+    if !project.file.variants.is_empty() {
+        return project.file.variants.clone();
     }
+    let (profile, always) = (&project.profile, &project.profile.always);
+    let mut built: BTreeSet<Backend> = profile.backends.keys().copied().collect();
+    if built.is_empty() {
+        built.insert(Backend::Cpu);
+        built.extend(project.file.backends.keys());
+    }
+    built.retain(|backend| !project.without_kernels.contains(backend));
     let of = |backend: &Backend| {
         let mut backends: Vec<Backend> = always.iter().copied().chain([*backend]).collect();
         backends.sort();

@@ -60,10 +60,14 @@ pub fn text(service: Service, table: &CiTable, rows: &Rows, images: &Images) -> 
     });
     let command = table.command.clone().unwrap_or_else(|| "gpubuild".to_owned());
     let quoted = |text: &str| text.replace('\'', "''");
+    let packs =
+        |is_there: fn(&Row) -> bool| rows.include.iter().any(|row| row.pack.is_some() && is_there(row));
     match service {
-        Service::Github => include_str!("../../templates/ci/github.yml")
-            .replace("@install@", &install)
-            .replace("@gpubuild@", &command),
+        Service::Github => {
+            chosen(include_str!("../../templates/ci/github.yml"), packs(|row| row.os.is_some()))
+                .replace("@install@", &install)
+                .replace("@gpubuild@", &command)
+        }
         Service::Gitlab => {
             let jobs: Vec<&Row> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
             let mut prepare: Vec<&str> = Vec::new();
@@ -73,13 +77,20 @@ pub fn text(service: Service, table: &CiTable, rows: &Rows, images: &Images) -> 
                 }
             }
             let lines: Vec<String> = prepare.iter().map(|line| format!("    - '{}'", quoted(line))).collect();
-            include_str!("../../templates/ci/gitlab.yml")
+            chosen(include_str!("../../templates/ci/gitlab.yml"), packs(|row| row.gitlab.is_some()))
                 .replace("@prepare@", &lines.join("\n"))
                 .replace("@install@", &quoted(&install))
                 .replace("@gpubuild@", &quoted(&command))
                 .replace("@jobs@\n", &gitlab_jobs(&jobs))
         }
     }
+}
+
+/// Lines of a template that are there only where a row packs (`@pack@`), or only where none does (`@else@`).
+fn chosen(template: &str, packs: bool) -> String {
+    let (kept, left) = if packs { ("@pack@", "@else@") } else { ("@else@", "@pack@") };
+    let lines = template.split_inclusive('\n').filter(|line| !line.starts_with(left));
+    lines.map(|line| line.strip_prefix(kept).unwrap_or(line)).collect()
 }
 
 /// One job per 200 rows.
@@ -104,6 +115,9 @@ pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a Row>, indent: &str) -> S
         for (index, (key, value)) in values.into_iter().enumerate() {
             let lead = if index == 0 { "- " } else { "  " };
             let _ = writeln!(text, "{indent}    {lead}{key}: \"{value}\"");
+        }
+        if row.pack.is_some() {
+            let _ = writeln!(text, "{indent}      PACK: \"yes\"");
         }
     }
     text

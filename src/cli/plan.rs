@@ -169,8 +169,7 @@ fn wanted(
     let mut project = look::project(context, selection.project.as_deref())?;
     let mut origin = None;
     if let Some(name) = &selection.variant {
-        let built: Vec<Backend> = project.profile.backends.keys().copied().collect();
-        let variants = variant::variants(&project.file, &built, &project.profile.always);
+        let variants = variant::variants(&project);
         let Some(found) = variants.iter().find(|variant| variant.name == *name) else {
             let known: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
             return Err(Failure::usage("variant.unknown", format!("there is no variant `{name}`"))

@@ -43,6 +43,8 @@ struct GithubRow<'a> {
     prepare: String,
     cache_key: &'a str,
     timeout_minutes: u64,
+    /// `yes` or nothing, as conditions of GitHub take it.
+    pack: &'static str,
 }
 
 /// Minutes after which GitHub ends a job by itself.
@@ -63,6 +65,7 @@ impl<'a> GithubMatrix<'a> {
                 prepare: row.prepare.join("\n"),
                 cache_key: &row.cache_key,
                 timeout_minutes: row.needs.timeout_minutes.unwrap_or(GITHUB_LONGEST),
+                pack: if row.pack.is_some() { "yes" } else { "" },
             })
         });
         Self { include: include.collect() }
@@ -85,6 +88,9 @@ pub fn text(rows: &Rows) -> String {
         }
         for command in &row.run {
             let _ = writeln!(text, "  gpubuild {}", command.join(" "));
+        }
+        if let Some(command) = &row.pack {
+            let _ = writeln!(text, "  with `--pack`: gpubuild {}", command.join(" "));
         }
         let _ = writeln!(text, "  needs {}", needs(row));
         for line in &row.warnings {

@@ -76,6 +76,87 @@ fn rows_follow_from_variants_images_and_versions() {
     assert_eq!(wheels["archs"]["cuda"], "80;90");
 }
 
+/// A program, a variant on two systems, two versions of a toolkit, and a name that gives no label with its versions.
+const PACKED: &str = r#"
+[binary]
+package = "app"
+[[variants]]
+name = "cpu"
+backends = ["cpu"]
+images = ["ubuntu-24.04", "ubuntu-22.04", "windows-2022"]
+[[variants]]
+name = "cuda"
+backends = ["cpu", "cuda"]
+toolkits = { cuda = ["12.4", "13.0"] }
+[[variants]]
+name = "cuda13.0"
+backends = ["cpu", "cuda"]
+images = ["cuda-13.0-ubuntu-24.04"]
+[[variants]]
+name = "gpu"
+backends = ["cpu", "cuda"]
+images = ["ubuntu-24.04"]
+toolkits = { cuda = ["13.0", "13"] }
+"#;
+
+#[test]
+fn each_label_of_each_platform_is_packed_by_the_first_row_that_has_it() {
+    let rows = document(&project(PACKED).run(&["ci", "matrix", "--json"]));
+    let packing: Vec<(&str, String)> = rows["include"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|row| {
+            let words: Vec<&str> =
+                row["pack"].as_array()?.iter().map(|word| word.as_str().unwrap()).collect();
+            Some((row["name"].as_str().unwrap(), words.join(" ")))
+        })
+        .collect();
+    let cuda = "pack --variant cuda --toolkit cuda=13.0 --provision --label cuda13.0 --out release";
+    let expected = [
+        ("cpu-ubuntu-24.04", "pack --variant cpu --label cpu --out release"),
+        ("cpu-windows-2022", "pack --variant cpu --label cpu --out release"),
+        (
+            "cuda12.4-cuda-12.4-ubuntu-22.04",
+            "pack --variant cuda --toolkit cuda=12.4 --label cuda12.4 --out release",
+        ),
+        ("cuda13.0-ubuntu-24.04", cuda),
+        ("cuda13.0-ubuntu-24.04-arm", cuda),
+        ("cuda13.0-windows-2025", cuda),
+    ];
+    assert_eq!(packing, expected.map(|(name, words)| (name, words.to_owned())));
+    // What is not packed for its name alone says so; another system of a variant that is packed has nothing to say.
+    for (name, words) in [
+        ("cuda13.0-cuda-13.0-ubuntu-24.04", "variant `cuda` is packed as `cuda13.0` already"),
+        ("gpu-cuda13.0-ubuntu-24.04", "`gpu-cuda13.0` is no label"),
+    ] {
+        let warnings = &row(&rows, name)["warnings"];
+        assert!(warnings[0].as_str().unwrap().contains(words), "{name}: {warnings}");
+    }
+    assert!(row(&rows, "cpu-ubuntu-22.04")["warnings"].is_null());
+    // A project without a program packs nothing, and does not say so in each row.
+    let rows = document(&project(TWO).run(&["ci", "matrix", "--json"]));
+    assert!(rows["include"].as_array().unwrap().iter().all(|row| row["pack"].is_null()));
+    assert!(row(&rows, "cpu-ubuntu-22.04")["warnings"].is_null());
+}
+
+#[test]
+fn a_project_of_plain_cmake_has_rows_for_the_processor_and_what_it_switches_on() {
+    let sandbox = Sandbox::with_project("cmake");
+    let rows = document(&sandbox.run(&["ci", "matrix", "--json"]));
+    assert_eq!(
+        names(&rows),
+        ["cpu-ubuntu-24.04", "cpu-ubuntu-24.04-arm", "cpu-windows-2025", "cpu-macos-15"]
+    );
+    assert_eq!(rows["include"][0]["run"][0], json!(["build", "--variant", "cpu"]));
+    let file = sandbox.read("gpubuild.toml");
+    sandbox.write("gpubuild.toml", &format!("{file}[backends.vulkan]\noptions = {{ X_VULKAN = \"ON\" }}\n"));
+    let rows = document(&sandbox.run(&["ci", "matrix", "--json"]));
+    let names = names(&rows);
+    assert!(names.contains(&"cpu-ubuntu-24.04") && names.contains(&"vulkan-ubuntu-24.04"), "{names:?}");
+    assert!(!names.iter().any(|name| name.starts_with("cuda")), "{names:?}");
+}
+
 #[test]
 fn the_same_file_gives_the_same_bytes() {
     let (one, other) = (project(TWO), project(TWO));
@@ -273,6 +354,38 @@ fn init_writes_what_verify_and_the_doctor_accept() {
 }
 
 #[test]
+fn a_tag_is_packed_only_where_a_row_packs() {
+    for (service, file, tag) in [
+        ("github", ".github/workflows/gpubuild.yml", "tags: [\"v*\"]"),
+        ("gitlab", ".gitlab/gpubuild.yml", "if: $CI_COMMIT_TAG\n"),
+    ] {
+        let sandbox = project(TWO);
+        assert_eq!(sandbox.run(&["ci", "init", "--format", service]).exit, Some(0));
+        let without = sandbox.read(file);
+        let toml = sandbox.read("gpubuild.toml");
+        sandbox.write("gpubuild.toml", &format!("{toml}\n[binary]\npackage = \"app\"\n"));
+        let ran = sandbox.run(&["ci", "verify"]);
+        assert_eq!(ran.exit, Some(1), "a program makes the file another one: {ran:#?}");
+        assert_eq!(sandbox.run(&["ci", "init", "--format", service]).exit, Some(0));
+        assert_eq!(sandbox.run(&["ci", "verify"]).exit, Some(0));
+        let with = sandbox.read(file);
+        for words in [tag, "--pack", "GPUBUILD_SIGN", "packed/*", " pack --out release "] {
+            assert!(with.contains(words), "{words}: {with}");
+            assert!(!without.contains(words), "{words}: {without}");
+        }
+        for text in [&with, &without] {
+            assert!(!text.contains("@pack@") && !text.contains("@else@"), "{text}");
+            assert_eq!(text.matches(" ci run \"$ROW\"").count(), 1, "{text}");
+            let events: Result<Vec<_>, _> = saphyr_parser::Parser::new_from_str(text).collect();
+            assert!(events.is_ok(), "{text}");
+        }
+        if service == "github" {
+            assert_eq!(sandbox.run(&["doctor", "--file", file]).exit, Some(0));
+        }
+    }
+}
+
+#[test]
 fn files_of_others_are_not_replaced() {
     let sandbox = project(TWO);
     let file = ".github/workflows/gpubuild.yml";
@@ -298,6 +411,21 @@ fn a_row_shows_what_it_does_and_refuses_another_platform() {
             "gpubuild test --backends cpu",
         ]
     );
+    let ran = sandbox.run(&["ci", "run", "cuda13.0-ubuntu-24.04", "--dry-run", "--pack"]);
+    ran.fails(2, "ci.no-pack").says(&["gpubuild.toml names no program"]);
+    let packed = project(PACKED);
+    let ran = packed.run(&["ci", "run", "cpu-ubuntu-24.04", "--dry-run", "--pack"]);
+    assert_eq!(
+        ran.stdout.lines().last(),
+        Some("gpubuild pack --variant cpu --label cpu --out release"),
+        "{ran:#?}"
+    );
+    let ran = packed.run(&["ci", "run", "cpu-ubuntu-24.04", "--dry-run"]);
+    assert!(!ran.stdout.contains("gpubuild pack"), "{ran:#?}");
+    let ran = packed.run(&["ci", "run", "cpu-ubuntu-22.04", "--dry-run", "--pack"]);
+    ran.fails(2, "ci.no-pack").says(&["`cpu-ubuntu-24.04` packs variant `cpu` for linux-x86_64"]);
+    let ran = packed.run(&["ci", "run", "gpu-cuda13.0-ubuntu-24.04", "--dry-run", "--pack"]);
+    ran.fails(2, "ci.no-pack").says(&["`gpu-cuda13.0` is no label"]);
     let other = if cfg!(windows) { "cpu-ubuntu-22.04" } else { "cpu-windows-2022" };
     let ran = sandbox.run(&["ci", "run", other]);
     assert_eq!(ran.exit, Some(2));

@@ -314,6 +314,28 @@ fn what_others_could_not_start_is_not_packed() {
     assert!(hidden.into_iter().all(|name| !name.to_string_lossy().contains("gpubuild-new")));
 }
 
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn jobs_of_ci_pack_and_one_of_them_puts_together() {
+    let Some(project) = project() else { return };
+    let table = project.read("gpubuild.toml");
+    let variants_of = "[[variants]]\nname = \"cpu\"\nbackends = [\"cpu\"]\nimages = [\"debian-12\"]\n\
+                       [[variants]]\nname = \"plain\"\nbackends = [\"cpu\"]\nimages = [\"debian-12\"]\n";
+    project.write("gpubuild.toml", &(table + variants_of));
+    for row in ["cpu-debian-12", "plain-debian-12"] {
+        project.run(&["ci", "run", row, "--pack"]).succeeds();
+        // What carries files from job to job.
+        std::fs::create_dir_all(project.path("packed")).unwrap();
+        std::fs::rename(project.path("release"), project.path(&format!("packed/{row}"))).unwrap();
+    }
+    let (one, other) = ("packed/cpu-debian-12", "packed/plain-debian-12");
+    pack(&project, &["--out", "release", "--from", one, "--from", other, "--serial", "7"]).succeeds();
+    let manifest = manifest(&project, "release");
+    assert_eq!(manifest["serial"], 7);
+    let labels: Vec<_> = variants(&manifest).iter().map(|variant| variant["label"].clone()).collect();
+    assert_eq!(labels, ["cpu", "plain"]);
+}
+
 #[test]
 fn a_kill_leaves_the_old_release_or_the_new_one() {
     let Some(project) = project() else { return };

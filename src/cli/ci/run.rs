@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::super::look::HostArguments;
 use super::super::plan::{Selection, with_wish};
+use super::super::run::NO_BINARY;
 use super::super::{Context, Exit, Failure, absolute, look};
 use crate::ci::preflight::{self, Outlook};
-use crate::ci::{Images, Row, Rows};
+use crate::ci::{Images, Row, Rows, pack};
 use crate::facts;
 use crate::host::{Command, Host, Os, RunError};
 use crate::plan::whole;
+use crate::project::Project;
 use crate::report;
 
 /// A job may take as long as it likes; the service has its own limit.
@@ -23,6 +25,9 @@ pub(super) struct RunArguments {
     /// Install first what the job's image lacks: for machines that are thrown away afterwards
     #[arg(long)]
     setup: bool,
+    /// Pack afterwards what was built, into the folder `release`
+    #[arg(long)]
+    pack: bool,
     /// Print the commands, and do nothing
     #[arg(long)]
     dry_run: bool,
@@ -54,7 +59,7 @@ struct Step {
 }
 
 pub(super) fn run(arguments: &RunArguments, context: &Context<'_>) -> Result<Exit, Failure> {
-    let (_, rows) = super::made(context, arguments.project.as_deref())?;
+    let (project, rows) = super::made(context, arguments.project.as_deref())?;
     let row = find(&rows, &arguments.row)?;
     let here = context.host.platform();
     let platform = format!("{}-{}", here.os.id(), here.arch.id());
@@ -65,7 +70,8 @@ pub(super) fn run(arguments: &RunArguments, context: &Context<'_>) -> Result<Exi
         )
         .hint("`--dry-run` prints what it does"));
     }
-    let steps = steps(row, arguments, context)?;
+    let packing = if arguments.pack { Some(packing(&project, &rows, row)?) } else { None };
+    let steps = steps(row, packing, arguments, context)?;
     if arguments.dry_run {
         let lines: Vec<String> = steps.iter().map(|step| step.shown.clone()).collect();
         context.printer.answer(&format!("{}\n", lines.join("\n")))?;
@@ -120,7 +126,12 @@ fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a Row, Failure> {
         .hint(format!("there are {}", known.join(", "))))
 }
 
-fn steps(row: &Row, arguments: &RunArguments, context: &Context<'_>) -> Result<Vec<Step>, Failure> {
+fn steps(
+    row: &Row,
+    packing: Option<&Vec<String>>,
+    arguments: &RunArguments,
+    context: &Context<'_>,
+) -> Result<Vec<Step>, Failure> {
     let mut steps = Vec::new();
     if arguments.setup {
         let is_root = context.host.identity().uid == Some(0);
@@ -147,13 +158,35 @@ fn steps(row: &Row, arguments: &RunArguments, context: &Context<'_>) -> Result<V
             ["ci".to_owned(), "preflight".to_owned()].into_iter().chain(rest)
         })
         .collect();
-    for command in std::iter::once(&preflight).chain(&row.run) {
+    for command in std::iter::once(&preflight).chain(&row.run).chain(packing) {
         let project = arguments.project.iter().flat_map(|folder| ["--project".to_owned(), folder.clone()]);
         let words: Vec<String> = command.iter().cloned().chain(project).collect();
         let shown = format!("gpubuild {}", words.join(" "));
         steps.push(Step { shown, argv: std::iter::once(own.to_string()).chain(words).collect() });
     }
     Ok(steps)
+}
+
+/// How a row packs; why not, where it does not.
+fn packing<'a>(project: &Project, rows: &Rows, row: &'a Row) -> Result<&'a Vec<String>, Failure> {
+    if let Some(command) = &row.pack {
+        return Ok(command);
+    }
+    let failure =
+        |why: String| Failure::usage("ci.no-pack", format!("job `{}` packs nothing: {why}", row.name));
+    if project.file.binary.is_none() {
+        return Err(failure("gpubuild.toml names no program".to_owned()).hint(NO_BINARY));
+    }
+    if let Some(reason) = row.warnings.iter().find_map(|line| line.strip_prefix(pack::NOT_PACKED)) {
+        return Err(failure(reason.to_owned()).hint("rename the variant in gpubuild.toml"));
+    }
+    let same = |one: &&Row| {
+        one.pack.is_some()
+            && (&one.variant, &one.platform, &one.toolkits) == (&row.variant, &row.platform, &row.toolkits)
+    };
+    let other = rows.include.iter().find(same).map_or("another job", |one| one.name.as_str());
+    Err(failure(format!("`{other}` packs variant `{}` for {}", row.variant, row.platform))
+        .hint("the image that stands first in `images` is the one that packs"))
 }
 
 pub(super) fn preflight(arguments: &PreflightArguments, context: &Context<'_>) -> Result<Exit, Failure> {
