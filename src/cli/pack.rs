@@ -75,45 +75,26 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     // Whether anything may be put there is known before anything is built.
     release::read(context.host, &folder).map_err(|error| failure(&error))?;
     let selections = if arguments.from.is_empty() { selections(arguments, context)? } else { Vec::new() };
-    let made = selections.iter().map(|selection| made(selection, arguments, context));
+    let now = now(context.host)?;
     let mut packing = Packing { context, arguments, entries: Vec::new(), packed: Vec::new() };
-    let mut work = None;
-    for one in made {
-        let (planned, outcome) = one?;
-        // The folder is held only while layers are written, not while compilers run.
-        let work = match &mut work {
-            Some(work) => work,
-            none => none.insert(begin(context, &folder)?),
-        };
-        if let Err(error) = packing.pack(&planned, &outcome, work) {
-            let _ = work.0.clear();
+    let work = Work::begin(context.host, &folder).map_err(|error| failure(&error))?;
+    let default = match packing.fill(&selections, &folder, &work) {
+        Ok(default) => default,
+        Err(error) => {
+            // What was begun is in nobody's way.
+            let _ = work.clear();
             return Err(error);
         }
-    }
-    let mut work = match work {
-        Some(work) => work,
-        None => begin(context, &folder)?,
     };
-    if let Err(error) = packing.merge(&mut work) {
-        let _ = work.0.clear();
-        return Err(error);
-    }
-    let default = packing.default()?;
     let seal = Seal {
         days: arguments.expires,
         serial: arguments.serial,
         default: default.as_deref(),
         signer: signer.as_ref(),
-        now: now(context.host)?,
+        now,
     };
-    let published = work.0.publish(packing.entries, &seal).map_err(|error| failure(&error))?;
+    let published = work.publish(packing.entries, &seal).map_err(|error| failure(&error))?;
     tell(arguments, context, &folder, packing.packed, &published, signer.is_some())
-}
-
-fn begin<'a>(context: &Context<'a>, folder: &HostPath) -> Result<(Work<'a>, Known), Failure> {
-    let work = Work::begin(context.host, folder).map_err(|error| failure(&error))?;
-    let known = Known::of(&work, folder);
-    Ok((work, known))
 }
 
 /// What is built: the one that was named, all of gpubuild.toml, or what the machine can.
@@ -163,12 +144,29 @@ struct Packing<'a> {
 }
 
 impl Packing<'_> {
+    /// Builds and packs, or takes what others have packed; gives the default that the project names.
+    fn fill(
+        &mut self,
+        selections: &[Selection],
+        folder: &HostPath,
+        work: &Work<'_>,
+    ) -> Result<Option<String>, Failure> {
+        let mut known = Known::of(work, folder);
+        for selection in selections {
+            let (planned, outcome) = made(selection, self.arguments, self.context)?;
+            self.pack(&planned, &outcome, work, &mut known)?;
+        }
+        self.merge(work)?;
+        self.default()
+    }
+
     /// Packs what was built.
     fn pack(
         &mut self,
         planned: &Planned,
         outcome: &Outcome,
-        work: &mut (Work<'_>, Known),
+        work: &Work<'_>,
+        known: &mut Known,
     ) -> Result<(), Failure> {
         let host = self.context.host;
         let Planned { project, plan, .. } = planned;
@@ -205,7 +203,7 @@ impl Packing<'_> {
         };
         let copy = host.temporary_dir(&project.build_root)?;
         let done = stage::stage(host, &request, &copy).and_then(|staged| {
-            let layers = pack::layers(host, &work.0, &staged.pieces, &mut work.1)?;
+            let layers = pack::layers(host, work, &staged.pieces, known)?;
             Ok((staged, layers))
         });
         host.remove(&copy)?;
@@ -309,7 +307,7 @@ impl Packing<'_> {
     }
 
     /// Takes the variants of other folders.
-    fn merge(&mut self, work: &mut (Work<'_>, Known)) -> Result<(), Failure> {
+    fn merge(&mut self, work: &Work<'_>) -> Result<(), Failure> {
         let host = self.context.host;
         for from in &self.arguments.from {
             let from = absolute(self.context, from)?.normalized();
@@ -323,7 +321,7 @@ impl Packing<'_> {
             }
             for entry in release.entries {
                 for layer in &entry.variant.layers {
-                    work.0.take(&from, &layer.sha256, layer.size).map_err(|error| failure(&error))?;
+                    work.take(&from, &layer.sha256, layer.size).map_err(|error| failure(&error))?;
                 }
                 self.packed.push(Packed::taken(&entry));
                 self.entries.push(entry);
