@@ -403,7 +403,7 @@ fn tell(
     for one in &packed {
         for name in &one.not_found {
             printer.warning(&format!(
-                "`{name}`, which a library may open while it runs, is not here and not packed"
+                "`{name}`, which a library may read or open while it runs, is not here and not packed"
             ));
         }
         for name in &one.without_licence {

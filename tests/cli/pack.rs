@@ -304,6 +304,10 @@ fn what_others_could_not_start_is_not_packed() {
 
     project.write("gpubuild.toml", &table.replace("data/*.txt", "data/*.bin"));
     pack(&project, &["--out", "release"]).fails(1, "pack.no-match").says(&["data/*.bin"]);
+    project.write("data/a:b.txt", "not on Windows\n");
+    project.write("gpubuild.toml", &table);
+    pack(&project, &["--out", "release"]).fails(1, "pack.name").says(&["data/a:b.txt"]);
+    project.remove("data/a:b.txt");
     let native = "\n[project.options]\nCMAKE_C_FLAGS = \"-march=native\"\n";
     project.write("gpubuild.toml", &(table.clone() + native));
     pack(&project, &["--out", "release"]).fails(1, "pack.native").says(&["-march=native"]);

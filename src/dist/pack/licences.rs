@@ -191,7 +191,8 @@ impl Licences {
     /// A file that the project names.
     pub fn add(&mut self, name: &str, from: HostPath) {
         let path = format!("share/licences/{name}");
-        if !self.pieces.iter().any(|piece| piece.path == path) {
+        // Some crates have a file twice, in capitals and in small letters.
+        if !self.pieces.iter().any(|piece| piece.path.eq_ignore_ascii_case(&path)) {
             self.pieces.push(Piece { path, from, executable: false, part: Part::Licences });
         }
     }

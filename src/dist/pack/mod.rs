@@ -26,6 +26,7 @@ use self::layer::{Part, Piece};
 use self::release::Work;
 use self::sign::SignError;
 use super::manifest::{Layer, Variant};
+use super::unpack::names::Unfit;
 use crate::host::{Host, HostPath};
 
 /// Why nothing was packed.
@@ -61,15 +62,15 @@ pub enum PackError {
         "the program needs {0} of others, and nothing here knows how to take such libraries along on this platform"
     )]
     Platform(String),
-    /// Two files want the same place.
-    #[error("two files would be `{path}`: `{one}` and `{other}`")]
-    Twice {
-        /// The place.
+    /// A name that not every platform takes, or that two files have.
+    #[error("`{from}` can't be packed as `{path}`: {unfit}")]
+    Name {
+        /// The path in the variant.
         path: String,
-        /// The first.
-        one: String,
-        /// The second.
-        other: String,
+        /// The file.
+        from: String,
+        /// Why.
+        unfit: Unfit,
     },
     /// A pattern of gpubuild.toml that nothing matches.
     #[error("`{0}` of [pack] in gpubuild.toml matches no file")]
@@ -146,7 +147,7 @@ impl PackError {
             Self::Cargo { .. } => "pack.cargo",
             Self::Rpath { .. } => "pack.rpath",
             Self::Platform(_) => "pack.platform",
-            Self::Twice { .. } => "pack.path-twice",
+            Self::Name { .. } => "pack.name",
             Self::NoMatch(_) => "pack.no-match",
             Self::Foreign { .. } => "pack.out-foreign",
             Self::Damaged { .. } => "pack.release-damaged",
@@ -171,7 +172,7 @@ impl PackError {
             Self::Cargo { .. } => "`cargo metadata` in that folder says more",
             Self::Rpath { .. } => "link it with `-Wl,-rpath,$ORIGIN/../lib`, or its libraries statically",
             Self::Platform(_) => "link them statically, or name them in `leave` of [pack]",
-            Self::Twice { .. } => "rename one of them",
+            Self::Name { .. } => "rename it, or leave it out of [pack]",
             Self::NoMatch(_) => "correct or remove the entry",
             Self::Foreign { .. } => "name a folder of its own with `--out`; it is replaced as a whole",
             Self::Damaged { .. } => "pack into a new folder",

@@ -1,7 +1,7 @@
 //! A copy of a program with everything that it needs, as it will lie on other machines: `bin/` with what was built, `lib/` with
 //! libraries of others, `share/` with files and licences.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::PackError;
 use super::closure::{self, Closure, ClosureError, Rules};
@@ -10,11 +10,15 @@ use super::licences::{Licences, Package};
 use super::rpath;
 use crate::artifacts::{Artifact, LinkItem, Manifest};
 use crate::dist::table::PackTable;
+use crate::dist::unpack::names::Names;
 use crate::doctor::binary::{self, Binary};
 use crate::exec::stage;
 use crate::host::{Host, HostPath, Os, search};
 use crate::toolkit::libraries;
 use crate::version::Version;
+
+/// Folders in folders of data.
+const DEEPEST_DATA: usize = 4;
 
 /// What is staged.
 pub struct Request<'a> {
@@ -68,7 +72,7 @@ pub struct Staged {
 /// # Errors
 /// See [`PackError`].
 pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<Staged, PackError> {
-    let mut staging = Staging { host, into, staged: Staged::default(), places: BTreeMap::new() };
+    let mut staging = Staging { host, into, staged: Staged::default(), names: Names::default() };
     let program = host.path(&request.program.path);
     let name = format!("bin/{}", program.file_name().unwrap_or(request.name));
     staging.staged.program.clone_from(&name);
@@ -87,13 +91,13 @@ pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<
     for (path, from) in &built {
         staging.add(path, from, true, Part::Program)?;
     }
-    staging.libraries(&closure, request)?;
+    staging.libraries(&closure, request.gfx)?;
     staging.files(request)?;
     staging.licences(&closure, request)?;
     staging.folders()?;
     staging.verify(&closure, &request.table.leave)?;
     staging.staged.left = closure.left;
-    staging.staged.not_found = closure.not_found;
+    staging.staged.not_found.extend(closure.not_found);
     Ok(staging.staged)
 }
 
@@ -125,47 +129,64 @@ struct Staging<'a> {
     host: &'a dyn Host,
     into: &'a HostPath,
     staged: Staged,
-    places: BTreeMap<String, HostPath>,
+    names: Names,
 }
 
 impl Staging<'_> {
     /// Puts a file into the copy.
     fn add(&mut self, path: &str, from: &HostPath, executable: bool, part: Part) -> Result<(), PackError> {
-        // Disks of other systems tell no upper from lower case.
-        let key = path.to_lowercase();
-        if let Some(other) = self.places.get(&key) {
-            return Err(PackError::Twice {
-                path: path.to_owned(),
-                one: other.to_string(),
-                other: from.to_string(),
-            });
-        }
+        // What `install` would refuse is not packed.
+        let from_text = from.to_string();
+        self.names.take(path).map_err(|unfit| PackError::Name {
+            path: path.to_owned(),
+            from: from_text,
+            unfit,
+        })?;
         let place = self.into.join(path);
         self.host.link(from, &place).map_err(|error| PackError::io("take", from, &error))?;
-        self.places.insert(key, from.clone());
         self.staged.pieces.push(Piece { path: path.to_owned(), from: place, executable, part });
         Ok(())
     }
 
     /// Libraries of others, and the data that these read.
-    fn libraries(&mut self, closure: &Closure, request: &Request<'_>) -> Result<(), PackError> {
+    fn libraries(&mut self, closure: &Closure, gfx: &[String]) -> Result<(), PackError> {
         let folder = if self.host.platform().os == Os::Windows { "bin" } else { "lib" };
         for (name, from) in &closure.taken {
             self.add(&format!("{folder}/{name}"), from, false, Part::Library(name.clone()))?;
             let data = libraries::find(name).map(|library| library.data.as_slice()).unwrap_or_default();
             for inner in data {
                 let Some(source) = from.parent().map(|parent| parent.join(inner)) else { continue };
-                for file in self.host.list(&source).unwrap_or_default() {
-                    if !is_for(&file, request.gfx) {
-                        self.staged.data_left += 1;
-                    } else if self.host.is_file(&source.join(&file)) {
-                        let path = format!("{folder}/{inner}/{file}");
-                        self.add(&path, &source.join(&file), false, Part::Data(name.clone()))?;
-                    }
+                if self.data(name, &source, &format!("{folder}/{inner}"), gfx, 0)? == 0 {
+                    self.staged.not_found.insert(inner.clone());
                 }
             }
         }
         Ok(())
+    }
+
+    /// The data in a folder, but for that of other architectures: how many files there are.
+    fn data(
+        &mut self,
+        library: &str,
+        source: &HostPath,
+        path: &str,
+        gfx: &[String],
+        depth: usize,
+    ) -> Result<usize, PackError> {
+        let mut count = 0;
+        for name in self.host.list(source).unwrap_or_default() {
+            let (from, path) = (source.join(&name), format!("{path}/{name}"));
+            if !is_for(&name, gfx) {
+                self.staged.data_left += 1;
+                count += 1;
+            } else if self.host.is_file(&from) {
+                self.add(&path, &from, false, Part::Data(library.to_owned()))?;
+                count += 1;
+            } else if depth < DEEPEST_DATA {
+                count += self.data(library, &from, &path, gfx, depth + 1)?;
+            }
+        }
+        Ok(count)
     }
 
     /// Files that the project names.
@@ -323,4 +344,67 @@ fn inner(root: &HostPath, path: &HostPath) -> String {
     let rest = path.as_str().strip_prefix(root.as_str());
     let rest = rest.or_else(|| path.file_name()).unwrap_or_default();
     rest.trim_start_matches(['/', '\\']).replace('\\', "/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::RealHost;
+
+    #[test]
+    fn data_of_other_architectures_stays_behind() {
+        let gfx = ["gfx90a".to_owned(), "gfx942:sramecc+".to_owned()];
+        for (name, taken) in [
+            ("TensileLibrary_lazy_gfx90a.dat", true),
+            ("Kernels.so-000-gfx942.hsaco", true),
+            ("Kernels.so-000-gfx90c.hsaco", false),
+            ("TensileLibrary_gfx1100.co", false),
+            ("TensileManifest.txt", true),
+            ("gfx942", true),
+        ] {
+            assert_eq!(is_for(name, &gfx), taken, "{name}");
+            assert!(is_for(name, &[]), "{name}: for all where nothing is known");
+        }
+    }
+
+    #[test]
+    fn libraries_come_with_the_data_that_they_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = RealHost::new();
+        let root = host.path(folder.path().to_str().unwrap());
+        let rocm = root.join("rocm/lib");
+        for file in [
+            "librocblas.so.5.1",
+            "libhipblaslt.so.1",
+            "rocblas/library/TensileLibrary_lazy_gfx90a.dat",
+            "rocblas/library/TensileLibrary_lazy_gfx1100.dat",
+            "rocblas/library/gfx90a/Kernels.hsaco",
+            "rocblas/library/TensileManifest.txt",
+        ] {
+            host.write(&rocm.join(file), file.as_bytes()).unwrap();
+        }
+        let taken = [("librocblas.so.5", "librocblas.so.5.1"), ("libhipblaslt.so.1", "libhipblaslt.so.1")];
+        let taken = taken.map(|(name, file)| (name.to_owned(), rocm.join(file)));
+        let closure = Closure { taken: taken.into(), ..Closure::default() };
+        let into = root.join("copy");
+        let mut staging =
+            Staging { host: &host, into: &into, staged: Staged::default(), names: Names::default() };
+        staging.libraries(&closure, &["gfx90a".to_owned()]).unwrap();
+        let mut paths: Vec<&str> = staging.staged.pieces.iter().map(|piece| piece.path.as_str()).collect();
+        paths.sort_unstable();
+        assert_eq!(
+            paths,
+            [
+                "lib/libhipblaslt.so.1",
+                "lib/librocblas.so.5",
+                "lib/rocblas/library/TensileLibrary_lazy_gfx90a.dat",
+                "lib/rocblas/library/TensileManifest.txt",
+                "lib/rocblas/library/gfx90a/Kernels.hsaco",
+            ]
+        );
+        assert_eq!(staging.staged.data_left, 1);
+        assert_eq!(staging.staged.not_found.iter().collect::<Vec<_>>(), ["hipblaslt/library"]);
+        let data = Part::Data("librocblas.so.5".to_owned());
+        assert_eq!(staging.staged.pieces.iter().filter(|piece| piece.part == data).count(), 3);
+    }
 }
