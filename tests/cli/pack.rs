@@ -217,6 +217,11 @@ fn twice_the_same_is_the_same_bytes() {
 #[test]
 fn variants_share_what_they_have_in_common() {
     let Some(project) = project() else { return };
+    // What was built beside the program is shared as well.
+    let table = project.read("gpubuild.toml");
+    project.write("gpubuild.toml", &table.replace("[binary]", "linkage = \"shared\"\n[binary]"));
+    let sources = project.read("vendor/CMakeLists.txt");
+    project.write("vendor/CMakeLists.txt", &sources.replace("adder STATIC", "adder SHARED"));
     pack(&project, &["--out", "release", "--label", "first"]).succeeds();
     program(&project, 46);
     let second = pack(&project, &["--out", "release", "--label", "second", "--json"]).succeeds().json();
@@ -224,6 +229,7 @@ fn variants_share_what_they_have_in_common() {
     let new: Vec<&Value> =
         layers.iter().filter(|layer| layer["shared"] == false).map(|layer| &layer["part"]).collect();
     assert_eq!(new, ["program"], "{second:#}");
+    assert!(layers.iter().any(|layer| layer["part"]["built"] == "bin/libadder.so"), "{second:#}");
     let manifest = manifest(&project, "release");
     assert_eq!((variants(&manifest).len(), manifest["serial"].as_u64()), (2, Some(2)));
     // The default is the plainest; of two alike the smaller one.

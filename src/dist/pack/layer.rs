@@ -39,8 +39,10 @@ pub struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// The program and what was built with it.
+    /// The program.
     Program,
+    /// A shared library or module that was built with it, by its name.
+    Built(String),
     /// Files that the project names.
     Files,
     /// Licences.

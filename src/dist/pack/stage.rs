@@ -88,8 +88,9 @@ pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<
     let rules = Rules { own, leave: &request.table.leave, folders: linked_folders(host, request) };
     let closure = closure::follow(host, &roots, &rules)?;
     refuse_where_untried(host, &closure)?;
-    for (path, from) in &built {
-        staging.add(path, from, true, Part::Program)?;
+    for (index, (path, from)) in built.iter().enumerate() {
+        let part = if index == 0 { Part::Program } else { Part::Built(path.clone()) };
+        staging.add(path, from, true, part)?;
     }
     staging.libraries(&closure, request.gfx)?;
     staging.files(request)?;
@@ -230,7 +231,7 @@ impl Staging<'_> {
         let has_libraries = self.staged.pieces.iter().any(|piece| matches!(piece.part, Part::Library(_)));
         let staged = &mut self.staged;
         for piece in &staged.pieces {
-            if !matches!(piece.part, Part::Program | Part::Library(_)) {
+            if !matches!(piece.part, Part::Program | Part::Built(_) | Part::Library(_)) {
                 continue;
             }
             let Ok(contents) = binary::read(host, &piece.from, arch) else { continue };
@@ -263,7 +264,7 @@ impl Staging<'_> {
             .staged
             .pieces
             .iter()
-            .filter(|piece| piece.part == Part::Program)
+            .filter(|piece| matches!(piece.part, Part::Program | Part::Built(_)))
             .map(|piece| piece.from.clone())
             .collect();
         let inside = self.host.canonical(self.into).unwrap_or_else(|_| self.into.clone());
