@@ -247,7 +247,11 @@ fn variants_share_what_they_have_in_common() {
     let manifest = self::manifest(&project, "all");
     let labels: Vec<&Value> = variants(&manifest).into_iter().map(|variant| &variant["label"]).collect();
     assert_eq!(labels, ["first", "second", "third"]);
+    // As a kill leaves it where the disk knows no exchange: nothing of it is lost.
+    std::fs::rename(project.path("all"), project.path(".all.gpubuild-old")).unwrap();
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "7"]).succeeds();
+    assert_eq!(variants(&self::manifest(&project, "all")).len(), 3);
+    assert!(!project.exists(".all.gpubuild-old"));
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "6"]).fails(1, "pack.serial");
     assert_eq!(self::manifest(&project, "all")["serial"], 7);
 

@@ -158,10 +158,12 @@ impl<'a> Work<'a> {
                 host.lock(&place, Wait::Yes).map_err(|error| PackError::io("lock", &place, &error))?
             }
         };
+        let (place, aside) = (beside(folder, "new"), beside(folder, "old"));
+        // A disk without exchange, and a kill between its two steps.
+        if !host.exists(folder) && host.is_dir(&aside) {
+            host.rename(&aside, folder).map_err(|error| PackError::io("bring back", folder, &error))?;
+        }
         let before = read(host, folder)?;
-        let name = folder.file_name().unwrap_or("release");
-        let parent = folder.parent().unwrap_or_else(|| folder.clone());
-        let place = parent.join(&format!(".{name}.gpubuild-new"));
         let work = Self { host, folder: folder.clone(), place, before, _lock: lock };
         work.clear()?;
         for inner in [BLOBS, VARIANTS] {
@@ -399,9 +401,7 @@ impl<'a> Work<'a> {
             Ok(()) => {}
             // Disks that know no exchange: an empty folder, a moment without one, and the new one.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
-                let name = self.folder.file_name().unwrap_or("release");
-                let aside = self.place.parent().unwrap_or_else(|| self.place.clone());
-                let aside = aside.join(&format!(".{name}.gpubuild-old"));
+                let aside = beside(&self.folder, "old");
                 self.host.remove(&aside).map_err(io)?;
                 self.host.rename(&self.folder, &aside).map_err(io)?;
                 self.host.rename(&self.place, &self.folder).map_err(io)?;
@@ -411,6 +411,13 @@ impl<'a> Work<'a> {
         }
         self.clear()
     }
+}
+
+/// A folder beside another one, hidden.
+fn beside(folder: &HostPath, what: &str) -> HostPath {
+    let name = folder.file_name().unwrap_or("release");
+    let parent = folder.parent().unwrap_or_else(|| folder.clone());
+    parent.join(&format!(".{name}.gpubuild-{what}"))
 }
 
 /// The platforms of a manifest, and those that have no variant without GPU.
