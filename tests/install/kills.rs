@@ -24,14 +24,21 @@ use crate::server::{Server, files};
 use crate::support::{World, recorded, tree};
 
 /// A host that is killed before the n-th change of the disk: from then on nothing has an effect.
-struct Dying {
+pub(crate) struct Dying {
     host: RealHost,
     left: Arc<AtomicUsize>,
+    /// Whether its disk lets two folders change places.
+    exchanges: bool,
 }
 
 impl Dying {
-    fn at(count: usize) -> Self {
-        Self { host: RealHost::new(), left: Arc::new(AtomicUsize::new(count)) }
+    pub(crate) fn at(count: usize) -> Self {
+        Self { host: RealHost::new(), left: Arc::new(AtomicUsize::new(count)), exchanges: true }
+    }
+
+    /// The same with a disk that can't exchange folders.
+    pub(crate) fn without_exchange(self) -> Self {
+        Self { exchanges: false, ..self }
     }
 
     fn step(&self) -> io::Result<()> {
@@ -159,6 +166,21 @@ impl Host for Dying {
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.copy(from, to)
+    }
+    fn link(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        self.step()?;
+        self.host.link(from, to)
+    }
+    fn duplicate(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        self.step()?;
+        self.host.duplicate(from, to)
+    }
+    fn exchange(&self, one: &HostPath, other: &HostPath) -> io::Result<()> {
+        if !self.exchanges {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        self.step()?;
+        self.host.exchange(one, other)
     }
     fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
         self.step()?;

@@ -8,6 +8,7 @@ mod folder;
 mod hostile;
 mod kills;
 mod net;
+mod packing;
 mod registry;
 mod release;
 mod server;

@@ -6,13 +6,16 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 use zstd::Encoder;
+use zstd::bulk::Compressor;
 
 use super::PackError;
 use crate::dist::manifest::Layer;
-use crate::host::{Host, HostPath};
+use crate::host::{Host, HostPath, NewFile};
 
 /// Level of compression for programs and other small layers.
 const LEVEL: i32 = 19;
+/// Bytes up to which a layer is compressed as a whole.
+const SMALL: u64 = 4 << 20;
 /// Bytes from which on a layer gets [`LARGE_LEVEL`].
 const LARGE: u64 = 64 << 20;
 /// The level for libraries of vendors, which are compressed inside: higher ones take ten times as long for half a percent.
@@ -109,7 +112,31 @@ pub fn contents(files: &[Hashed<'_>]) -> String {
 pub fn write(host: &dyn Host, files: &[Hashed<'_>], folder: &HostPath) -> io::Result<Layer> {
     let place = folder.join(".layer");
     host.remove(&place)?;
-    let mut encoder = Encoder::new(Sum::new(host.create(&place)?), level(files))?;
+    let out = Sum::new(host.create(&place)?);
+    let sum = if bytes(files) < SMALL { at_once(host, files, out)? } else { streamed(host, files, out)? };
+    let (size, sha256) = sum.told();
+    sum.inner.finish()?;
+    host.rename(&place, &folder.join(&sha256))?;
+    Ok(Layer { sha256, size, unpacked: bytes(files) })
+}
+
+type Out = Sum<Box<dyn NewFile>>;
+
+/// A small layer as a whole: what knows how much will come takes memory and time for that much.
+fn at_once(host: &dyn Host, files: &[Hashed<'_>], mut out: Out) -> io::Result<Out> {
+    let mut archive = Builder::new(Vec::new());
+    for file in files {
+        append(host, &mut archive, file)?;
+    }
+    let mut compressor = Compressor::new(level(files))?;
+    compressor.include_checksum(true)?;
+    out.write_all(&compressor.compress(&archive.into_inner()?)?)?;
+    Ok(out)
+}
+
+/// A layer that may be larger than memory.
+fn streamed(host: &dyn Host, files: &[Hashed<'_>], out: Out) -> io::Result<Out> {
+    let mut encoder = Encoder::new(out, level(files))?;
     // One worker or many: the blocks, and so the bytes, are the same. None at all would make others.
     encoder.multithread(threads())?;
     encoder.long_distance_matching(true)?;
@@ -119,16 +146,15 @@ pub fn write(host: &dyn Host, files: &[Hashed<'_>], folder: &HostPath) -> io::Re
     for file in files {
         append(host, &mut archive, file)?;
     }
-    let sum = archive.into_inner()?.finish()?;
-    let (size, sha256) = sum.told();
-    sum.inner.finish()?;
-    host.rename(&place, &folder.join(&sha256))?;
-    Ok(Layer { sha256, size, unpacked: files.iter().map(|file| file.size).sum() })
+    archive.into_inner()?.finish()
+}
+
+fn bytes(files: &[Hashed<'_>]) -> u64 {
+    files.iter().map(|file| file.size).sum()
 }
 
 fn level(files: &[Hashed<'_>]) -> i32 {
-    let bytes: u64 = files.iter().map(|file| file.size).sum();
-    if bytes < LARGE { LEVEL } else { LARGE_LEVEL }
+    if bytes(files) < LARGE { LEVEL } else { LARGE_LEVEL }
 }
 
 fn append<W: Write>(host: &dyn Host, archive: &mut Builder<W>, file: &Hashed<'_>) -> io::Result<()> {

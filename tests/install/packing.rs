@@ -1,0 +1,108 @@
+//! A kill at any point of packing leaves the release before or the new one, on disks that exchange folders and on others.
+#![expect(clippy::disallowed_methods, reason = "a test looks into folders")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gpubuild::Backend;
+use gpubuild::dist::manifest::Variant;
+use gpubuild::dist::pack::layer::{Part, Piece};
+use gpubuild::dist::pack::release::{Entry, Seal, Work};
+use gpubuild::dist::pack::{self, Known, PackError};
+use gpubuild::host::{Environment, Host, HostPath, Os, Overlay};
+
+use crate::kills::Dying;
+use crate::support::World;
+
+/// Packs a variant of these files into the folder.
+fn pack(host: &dyn Host, folder: &HostPath, label: &str, files: &[HostPath]) -> Result<(), PackError> {
+    let work = Work::begin(host, folder)?;
+    let mut known = Known::of(&work, folder);
+    let piece = |(index, from): (usize, &HostPath)| Piece {
+        path: format!("share/{index}"),
+        from: from.clone(),
+        executable: false,
+        part: Part::Built(index.to_string()),
+    };
+    let pieces: Vec<Piece> = files.iter().enumerate().map(piece).collect();
+    let (layers, contents) = pack::layers(host, &work, &pieces, &mut known)?;
+    let variant = Variant { label: label.to_owned(), backends: vec![Backend::Cpu], ..Variant::default() };
+    let variant = pack::with_layers(variant, &layers);
+    let entry = Entry::new("demo", "1.0", "linux-x86_64", variant, contents);
+    let seal = Seal { days: None, serial: None, default: None, signer: None, now: 1_790_000_000 };
+    work.publish(vec![entry], &seal).map(drop)
+}
+
+fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = walkdir::WalkDir::new(folder).into_iter().filter_map(Result::ok);
+    let files = entries.filter(|entry| entry.file_type().is_file());
+    files
+        .map(|entry| {
+            (entry.path().strip_prefix(folder).unwrap().to_owned(), std::fs::read(entry.path()).unwrap())
+        })
+        .collect()
+}
+
+/// How many points there are.
+fn every_point(exchanges: bool) -> usize {
+    let world = World::new();
+    let env = Environment::new(Os::Linux, [("GPUBUILD_CACHE", world.at("cache"))]);
+    let dying = |count| {
+        let host = Dying::at(count);
+        if exchanges { host } else { host.without_exchange() }
+    };
+    let living = dying(usize::MAX);
+    let host = Overlay::new(&living, env.clone());
+    let files: Vec<HostPath> = (0..46)
+        .map(|index| {
+            let path = host.path(&world.at(&format!("files/{index}")));
+            host.write(&path, format!("content {index}").repeat(100).as_bytes()).unwrap();
+            path
+        })
+        .collect();
+    let release = world.path("release");
+    let folder = host.path(release.to_str().unwrap());
+    let first = || {
+        let _ = std::fs::remove_dir_all(&release);
+        pack(&host, &folder, "first", &files[..32]).unwrap();
+    };
+    first();
+    let old = contents(&release);
+    pack(&host, &folder, "second", &files).unwrap();
+    let new = contents(&release);
+    assert!(new.len() > old.len());
+    let mut is_new = true;
+    for point in 0.. {
+        if is_new {
+            first();
+        }
+        let killed = dying(point);
+        let done = pack(&Overlay::new(&killed, env.clone()), &folder, "second", &files);
+        let now = contents(&release);
+        // Where two renames have to do, a moment has the release aside: the next call brings it back.
+        let is_aside =
+            !exchanges && !release.exists() && contents(&world.path(".release.gpubuild-old")) == old;
+        assert!(
+            now == old || now == new || is_aside,
+            "point {point}: neither the old release nor the new one"
+        );
+        is_new = now == new;
+        if done.is_ok() {
+            assert!(is_new);
+            return point;
+        }
+        pack(&host, &folder, "second", &files).unwrap();
+        assert_eq!(contents(&release), new, "point {point}: what comes after");
+        let names = std::fs::read_dir(world.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = names.filter(|name| name.to_string_lossy().contains("gpubuild-")).collect();
+        assert!(left.is_empty(), "point {point}: {left:?}");
+        is_new = true;
+    }
+    unreachable!("it ends")
+}
+
+#[test]
+fn a_kill_at_any_point_of_packing_leaves_the_old_release_or_the_new_one() {
+    let (one, other) = (every_point(true), every_point(false));
+    assert!(one + other >= 200, "{one} and {other} points");
+}
