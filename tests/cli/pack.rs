@@ -253,6 +253,10 @@ fn variants_share_what_they_have_in_common() {
     assert_eq!(variants(&self::manifest(&project, "all")).len(), 3);
     assert!(!project.exists(".all.gpubuild-old"));
     pack(&project, &["--out", "all", "--from", "alone", "--serial", "6"]).fails(1, "pack.serial");
+    // The same once more is the same; another one with its serial would be believed by nobody.
+    pack(&project, &["--out", "all", "--from", "alone", "--serial", "7"]).succeeds();
+    pack(&project, &["--out", "all", "--from", "alone", "--serial", "7", "--expires", "9"])
+        .fails(1, "pack.serial");
     assert_eq!(self::manifest(&project, "all")["serial"], 7);
 
     // What is not what its name says is not published.
@@ -311,6 +315,14 @@ fn what_others_could_not_start_is_not_packed() {
     let left = pack(&project, &["--out", "left", "--json"]).succeeds().json();
     assert_eq!(left["variants"][0]["left"][0], "libdeep.so.1");
     std::fs::rename(project.path("ext/away"), project.path("ext/libdeep.so.1")).unwrap();
+    // A program that names nothing of the copy, and has no search path: it is packed as it is.
+    let script = project.read("app/build.rs");
+    project.write("app/build.rs", &script.replace("-Wl,-rpath,", "-Wl,-rpath-link,"));
+    project.write("gpubuild.toml", &table.replace("[pack]\n", "[pack]\nleave = [\"libext.*\"]\n"));
+    pack(&project, &["--out", "plain"]).succeeds();
+    let built = std::fs::read(project.path("app/target/debug/app")).unwrap();
+    assert_eq!(std::fs::read(unpacked(&project, "plain", "cpu").join("bin/app")).unwrap(), built);
+    project.write("app/build.rs", &script);
 
     project.write("gpubuild.toml", &table.replace("data/*.txt", "data/*.bin"));
     pack(&project, &["--out", "release"]).fails(1, "pack.no-match").says(&["data/*.bin"]);

@@ -305,13 +305,14 @@ impl<'a> Work<'a> {
         let same = before.filter(|before| {
             before.name == name && before.version == version && before.platforms == platforms
         });
-        if let Some(same) = same.filter(|_| seal.days.is_none() && seal.serial.is_none()) {
+        let is_its = |same: &&Manifest| seal.serial.is_none_or(|serial| serial == same.serial);
+        if let Some(same) = same.filter(is_its).filter(|_| seal.days.is_none()) {
             return Ok(same.clone());
         }
-        let known = before.map_or(0, |before| before.serial);
-        let serial = seal.serial.unwrap_or(known + 1);
-        if serial < known || (serial == known && same.is_none()) {
-            return Err(PackError::Serial { wanted: serial, known });
+        let serial = seal.serial.unwrap_or_else(|| before.map_or(1, |before| before.serial + 1));
+        // Two manifests with one serial are what nobody believes.
+        if let Some(before) = before.filter(|before| serial <= before.serial) {
+            return Err(PackError::Serial { wanted: serial, known: before.serial });
         }
         let expires = seal.now + seal.days.unwrap_or(DAYS) * 24 * 60 * 60;
         let manifest = Manifest {

@@ -25,8 +25,12 @@ pub fn set(file: &[u8], folders: &[&str]) -> Result<Vec<u8>, String> {
     }
     let words = |error: object_rewrite::Error| error.to_string();
     let mut rewriter = Rewriter::read(file).map_err(words)?;
-    rewriter.elf_set_runpath(wanted.into_bytes()).map_err(words)?;
-    rewriter.elf_use_rpath().map_err(words)?;
+    if folders.is_empty() {
+        rewriter.elf_delete_runpath().map_err(words)?;
+    } else {
+        rewriter.elf_set_runpath(wanted.into_bytes()).map_err(words)?;
+        rewriter.elf_use_rpath().map_err(words)?;
+    }
     let mut written = Vec::with_capacity(file.len() + 4096);
     rewriter.write(&mut written).map_err(words)?;
     Ok(written)

@@ -137,10 +137,9 @@ impl Staging<'_> {
     /// Puts a file into the copy.
     fn add(&mut self, path: &str, from: &HostPath, executable: bool, part: Part) -> Result<(), PackError> {
         // What `install` would refuse is not packed.
-        let from_text = from.to_string();
         self.names.take(path).map_err(|unfit| PackError::Name {
             path: path.to_owned(),
-            from: from_text,
+            from: from.to_string(),
             unfit,
         })?;
         let place = self.into.join(path);
@@ -208,7 +207,8 @@ impl Staging<'_> {
         licences.of_folder(host, request.root, request.name);
         let source = request.source.file_name().unwrap_or("source").to_owned();
         licences.of_folder(host, request.source, &source);
-        licences.of_crates(host, request.cargo, &self.into.join("crates.txt"))?;
+        let list = self.into.join("crates.txt");
+        licences.of_crates(host, request.cargo, &list)?;
         for (name, from) in &closure.taken {
             licences.of_library(host, name, from);
         }
@@ -221,14 +221,18 @@ impl Staging<'_> {
             self.add(&piece.path, &piece.from, false, Part::Licences)?;
         }
         self.staged.without_licence = licences.without;
-        Ok(())
+        host.remove(&list).map_err(|error| PackError::io("remove", &list, &error))
     }
 
     /// Lets every file look for libraries in the copy, and in nothing of the build machine.
     fn folders(&mut self) -> Result<(), PackError> {
-        let (host, into) = (self.host, self.into);
+        let host = self.host;
         let arch = host.platform().arch;
         let has_libraries = self.staged.pieces.iter().any(|piece| matches!(piece.part, Part::Library(_)));
+        let others =
+            self.staged.pieces.iter().filter(|piece| matches!(piece.part, Part::Built(_) | Part::Library(_)));
+        let packed: BTreeSet<String> =
+            others.filter_map(|piece| piece.from.file_name().map(str::to_owned)).collect();
         let staged = &mut self.staged;
         for piece in &staged.pieces {
             if !matches!(piece.part, Part::Program | Part::Built(_) | Part::Library(_)) {
@@ -243,7 +247,7 @@ impl Staging<'_> {
                 staged.system.clone_from(&contents.system);
             }
             let is_main = piece.path == staged.program;
-            let Some(folders) = wanted(piece, &contents, is_main, has_libraries) else { continue };
+            let Some(folders) = wanted(piece, &contents, is_main, has_libraries, &packed) else { continue };
             let wrong = |what: String| PackError::Rpath { path: piece.from.to_string(), what };
             let data = host.read(&piece.from).map_err(|error| wrong(error.to_string()))?;
             let changed = rpath::set(&data, &folders).map_err(wrong)?;
@@ -254,8 +258,7 @@ impl Staging<'_> {
                     .map_err(|error| PackError::io("write", &piece.from, &error))?;
             }
         }
-        let list = into.join("crates.txt");
-        host.remove(&list).map_err(|error| PackError::io("remove", &list, &error))
+        Ok(())
     }
 
     /// Follows the copy through the loader: it has to be whole.
@@ -286,7 +289,13 @@ fn newer_glibc(known: Option<&Version>, contents: &Binary) -> Option<Version> {
 }
 
 /// The folders that an ELF file has to have, where they are not what it has.
-fn wanted(piece: &Piece, contents: &Binary, is_main: bool, has_libraries: bool) -> Option<Vec<&'static str>> {
+fn wanted(
+    piece: &Piece,
+    contents: &Binary,
+    is_main: bool,
+    has_libraries: bool,
+    packed: &BTreeSet<String>,
+) -> Option<Vec<&'static str>> {
     if contents.format != binary::Format::Elf {
         return None;
     }
@@ -309,17 +318,10 @@ fn wanted(piece: &Piece, contents: &Binary, is_main: bool, has_libraries: bool) 
     if has_libraries {
         folders.push(if depth > 1 { "$ORIGIN/../../lib" } else { "$ORIGIN/../lib" });
     }
-    let is_alone = has.is_empty() && !has_libraries && contents.needed.iter().all(|one| is_known(&one.name));
-    if is_alone {
-        return None;
-    }
-    let needs_any = has_libraries || contents.needed.iter().any(|one| !is_known(&one.name));
-    let folders = if needs_any { folders } else { Vec::new() };
+    // A program that names nothing of the copy needs no folders, and what it has is the build machine's.
+    let names_packed = contents.needed.iter().any(|one| packed.contains(&one.name));
+    let folders = if names_packed || (!has.is_empty() && !packed.is_empty()) { folders } else { Vec::new() };
     (has != folders || !contents.runpath.is_empty()).then_some(folders)
-}
-
-fn is_known(name: &str) -> bool {
-    libraries::is_of_system(Os::Linux, name) || libraries::find(name).is_some_and(|library| library.core)
 }
 
 fn is_here(folder: &str) -> bool {
