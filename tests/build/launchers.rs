@@ -108,7 +108,7 @@ fn serve(program: &str, port: u16, arguments: &[&str]) -> Server {
     command.process_group(0);
     let child = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let server = Server(child.spawn().unwrap());
-    for _ in 0..100 {
+    for _ in 0..600 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             return server;
         }

@@ -19,13 +19,15 @@ const UNITS: &[(&str, &str)] = &[
     ("unit5.c", "int unit5(void) { return 1; }\n"),
 ];
 
-/// The project with a compiler that dies, with `death` as its last act, if more than `limit` are at work on units.
+/// The project with a compiler that dies, with `death` as its last act, if more than `limit` are at work on units. It
+/// waits a second for the others.
 fn with_compiler(limit: u32, death: &str) -> Option<(Project, String)> {
     let project = project(UNITS)?;
     let (script, slots) = (project.path("fake-cc"), project.path("slots"));
     let text = format!(
-        "#!/bin/sh\ncase \"$*\" in\n*unit*.c)\n  mkdir -p '{slots}'\n  touch '{slots}'/$$\n  sleep 0.2\n  \
-         count=$(ls '{slots}' | wc -l)\n  sleep 0.1\n  rm -f '{slots}'/$$\n  \
+        "#!/bin/sh\ncase \"$*\" in\n*unit*.c)\n  mkdir -p '{slots}'\n  touch '{slots}'/$$\n  tries=10\n  \
+         until count=$(ls '{slots}' | wc -l); [ \"$count\" -gt {limit} ] || [ $tries -eq 0 ]; do\n    \
+         sleep 0.1; tries=$((tries - 1))\n  done\n  sleep 0.3\n  rm -f '{slots}'/$$\n  \
          if [ \"$count\" -gt {limit} ]; then {death}; fi\n  ;;\nesac\nexec cc \"$@\"\n"
     );
     project.host.write(&script, text.as_bytes()).unwrap();

@@ -153,21 +153,48 @@ fn clean(sandbox: &Sandbox) {
     run(sandbox, &["clean"]).succeeds();
 }
 
-/// A compiler that writes down when it begins and ends, takes its time, and does not end when it is asked to.
+/// A compiler that writes down when it begins and ends, works until it is told to go on, and does not end when it is
+/// asked to.
 #[cfg(target_os = "linux")]
 const STUBBORN: &str = r#"#!/bin/sh
 case "$*" in *u[0-9].c)
     trap '' TERM HUP INT
     echo "begin $ROUND $$" >> "$NOTES"
-    sleep 2
+    rounds=0
+    until [ -e "$NOTES.go" ] || [ $rounds -eq 600 ]; do sleep 0.1; rounds=$((rounds + 1)); done
+    # Long enough for it to be asked to end.
+    sleep 1
     echo "end $ROUND $$" >> "$NOTES"
 esac
 exec cc "$@"
 "#;
 
+/// The process that watches over what another one has started, once there is one.
+#[cfg(target_os = "linux")]
+fn watchman(of: u32) -> u32 {
+    let started_by = |pid: u32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        text.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let watches = |pid: u32| {
+        let words = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split('\0').any(|word| word == "gpubuild-watch")
+    };
+    for _ in 0..3000 {
+        let names = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+        let mut pids = names.filter_map(|name| name.to_str()?.parse().ok());
+        if let Some(pid) = pids.find(|pid| started_by(*pid) == Some(of) && watches(*pid)) {
+            return pid;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("nobody watches over the children of {of}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
+    use std::io::{BufRead as _, BufReader, Read as _};
     use std::os::unix::fs::PermissionsExt;
     let Some(sandbox) = Sandbox::with_library() else { return };
     sandbox.write("slow-cc", STUBBORN);
@@ -191,24 +218,34 @@ fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
         command
     };
     sandbox.write("notes", "");
-    let mut child = build("1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = build("1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begun = |text: &str| text.matches("begin").count();
-    for _ in 0..3000 {
+    for _ in 0..6000 {
         if begun(&sandbox.read("notes")) >= 2 {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    // Whoever ends what a killed build has started needs a moment to start, more on a busy machine.
-    std::thread::sleep(std::time::Duration::from_millis(700));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let second = Ran::from(build("2").output().unwrap());
-    second.succeeds().says(&["waiting for another build"]);
+    let watchman = watchman(first.id());
+    first.kill().unwrap();
+    first.wait().unwrap();
+    // Whoever ends what a killed build has started is held up until the next build is seen to wait, however slow that is.
+    sandbox.send("STOP", watchman);
+    let mut second = build("2").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut words = BufReader::new(second.stderr.take().unwrap());
+    let mut said = String::new();
+    while !said.contains("waiting for another build") {
+        assert_ne!(words.read_line(&mut said).unwrap(), 0, "it did not wait: {said}");
+    }
+    assert_eq!(begun(&sandbox.read("notes")), 2, "nothing begins before that");
+    sandbox.send("CONT", watchman);
+    sandbox.write("notes.go", "");
+    words.read_to_string(&mut said).unwrap();
+    assert!(second.wait().unwrap().success(), "{said}");
     let notes = sandbox.read("notes");
     let lines: Vec<&str> = notes.lines().collect();
-    let first = lines.iter().position(|line| line.starts_with("begin 2")).unwrap();
-    let (before, after) = lines.split_at(first);
+    let second = lines.iter().position(|line| line.starts_with("begin 2")).unwrap();
+    let (before, after) = lines.split_at(second);
     // Those of the first round came to their own end, as they do not listen, and no other began.
     assert_eq!(before.iter().filter(|line| line.starts_with("begin 1")).count(), 2, "{notes}");
     assert_eq!(before.iter().filter(|line| line.starts_with("end 1")).count(), 2, "{notes}");

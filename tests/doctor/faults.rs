@@ -59,7 +59,7 @@ fn report(folder: &Path) -> Value {
     let errors = String::from_utf8_lossy(&ran.stderr);
     assert!(matches!(ran.status.code(), Some(0 | 1)), "{ran:?}");
     assert!(!errors.contains("panicked"), "{errors}");
-    assert!(started.elapsed().as_secs() < 20, "a driver held the doctor up for {:?}", started.elapsed());
+    assert!(started.elapsed().as_secs() < 60, "a driver held the doctor up for {:?}", started.elapsed());
     let document: Value = serde_json::from_slice(&ran.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&ran.stdout)));
     assert_eq!(document["schema"], json!({"name": "doctor", "version": 1}));

@@ -68,7 +68,7 @@ fn check_group_ends(script: &str) {
     let host = RealHost::new();
     let folder = folder(&host);
     let pid_file = folder.path.join("pid");
-    let command = shell(script, Duration::from_millis(300)).env("PID_FILE", pid_file.as_str());
+    let command = shell(script, Duration::from_secs(3)).env("PID_FILE", pid_file.as_str());
     let started = host.elapsed();
     let ended = host.run(&command);
     assert!(matches!(ended, Err(RunError::Timeout { .. })), "{ended:?}");
@@ -76,7 +76,7 @@ fn check_group_ends(script: &str) {
     let pid = host.read_text(&pid_file).expect("the script wrote its grandchild's id");
     let pid = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
     // A killed process stays visible until whoever inherited it has noticed.
-    let gone = (0..200).any(|_| {
+    let gone = (0..1000).any(|_| {
         let state = host.read_text(&host.path(&format!("/proc/{pid}/stat"))).unwrap_or_default();
         let zombie = state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
         thread::sleep(Duration::from_millis(10));
@@ -127,7 +127,7 @@ fn lines_arrive_while_the_child_runs() {
     let host = RealHost::new();
     let mut seen = Vec::new();
     let ended = host.run_lines(
-        &shell("printf '10%%\\r20%%\\r'; printf 'caf\\351\\nrest'; sleep 1000", Duration::from_secs(1)),
+        &shell("printf '10%%\\r20%%\\r'; printf 'caf\\351\\nrest'; sleep 1000", Duration::from_secs(3)),
         &mut |line| {
             seen.push(line.text.to_owned());
         },
