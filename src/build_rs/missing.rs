@@ -18,6 +18,7 @@ use crate::finding::{Finding, Findings, Severity};
 use crate::host::Host;
 use crate::look::Sight;
 use crate::matrix::{Probes, Reason};
+use crate::python::FetchError;
 use crate::report::clean;
 
 /// Characters of a sentence that are told.
@@ -53,6 +54,16 @@ impl Cause {
             id: reason.id.clone(),
             text: reason.text.clone(),
             fix: reason.hint.clone(),
+            commands: Vec::new(),
+        }
+    }
+
+    /// A tool that could not be fetched.
+    pub(super) fn of_fetch(error: &FetchError) -> Self {
+        Self {
+            id: error.id().to_owned(),
+            text: clean::short(&error.to_string(), SENTENCE).into_owned(),
+            fix: None,
             commands: Vec::new(),
         }
     }

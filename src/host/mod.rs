@@ -220,6 +220,11 @@ pub trait Host: Send + Sync {
         Err(net::NetError::None)
     }
 
+    /// Sets a variable of this very process, for libraries loaded into it that listen to nothing else. [`Host::env`] stays as
+    /// it was read.
+    fn set_variable(&self, _name: &str, _value: &str) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Waits. Only for the network; on other hosts no time passes.
     fn pause(&self, _time: Duration) {}
     /// Seconds since 1970, for labels in files and for the age of what may be thrown away; never for other decisions.

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use super::{
-    Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, NewFile, Output, Platform,
+    Command, Counts, Environment, Host, HostPath, Identity, JobPool, Line, Lock, NewFile, Output, Platform,
     ProbeAnswer, RegistryValue, RunError, Stat, Wait, net,
 };
 
@@ -22,6 +22,8 @@ impl<'a> Overlay<'a> {
     }
 }
 
+// What is not passed on would be answered as a recording does.
+#[deny(clippy::missing_trait_methods)]
 impl Host for Overlay<'_> {
     fn platform(&self) -> Platform {
         self.host.platform()
@@ -89,6 +91,9 @@ impl Host for Overlay<'_> {
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
         self.host.probe(id, deadline)
     }
+    fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
+        self.host.probe_with(id, arguments, deadline)
+    }
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
         self.host.write(path, content)
     }
@@ -116,6 +121,9 @@ impl Host for Overlay<'_> {
     fn link(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.host.link(from, to)
     }
+    fn duplicate(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        self.host.duplicate(from, to)
+    }
     fn is_same_file(&self, one: &HostPath, other: &HostPath) -> bool {
         self.host.is_same_file(one, other)
     }
@@ -131,11 +139,17 @@ impl Host for Overlay<'_> {
     fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>> {
         self.host.lock(path, wait)
     }
+    fn job_pool(&self, pipe: &HostPath, jobs: u32) -> io::Result<Option<JobPool>> {
+        self.host.job_pool(pipe, jobs)
+    }
     fn free_space(&self, path: &HostPath) -> Option<u64> {
         self.host.free_space(path)
     }
     fn fetch(&self, request: &net::Request) -> Result<net::Response, net::NetError> {
         self.host.fetch(request)
+    }
+    fn set_variable(&self, name: &str, value: &str) -> io::Result<()> {
+        self.host.set_variable(name, value)
     }
     fn pause(&self, time: Duration) {
         self.host.pause(time);
@@ -148,6 +162,24 @@ impl Host for Overlay<'_> {
     }
     fn counts(&self) -> Counts {
         self.host.counts()
+    }
+    fn path(&self, text: &str) -> HostPath {
+        self.host.path(text)
+    }
+    fn read_text(&self, path: &HostPath) -> io::Result<String> {
+        self.host.read_text(path)
+    }
+    fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
+        self.host.list_matching(folder, pattern)
+    }
+    fn exists(&self, path: &HostPath) -> bool {
+        self.host.exists(path)
+    }
+    fn is_file(&self, path: &HostPath) -> bool {
+        self.host.is_file(path)
+    }
+    fn is_dir(&self, path: &HostPath) -> bool {
+        self.host.is_dir(path)
     }
 }
 

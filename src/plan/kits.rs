@@ -10,7 +10,7 @@ use crate::backend::Backend;
 use crate::facts::Facts;
 use crate::host::Platform;
 use crate::matrix::{Reason, for_distribution};
-use crate::toolkit::description::ArchRow;
+use crate::toolkit::description::{ArchRow, Wheel};
 use crate::toolkit::{Catalogue, Description, Installation, Inventory};
 use crate::version::Version;
 
@@ -129,13 +129,18 @@ pub fn compilers(inventory: &Inventory, catalogue: &Catalogue) -> Vec<HostCompil
 /// What to fetch where a tool is missing, if its description pins a wheel.
 #[must_use]
 pub fn fetch(description: &Description) -> Option<Fetch> {
-    let wheel = description.wheel.as_ref()?;
-    Some(Fetch {
-        tool: description.id.clone(),
+    description.wheel.as_ref().map(|wheel| of_wheel(&description.id, wheel))
+}
+
+/// What a pinned wheel brings.
+#[must_use]
+pub fn of_wheel(tool: &str, wheel: &Wheel) -> Fetch {
+    Fetch {
+        tool: tool.to_owned(),
         version: wheel.version.to_string(),
         package: wheel.package.clone(),
         sha256: wheel.files.iter().map(|file| file.sha256.clone()).collect(),
-    })
+    }
 }
 
 /// CMake and Ninja: those of the host if they are new enough, else the pinned wheels.

@@ -1,4 +1,4 @@
-//! Tools that the machine lacks (CMake, Ninja), taken as wheels into our own cache.
+//! Tools that the machine lacks (CMake, Ninja, libclang), taken as wheels into our own cache.
 
 use std::time::Duration;
 
@@ -14,6 +14,9 @@ use crate::host::{Command, Host, HostPath, Os, Wait};
 use crate::plan::Fetch;
 use crate::store;
 
+/// The folder of the cache.
+const FOLDER: &str = "tools";
+
 /// Written into a folder of the cache once what is in it was installed by hash and ran.
 #[derive(Debug, Serialize, Deserialize)]
 struct Verified {
@@ -23,6 +26,15 @@ struct Verified {
 }
 
 const VERIFIED: &str = "verified.json";
+
+/// What of a wheel is wanted.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// The program that bears the tool's name. It is started once before it counts.
+    Program,
+    /// A file at this place in the wheel.
+    File(&'a str),
+}
 
 /// The program of a tool, from the cache or fetched into it.
 ///
@@ -35,8 +47,33 @@ pub fn fetch(
     network: Network,
     sink: Sink<'_>,
 ) -> Result<HostPath, FetchError> {
-    let cache = store::cache_folder(host).ok_or(FetchError::NoCache)?.join("tools");
-    let name = format!("{}-{}", fetch.tool, fetch.version);
+    fetch_wanted(host, fetch, Wanted::Program, tools, network, sink)
+}
+
+/// What was fetched at an earlier time.
+#[must_use]
+pub fn fetched(host: &dyn Host, fetch: &Fetch) -> Option<HostPath> {
+    verified(host, &store::cache_folder(host)?.join(FOLDER).join(&name(fetch)))
+}
+
+fn name(fetch: &Fetch) -> String {
+    format!("{}-{}", fetch.tool, fetch.version)
+}
+
+/// A program or another file, from the cache or fetched into it.
+///
+/// # Errors
+/// See [`FetchError`].
+pub fn fetch_wanted(
+    host: &dyn Host,
+    fetch: &Fetch,
+    wanted: Wanted<'_>,
+    tools: &Tools,
+    network: Network,
+    sink: Sink<'_>,
+) -> Result<HostPath, FetchError> {
+    let cache = store::cache_folder(host).ok_or(FetchError::NoCache)?.join(FOLDER);
+    let name = name(fetch);
     let folder = cache.join(&name);
     if let Some(program) = verified(host, &folder) {
         return Ok(program);
@@ -58,7 +95,7 @@ pub fn fetch(
     let (tool, version) = (fetch.tool.clone(), fetch.version.clone());
     sink(&Event::Fetching { tool, version, into: folder.to_string() });
     let temporary = host.temporary_dir(&cache).map_err(|error| failed(&cache, &error))?;
-    let result = install_and_publish(host, fetch, tools, &temporary, &folder);
+    let result = install_and_publish(host, fetch, wanted, tools, &temporary, &folder);
     // Whatever is left of a failure is in nobody's way, so a second failure to clean up is not worth a message.
     let _ = host.remove(&temporary);
     result
@@ -73,6 +110,7 @@ fn verified(host: &dyn Host, folder: &HostPath) -> Option<HostPath> {
 fn install_and_publish(
     host: &dyn Host,
     fetch: &Fetch,
+    wanted: Wanted<'_>,
     tools: &Tools,
     temporary: &HostPath,
     folder: &HostPath,
@@ -84,12 +122,21 @@ fn install_and_publish(
     // One small wheel: that it is being fetched was told.
     install(host, tools, &[pinned(fetch)], Target::Folder(&site), options, &|_| {})
         .map_err(|error| FetchError::of_install(&fetch.tool, &fetch.version, error))?;
-    let program = find_program(host, &fetch.tool, &site).ok_or_else(|| FetchError::Broken {
+    let broken = |what: &str| FetchError::Broken {
         tool: fetch.tool.clone(),
         version: fetch.version.clone(),
-        message: format!("there is no program in `{}`", fetch.package),
-    })?;
-    verify(host, fetch, &site.join(&program))?;
+        message: format!("there is no {what} in `{}`", fetch.package),
+    };
+    let program = match wanted {
+        Wanted::Program => {
+            let program = find_program(host, &fetch.tool, &site).ok_or_else(|| broken("program"))?;
+            verify(host, fetch, &site.join(&program))?;
+            program
+        }
+        Wanted::File(path) => {
+            Some(path.to_owned()).filter(|path| host.is_file(&site.join(path))).ok_or_else(|| broken(path))?
+        }
+    };
     let marker =
         Verified { package: fetch.package.clone(), version: fetch.version.clone(), program: program.clone() };
     store::write_json(host, &site.join(VERIFIED), &marker).map_err(cache_error)?;

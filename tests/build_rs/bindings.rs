@@ -41,6 +41,10 @@ fn with_bindings() -> Option<Workspace> {
         println!("skipped: no libclang");
         return None;
     }
+    bound()
+}
+
+fn bound() -> Option<Workspace> {
     let workspace = workspace(SMALL)?;
     workspace.write("x-sys/Cargo.toml", &CARGO.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR")));
     workspace.write("x-sys/build.rs", BUILD);
@@ -98,4 +102,39 @@ fn bindings_that_come_with_the_crate_stand_in() {
     workspace.write("x-sys/native/x.c", "int y(void);\nint x_answer(void) { return 41 + y(); }\n");
     let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
     assert!(told.contains("[bindings.failed]") && told.contains("'nowhere.h' file not found"), "{told}");
+}
+
+#[test]
+fn a_pinned_libclang_is_fetched_once() {
+    let host = RealHost::new();
+    if !host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("network")) {
+        println!("skipped: GPUBUILD_REQUIRE does not name network");
+        return;
+    }
+    if host.env().get("LIBCLANG_PATH").is_some() {
+        println!("skipped: LIBCLANG_PATH says which one to take");
+        return;
+    }
+    let Some(workspace) = bound() else { return };
+    let pinned = BUILD.replace(".prebuilt(\"src/prebuilt.rs\")", ".pinned_libclang()").replace(
+        ".map(|bindings|",
+        ".inspect(|_| println!(\"cargo::warning=by {}\", bindgen::clang_version().full)).map(|bindings|",
+    );
+    workspace.write("x-sys/build.rs", &pinned);
+    let offline = ("GPUBUILD_OFFLINE", "1");
+    let told = workspace.cargo(&["check"], &[offline]).failure().output.stderr;
+    for part in ["cannot make `bindings.rs`", "libclang is needed", "[fetch.offline]", "fix: "] {
+        assert!(told.contains(part), "{part} in {told}");
+    }
+    let told = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;
+    assert!(
+        told.contains("fetching libclang 18.1.1 into") && told.contains("by clang version 18.1.1"),
+        "{told}"
+    );
+    assert_eq!(workspace.app(), "42 32 1");
+    // Other headers, the same library.
+    workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 2\n");
+    let told = workspace.cargo(&["build", "-vv"], &[offline]).success().output.stderr;
+    assert!(!told.contains("fetching libclang") && told.contains("by clang version 18.1.1"), "{told}");
+    assert_eq!(workspace.app(), "42 32 2");
 }

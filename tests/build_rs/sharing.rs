@@ -81,3 +81,19 @@ fn a_crate_that_shares_nothing_is_named() {
     assert!(told.contains("`DEP_NOWHERE_GPUBUILD_MANIFEST` is not set"), "{told}");
     assert!(told.contains("[script.not-shared]"), "{told}");
 }
+
+#[test]
+fn what_another_folder_has_built_is_taken_from_the_store() {
+    let Some(workspace) = workspace(SMALL) else { return };
+    workspace.cargo(&["build"], &[]).success();
+    assert_eq!(workspace.app(), "42");
+    // As in a fresh clone, or after `cargo clean`.
+    workspace.cargo(&["clean", "-p", "x-sys"], &[]).success();
+    let shared = workspace.target().join("gpubuild");
+    for name in workspace.host.list_matching(&shared, "brs-*").unwrap() {
+        workspace.host.remove(&shared.join(&name)).unwrap();
+    }
+    let told = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;
+    assert!(told.contains("[cpu] taken from the store") && !told.contains("is not used"), "{told}");
+    assert_eq!(workspace.app(), "42");
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bindings, Call, Place, libclang};
+use super::{Bindings, Call, Place};
 use crate::exec::binary::parse_depfile;
 use crate::host::{Host, HostPath};
 use crate::store::{self, sha256};
@@ -39,13 +39,19 @@ pub(super) struct Kept {
     folder: Option<HostPath>,
     is_writable: bool,
     roots: Vec<(String, &'static str)>,
-    libclang: Option<String>,
+    pub(super) libclang: Option<String>,
     /// Files that were read, with their hashes; known once there is a result.
     pub(super) read: BTreeMap<String, String>,
 }
 
 impl Kept {
-    pub(super) fn of(host: &dyn Host, bindings: &Bindings, place: &Place, call: &Call) -> Self {
+    pub(super) fn of(
+        host: &dyn Host,
+        bindings: &Bindings,
+        place: &Place,
+        call: &Call,
+        libclang: Option<String>,
+    ) -> Self {
         let roots = roots(host, bindings, place);
         let out = |texts: &[String]| -> Vec<String> { texts.iter().map(|text| out(&roots, text)).collect() };
         let under = place.krate.target.replace('-', "_");
@@ -67,7 +73,7 @@ impl Kept {
         Self {
             folder,
             is_writable: place.store.as_ref().is_some_and(crate::store::settings::Store::is_writable),
-            libclang: identity(host),
+            libclang,
             roots,
             read: BTreeMap::new(),
         }
@@ -174,14 +180,6 @@ fn fingerprint(bytes: &[u8]) -> u128 {
 
 fn hash_of(host: &dyn Host, path: &str) -> Option<String> {
     host.read(&host.path(path)).ok().map(|bytes| sha256(&bytes))
-}
-
-/// Which libclang is here, without loading it: name and size of the file behind the links.
-fn identity(host: &dyn Host) -> Option<String> {
-    let path = libclang(host).0?;
-    let path = host.canonical(&path).unwrap_or(path);
-    let size = host.stat(&path).ok()?.size;
-    Some(format!("{} {size}", path.file_name().unwrap_or_default()))
 }
 
 /// Throws away what was written before the last few. What cannot be removed is left for the next time.

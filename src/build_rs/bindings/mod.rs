@@ -5,6 +5,7 @@
 //! read, and never sees its types: any version goes.
 
 mod call;
+mod clang;
 mod kept;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use call::Call;
+use clang::Clang;
 use kept::Kept;
 
 use super::build::{Build, Built};
@@ -45,6 +47,7 @@ pub struct Bindings {
     includes: Vec<String>,
     file: String,
     prebuilt: Option<String>,
+    pinned_libclang: bool,
     key: Option<String>,
 }
 
@@ -100,6 +103,7 @@ impl Built {
             includes: Vec::new(),
             file: "bindings.rs".to_owned(),
             prebuilt: None,
+            pinned_libclang: false,
             key: None,
         }
     }
@@ -136,6 +140,15 @@ impl Bindings {
         self
     }
 
+    /// Has the libclang that gpubuild pins make them, on every machine the same one, instead of the machine's own. It is
+    /// fetched into gpubuild's cache. What `LIBCLANG_PATH` names comes first all the same. Without this the pinned one stands in
+    /// where a machine has none and no bindings come with the crate.
+    #[must_use]
+    pub fn pinned_libclang(mut self) -> Self {
+        self.pinned_libclang = true;
+        self
+    }
+
     /// A text that changes whenever bindgen's version or its settings do. Without it the content of the build script's own
     /// program stands for both, which is always right, and differs between clones of a repository.
     #[must_use]
@@ -145,7 +158,8 @@ impl Bindings {
     }
 
     /// Writes the bindings, those of an earlier build where nothing changed. What goes wrong is told to cargo, which then
-    /// fails the package. `make` may panic, as bindgen does without libclang.
+    /// fails the package. `make` may panic, as bindgen does without libclang. A libclang that was fetched is told to bindgen by
+    /// the variable `LIBCLANG_PATH` of this process: a build script that has threads of its own ends them first.
     pub fn write<E: Display>(&self, make: impl FnOnce(&Call) -> Result<String, E>) {
         let (script, _) = self.script(&RealHost::new(), make);
         talk::print(script.text());
@@ -182,11 +196,20 @@ impl Bindings {
             Ok(call) => call,
             Err(error) => return self.fall_back(host, script, place, error),
         };
-        let mut kept = Kept::of(host, self, place, &call);
+        // docs.rs has no network.
+        let may_fetch = self.prebuilt.is_none() && !place.krate.docs_rs;
+        let clang = Clang::choose(host, self.pinned_libclang, may_fetch);
+        let mut kept = Kept::of(host, self, place, &call, clang.identity(host));
         let text = if let Some(text) = kept.find(host) {
             text
         } else {
             host.remove(&host.path(&call.depfile)).map_err(|error| failed(&call.depfile, &error))?;
+            if let Err(error) = clang.provide(host) {
+                let mut missing = no_libclang(host, &self.file);
+                missing.causes.push(Cause::of_fetch(&error));
+                return self.fall_back(host, script, place, ScriptError::Missing(missing));
+            }
+            kept.libclang = clang.identity(host);
             match generate(&call, make) {
                 Ok(text) => {
                     if let Some(why) = kept.put(host, &call, &text) {

@@ -10,6 +10,7 @@ mod process;
 mod registry;
 #[cfg(all(test, unix))]
 mod tests;
+mod variable;
 mod watch;
 
 use std::fs::File;
@@ -360,6 +361,11 @@ impl Host for RealHost {
         request: &crate::host::net::Request,
     ) -> Result<crate::host::net::Response, crate::host::net::NetError> {
         self.clients.fetch(request)
+    }
+
+    fn set_variable(&self, name: &str, value: &str) -> io::Result<()> {
+        variable::set(name, value);
+        Ok(())
     }
 
     fn pause(&self, time: Duration) {
