@@ -156,7 +156,8 @@ impl ReleaseArguments {
     fn client<'a>(&self, context: &Context<'a>) -> Client<'a> {
         let network = if self.offline { Network::Offline } else { Network::from_env(context.host.env()) };
         let plain = if self.insecure_http { Plain::Anywhere } else { Plain::Loopback };
-        Client::new(context.host, network, plain)
+        let printer = context.printer;
+        Client::new(context.host, network, plain, Box::new(|text| printer.warning(text)))
     }
 
     fn read(&self, source: &Source, keys: &[Key], client: &Client<'_>) -> Result<Manifest, Failure> {

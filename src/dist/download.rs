@@ -4,11 +4,10 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::fetch::{Again, Client, FetchError, length};
+use super::fetch::{Again, Client, FetchError, Target, length};
 use super::layers::{self, Found};
 use super::manifest::Layer;
 use super::source::{SourceError, Taken};
-use super::url::Url;
 use crate::host::net::Response;
 use crate::host::{Host, HostPath};
 use crate::store::{read_json, write_json};
@@ -34,7 +33,7 @@ enum Attempt {
 /// It can't be had, or is something else than the manifest says.
 pub(super) fn layer(
     client: &Client<'_>,
-    url: &Url,
+    target: Target<'_>,
     layer: &Layer,
     on_bytes: &dyn Fn(u64),
 ) -> Result<Taken, SourceError> {
@@ -46,7 +45,7 @@ pub(super) fn layer(
         return Err(SourceError::Io(io::Error::other("this user has no folder for a cache")));
     };
     if client.network == crate::python::Network::Offline {
-        return Err(FetchError::Offline(url.shown()).into());
+        return Err(FetchError::Offline(target.url.shown()).into());
     }
     if let Some(free) = host.free_space(&place)
         && free < layer.size
@@ -62,7 +61,7 @@ pub(super) fn layer(
     let mut fetched = 0;
     let mut is_second = false;
     loop {
-        let resumed = complete(client, url, layer, &files, &mut |count| {
+        let resumed = complete(client, target, layer, &files, &mut |count| {
             fetched += count;
             on_bytes(count);
         })?;
@@ -118,7 +117,7 @@ impl Files {
 /// Fetches until all bytes are there. An attempt that brings some is followed by another one. Tells whether it was done in parts.
 fn complete(
     client: &Client<'_>,
-    url: &Url,
+    target: Target<'_>,
     layer: &Layer,
     files: &Files,
     on_bytes: &mut dyn FnMut(u64),
@@ -126,9 +125,9 @@ fn complete(
     let mut disk = None;
     let mut most = files.size(client.host).map_err(SourceError::Io)?;
     let mut resumed = most > 0;
-    let outcome = client.attempts(url, || {
+    let outcome = client.attempts(target.url, || {
         loop {
-            match attempt(client, url, layer, files, on_bytes, &mut disk) {
+            match attempt(client, target, layer, files, on_bytes, &mut disk) {
                 Ok(Attempt::Complete) => return Ok(()),
                 Ok(Attempt::Anew) => {}
                 Err(again) => {
@@ -151,7 +150,7 @@ fn complete(
 
 fn attempt(
     client: &Client<'_>,
-    url: &Url,
+    target: Target<'_>,
     layer: &Layer,
     files: &Files,
     on_bytes: &mut dyn FnMut(u64),
@@ -184,7 +183,7 @@ fn attempt(
             headers.push(("if-range".to_owned(), etag));
         }
     }
-    let answer = match client.ask(url, &headers) {
+    let answer = match client.ask(target, &headers) {
         // What we have is not in what is there now.
         Err(Again { error: FetchError::Status { status: 416, .. }, .. }) if have > 0 => {
             on_disk!(files.forget(host));

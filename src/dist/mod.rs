@@ -5,10 +5,13 @@
 //! facts + matrix -> machine::Machine
 //! pack             a build -> variants/, layers and the manifest of a release
 //! resolve::resolve (pure) -> the variant for this machine, and why not the others
+//! auth             what a user has given to other tools to show who asks
 //! source, trust    -> a manifest that is believed, layers that are verified
 //! unpack, install  -> a folder with a version that has proved that it works
 //! ```
 
+#[cfg(feature = "cli")]
+pub mod auth;
 pub mod cover;
 #[cfg(feature = "cli")]
 mod download;

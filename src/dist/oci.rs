@@ -9,8 +9,6 @@ use super::url::{Url, is_loopback};
 pub const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The largest manifest of an image.
 pub const LARGEST_MANIFEST: usize = 4 << 20;
-/// The largest answer of who hands out tokens.
-pub(super) const LARGEST_TOKEN: usize = 64 << 10;
 /// What names a file in an image.
 const TITLE: &str = "org.opencontainers.image.title";
 
@@ -19,6 +17,9 @@ const TITLE: &str = "org.opencontainers.image.title";
 pub struct Reference {
     /// The server's part of the API: `https://ghcr.io/v2/me/infer`.
     root: Url,
+    /// The registry as it was written, and the name in it.
+    registry: String,
+    name: String,
     /// The tag or digest.
     version: String,
     /// As it was written.
@@ -42,7 +43,12 @@ impl Reference {
     /// # Errors
     /// It is none.
     pub fn parse(text: &str, plain: super::fetch::Plain) -> Result<Self, BadReference> {
-        let bad = |why| BadReference { text: text.to_owned(), why };
+        let bad = |why| BadReference { text: without_password(text), why };
+        if text.split('/').next().is_some_and(|host| host.contains('@')) {
+            return Err(bad(
+                "names and passwords are not taken from addresses; `docker login HOST` keeps them",
+            ));
+        }
         let (host, rest) = text.split_once('/').ok_or_else(|| bad("write `oci://HOST/NAME:TAG`"))?;
         let (name, version) = match rest.split_once('@') {
             Some((name, digest)) => {
@@ -71,15 +77,31 @@ impl Reference {
         let bare = bare.unwrap_or_else(|| host.split(':').next().unwrap_or_default());
         let scheme =
             if is_loopback(bare) || plain == super::fetch::Plain::Anywhere { "http" } else { "https" };
-        let root = Url::parse(&format!("{scheme}://{host}/v2/{name}"))
+        // The registry of that name is elsewhere.
+        let server =
+            if matches!(host, "docker.io" | "index.docker.io") { "registry-1.docker.io" } else { host };
+        let root = Url::parse(&format!("{scheme}://{server}/v2/{name}"))
             .map_err(|_| bad("its host is none that can be asked"))?;
-        Ok(Self { root, version: version.to_owned(), text: text.to_owned() })
+        let [registry, name, version] = [host, name, version].map(str::to_owned);
+        Ok(Self { root, registry, name, version, text: text.to_owned() })
     }
 
     /// As it was written.
     #[must_use]
     pub fn shown(&self) -> String {
         format!("oci://{}", self.text)
+    }
+
+    /// The registry as it was written: `ghcr.io`, `localhost:5000`.
+    #[must_use]
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// Its name in the registry: `me/infer`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Where its manifest is.
@@ -99,6 +121,12 @@ impl Reference {
     pub fn digest(&self) -> Option<&str> {
         self.version.strip_prefix("sha256:")
     }
+}
+
+/// As it may be shown: what stands before an `@` that is none of a digest may be a password.
+fn without_password(text: &str) -> String {
+    let at = text.match_indices('@').map(|(at, _)| at).rfind(|at| !text[at + 1..].starts_with("sha256:"));
+    at.map_or_else(|| text.to_owned(), |at| format!("…{}", &text[at..]))
 }
 
 #[derive(Deserialize)]
@@ -144,67 +172,6 @@ pub fn file(image: &[u8], title: &str) -> Result<Option<File>, String> {
     Ok(Some(File { sha256: sha256.to_owned(), size: found.size }))
 }
 
-/// Where a registry wants a token to be asked for: `Bearer realm="…",service="…",scope="…"`.
-#[must_use]
-pub(super) fn token_address(challenge: &str) -> Option<Url> {
-    let rest = challenge.trim();
-    let rest = rest.get(..7).filter(|word| word.eq_ignore_ascii_case("bearer ")).map(|_| &rest[7..])?;
-    let mut realm = None;
-    let mut query = Vec::new();
-    for (name, value) in parameters(rest) {
-        match name.to_ascii_lowercase().as_str() {
-            "realm" => realm = Some(value),
-            "service" | "scope" => query.push(format!("{}={}", name.to_ascii_lowercase(), escaped(&value))),
-            _ => {}
-        }
-    }
-    let realm = realm?;
-    let mark = if realm.contains('?') { '&' } else { '?' };
-    let text = if query.is_empty() { realm } else { format!("{realm}{mark}{}", query.join("&")) };
-    Url::parse(&text).ok()
-}
-
-/// `a="b,c", d=e`.
-fn parameters(text: &str) -> Vec<(&str, String)> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some((name, after)) = rest.split_once('=') {
-        let name = name.trim_matches([' ', ',']);
-        let (value, after) = match after.strip_prefix('"') {
-            Some(after) => after.split_once('"').unwrap_or((after, "")),
-            None => after.split_once(',').unwrap_or((after, "")),
-        };
-        found.push((name, value.to_owned()));
-        rest = after;
-    }
-    found
-}
-
-fn escaped(text: &str) -> String {
-    use std::fmt::Write as _;
-    text.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/' | b':') {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-        out
-    })
-}
-
-/// The token in an answer.
-#[must_use]
-pub(super) fn token(answer: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Token {
-        token: Option<String>,
-        access_token: Option<String>,
-    }
-    let token: Token = serde_json::from_slice(answer).ok()?;
-    let text = token.token.or(token.access_token)?;
-    (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())).then_some(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,23 +200,12 @@ mod tests {
         ] {
             assert!(Reference::parse(bad, Plain::Loopback).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn challenges_lead_to_tokens() {
-        let url = token_address(
-            "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"repository:a/b:pull,push\"",
-        );
-        assert_eq!(
-            url.unwrap().to_string(),
-            "https://auth.docker.io/token?service=registry.docker.io&scope=repository:a/b:pull%2Cpush"
-        );
-        for bad in ["", "Basic realm=\"x\"", "Bearer", "Bearer service=\"x\"", "Bearer realm=\"file:///x\""] {
-            assert_eq!(token_address(bad), None, "{bad}");
-        }
-        assert_eq!(token(br#"{"access_token": "abc"}"#).as_deref(), Some("abc"));
-        for bad in [&b"{}"[..], b"", br#"{"token": "a\r\nx: y"}"#, br#"{"token": ""}"#] {
-            assert_eq!(token(bad), None);
+        let hub = Reference::parse("docker.io/me/infer:1", Plain::Loopback).unwrap();
+        assert_eq!(hub.manifest().to_string(), "https://registry-1.docker.io/v2/me/infer/manifests/1");
+        assert_eq!((hub.registry(), hub.name()), ("docker.io", "me/infer"));
+        for bad in ["me:pa55@h/x:1", "me:pa55/@h/x:1", "me:p@pa55@h/x@sha256:1", "me:5/pa55@h/X"] {
+            let told = Reference::parse(bad, Plain::Loopback).unwrap_err().to_string();
+            assert!(!told.contains("pa55"), "{told}");
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Where a release is: a folder, an address, an image in a registry. What is fetched from there is believed by nobody yet.
 
+use std::borrow::Cow;
 use std::io;
 
 use serde::{Deserialize, Serialize};
 
+use super::auth::Door;
 use super::download;
-use super::fetch::{Client, FetchError};
+use super::fetch::{Client, FetchError, Target};
 use super::layers::{self, Found};
 use super::manifest::{self, Layer};
 use super::oci::{self, BadReference, Reference};
@@ -160,8 +162,8 @@ impl SourceError {
 
     /// What to do.
     #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
+    pub fn hint(&self) -> Cow<'static, str> {
+        let hint = match self {
             Self::Url(_) => "an address begins with `https://` or `oci://`",
             Self::Reference(_) => "an image is `oci://HOST/NAME:TAG`",
             Self::Manifest { .. } | Self::NoManifest(_) => {
@@ -169,10 +171,11 @@ impl SourceError {
             }
             Self::Missing { .. } => "fetch the whole release again; `blobs/sha256` lies beside manifest.json",
             Self::Other { .. } => "fetch it again; if that does not help, tell who publishes it",
-            Self::Fetch(error) => error.hint(),
+            Self::Fetch(error) => return error.hint(),
             Self::NoSpace { .. } => "make room, or name a folder on another disk with GPUBUILD_CACHE",
             Self::Io(_) => "look at the owner and mode of the folder, and at the room on the disk",
-        }
+        };
+        hint.into()
     }
 }
 
@@ -239,9 +242,10 @@ impl Source {
         match self {
             Self::Image(image) => of_image(client, image),
             Self::Address(url) => {
-                let bytes = client.document(url, None, manifest::MOST_BYTES)?;
+                let fetch = |url: &Url, most| client.document(Target { url, door: Door::Server }, None, most);
+                let bytes = fetch(url, manifest::MOST_BYTES)?;
                 let bytes = bytes.ok_or_else(|| SourceError::NoManifest(url.shown()))?;
-                let signature = client.document(&url.with_suffix(trust::SUFFIX), None, trust::MOST_BYTES)?;
+                let signature = fetch(&url.with_suffix(trust::SUFFIX), trust::MOST_BYTES)?;
                 Ok(Fetched { bytes, signature })
             }
             Self::Folder { .. } => Err(SourceError::NoManifest(self.name())),
@@ -281,9 +285,12 @@ impl Source {
             Self::Folder { folder, .. } => in_folder(client.host, folder, layer),
             Self::Address(url) => {
                 let url = url.beside(&format!("{BLOBS}/{}", layer.sha256));
-                download::layer(client, &url, layer, on_bytes)
+                download::layer(client, Target { url: &url, door: Door::Server }, layer, on_bytes)
             }
-            Self::Image(image) => download::layer(client, &image.blob(&layer.sha256), layer, on_bytes),
+            Self::Image(image) => {
+                let url = image.blob(&layer.sha256);
+                download::layer(client, Target { url: &url, door: Door::Registry(image) }, layer, on_bytes)
+            }
         }
     }
 }
@@ -304,7 +311,8 @@ fn in_folder(host: &dyn Host, folder: &HostPath, layer: &Layer) -> Result<Taken,
 fn of_image(client: &Client<'_>, image: &Reference) -> Result<Fetched, SourceError> {
     let url = image.manifest();
     let registry = |what: String| FetchError::Registry { url: url.shown(), what };
-    let document = client.document(&url, Some(oci::ACCEPT), oci::LARGEST_MANIFEST)?;
+    let door = Door::Registry(image);
+    let document = client.document(Target { url: &url, door }, Some(oci::ACCEPT), oci::LARGEST_MANIFEST)?;
     let document = document.ok_or_else(|| SourceError::NoManifest(image.shown()))?;
     if image.digest().is_some_and(|digest| digest != sha256(&document)) {
         return Err(registry("its manifest is not the one of the digest".to_owned()).into());
@@ -314,7 +322,7 @@ fn of_image(client: &Client<'_>, image: &Reference) -> Result<Fetched, SourceErr
         if file.size > most as u64 {
             return Err(registry(format!("`{title}` has {} bytes", file.size)).into());
         }
-        let bytes = client.document(&image.blob(&file.sha256), None, most)?;
+        let bytes = client.document(Target { url: &image.blob(&file.sha256), door }, None, most)?;
         match bytes {
             Some(bytes) if sha256(&bytes) == file.sha256 => Ok(Some(bytes)),
             Some(_) => Err(registry(format!("`{title}` is not the one of the digest")).into()),

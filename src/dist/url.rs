@@ -64,7 +64,7 @@ impl Url {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
         if authority.contains('@') {
-            return Err(bad("names and passwords are not taken from addresses"));
+            return Err(bad("names and passwords are not taken from addresses; ~/.netrc keeps them"));
         }
         let authority = authority.to_ascii_lowercase();
         if host_of(&authority).is_none_or(str::is_empty) {
@@ -117,6 +117,22 @@ impl Url {
     #[must_use]
     pub fn with_suffix(&self, suffix: &str) -> Self {
         Self { path: format!("{}{suffix}", self.path), ..self.clone() }
+    }
+
+    /// With a question put behind what is asked already.
+    #[must_use]
+    pub fn with_query(&self, query: &str) -> Self {
+        let query = match &self.query {
+            Some(own) => format!("{own}&{query}"),
+            None => query.to_owned(),
+        };
+        Self { query: Some(query), ..self.clone() }
+    }
+
+    /// The host without its port, in small letters.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        host_of(&self.authority).unwrap_or_default()
     }
 
     /// How it is asked.
@@ -182,11 +198,13 @@ pub fn is_loopback(host: &str) -> bool {
         || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// As it may be shown: without what stands before an `@`, and without the query.
 fn without_password(text: &str) -> String {
-    match text.split_once("://").map(|(scheme, rest)| (scheme, rest.split_once('@'))) {
-        Some((scheme, Some((_, rest)))) => format!("{scheme}://…@{rest}"),
-        _ => text.to_owned(),
-    }
+    let (scheme, rest) = text.split_once("://").map_or((None, text), |(scheme, rest)| (Some(scheme), rest));
+    let scheme = scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default();
+    let rest = rest.rsplit_once('@').map_or_else(|| rest.to_owned(), |(_, rest)| format!("…@{rest}"));
+    let rest = rest.split_once('?').map_or_else(|| rest.clone(), |(path, _)| format!("{path}?…"));
+    format!("{scheme}{rest}")
 }
 
 #[cfg(test)]
@@ -228,8 +246,19 @@ mod tests {
         ] {
             assert!(Url::parse(bad).is_err(), "{bad}");
         }
-        let told = Url::parse("https://me:secret@h/").unwrap_err().to_string();
-        assert!(!told.contains("secret"), "{told}");
+        for bad in [
+            "https://me:secret@h/",
+            "https://me:se@secret@h/",
+            "https://me:x/secret@h/",
+            "https://me:x?secret@h/",
+            "https://h/ x?secret",
+            "ftp://secret@h",
+        ] {
+            let told = Url::parse(bad).unwrap_err().to_string();
+            assert!(!told.contains("secret"), "{told}");
+        }
+        assert_eq!(Url::parse("https://h/t?a").unwrap().with_query("b=c").to_string(), "https://h/t?a&b=c");
+        assert_eq!(Url::parse("https://[::1]:8/").unwrap().host(), "::1");
         assert!(url.join("file:///etc/passwd").is_err());
     }
 

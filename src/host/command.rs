@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::HostPath;
 
-/// A program with its arguments. Standard input is always empty; a deadline is mandatory.
+/// A program with its arguments. Standard input is empty unless it is given; a deadline is mandatory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
     /// Program (a path, or a bare name that is searched on PATH) and arguments.
@@ -15,6 +15,8 @@ pub struct Command {
     pub current_dir: Option<HostPath>,
     /// After this long the whole process group is ended.
     pub deadline: Duration,
+    /// What it reads on standard input, a few lines at most.
+    pub input: String,
     /// Where its standard output and error go.
     pub stdio: Stdio,
     /// A lock that we hold, which nobody else gets while anything that this command started is at work, even if we are
@@ -40,6 +42,7 @@ impl Command {
             env: Vec::new(),
             current_dir: None,
             deadline,
+            input: String::new(),
             stdio: Stdio::Capture,
             under: None,
         }
@@ -70,6 +73,13 @@ impl Command {
     #[must_use]
     pub fn env_remove(mut self, name: impl Into<String>) -> Self {
         self.env.push((name.into(), None));
+        self
+    }
+
+    /// Says what it reads on standard input.
+    #[must_use]
+    pub fn input(mut self, text: impl Into<String>) -> Self {
+        self.input = text.into();
         self
     }
 

@@ -6,16 +6,31 @@ use std::io::Read;
 use std::time::Duration;
 
 /// A request for what is at an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Request {
     /// `https://…`, `http://…`.
     pub url: String,
     /// Headers.
     pub headers: Vec<(String, String)>,
+    /// What a form has, `name=value&…`: then it is sent with POST. Without it is GET.
+    pub form: Option<String>,
     /// How long may pass until a connection stands, until the answer begins, and between any two pieces of it.
     pub patience: Duration,
     /// Whether a proxy of the environment may be used.
     pub proxy: ByProxy,
+}
+
+/// Headers and forms may open doors: only their names are shown.
+impl fmt::Debug for Request {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        formatter
+            .debug_struct("Request")
+            .field("url", &self.url)
+            .field("headers", &headers)
+            .field("has_form", &self.form.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Whether a proxy of the environment may be used.

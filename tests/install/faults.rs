@@ -104,7 +104,8 @@ fn passing(add: &mut dyn FnMut(&str, Fault)) {
 /// Faults that last.
 fn lasting(add: &mut dyn FnMut(&str, &'static str, Fault)) {
     for status in [204, 304, 400, 401, 403, 404, 410, 418, 500, 501, 503] {
-        add(&format!("status {status}"), "net.status", Box::new(move |_, _| Reply::status(status, b"")));
+        let id = if matches!(status, 401 | 403) { "credentials.missing" } else { "net.status" };
+        add(&format!("status {status}"), id, Box::new(move |_, _| Reply::status(status, b"")));
     }
     add("always closed", "net.cut", Box::new(|_, _| Reply::Close));
     add("always cut at the start", "net.cut", Box::new(|_, good| good.cut(0)));

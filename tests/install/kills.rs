@@ -239,7 +239,7 @@ fn expected(number: u64, files: usize) -> Vec<(String, Vec<u8>)> {
 fn act(host: &dyn Host, world: &World, release: &str) -> Result<(), InstallError> {
     let path = |name: &str| host.path(&world.at(name));
     let source = Source::at(host, path(release));
-    let client = Client::new(host, Network::Offline, Plain::Loopback);
+    let client = Client::new(host, Network::Offline, Plain::Loopback, Box::new(|_| ()));
     let read = source.manifest(&client).map_err(InstallError::Source)?;
     let manifest = manifest::read(&read.bytes).unwrap();
     let machine = Machine { platform: "linux-x86_64".to_owned(), ..Machine::default() };

@@ -11,13 +11,13 @@ use crate::release::Release;
 use crate::server::{Asked, Reply, Server, part};
 
 /// The image of a release, and its blobs.
-struct Image {
+pub(crate) struct Image {
     manifest: Vec<u8>,
     blobs: Vec<(String, Vec<u8>)>,
 }
 
 impl Image {
-    fn new(remote: &Remote) -> Self {
+    pub(crate) fn new(remote: &Remote) -> Self {
         let mut layers = Vec::new();
         let mut blobs = Vec::new();
         for (name, bytes) in &remote.files {
@@ -50,7 +50,7 @@ impl Image {
     }
 
     /// What a registry answers to one who may read.
-    fn answer(&self, asked: &Asked) -> Reply {
+    pub(crate) fn answer(&self, asked: &Asked) -> Reply {
         let digest = format!("/v2/me/tool/manifests/sha256:{}", sha256(&self.manifest));
         if asked.path == "/v2/me/tool/manifests/1.0.0" || asked.path == digest {
             let accepts = asked.header("accept") == Some("application/vnd.oci.image.manifest.v1+json");
@@ -64,14 +64,14 @@ impl Image {
     }
 }
 
-fn challenge(asked: &Asked) -> Reply {
+pub(crate) fn challenge(asked: &Asked) -> Reply {
     let host = asked.header("host").unwrap();
     let told =
         format!("Bearer realm=\"http://{host}/token\",service=\"here\",scope=\"repository:me/tool:pull\"");
     Reply::status(401, b"{}").with("WWW-Authenticate", &told)
 }
 
-fn image_url(server: &Server) -> String {
+pub(crate) fn image_url(server: &Server) -> String {
     format!("oci://127.0.0.1:{}/me/tool:1.0.0", server.port)
 }
 
@@ -145,7 +145,7 @@ fn what_no_registry_may_answer_is_refused() {
         Box::new(move |asked: &Asked| image.answer(asked))
     };
     check("no such tag", 2, "manifest.unreadable", Box::new(|_| Reply::status(404, b"")));
-    check("always asked for a token", 1, "net.status", {
+    check("always asked for a token", 1, "credentials.missing", {
         Box::new(|asked| {
             if asked.path.starts_with("/token") { Reply::ok(b"{\"token\":\"t\"}") } else { challenge(asked) }
         })
@@ -167,7 +167,7 @@ fn what_no_registry_may_answer_is_refused() {
             |asked| if asked.path.starts_with("/token") { Reply::status(500, b"") } else { challenge(asked) },
         )
     });
-    check("a password wanted", 1, "net.status", {
+    check("a password wanted", 1, "credentials.missing", {
         Box::new(|_| Reply::status(401, b"").with("WWW-Authenticate", "Basic realm=\"x\""))
     });
     check("a token from elsewhere without encryption", 1, "net.not-encrypted", {

@@ -13,6 +13,8 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
+    /// What a form had.
+    pub(crate) form: String,
     /// How often this path was asked for before.
     pub(crate) before: usize,
     /// All that there is at the path, for faults.
@@ -261,10 +263,14 @@ fn serve<S: Read + Write>(line: S, log: &Mutex<Vec<Asked>>, handler: &Arc<Handle
         let Some((name, value)) = header.trim().split_once(':') else { break };
         headers.push((name.to_lowercase(), value.trim().to_owned()));
     }
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let mut form = vec![0; length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0)];
+    line.read_exact(&mut form)?;
+    let form = String::from_utf8_lossy(&form).into_owned();
     let asked = {
         let mut log = log.lock().unwrap();
         let before = log.iter().filter(|other| other.path == path).count();
-        let asked = Asked { path, headers, before, whole: Vec::new() };
+        let asked = Asked { path, headers, form, before, whole: Vec::new() };
         log.push(asked.clone());
         asked
     };

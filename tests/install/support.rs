@@ -39,6 +39,13 @@ impl World {
         std::fs::write(path, content).unwrap();
     }
 
+    /// A script that can be started.
+    pub(crate) fn write_program(&self, name: &str, script: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        self.write(name, format!("#!/bin/sh\n{script}"));
+        std::fs::set_permissions(self.path(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
@@ -60,6 +67,7 @@ impl World {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpubuild"));
         command.current_dir(self.folder.path()).env_clear();
         command.env("HOME", self.path("home")).env("GPUBUILD_CACHE", self.path("cache"));
+        command.env("XDG_RUNTIME_DIR", self.path("run"));
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command
     }

@@ -1,5 +1,6 @@
 //! Why nothing, or something else, is installed.
 
+use std::borrow::Cow;
 use std::io;
 
 use crate::dist::Choice;
@@ -120,20 +121,21 @@ impl InstallError {
 
     /// What to do.
     #[must_use]
-    pub fn hint(&self) -> Option<&'static str> {
-        Some(match self {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
             Self::Nothing(_) | Self::Interrupted => return None,
             Self::Fallback(_) => "repair that, name the backend with `--backend`, or leave out `--strict`",
             Self::Foreign(_) => "name an empty folder, or one that does not exist, with `--to`",
             Self::OtherName { .. } => "each release needs a folder of its own; name one with `--to`",
             Self::NoSpace { .. } => "make room, or name a folder on another disk with `--to`",
-            Self::Source(error) => error.hint(),
+            Self::Source(error) => return Some(error.hint()),
             Self::Refused { .. } => "nothing of it was installed; tell who publishes it",
             Self::NoProgram { .. } => "the release is broken; tell who publishes it",
             Self::Start { .. } => "`gpubuild doctor` says what is wrong with the drivers here",
             Self::NoPrevious(_) => "only the version before the present one is kept",
             Self::NotInstalled(_) => "name the folder with `--to`",
             Self::Io(_) => "look at the owner and mode of the folder, and at the room on the disk",
-        })
+        };
+        Some(hint.into())
     }
 }

@@ -4,8 +4,8 @@ use std::io::{self, Read};
 use std::sync::OnceLock;
 
 use rustls_native_certs::load_native_certs;
-use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::{Agent, RequestBuilder};
 
 use crate::host::net::{ByProxy, NetError, Request, Response};
 
@@ -23,23 +23,13 @@ impl Clients {
         } else {
             self.plain.get_or_init(|| agent(RootCerts::WebPki))
         };
-        let patience = Some(request.patience);
-        let mut asked = agent
-            .get(&request.url)
-            .config()
-            .timeout_resolve(patience)
-            .timeout_connect(patience)
-            .timeout_send_request(patience)
-            .timeout_recv_response(patience)
-            .timeout_per_read(patience);
-        if request.proxy == ByProxy::Never {
-            asked = asked.proxy(None);
-        }
-        let mut asked = asked.build();
-        for (name, value) in &request.headers {
-            asked = asked.header(name, value);
-        }
-        let answer = asked.call().map_err(|error| told(&error))?;
+        let answer = match &request.form {
+            None => made(agent.get(&request.url), request).call(),
+            Some(form) => made(agent.post(&request.url), request)
+                .content_type("application/x-www-form-urlencoded")
+                .send(form.as_bytes()),
+        };
+        let answer = answer.map_err(|error| told(&error))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Response {
             status: answer.status().as_u16(),
@@ -51,6 +41,23 @@ impl Clients {
             body: Box::new(Body(answer.into_body().into_reader())),
         })
     }
+}
+
+/// With what a request says.
+fn made<Any>(builder: RequestBuilder<Any>, request: &Request) -> RequestBuilder<Any> {
+    let patience = Some(request.patience);
+    let mut asked = builder
+        .config()
+        .timeout_resolve(patience)
+        .timeout_connect(patience)
+        .timeout_send_request(patience)
+        .timeout_send_body(patience)
+        .timeout_recv_response(patience)
+        .timeout_per_read(patience);
+    if request.proxy == ByProxy::Never {
+        asked = asked.proxy(None);
+    }
+    request.headers.iter().fold(asked.build(), |asked, (name, value)| asked.header(name, value))
 }
 
 /// Statuses are answers, and redirects too.

@@ -1,4 +1,4 @@
-//! Runs programs: in a group of their own, with nothing on standard input, and never past their deadline.
+//! Runs programs: in a group of their own, with nothing on standard input but what they are given, and never past their deadline.
 //!
 //! One thread reads each stream and one waits for the child; the caller's thread takes what they send. A descendant that
 //! keeps a pipe open after the child has ended costs us the reading thread until it ends too, but never the answer.
@@ -106,7 +106,12 @@ fn start(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> i
 
 fn start_once(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> io::Result<Started> {
     let mut expression =
-        duct::cmd(program.as_std(), &command.argv[1..]).stdin_null().unchecked().before_spawn(group::lead);
+        duct::cmd(program.as_std(), &command.argv[1..]).unchecked().before_spawn(group::lead);
+    expression = if command.input.is_empty() {
+        expression.stdin_null()
+    } else {
+        expression.stdin_bytes(command.input.as_bytes())
+    };
     if let Some(folder) = &command.current_dir {
         expression = expression.dir(folder.as_std());
     }

@@ -1,13 +1,17 @@
 //! Fetches over the network: what may be followed, when something is tried again, and how what was begun is gone on with.
 //!
-//! The door makes one request; every rule is here.
+//! The door makes one request; every rule is here. What is sent to show who asks is decided in `entry`.
+
+mod entry;
+mod error;
 
 use std::io::Read;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::oci;
-use super::url::{BadUrl, Scheme, Url};
+pub use error::{FetchError, Missing, Refused};
+
+use super::auth::Door;
+use super::url::{Scheme, Url};
 use crate::host::Host;
 use crate::host::net::{ByProxy, NetError, Request, Response};
 use crate::python::Network;
@@ -42,142 +46,11 @@ pub struct Client<'a> {
     pub network: Network,
     /// Without encryption.
     pub plain: Plain,
-    /// What opens the door of a registry.
-    token: Mutex<Option<String>>,
+    /// Is told what can't be used, and is done without.
+    warn: Box<dyn Fn(&str) + 'a>,
+    entry: entry::Entry,
     patience: Duration,
     retries: u32,
-}
-
-/// Why something was not fetched.
-#[derive(Debug, thiserror::Error)]
-pub enum FetchError {
-    /// There is no network, by the user's wish.
-    #[error("`{0}` is not in the cache, and nothing is fetched offline")]
-    Offline(String),
-    /// Without encryption.
-    #[error("`{0}` is not encrypted")]
-    NotEncrypted(String),
-    /// A redirect leaves encryption.
-    #[error("`{from}` leads to `{to}`, which is not encrypted")]
-    Downgrade {
-        /// From.
-        from: String,
-        /// To.
-        to: String,
-    },
-    /// A circle.
-    #[error("`{0}` leads on and on: more than {MOST_REDIRECTS} redirects")]
-    Redirects(String),
-    /// No address.
-    #[error(transparent)]
-    Url(#[from] BadUrl),
-    /// The connection.
-    #[error("failed to fetch `{url}`: {error}")]
-    Net {
-        /// The address.
-        url: String,
-        /// Why.
-        error: NetError,
-    },
-    /// Bytes come too slowly.
-    #[error("failed to fetch `{url}`: {got} bytes came within {} s", .within.as_secs_f32())]
-    Slow {
-        /// The address.
-        url: String,
-        /// Bytes.
-        got: u64,
-        /// Time.
-        within: Duration,
-    },
-    /// It says that there is none.
-    #[error("`{url}` answers with status {status}")]
-    Status {
-        /// The address.
-        url: String,
-        /// Status.
-        status: u16,
-    },
-    /// What it says of its length can't be.
-    #[error("`{url}` sends something else than it was asked for: {what}")]
-    Length {
-        /// The address.
-        url: String,
-        /// What.
-        what: String,
-    },
-    /// A registry's answer.
-    #[error("`{url}` is no registry that can be read: {what}")]
-    Registry {
-        /// The address.
-        url: String,
-        /// What.
-        what: String,
-    },
-}
-
-impl FetchError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
-        match self {
-            Self::Offline(_) => "net.offline",
-            Self::NotEncrypted(_) => "net.not-encrypted",
-            Self::Downgrade { .. } => "net.downgrade",
-            Self::Redirects(_) => "net.redirects",
-            Self::Url(_) => "net.address-invalid",
-            Self::Net { error, .. } => match error {
-                NetError::Unreachable(_) | NetError::None => "net.unreachable",
-                NetError::Timeout(_) => "net.timeout",
-                NetError::Tls(_) => "net.tls",
-                NetError::Cut(_) => "net.cut",
-                NetError::Garbage(_) => "net.garbage",
-            },
-            Self::Slow { .. } => "net.slow",
-            Self::Status { .. } => "net.status",
-            Self::Length { .. } => "net.length",
-            Self::Registry { .. } => "net.registry",
-        }
-    }
-
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Offline(_) => {
-                "run it once with a network; leave out `--offline`, GPUBUILD_OFFLINE and CARGO_NET_OFFLINE"
-            }
-            Self::NotEncrypted(_) => {
-                "write `https://`; `--insecure-http` takes it as it is, and whoever is on the way can change what comes"
-            }
-            Self::Downgrade { .. } | Self::Redirects(_) | Self::Length { .. } | Self::Registry { .. } => {
-                "tell who serves it"
-            }
-            Self::Url(_) => "an address begins with `https://` or `oci://`",
-            Self::Net { error: NetError::Tls(_), .. } => {
-                "if a proxy of your company stands between, name its certificates with SSL_CERT_FILE"
-            }
-            Self::Net { .. } => {
-                "look at the connection and at HTTPS_PROXY and NO_PROXY; what was fetched is kept, and the same command goes on with it"
-            }
-            Self::Slow { .. } => {
-                "the same command goes on with what was fetched; GPUBUILD_HTTP_TIMEOUT sets the seconds that are waited"
-            }
-            Self::Status { status: 401 | 403, .. } => "only what everybody may read is fetched",
-            Self::Status { .. } => "check the address",
-        }
-    }
-
-    /// Whether another time may be better.
-    fn is_passing(&self) -> bool {
-        match self {
-            Self::Net { error, .. } => {
-                matches!(error, NetError::Unreachable(_) | NetError::Timeout(_) | NetError::Cut(_))
-            }
-            Self::Slow { .. } => true,
-            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
-            _ => false,
-        }
-    }
 }
 
 fn seconds(text: &str) -> Option<f64> {
@@ -197,6 +70,15 @@ pub fn bad_setting(host: &dyn Host) -> Option<(&'static str, &'static str)> {
         return Some((TIMEOUT, "seconds from 0.1 to 3600"));
     }
     is_set(RETRIES, |text| times(text).is_some()).then_some((RETRIES, "a number from 0 to 20"))
+}
+
+/// What is fetched.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// Its address.
+    pub url: &'a Url,
+    /// How its server is asked.
+    pub door: Door<'a>,
 }
 
 /// An answer, and where it came from.
@@ -222,11 +104,11 @@ impl From<FetchError> for Again {
 impl<'a> Client<'a> {
     /// By way of a host. Its environment says how patient it is.
     #[must_use]
-    pub fn new(host: &'a dyn Host, network: Network, plain: Plain) -> Self {
+    pub fn new(host: &'a dyn Host, network: Network, plain: Plain, warn: Box<dyn Fn(&str) + 'a>) -> Self {
         let patience = host.env().get(TIMEOUT).and_then(seconds).unwrap_or(30.0);
         let retries = host.env().get(RETRIES).and_then(times).unwrap_or(3);
         let patience = Duration::from_secs_f64(patience);
-        Self { host, network, plain, token: Mutex::new(None), patience, retries }
+        Self { host, network, plain, warn, entry: entry::Entry::default(), patience, retries }
     }
 
     /// A small document. None if there is no such thing (404, 410).
@@ -235,14 +117,15 @@ impl<'a> Client<'a> {
     /// It can't be had.
     pub fn document(
         &self,
-        url: &Url,
+        target: Target<'_>,
         accept: Option<&str>,
         most: usize,
     ) -> Result<Option<Vec<u8>>, FetchError> {
         let headers: Vec<(String, String)> =
             accept.map(|accept| ("accept".to_owned(), accept.to_owned())).into_iter().collect();
+        let url = target.url;
         self.attempts(url, || {
-            let answer = match self.ask(url, &headers) {
+            let answer = match self.ask(target, &headers) {
                 Err(Again { error: FetchError::Status { status: 404 | 410, .. }, .. }) => return Ok(None),
                 other => other?,
             };
@@ -292,10 +175,12 @@ impl<'a> Client<'a> {
     }
 
     /// Asks, and follows where it leads. Every answer but success is an error.
-    pub(super) fn ask(&self, url: &Url, headers: &[(String, String)]) -> Result<Answer, Again> {
+    pub(super) fn ask(&self, target: Target<'_>, headers: &[(String, String)]) -> Result<Answer, Again> {
+        let url = target.url;
         let mut at = url.clone();
-        let mut asked_for_token = false;
+        let mut has_entered = false;
         let mut redirects = 0;
+        self.greet(target);
         loop {
             let response = self.one(url, &at, headers)?;
             match response.status {
@@ -314,14 +199,12 @@ impl<'a> Client<'a> {
                     }
                     at = next;
                 }
-                401 if !asked_for_token && at.is_same_server(url) => {
-                    asked_for_token = true;
-                    let told = response.header("www-authenticate").unwrap_or_default().to_owned();
-                    let refused = || FetchError::Status { url: at.shown(), status: 401 };
-                    let realm = oci::token_address(&told).ok_or_else(refused)?;
-                    self.set_token(None);
-                    let token = self.fetch_token(&realm)?;
-                    self.set_token(Some(token));
+                401 if !has_entered && at.is_same_server(url) => {
+                    has_entered = true;
+                    self.enter(target, &at, &response)?;
+                }
+                status @ (401 | 403) if at.is_same_server(url) => {
+                    return Err(self.denied(target, &at, status).into());
                 }
                 status => {
                     let wait = response.header("retry-after").and_then(|text| text.trim().parse().ok());
@@ -334,17 +217,22 @@ impl<'a> Client<'a> {
 
     /// One request. What opens the door goes to its own server only.
     fn one(&self, first: &Url, at: &Url, headers: &[(String, String)]) -> Result<Response, Again> {
+        let shown = if at.is_same_server(first) { self.entry.header(at) } else { None };
+        self.send(at, [headers, shown.as_slice()].concat(), None)
+    }
+
+    /// One request with these headers and no others.
+    fn send(
+        &self,
+        at: &Url,
+        headers: Vec<(String, String)>,
+        form: Option<String>,
+    ) -> Result<Response, Again> {
         if at.scheme() == Scheme::Http && !at.is_loopback() && self.plain == Plain::Loopback {
             return Err(FetchError::NotEncrypted(at.shown()).into());
         }
-        let mut headers = headers.to_vec();
-        if at.is_same_server(first)
-            && let Some(token) = self.token.lock().unwrap_or_else(PoisonError::into_inner).as_ref()
-        {
-            headers.push(("authorization".to_owned(), format!("Bearer {token}")));
-        }
         let proxy = if at.is_loopback() { ByProxy::Never } else { ByProxy::Allowed };
-        let request = Request { url: at.to_string(), headers, patience: self.patience, proxy };
+        let request = Request { url: at.to_string(), headers, form, patience: self.patience, proxy };
         let response =
             self.host.fetch(&request).map_err(|error| FetchError::Net { url: at.shown(), error })?;
         let encoding = response.header("content-encoding").unwrap_or("identity");
@@ -353,33 +241,6 @@ impl<'a> Client<'a> {
             return Err(FetchError::Length { url: at.shown(), what }.into());
         }
         Ok(response)
-    }
-
-    fn set_token(&self, token: Option<String>) {
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = token;
-    }
-
-    /// Asks for a token as nobody in particular.
-    fn fetch_token(&self, realm: &Url) -> Result<String, Again> {
-        let answer = self.ask_plainly(realm)?;
-        let mut bytes = Vec::new();
-        self.read(answer, |piece| {
-            bytes.extend_from_slice(piece);
-            bytes.len() <= oci::LARGEST_TOKEN
-        })?;
-        oci::token(&bytes).ok_or_else(|| {
-            let what = "it hands out no token".to_owned();
-            FetchError::Registry { url: realm.shown(), what }.into()
-        })
-    }
-
-    /// Without following, and without asking for a token.
-    fn ask_plainly(&self, url: &Url) -> Result<Answer, Again> {
-        let response = self.one(url, url, &[])?;
-        if response.status != 200 {
-            return Err(FetchError::Status { url: url.shown(), status: response.status }.into());
-        }
-        Ok(Answer { response, url: url.clone() })
     }
 
     /// Hands over what comes until it ends, or until `take` has enough.
