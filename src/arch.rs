@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::version::Version;
 
 /// An NVIDIA architecture as it stands in a list for CMake: `90`, `90a-real`, `120f-virtual`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,8 +59,9 @@ impl CudaArch {
     /// compatibility" and "Family-specific features").
     #[must_use]
     pub fn runs_on(&self, card: &Self) -> bool {
-        let (own, card) = (renamed(self.number), renamed(card.number));
-        let on_chip = ON_CHIP.contains(&own) || ON_CHIP.contains(&card);
+        let rules = rules();
+        let (own, card) = (rules.newest_name(self.number), rules.newest_name(card.number));
+        let on_chip = rules.is_on_chip(own) || rules.is_on_chip(card);
         match self.suffix {
             Some('a') => own == card,
             _ if on_chip => own == card,
@@ -69,16 +73,65 @@ impl CudaArch {
     /// runs.
     #[must_use]
     pub fn translates_for(&self, card: &Self) -> bool {
-        if self.suffix.is_some() { self.runs_on(card) } else { renamed(self.number) <= renamed(card.number) }
+        if self.suffix.is_some() {
+            return self.runs_on(card);
+        }
+        let rules = rules();
+        rules.newest_name(self.number) <= rules.newest_name(card.number)
     }
 }
 
-/// GPUs of Tegra chips: TX1, TX2, Xavier, Orin, Thor.
-const ON_CHIP: [u16; 5] = [53, 62, 72, 87, 110];
+/// What `toolkits/cuda-archs.toml` says: on which cards code runs, beside what the numbers themselves tell. It holds for
+/// every release, so that it is no part of a toolkit's description.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rules {
+    #[serde(rename = "schema")]
+    _schema: u32,
+    on_chip: Vec<OnChip>,
+    renamed: Vec<Renamed>,
+}
 
-/// Thor was 10.1 in CUDA 12 and is 11.0 from 13.0 on.
-fn renamed(number: u16) -> u16 {
-    if number == 101 { 110 } else { number }
+/// A GPU that is part of a chip.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OnChip {
+    arch: CudaArch,
+    #[serde(rename = "chip")]
+    _chip: String,
+    #[serde(rename = "source")]
+    _source: String,
+}
+
+/// An architecture that got another number.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Renamed {
+    arch: CudaArch,
+    to: CudaArch,
+    #[serde(rename = "since")]
+    _since: Version,
+    #[serde(rename = "chip")]
+    _chip: String,
+    #[serde(rename = "source")]
+    _source: String,
+}
+
+impl Rules {
+    fn is_on_chip(&self, number: u16) -> bool {
+        self.on_chip.iter().any(|row| row.arch.number == number)
+    }
+
+    fn newest_name(&self, number: u16) -> u16 {
+        self.renamed.iter().find(|row| row.arch.number == number).map_or(number, |row| row.to.number)
+    }
+}
+
+fn rules() -> &'static Rules {
+    static RULES: OnceLock<Rules> = OnceLock::new();
+    RULES.get_or_init(|| {
+        toml::from_str(include_str!("../toolkits/cuda-archs.toml")).expect("toolkits/cuda-archs.toml is tested")
+    })
 }
 
 impl FromStr for CudaArch {
@@ -197,6 +250,19 @@ mod tests {
         let list = parse_cuda_list("90, 80;90 75").unwrap();
         assert_eq!(cmake_list(&list), "75;80;90");
         assert_eq!(parse_cuda_list("80;oops"), Err(NotAnArch("oops".into())));
+    }
+
+    #[test]
+    fn code_for_a_chip_runs_on_that_chip_alone_under_either_of_its_names() {
+        let number = |text: &str| text.parse::<CudaArch>().unwrap();
+        let on_chip: Vec<u16> = rules().on_chip.iter().map(|row| row.arch.number).collect();
+        assert_eq!(on_chip, [53, 62, 72, 87, 110]);
+        let runs = |code: &str, card: &str| number(code).runs_on(&number(card));
+        assert!(runs("80", "86") && !runs("80", "87") && !runs("87", "89") && runs("87", "87"));
+        assert!(!runs("70", "72") && !runs("52", "53") && !runs("61", "62") && runs("60", "61"));
+        assert!(runs("101", "110") && runs("110", "101") && !runs("100", "101") && !runs("110", "111"));
+        assert!(number("101").translates_for(&number("110")) && number("110").translates_for(&number("101")));
+        assert!(number("80").translates_for(&number("87")) && !number("103").translates_for(&number("100")));
     }
 
     #[test]
