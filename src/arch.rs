@@ -130,7 +130,8 @@ impl Rules {
 fn rules() -> &'static Rules {
     static RULES: OnceLock<Rules> = OnceLock::new();
     RULES.get_or_init(|| {
-        toml::from_str(include_str!("../toolkits/cuda-archs.toml")).expect("toolkits/cuda-archs.toml is tested")
+        toml::from_str(include_str!("../toolkits/cuda-archs.toml"))
+            .expect("toolkits/cuda-archs.toml is tested")
     })
 }
 

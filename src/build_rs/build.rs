@@ -17,7 +17,7 @@ use crate::backend::Backend;
 use crate::exec::binary::BUILT;
 use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
 use crate::host::{Host, HostPath, Overlay, RealHost};
-use crate::plan::Dropped;
+use crate::plan::Plan;
 use crate::python::Network;
 
 /// What a build script builds and how: `gpubuild::Build::new().link()` is a whole `main`.
@@ -177,7 +177,7 @@ impl Build {
         script.watch_variables(host.env().asked().iter().map(String::as_str), &self.ignored);
         if let Ok(planned) = &result {
             script.cfgs(&planned.plan.backends);
-            self.tell_dropped(&planned.plan.dropped, &mut script);
+            self.tell(&planned.plan, &mut script);
         }
         talk::print(script.text());
         result.map_err(|stop| match stop {
@@ -287,11 +287,14 @@ impl Build {
             .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })
     }
 
-    /// Warns of what was asked for and is left out.
-    fn tell_dropped(&self, dropped: &[Dropped], script: &mut Script) {
-        for dropped in dropped.iter().filter(|_| self.allow_missing) {
+    /// Warns of what was asked for and is left out, and of what may go wrong.
+    fn tell(&self, plan: &Plan, script: &mut Script) {
+        for dropped in plan.dropped.iter().filter(|_| self.allow_missing) {
             let reason = dropped.reasons.first().map_or("", String::as_str);
             script.warning(&format!("{} is left out: {reason}", dropped.id));
+        }
+        for warning in &plan.warnings {
+            script.warning(warning);
         }
     }
 
@@ -302,7 +305,7 @@ impl Build {
         script: &mut Script,
         sink: &(dyn Fn(&Event) + Sync),
     ) -> Result<Outcome, BuildError> {
-        self.tell_dropped(&planned.plan.dropped, script);
+        self.tell(&planned.plan, script);
         let explain = |printed: Printed<'_>| known::explain(host, &planned.sight, printed);
         let replan = |without: &[(Backend, String)]| {
             self.make(host, planned, without).map_err(|stop| match stop {

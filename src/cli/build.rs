@@ -206,6 +206,7 @@ fn carried_out(
     if let Some(now) = done {
         (sight, project, plan) = now;
     }
+    plan::warn(&plan, context);
     let replan = |without: &[(Backend, String)]| {
         plan::make_without(selection, context, context.host, &sight, without)
             .map(|(_, plan)| plan)

@@ -98,6 +98,13 @@ pub fn print(plan: &Plan, context: &Context<'_>, json: bool) -> Result<(), Failu
     Ok(())
 }
 
+/// Tells what may go wrong with a plan that is about to be carried out.
+pub fn warn(plan: &Plan, context: &Context<'_>) {
+    for warning in &plan.warnings {
+        context.printer.warning(warning);
+    }
+}
+
 /// Makes the plan for the project here on a host that was looked at.
 pub fn make(
     selection: &Selection,

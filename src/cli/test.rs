@@ -56,6 +56,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     if let Some(now) = done {
         (sight, project, plan) = now;
     }
+    plan::warn(&plan, context);
     let tests = tests_of(&project)?;
     let root = project.build_root.join(TEST_FOLDER);
     let plan = with_tests(&plan, &tests, &root);

@@ -11,6 +11,7 @@ use crate::plan::archs::{self, ArchWish};
 use crate::plan::kits::kits;
 use crate::plan::make::Kit;
 use crate::toolkit::Description;
+use crate::toolkit::range::Knows;
 
 use super::Case;
 
@@ -167,13 +168,18 @@ fn left_out_by_toolkit(
 ) {
     let range = &kit.archs;
     let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else { return };
-    let knows = |number| range.numbers.contains(&number) || (range.open_end && number > *highest);
     let by_device = matches!(wish.text.trim(), "auto" | "native");
-    for (name, device) in devices.iter().filter(|(_, device)| by_device && !knows(device.number)) {
-        let why = if device.number < *lowest {
-            format!("{} starts at sm_{lowest}; {name} needs an older one", range.toolkit)
-        } else {
-            format!("{} builds up to sm_{highest}; {name} gets PTX of that", range.toolkit)
+    let own = |device: &CudaArch| list.iter().any(|arch| arch.number == device.number);
+    for (name, device) in devices.iter().filter(|(_, device)| by_device && !own(device)) {
+        let why = match range.knows(device.number) {
+            Knows::Yes => continue,
+            Knows::Dropped => format!("{} starts at sm_{lowest}; {name} needs an older one", range.toolkit),
+            Knows::TooNew => {
+                format!("{} builds up to sm_{highest}; {name} gets PTX of that", range.toolkit)
+            }
+            Knows::Unknown => {
+                format!("no table tells whether {} knows it; {name} gets PTX of sm_{highest}", range.toolkit)
+            }
         };
         plan.add(device.sm(), By::Toolkit, why);
     }

@@ -4,6 +4,7 @@ use crate::arch::{CudaArch, CudaCode, parse_cuda_list};
 use crate::matrix::Reason;
 use crate::plan::profile::ArchSuffix;
 use crate::project::Archs;
+use crate::toolkit::range::{CudaRange, Knows};
 
 /// What was asked for, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,17 +39,6 @@ impl ArchWish {
     }
 }
 
-/// What a toolkit can compile for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CudaRange {
-    /// Compute capabilities times ten, ascending.
-    pub numbers: Vec<u16>,
-    /// The release is newer than the table, so it may well know more than the highest number.
-    pub open_end: bool,
-    /// The toolkit for messages, `CUDA 12.4`.
-    pub toolkit: String,
-}
-
 /// Architectures with remarks on what was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchPlan<T> {
@@ -56,7 +46,18 @@ pub struct ArchPlan<T> {
     pub list: Vec<T>,
     /// One line each.
     pub notes: Vec<String>,
+    /// What is built although nobody here can tell whether the toolkit knows it.
+    pub warnings: Vec<Reason>,
 }
+
+impl<T> ArchPlan<T> {
+    fn of(list: Vec<T>) -> Self {
+        Self { list, notes: Vec::new(), warnings: Vec::new() }
+    }
+}
+
+/// Stable id of what is in no table.
+const NOT_IN_TABLE: &str = "cuda.arch.not-in-table";
 
 /// Plans the list for CUDA.
 ///
@@ -76,7 +77,7 @@ pub fn cuda(
             hint: Some("name them, `archs = [\"80\", \"90\"]`, or use `auto`".to_owned()),
             ..Reason::default()
         }),
-        "auto" | "native" => for_devices(devices, range),
+        word @ ("auto" | "native") => for_devices(devices, range, word == "native", &wish.origin),
         "all" => Ok(real_and_one_ptx(range.numbers.iter().copied())),
         "all-major" => {
             let lowest = range.numbers.first().copied();
@@ -97,10 +98,12 @@ pub fn cuda(
                     ..Reason::default()
                 });
             }
-            for arch in &list {
-                supported(arch, range, &wish.origin)?;
+            let mut plan = ArchPlan::of(Vec::new());
+            for arch in list {
+                plan.warnings.extend(supported(&arch, range, &wish.origin)?);
+                plan.list.push(arch);
             }
-            Ok(ArchPlan { list, notes: Vec::new() })
+            Ok(plan)
         }
     }
 }
@@ -124,19 +127,23 @@ pub fn with_suffix(list: Vec<CudaArch>, rule: Option<&ArchSuffix>) -> (Vec<CudaA
     (list, (!changed.is_empty()).then(|| changed.join(", ")))
 }
 
-fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Reason> {
-    let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else { return Ok(()) };
-    if range.numbers.contains(&arch.number) || (range.open_end && arch.number > *highest) {
-        return Ok(());
-    }
+/// Refuses what the toolkit is known not to compile for. A table that ends refuses nothing: what it does not tell is a warning.
+fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<Option<Reason>, Reason> {
+    let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else {
+        return Ok(None);
+    };
     let known = known(range);
-    let (id, hint) = if arch.number < *lowest {
-        ("cuda.arch.dropped-by-toolkit", format!("use an older toolkit, or leave out {}; {known}", arch.sm()))
-    } else {
-        (
-            "cuda.arch.too-new-for-toolkit",
-            format!("use a newer toolkit, or PTX: `{highest}-virtual`; {known}"),
-        )
+    let (id, hint) = match range.knows(arch.number) {
+        Knows::Yes => return Ok(None),
+        Knows::Unknown => return Ok(Some(not_in_table(arch, range, origin))),
+        Knows::Dropped => {
+            let hint = format!("use an older toolkit, or leave out {}; {known}", arch.sm());
+            ("cuda.arch.dropped-by-toolkit", hint)
+        }
+        Knows::TooNew => {
+            let hint = format!("use a newer toolkit, or PTX: `{highest}-virtual`; {known}");
+            ("cuda.arch.too-new-for-toolkit", hint)
+        }
     };
     Err(Reason {
         id: id.to_owned(),
@@ -150,6 +157,18 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<(), Rea
     })
 }
 
+fn not_in_table(arch: &CudaArch, range: &CudaRange, origin: &str) -> Reason {
+    Reason {
+        id: NOT_IN_TABLE.to_owned(),
+        text: format!(
+            "no table tells whether {} compiles for {} ({origin}); `nvcc --list-gpu-arch` does",
+            range.toolkit,
+            arch.sm()
+        ),
+        ..Reason::default()
+    }
+}
+
 /// Every architecture that the toolkit knows, in words.
 fn known(range: &CudaRange) -> String {
     let numbers: Vec<String> = range.numbers.iter().map(u16::to_string).collect();
@@ -160,12 +179,31 @@ fn known(range: &CudaRange) -> String {
 }
 
 /// Machine code for every device and PTX of the newest, so that the next generation starts as well.
-fn for_devices(devices: &[CudaArch], range: &CudaRange) -> Result<ArchPlan<CudaArch>, Reason> {
-    let mut plan = ArchPlan { list: Vec::new(), notes: Vec::new() };
+fn for_devices(
+    devices: &[CudaArch],
+    range: &CudaRange,
+    is_native: bool,
+    origin: &str,
+) -> Result<ArchPlan<CudaArch>, Reason> {
+    let mut plan = ArchPlan::of(Vec::new());
     let mut dropped = None;
     for device in devices {
         match supported(device, range, "the GPU here") {
-            Ok(()) => plan.list.push(device.with_code(CudaCode::Real)),
+            Ok(None) => plan.list.push(device.with_code(CudaCode::Real)),
+            // PTX of the newest that is known is certain to be compiled. Who says `native` wants its own code.
+            Ok(Some(_)) if !is_native && range.numbers.last().is_some_and(|last| device.number > *last) => {
+                let highest = range.numbers.last().copied().unwrap_or_default();
+                plan.notes.push(format!(
+                    "{}: no table tells whether {} compiles for it; PTX of sm_{highest} is built for it (`--cuda-archs native`: its own code)",
+                    device.sm(),
+                    range.toolkit
+                ));
+                plan.list.push(CudaArch::new(highest).with_code(CudaCode::Virtual));
+            }
+            Ok(Some(_)) => {
+                plan.warnings.push(not_in_table(device, range, origin));
+                plan.list.push(device.with_code(CudaCode::Real));
+            }
             Err(reason) => match range.numbers.last() {
                 // PTX of the newest architecture below it is compiled by the driver.
                 Some(highest) if device.number > *highest => {
@@ -202,11 +240,8 @@ fn from_default(range: &CudaRange, default: &[CudaArch]) -> ArchPlan<CudaArch> {
         .filter(|arch| range.numbers.is_empty() || range.numbers.contains(&arch.number))
         .cloned()
         .collect();
-    let mut plan = if list.is_empty() {
-        real_and_one_ptx(range.numbers.iter().copied())
-    } else {
-        ArchPlan { list, notes: Vec::new() }
-    };
+    let mut plan =
+        if list.is_empty() { real_and_one_ptx(range.numbers.iter().copied()) } else { ArchPlan::of(list) };
     plan.notes.push("no GPU answered here, so the list for distribution is built".to_owned());
     plan
 }
@@ -216,7 +251,7 @@ fn real_and_one_ptx(numbers: impl Iterator<Item = u16>) -> ArchPlan<CudaArch> {
     if let Some(newest) = list.last().cloned() {
         list.push(newest.with_code(CudaCode::Virtual));
     }
-    ArchPlan { list, notes: Vec::new() }
+    ArchPlan::of(list)
 }
 
 /// Plans the list for ROCm: gfx names, optionally with features (`gfx90a:xnack+`).
@@ -224,7 +259,7 @@ fn real_and_one_ptx(numbers: impl Iterator<Item = u16>) -> ArchPlan<CudaArch> {
 /// # Errors
 /// `native` without a GPU, or a word that is no gfx name.
 pub fn rocm(wish: &ArchWish, devices: &[String], default: &[String]) -> Result<ArchPlan<String>, Reason> {
-    let mut plan = ArchPlan { list: Vec::new(), notes: Vec::new() };
+    let mut plan = ArchPlan::of(Vec::new());
     match wish.text.trim() {
         "auto" | "native" if !devices.is_empty() => plan.list = devices.to_vec(),
         "native" => {
@@ -280,6 +315,7 @@ mod tests {
         assert_eq!(changed.as_deref(), Some("120a for 120, 121a-real for 121-real"));
     }
     use crate::arch::cmake_list;
+    use crate::toolkit::range::Basis;
 
     fn wish(text: &str) -> ArchWish {
         ArchWish { text: text.to_owned(), origin: "test".to_owned() }
@@ -287,7 +323,7 @@ mod tests {
 
     fn cuda_12_4() -> CudaRange {
         CudaRange {
-            open_end: false,
+            basis: Basis::Whole,
             numbers: vec![50, 52, 60, 61, 70, 75, 80, 86, 87, 89, 90],
             toolkit: "CUDA 12.4".to_owned(),
         }
@@ -323,10 +359,23 @@ mod tests {
     }
 
     #[test]
-    fn a_release_newer_than_the_table_is_not_held_to_it() {
-        let range = CudaRange { open_end: true, ..cuda_12_4() };
-        assert!(cuda(&wish("130"), &[], &range, &[]).is_ok());
-        assert!(cuda(&wish("35"), &[], &range, &[]).is_err());
+    fn where_the_table_ends_a_wish_is_built_with_a_warning() {
+        let range = CudaRange { basis: Basis::Open { gone: vec![37] }, ..cuda_12_4() };
+        let check = |text: &str, devices: &[&str]| {
+            let devices: Vec<CudaArch> = devices.iter().map(|device| device.parse().unwrap()).collect();
+            let plan = cuda(&wish(text), &devices, &range, &[]).unwrap();
+            let warnings: Vec<String> = plan.warnings.iter().map(Reason::line).collect();
+            (cmake_list(&plan.list), warnings.join("\n"), plan.notes.len())
+        };
+        let warning = "no table tells whether CUDA 12.4 compiles for sm_130 (test); `nvcc --list-gpu-arch` does [cuda.arch.not-in-table]";
+        assert_eq!(check("90;130", &[]), ("90;130".to_owned(), warning.to_owned(), 0));
+        assert_eq!(check("90", &[]), ("90".to_owned(), String::new(), 0));
+        // A guess that nobody asked for must not be what stops the build.
+        assert_eq!(check("auto", &["sm_130"]), ("90-virtual".to_owned(), String::new(), 1));
+        assert_eq!(check("native", &["sm_130"]), ("130-real;130-virtual".to_owned(), warning.to_owned(), 0));
+        for gone in ["35", "37"] {
+            assert_eq!(cuda(&wish(gone), &[], &range, &[]).unwrap_err().id, "cuda.arch.dropped-by-toolkit");
+        }
     }
 
     #[test]

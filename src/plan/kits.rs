@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::Fetch;
-use super::archs::CudaRange;
 use super::make::{HostCompiler, Kit, Tools};
 use super::profile::Profile;
 use crate::backend::Backend;
@@ -81,22 +80,11 @@ fn kit(copy: &Installation, description: &Description, platform: Platform) -> Ki
         Some(version) => rows.iter().rfind(|row| row.since <= *version).cloned(),
         None => rows.last().cloned(),
     };
-    let table = row(&tables.arch).map(|row| row.archs).unwrap_or_default();
-    let asked = !copy.compiler_archs.is_empty();
-    let archs = if asked { copy.compiler_archs.clone() } else { table };
     let distributed = row(&tables.distribution).map(|row| row.archs).unwrap_or_default();
-    let newest_known = tables.arch.last().map(|row| row.since.major());
     Kit {
         installation: copy.clone(),
         settings: description.cmake_entries(copy, platform),
-        archs: CudaRange {
-            numbers: archs.iter().filter_map(|arch| arch.parse::<u16>().ok()).collect(),
-            open_end: !asked && copy.version().is_none_or(|version| Some(version.major()) > newest_known),
-            toolkit: match copy.version() {
-                Some(version) => format!("{} {}", description.name, version.release()),
-                None => description.name.clone(),
-            },
-        },
+        archs: description.cuda_range(copy),
         default_cuda: distributed.iter().filter_map(|arch| arch.parse().ok()).collect(),
         default_gfx: distributed.into_iter().filter(|arch| arch.starts_with("gfx")).collect(),
         host_compilers: ["gcc", "clang"]

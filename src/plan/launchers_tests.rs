@@ -46,6 +46,7 @@ fn plan(backends: &[Backend]) -> Plan {
         trees: vec![tree],
         binary: None,
         notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::matrix::{Matrix, Readiness, Reason};
 use crate::project::Project;
 use crate::provision::Provision;
 use crate::toolkit::Installation;
+use crate::toolkit::range::CudaRange;
 use crate::toolkit::rules::Window;
 use crate::version::Version;
 
@@ -69,7 +70,7 @@ pub struct Kit {
     /// Cache entries that it sets.
     pub settings: BTreeMap<String, String>,
     /// What it compiles for.
-    pub archs: super::archs::CudaRange,
+    pub archs: CudaRange,
     /// The list for distribution, CUDA.
     pub default_cuda: Vec<CudaArch>,
     /// The list for distribution, ROCm.
@@ -100,6 +101,15 @@ pub struct Tools {
     pub ninja: Option<HostPath>,
     /// What is to be fetched.
     pub fetch: Vec<Fetch>,
+}
+
+/// What there is to tell of a plan, each one line.
+#[derive(Debug, Default)]
+pub(super) struct Remarks {
+    /// What was decided for people.
+    pub(super) notes: Vec<String>,
+    /// What may go wrong.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Why there is no plan.
@@ -133,12 +143,12 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
     }
     let mut dropped = blocked;
     backends.sort();
-    let mut notes = Vec::new();
+    let mut remarks = Remarks::default();
     let jobs = jobs(inputs);
     let extra = super::extra::planned(inputs, &backends).map_err(refuse_project)?;
     let ids: Vec<String> = extra.iter().map(|extra| extra.id.clone()).collect();
     let trees = loop {
-        match tree::group(inputs, &backends, &ids, &named, &jobs, &mut notes) {
+        match tree::group(inputs, &backends, &ids, &named, &jobs, &mut remarks) {
             Ok(trees) => break trees,
             // An architecture list or a version requirement stops a backend only once its toolkit is settled.
             Err((backend, reasons)) => {
@@ -147,7 +157,7 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
                 }
                 backends.retain(|kept| *kept != backend);
                 dropped.push((backend, reasons));
-                notes.clear();
+                remarks = Remarks::default();
             }
         }
     };
@@ -155,11 +165,12 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
         return Err(refuse(dropped));
     }
     dropped.sort_by_key(|(backend, _)| *backend);
-    notes.extend(told);
+    remarks.notes.extend(told);
     let needed = |one: &&Provision| backends.contains(&one.backend);
     let provision: Vec<Provision> = inputs.provision.iter().filter(needed).cloned().collect();
     Ok(Plan {
         origin: inputs.request.origin.clone(),
+        binary: binary(inputs),
         backends,
         linkage: inputs.linkage,
         loader: loader(inputs),
@@ -174,11 +185,16 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
         packages: Vec::new(),
         trees,
         with: inputs.project.with.clone(),
-        binary: inputs.project.file.binary.as_ref().map(|binary| Binary {
-            package: inputs.project.root.join(&binary.package),
-            profile: binary.profile.clone().unwrap_or_else(|| "release".to_owned()),
-        }),
-        notes,
+        notes: remarks.notes,
+        warnings: remarks.warnings,
+    })
+}
+
+fn binary(inputs: &Inputs<'_>) -> Option<Binary> {
+    let table = inputs.project.file.binary.as_ref()?;
+    Some(Binary {
+        package: inputs.project.root.join(&table.package),
+        profile: table.profile.clone().unwrap_or_else(|| "release".to_owned()),
     })
 }
 

@@ -63,6 +63,8 @@ pub struct Plan {
     pub binary: Option<Binary>,
     /// Remarks for people, each one line.
     pub notes: Vec<String>,
+    /// What may go wrong and could not be settled here, each one line that ends in the id of its finding.
+    pub warnings: Vec<String>,
 }
 
 /// A backend that will not be built.

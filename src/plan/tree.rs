@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::archs::{self, ArchWish};
 use super::entries::{Entries, entries};
 use super::groups::Part;
-use super::make::{HostCompiler, Inputs, Kit, is_self_contained};
+use super::make::{HostCompiler, Inputs, Kit, Remarks, is_self_contained};
 use super::profile::ShimRow;
 use super::{Jobs, Linkage, Shim, Tree, linkage};
 use crate::arch::cmake_list;
@@ -23,20 +23,20 @@ pub(super) fn group(
     extra: &[String],
     named: &BTreeSet<Backend>,
     jobs: &Jobs,
-    notes: &mut Vec<String>,
+    remarks: &mut Remarks,
 ) -> Result<Vec<Tree>, Blocked> {
     let parts = super::groups::divide(inputs, backends);
     let mut trees = Vec::new();
     for part in &parts {
         if let (Some(why), false) = (&part.why, trees.is_empty()) {
-            notes.push(format!("{} is configured apart: {why}", part.id));
+            remarks.notes.push(format!("{} is configured apart: {why}", part.id));
         }
         // Extra backends go with the base libraries.
         let extra = if trees.is_empty() { extra } else { &[] };
-        trees.push(tree(inputs, (part, extra), named, jobs, notes)?);
+        trees.push(tree(inputs, (part, extra), named, jobs, remarks)?);
     }
     if inputs.linkage == Linkage::Dynamic {
-        notes.push(
+        remarks.notes.push(
             "every backend is a module: a program opens those that lie beside it, and calls none of their functions by name"
                 .to_owned(),
         );
@@ -49,7 +49,7 @@ fn tree(
     (part, extra): (&Part, &[String]),
     named: &BTreeSet<Backend>,
     jobs: &Jobs,
-    notes: &mut Vec<String>,
+    remarks: &mut Remarks,
 ) -> Result<Tree, Blocked> {
     let (project, backends) = (inputs.project, part.backends.as_slice());
     let requirement = part.requirement.as_deref();
@@ -57,7 +57,8 @@ fn tree(
     let mut cache = common(inputs);
     cache.extend(linkage::entries(inputs, part));
     for backend in backends {
-        cache.extend(settings(inputs, *backend, requirement, notes).map_err(|reasons| (*backend, reasons))?);
+        cache
+            .extend(settings(inputs, *backend, requirement, remarks).map_err(|reasons| (*backend, reasons))?);
     }
     // What the user wrote wins over what toolkits set.
     cache.append(&mut entries.cache);
@@ -78,7 +79,7 @@ fn tree(
         extra: extra.to_vec(),
         may_be_unknown: entries.may_be_unknown,
         abi: project.profile.abi.clone(),
-        shims: shims(inputs, part, notes),
+        shims: shims(inputs, part, &mut remarks.notes),
         env: BTreeMap::new(),
         jobs: jobs.clone(),
         named: backends.iter().copied().filter(|backend| named.contains(backend)).collect(),
@@ -115,7 +116,7 @@ fn settings(
     inputs: &Inputs<'_>,
     backend: Backend,
     requirement: Option<&str>,
-    notes: &mut Vec<String>,
+    remarks: &mut Remarks,
 ) -> Result<BTreeMap<String, String>, Vec<Reason>> {
     if is_self_contained(inputs, backend) {
         return Ok(BTreeMap::new());
@@ -136,15 +137,16 @@ fn settings(
                 .collect();
             let plan =
                 archs::cuda(&wish, &devices, &kit.archs, &kit.default_cuda).map_err(|reason| vec![reason])?;
-            notes.extend(plan.notes.iter().map(|note| format!("cuda: {note}")));
+            remarks.notes.extend(plan.notes.iter().map(|note| format!("cuda: {note}")));
+            remarks.warnings.extend(plan.warnings.iter().map(|warning| format!("cuda: {}", warning.line())));
             let rule = inputs.project.profile.backends.get(&backend).and_then(|row| row.arch_suffix.as_ref());
             let (list, changed) = archs::with_suffix(plan.list, rule);
-            notes.extend(
+            remarks.notes.extend(
                 changed.map(|changed| format!("cuda: {} builds {changed}", inputs.project.profile.name)),
             );
             cache.insert("CMAKE_CUDA_ARCHITECTURES".to_owned(), cmake_list(&list));
             if let Some((name, value)) = named_host_compiler(inputs) {
-                notes.push(format!("cuda: {name} names the host compiler `{value}`"));
+                remarks.notes.push(format!("cuda: {name} names the host compiler `{value}`"));
                 cache.insert("CMAKE_CUDA_HOST_COMPILER".to_owned(), value.to_owned());
             } else if let Some(compiler) = host_compiler(inputs, kit)
                 && let Some(cxx) = &compiler.cxx
@@ -162,7 +164,7 @@ fn settings(
             let devices: Vec<String> =
                 inputs.matrix.verdict(backend).devices.iter().filter_map(|gpu| gpu.arch.clone()).collect();
             let plan = archs::rocm(&wish, &devices, &kit.default_gfx).map_err(|reason| vec![reason])?;
-            notes.extend(plan.notes.iter().map(|note| format!("rocm: {note}")));
+            remarks.notes.extend(plan.notes.iter().map(|note| format!("rocm: {note}")));
             cache.insert("CMAKE_HIP_ARCHITECTURES".to_owned(), cmake_list(&plan.list));
         }
         _ => {}

@@ -32,6 +32,8 @@ pub struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     binary: Option<&'a Binary>,
     notes: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    warnings: &'a [String],
 }
 
 impl<'a> Document<'a> {
@@ -52,6 +54,7 @@ impl<'a> Document<'a> {
             with: &plan.with,
             binary: plan.binary.as_ref(),
             notes: &plan.notes,
+            warnings: &plan.warnings,
         }
     }
 }
@@ -135,6 +138,9 @@ pub fn text(plan: &Plan) -> String {
     }
     if let Some(binary) = &plan.binary {
         let _ = writeln!(out, "\nbinary      {} ({} profile)", binary.package, binary.profile);
+    }
+    for warning in &plan.warnings {
+        let _ = writeln!(out, "warning     {warning}");
     }
     for note in &plan.notes {
         let _ = writeln!(out, "note        {note}");

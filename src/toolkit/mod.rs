@@ -11,6 +11,7 @@ pub mod libraries;
 pub(crate) mod pattern;
 pub(crate) mod places;
 mod probe;
+pub mod range;
 pub mod rules;
 mod runtime;
 mod search;
@@ -45,7 +46,7 @@ pub struct Installation {
     pub limits: BTreeMap<String, Fact<Version>>,
     /// Device architectures that its libraries were really built for, where files tell: `gfx942`.
     pub device_archs: Vec<String>,
-    /// Device architectures that its compiler says it builds for, where it was asked: `90`.
+    /// Device architectures that its compiler says it builds for, where it was asked or a recording has its answer: `90`.
     pub compiler_archs: Vec<String>,
     /// Names of what somebody mended in it (`[[mended]]` of the description).
     pub mended: Vec<String>,

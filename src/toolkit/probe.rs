@@ -58,7 +58,6 @@ pub fn ask_programs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inve
             installation.version = program.and_then(|program| from_program(host, description, &program));
         }
     }
-    ask_archs(host, catalogue, inventory, Ask::Recorded);
 }
 
 /// Asks the compilers which architectures they build for. With [`Ask::Program`] this starts a process per copy.
@@ -128,6 +127,15 @@ fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Cop
     (order.iter().filter_map(|key| copies.remove(key)).collect(), dead_ends)
 }
 
+/// What a recording knows of a compiler's own list, which counts more than any table: nothing is started for it.
+fn recorded_archs(host: &dyn Host, description: &Description, parts: &BTreeMap<String, Part>) -> Vec<String> {
+    let compiler = parts.get("compiler").and_then(|part| part.path.as_ref());
+    match (&description.list_archs, compiler) {
+        (Some(question), Some(compiler)) => archs_of_program(host, question, compiler, Ask::Recorded),
+        _ => Vec::new(),
+    }
+}
+
 /// The copy at a candidate, if it is one.
 fn examine(
     host: &dyn Host,
@@ -169,7 +177,7 @@ fn examine(
         version,
         limits: limits(host, description, &root),
         device_archs: device_archs(host, description, &root),
-        compiler_archs: Vec::new(),
+        compiler_archs: recorded_archs(host, description, &parts),
         mended: mended(host, description, &root),
         root,
         found_via: Vec::new(),

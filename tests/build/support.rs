@@ -154,5 +154,6 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
         trees,
         binary: None,
         notes: Vec::new(),
+        warnings: Vec::new(),
     }
 }

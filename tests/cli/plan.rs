@@ -51,6 +51,21 @@ fn auto_takes_cpu_and_what_is_ready() {
 }
 
 #[test]
+fn what_nvcc_was_recorded_to_know_is_planned_and_what_no_table_knows_is_warned_of() {
+    let sandbox = complete("gk");
+    let known = plan(&sandbox, "doctor/healthy-ubuntu-24.04-cuda-13.5", &["--backends", "cuda"]);
+    assert_eq!(cache(&known, "CMAKE_CUDA_ARCHITECTURES"), Some("90;130"));
+    assert_eq!(known.get("warnings"), None);
+    let unknown = plan(&sandbox, "doctor/cuda.arch.not-in-table", &["--backends", "cuda"]);
+    assert_eq!(cache(&unknown, "CMAKE_CUDA_ARCHITECTURES"), Some("90;130"));
+    let warning = "cuda: no table tells whether CUDA Toolkit 13.5 compiles for sm_130 (CUDAARCHS=90;130); `nvcc --list-gpu-arch` does [cuda.arch.not-in-table]";
+    assert_eq!(unknown["warnings"], json!([warning]));
+    let host = recorded("doctor/cuda.arch.too-new-for-toolkit-named");
+    let ran = sandbox.run(&["plan", "--backends", "cuda", "--host", &host]);
+    ran.fails(2, "plan.refused").says(&["[cuda.arch.too-new-for-toolkit]"]);
+}
+
+#[test]
 fn metal_is_planned_on_a_mac_and_refused_elsewhere() {
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor/gk/src/metal/CMakeLists.txt").is_file());
     let sandbox = complete("gk");

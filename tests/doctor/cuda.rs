@@ -599,6 +599,18 @@ fn the_compiler_s_own_list_counts_more_than_the_table() {
 }
 
 #[test]
+fn where_the_table_ends_nothing_is_refused() {
+    // 13.5 is the last release of the table, and sm_130 is in no row of it.
+    let named = builder("13.5.0").env("CUDAARCHS", "90;130");
+    let findings = check("cuda.arch.not-in-table", &named, &["cuda.arch.not-in-table"]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(commands(&findings), ["nvcc --list-gpu-arch"]);
+    // What went away before does not come back.
+    let gone = diagnose(&builder("13.9.0").env("CUDAARCHS", "61"), None);
+    assert_eq!(ids(&gone, Severity::Error), ["cuda.arch.dropped-by-toolkit"], "{}", lines(&gone));
+}
+
+#[test]
 fn native_without_a_gpu() {
     let machine = builder("12.4.1").env("CUDAARCHS", "native");
     let findings = check("cuda.arch.native-no-gpu", &machine, &["cuda.arch.native-no-gpu"]);

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test reads and writes its own files")]
 #![expect(dead_code, unreachable_pub, reason = "layers of machines for tests that come and go")]
 
+mod agreement;
 mod container;
 mod cuda;
 #[cfg(target_os = "linux")]

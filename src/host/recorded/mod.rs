@@ -167,6 +167,15 @@ impl RecordedHost {
         self.tree.resolve(&path).map_or_else(|_| path.key(), |location| self.tree.path(&location).key())
     }
 
+    /// Starts a program, as far as a recording can.
+    fn started(&self, command: &Command) -> Result<Output, RunError> {
+        let found = self.answer(command);
+        if !matches!(found, Err(RunError::NotFound { .. })) {
+            self.processes.fetch_add(1, Ordering::Relaxed);
+        }
+        found
+    }
+
     fn answer(&self, command: &Command) -> Result<Output, RunError> {
         let program = command.argv.first().cloned().unwrap_or_default();
         let key = self.program_key(&program);
@@ -175,7 +184,6 @@ impl RecordedHost {
                 && self.program_key(&recorded.argv[0]) == key
         });
         let Some(recorded) = recorded else { return Err(RunError::NotFound { program }) };
-        self.processes.fetch_add(1, Ordering::Relaxed);
         match &recorded.result {
             CommandResult::Ended(output) => Ok(output.clone()),
             CommandResult::Hangs => Err(RunError::Timeout { program, deadline: command.deadline }),
@@ -302,11 +310,11 @@ impl Host for RecordedHost {
     }
 
     fn run(&self, command: &Command) -> Result<Output, RunError> {
-        self.answer(command)
+        self.started(command)
     }
 
     fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
-        let output = self.answer(command)?;
+        let output = self.started(command)?;
         for (stream, text) in [(Stream::Stdout, &output.stdout), (Stream::Stderr, &output.stderr)] {
             let mut lines = LineSplitter::default();
             lines.feed(text.as_bytes(), |text| on_line(Line { stream, text }));

@@ -10,6 +10,7 @@ use crate::finding::{Affects, Draft, Evidence, EvidenceKind, Kind, Severity};
 use crate::matrix::Presence;
 use crate::project::Archs;
 use crate::toolkit::Installation;
+use crate::toolkit::range::{CudaRange, Knows};
 use crate::version::Version;
 
 /// Variables with a list of architectures.
@@ -20,25 +21,15 @@ const CMAKE_OPTIONS: [&str; 3] = ["CMAKE_ARGS", "CMAKE_FLAGS", "SKBUILD_CMAKE_AR
 /// The file of a project.
 const PROJECT: &str = "gpubuild.toml";
 
-/// The chosen copy with what it builds for, ascending.
+/// The chosen copy with what it builds for, as the planner sees it.
 struct Range<'a> {
     copy: &'a Installation,
-    numbers: Vec<u16>,
-    /// Whether it is newer than every table, so that it may know more.
-    open: bool,
+    archs: CudaRange,
 }
 
 fn range<'a>(case: &Case<'a>) -> Option<Range<'a>> {
     let copy = chosen(case)?;
-    let description = case.catalogue.get("cuda")?;
-    let mut numbers: Vec<u16> = description.archs_of(copy)?.iter().filter_map(|arch| number(arch)).collect();
-    numbers.sort_unstable();
-    let tables = &description.compatibility;
-    let known = tables.bundled.last().map(|row| &row.toolkit).max(tables.arch.last().map(|row| &row.since));
-    let is_newer = copy.version().is_none_or(|version| {
-        known.is_none_or(|known| (version.major(), version.minor()) > (known.major(), known.minor()))
-    });
-    Some(Range { copy, numbers, open: copy.compiler_archs.is_empty() && is_newer })
+    Some(Range { copy, archs: case.catalogue.get("cuda")?.cuda_range(copy) })
 }
 
 fn number(arch: &str) -> Option<u16> {
@@ -119,11 +110,10 @@ fn option(text: &str) -> Option<String> {
 
 /// Cards or lists that are newer than the toolkit.
 pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
-    let Some(range) = range(case).filter(|range| !range.open) else { return Vec::new() };
-    let Some(highest) = range.numbers.last().copied() else { return Vec::new() };
+    let Some(range) = range(case) else { return Vec::new() };
+    let Some(highest) = range.archs.numbers.last().copied() else { return Vec::new() };
     let wanted = wanted(case);
-    let outside: Vec<&Wanted> =
-        wanted.iter().filter(|one| one.number > highest || gap(&range, one.number)).collect();
+    let outside = range.those(&wanted, Knows::TooNew);
     let newest = outside.iter().map(|one| one.number).max();
     let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &outside);
     let wish = Wish { archs: newest.into_iter().collect(), ..Wish::default() };
@@ -133,17 +123,32 @@ pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
         .collect()
 }
 
-/// An architecture between two that the toolkit knows, which it does not know either: 12.4 has no 100 and 13.0 no 101.
-fn gap(range: &Range<'_>, number: u16) -> bool {
-    range.numbers.first().is_some_and(|lowest| number > *lowest) && !range.numbers.contains(&number)
+impl Range<'_> {
+    fn those<'w>(&self, wanted: &'w [Wanted], knows: Knows) -> Vec<&'w Wanted> {
+        wanted.iter().filter(|one| self.archs.knows(one.number) == knows).collect()
+    }
+}
+
+/// Cards or lists of which nobody here can tell whether the toolkit builds for them: the table ends there.
+pub(super) fn not_in_table(case: &Case<'_>) -> Vec<Draft> {
+    let Some(range) = range(case) else { return Vec::new() };
+    let wanted = wanted(case);
+    let outside = range.those(&wanted, Knows::Unknown);
+    let draft = seen("cuda.arch.not-in-table", &range, &outside);
+    let draft = draft.map(|draft| match outside.iter().find(|one| !one.is_card) {
+        Some(named) => draft.severity(Severity::Warning).case("named").value("list", named.by.clone()),
+        // A card gets PTX of the newest that is known, which is no fault.
+        None => draft.severity(Severity::Info),
+    });
+    draft.into_iter().collect()
 }
 
 /// Cards or lists that the toolkit has left behind.
 pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
     let Some(range) = range(case) else { return Vec::new() };
-    let Some(lowest) = range.numbers.first().copied() else { return Vec::new() };
+    let Some(lowest) = range.archs.numbers.first().copied() else { return Vec::new() };
     let wanted = wanted(case);
-    let outside: Vec<&Wanted> = wanted.iter().filter(|one| one.number < lowest).collect();
+    let outside = range.those(&wanted, Knows::Dropped);
     let draft = told("cuda.arch.dropped-by-toolkit", &range, &wanted, &outside);
     let below = case.catalogue.get("cuda").and_then(|description| {
         let oldest = outside.iter().map(|one| one.number).min()?.to_string();
@@ -169,7 +174,8 @@ pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
         .collect()
 }
 
-fn told(id: &str, range: &Range<'_>, wanted: &[Wanted], outside: &[&Wanted]) -> Option<Draft> {
+/// What is seen of architectures, the same for every finding about them.
+fn seen(id: &str, range: &Range<'_>, outside: &[&Wanted]) -> Option<Draft> {
     let first = outside.first()?;
     let archs: Vec<String> = outside.iter().map(|one| format!("sm_{}", one.number)).collect();
     let mut draft = Draft::new(id)
@@ -188,6 +194,12 @@ fn told(id: &str, range: &Range<'_>, wanted: &[Wanted], outside: &[&Wanted]) -> 
         draft =
             draft.evidence(Evidence::new(EvidenceKind::Exec, format!("{compiler} --list-gpu-arch"), list));
     }
+    Some(draft)
+}
+
+/// The same for those that the toolkit does not build for.
+fn told(id: &str, range: &Range<'_>, wanted: &[Wanted], outside: &[&Wanted]) -> Option<Draft> {
+    let draft = seen(id, range, outside)?;
     if let Some(named) = outside.iter().find(|one| !one.is_card) {
         // Who names an architecture wants it built, whatever card is here.
         return Some(draft.severity(Severity::Error).case("named").value("list", named.by.clone()));

@@ -16,6 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
     Check { id: "cuda.host.glibc", run: compilers::glibc },
     Check { id: "cuda.arch.too-new-for-toolkit", run: archs::too_new },
     Check { id: "cuda.arch.dropped-by-toolkit", run: archs::dropped },
+    Check { id: "cuda.arch.not-in-table", run: archs::not_in_table },
     Check { id: "cuda.arch.native-no-gpu", run: archs::native_no_gpu },
     Check { id: "cuda.arch.needs-smi", run: rust::needs_smi },
     Check { id: "cuda.libclang-missing", run: rust::libclang_missing },
