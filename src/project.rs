@@ -8,6 +8,7 @@ use crate::backend::Backend;
 use crate::ci::variant::{self, CiTable, VariantTable};
 use crate::dist::table::PackTable;
 use crate::host::{Host, HostPath};
+use crate::plan::features::Features;
 use crate::plan::profile::{Profile, Wanted, declared};
 use crate::plan::together::{self, SameSymbols, With};
 use crate::plan::{Linkage, PlannedPatch, SourceCopy};
@@ -38,6 +39,8 @@ pub struct Project {
     pub build_root: HostPath,
     /// Other projects whose libraries go into the same program.
     pub with: Vec<With>,
+    /// Cargo features of the program.
+    pub features: Features,
 }
 
 /// The file as it is written.
@@ -469,7 +472,20 @@ pub fn assemble(
     } else {
         root.join(".gpubuild").join(&file.project.name)
     };
-    Ok(Project { root, file, profile, source, known, without_kernels, build_root, with: Vec::new() })
+    let binary = file.binary.as_ref().map(|binary| root.join(&binary.package).join("Cargo.toml"));
+    let features = binary.and_then(|path| host.read_text(&path).ok());
+    let features = features.map(|text| Features::parse(&text)).unwrap_or_default();
+    Ok(Project {
+        root,
+        file,
+        profile,
+        source,
+        known,
+        without_kernels,
+        build_root,
+        with: Vec::new(),
+        features,
+    })
 }
 
 /// The pure part of [`load`]: text to values.

@@ -7,6 +7,7 @@ use super::script::Script;
 use super::{Build, ScriptError};
 use crate::backend::Backend;
 use crate::host::Host;
+use crate::plan::features::Features;
 use crate::plan::profile::{Profile, Wanted};
 use crate::plan::request::{self, Request};
 use crate::project::{self, Project, ProjectError, ProjectFile};
@@ -83,6 +84,7 @@ impl Build {
                 profile,
                 known: BTreeSet::new(),
                 without_kernels: BTreeSet::new(),
+                features: Features::default(),
             });
         }
         Ok(project::assemble(host, &path, file, profile)?)

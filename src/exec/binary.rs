@@ -91,6 +91,7 @@ fn run_cargo(
         .arg("build")
         .args(["--profile", binary.profile.as_str()])
         .args(["--manifest-path", binary.package.join("Cargo.toml").as_str()])
+        .args(&binary.features)
         .args(["--message-format", "json-render-diagnostics"])
         .env("CARGO_TERM_COLOR", "never")
         .env("CARGO_TERM_PROGRESS_WHEN", "never");

@@ -170,7 +170,7 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
     let provision: Vec<Provision> = inputs.provision.iter().filter(needed).cloned().collect();
     Ok(Plan {
         origin: inputs.request.origin.clone(),
-        binary: binary(inputs),
+        binary: binary(inputs, &backends),
         backends,
         linkage: inputs.linkage,
         loader: loader(inputs),
@@ -190,11 +190,16 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
     })
 }
 
-fn binary(inputs: &Inputs<'_>) -> Option<Binary> {
+fn binary(inputs: &Inputs<'_>, backends: &[Backend]) -> Option<Binary> {
     let table = inputs.project.file.binary.as_ref()?;
     Some(Binary {
         package: inputs.project.root.join(&table.package),
         profile: table.profile.clone().unwrap_or_else(|| "release".to_owned()),
+        // What is built because it is there is nobody's wish: there the program's own features are one.
+        features: match inputs.request.selection {
+            Selection::Named(_) => inputs.project.features.arguments(backends),
+            Selection::Auto => Vec::new(),
+        },
     })
 }
 

@@ -7,6 +7,7 @@ pub mod archs;
 pub mod bytes;
 mod entries;
 pub mod extra;
+pub mod features;
 mod groups;
 pub mod kits;
 pub mod launchers;
@@ -198,4 +199,7 @@ pub struct Binary {
     pub package: HostPath,
     /// `release` or `dev`.
     pub profile: String,
+    /// What cargo is told so that the program has the features of the backends that were named, and of no others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub features: Vec<String>,
 }

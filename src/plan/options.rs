@@ -159,6 +159,7 @@ mod tests {
             known: known.iter().map(|name| (*name).to_owned()).collect(),
             without_kernels: std::collections::BTreeSet::new(),
             build_root: path("/p/target"),
+            features: crate::plan::features::Features::default(),
         }
     }
 

@@ -138,6 +138,9 @@ pub fn text(plan: &Plan) -> String {
     }
     if let Some(binary) = &plan.binary {
         let _ = writeln!(out, "\nbinary      {} ({} profile)", binary.package, binary.profile);
+        if !binary.features.is_empty() {
+            let _ = writeln!(out, "            cargo gets {}", binary.features.join(" "));
+        }
     }
     for warning in &plan.warnings {
         let _ = writeln!(out, "warning     {warning}");

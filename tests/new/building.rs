@@ -33,6 +33,39 @@ fn named_backends_are_built_or_refused() {
 }
 
 #[test]
+fn a_program_has_the_features_of_the_backends_that_are_asked_for() {
+    let Some(mut desk) = Desk::new(&[]) else { return };
+    desk.make(&["new-features", "--template", "own-kernels"]);
+    let file = desk
+        .read("new-features/gpubuild.toml")
+        .replace("package = \".\"", "package = \".\"\nprofile = \"dev\"");
+    desk.write("new-features/gpubuild.toml", &file);
+    let manifest = desk.read("new-features/Cargo.toml");
+    let features = "[features]\ndefault = [\"loud\", \"vulkan\"]\nloud = []\nvulkan = []\n\n[dependencies]";
+    desk.write("new-features/Cargo.toml", &manifest.replace("[dependencies]", features));
+    let main = desk.read("new-features/src/main.rs").replace(
+        "fn main() {",
+        "fn main() {\n    println!(\"{} {}\", cfg!(feature = \"vulkan\"), cfg!(feature = \"loud\"));",
+    );
+    desk.write("new-features/src/main.rs", &main);
+
+    // The default names another backend than the user does just now: the program is built for the one that was named.
+    let built = desk.gpubuild("new-features", &["build", "--backends", "cpu", "--run"]);
+    assert!(built.ok, "{built:#?}");
+    assert_eq!(built.stdout, "false true\ncpu: 2 * [1.0, 2.0, 3.0] + 0.5 = [2.5, 4.5, 6.5]\n");
+    let planned = desk.gpubuild("new-features", &["plan", "--backends", "cpu"]).stdout;
+    assert!(planned.contains("cargo gets --no-default-features --features loud\n"), "{planned}");
+
+    // Where nobody names any, the features ask for a backend that is not built: that is told before what the linker says.
+    desk.set("GGML_VULKAN", "0");
+    let failed = desk.gpubuild("new-features", &["build"]);
+    assert!(!failed.ok, "{failed:#?}");
+    for said in ["has no library of vulkan", "gpubuild build --backends cpu"] {
+        assert!(failed.stderr.contains(said), "{said}: {failed:#?}");
+    }
+}
+
+#[test]
 fn a_cpp_library_is_linked_with_all_that_it_needs() {
     let Some(desk) = Desk::new(&[]) else { return };
     let checkout = env!("CARGO_MANIFEST_DIR");

@@ -1,0 +1,104 @@
+//! Cargo features of the program that bear the names of backends: a program that is built for backends that somebody named
+//! gets the features of these and of no others, whatever its default is. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::backend::Backend;
+
+/// The features of a Cargo.toml, each with what it switches on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Features(BTreeMap<String, Vec<String>>);
+
+impl Features {
+    /// Those of a Cargo.toml; none if it cannot be read, which cargo tells better.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let table: toml::Table = text.parse().unwrap_or_default();
+        let features = table.get("features").and_then(toml::Value::as_table);
+        let list = |value: &toml::Value| {
+            let words = value.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
+            words.map(str::to_owned).collect()
+        };
+        Self(features.into_iter().flatten().map(|(name, value)| (name.clone(), list(value))).collect())
+    }
+
+    /// What cargo is told so that exactly the features of these backends are on, beside those that have nothing to do with
+    /// backends. Nothing where the default is right already, and for a package without such features.
+    #[must_use]
+    pub fn arguments(&self, backends: &[Backend]) -> Vec<String> {
+        let backend = |name: &str| self.0.contains_key(name).then(|| name.parse::<Backend>().ok()).flatten();
+        let is_other = |name: &str| backend(name).is_some_and(|one| !backends.contains(&one));
+        let is_asked = |name: &String| backend(name).is_some_and(|one| backends.contains(&one));
+        let default = self.0.get("default").map(Vec::as_slice).unwrap_or_default();
+        let (left_out, kept): (Vec<&String>, Vec<&String>) = default.iter().partition(|name| is_other(name));
+        // `dep:x` in the default has no name on a command line. The build script says what is wrong then.
+        let is_replaced = !left_out.is_empty() && !kept.iter().any(|name| name.starts_with("dep:"));
+        let on = self.reached(default);
+        let wanted = self.0.keys().filter(|name| is_asked(name));
+        let mut features: Vec<&String> = if is_replaced {
+            kept.into_iter().chain(wanted).collect()
+        } else {
+            wanted.filter(|name| !on.contains(name.as_str())).collect()
+        };
+        features.sort();
+        features.dedup();
+        let mut arguments = Vec::new();
+        if is_replaced {
+            arguments.push("--no-default-features".to_owned());
+        }
+        if !features.is_empty() {
+            let list: Vec<&str> = features.into_iter().map(String::as_str).collect();
+            arguments.extend(["--features".to_owned(), list.join(",")]);
+        }
+        arguments
+    }
+
+    /// Everything that features switch on, with themselves.
+    fn reached<'a>(&'a self, from: &'a [String]) -> BTreeSet<&'a str> {
+        let mut found = BTreeSet::new();
+        let mut next: Vec<&str> = from.iter().map(String::as_str).collect();
+        while let Some(name) = next.pop() {
+            if found.insert(name) {
+                next.extend(self.0.get(name).into_iter().flatten().map(String::as_str));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(default: &str, further: &str, backends: &str) -> String {
+        let text = format!(
+            "[package]\nname = \"x\"\n[features]\ndefault = {default}\ncuda = []\nhip = []\nopencl = [\"sys/opencl\"]\nvulkan = []\n{further}"
+        );
+        let backends: Vec<Backend> = backends.split(',').map(|id| id.parse().unwrap()).collect();
+        Features::parse(&text).arguments(&backends).join(" ")
+    }
+
+    #[test]
+    fn the_program_gets_the_features_of_what_was_asked_for() {
+        let vulkan = "[\"vulkan\"]";
+        assert_eq!(check(vulkan, "", "cpu,vulkan"), "", "the default says so");
+        assert_eq!(check(vulkan, "", "cpu"), "--no-default-features");
+        assert_eq!(check(vulkan, "", "cpu,opencl"), "--no-default-features --features opencl");
+        assert_eq!(check(vulkan, "", "cpu,vulkan,rocm"), "--features hip");
+        assert_eq!(check("[]", "", "cpu,cuda,vulkan"), "--features cuda,vulkan");
+        assert_eq!(check("[]", "cpu = []\n", "cpu"), "--features cpu");
+        assert_eq!(check("[]", "", "cpu,metal"), "", "it has no feature for that");
+    }
+
+    #[test]
+    fn other_features_stay_as_they_are() {
+        let further = "tls = [\"dep:tls\"]\ngpu = [\"vulkan\"]\n";
+        let default = "[\"tls\", \"vulkan\", \"sys/fast\"]";
+        assert_eq!(check(default, further, "cpu"), "--no-default-features --features sys/fast,tls");
+        assert_eq!(check("[\"gpu\"]", further, "cpu,vulkan"), "", "it is on already");
+        assert_eq!(check("[\"gpu\"]", further, "cpu"), "", "what it means is not ours to guess");
+        assert_eq!(check("[\"dep:tls\", \"vulkan\"]", further, "cpu,cuda"), "--features cuda");
+        assert!(Features::parse("[package]\nname = \"x\"\n").arguments(&Backend::ALL).is_empty());
+        assert!(Features::parse("no TOML").arguments(&Backend::ALL).is_empty());
+    }
+}
