@@ -1,0 +1,275 @@
+//! `gpubuild.toml`: what a project consists of, read with errors that show the line.
+
+mod error;
+mod file;
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+pub use error::ProjectError;
+pub use file::{
+    Archs, AuditTable, BackendTable, BinaryTable, LauncherTable, LimitsTable, Patch, ProjectFile,
+    ProjectTable, PythonTable, Request, ToolkitsTable, WithTable,
+};
+
+use crate::backend::Backend;
+use crate::ci::variant;
+use crate::host::{Host, HostPath};
+use crate::plan::features::Features;
+use crate::plan::profile::{Profile, declared};
+use crate::plan::together::{self, With};
+use crate::plan::{PlannedPatch, SourceCopy};
+
+/// Name of the file.
+pub const FILE_NAME: &str = "gpubuild.toml";
+
+/// The highest schema that this version reads.
+const SCHEMA: i64 = 1;
+
+/// A project: its file, the profile that it names, and where it lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    /// Folder with `gpubuild.toml`.
+    pub root: HostPath,
+    /// What the file says.
+    pub file: ProjectFile,
+    /// Names of options and targets.
+    pub profile: Profile,
+    /// The folder with the top `CMakeLists.txt`.
+    pub source: HostPath,
+    /// Options that the project's own scripts declare, as far as the profile says where.
+    pub known: BTreeSet<String>,
+    /// Backends for which the profile says where kernels lie and nothing lies there.
+    pub without_kernels: BTreeSet<Backend>,
+    /// Folder that everything is built into.
+    pub build_root: HostPath,
+    /// Other projects whose libraries go into the same program.
+    pub with: Vec<With>,
+    /// Cargo features of the program.
+    pub features: Features,
+}
+
+impl Project {
+    /// The copy of the sources that is built, where it is not the sources themselves.
+    #[must_use]
+    pub fn copy(&self) -> Option<SourceCopy> {
+        let table = &self.file.project;
+        (table.copy || !table.patches.is_empty()).then(|| SourceCopy {
+            from: self.source.clone(),
+            to: self.build_root.join("source"),
+            patches: table
+                .patches
+                .iter()
+                .map(|patch| PlannedPatch { path: self.root.join(&patch.file), optional: patch.optional })
+                .collect(),
+        })
+    }
+}
+
+/// What is wrong with an address of a shared storage, if anything.
+fn remote_problem(remote: &str) -> Option<&'static str> {
+    let Some((_, rest)) = remote.split_once("://") else {
+        return Some("is no address such as `redis://build-cache:6379`");
+    };
+    let authority = rest.split('/').next().unwrap_or_default();
+    authority.contains('@').then_some(
+        "carries a password, which everybody who reads the file would know: set CCACHE_REMOTE_STORAGE or SCCACHE_REDIS \
+         in the environment instead",
+    )
+}
+
+/// Finds `gpubuild.toml` in `start` or the nearest folder above it.
+pub fn find(host: &dyn Host, start: &HostPath) -> Result<HostPath, ProjectError> {
+    let mut folder = Some(start.clone());
+    while let Some(here) = folder {
+        let file = here.join(FILE_NAME);
+        if host.is_file(&file) {
+            return Ok(file);
+        }
+        folder = here.parent();
+    }
+    Err(ProjectError::NotFound { start: start.to_string() })
+}
+
+/// Reads a project and looks whether its parts are there.
+pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
+    let mut project = load_alone(host, path)?;
+    let interface =
+        |project: &Project| together::interface(host, &project.source, project.profile.abi.as_ref());
+    for table in &project.file.with {
+        let other = load_alone(host, &project.root.join(&table.project).join(FILE_NAME).normalized())?;
+        project.with.push(With {
+            name: other.file.project.name.clone(),
+            manifest: crate::exec::manifest_path(&other.build_root),
+            differences: together::differences(&interface(&project), &interface(&other)),
+            folder: other.root,
+            same_symbols: table.same_symbols,
+            library: table.library.clone(),
+        });
+    }
+    Ok(project)
+}
+
+/// The same without a look at the projects that go with it.
+fn load_alone(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
+    let text = host
+        .read_text(path)
+        .map_err(|error| ProjectError::Unreadable { path: path.to_string(), message: error.to_string() })?;
+    let (file, profile) = parse(path.as_str(), &text)?;
+    assemble(host, path, file, profile)
+}
+
+/// The part of [`load`] after the file is read: looks whether the parts are there.
+pub fn assemble(
+    host: &dyn Host,
+    path: &HostPath,
+    file: ProjectFile,
+    profile: Profile,
+) -> Result<Project, ProjectError> {
+    let root = path.parent().unwrap_or_else(|| host.path("."));
+    let source = root.join(&file.project.source);
+    if !host.is_file(&source.join("CMakeLists.txt")) {
+        return Err(ProjectError::NoSource { path: path.to_string(), source_folder: source.to_string() });
+    }
+    let without_kernels = profile
+        .backends
+        .iter()
+        .filter(|(_, row)| row.kernels.as_ref().is_some_and(|place| !host.exists(&source.join(place))))
+        .map(|(backend, _)| *backend)
+        .collect();
+    let scripts = profile.scripts.iter().filter_map(|script| host.read_text(&source.join(script)).ok());
+    let mut known: BTreeSet<String> = scripts.flat_map(|script| declared(&script)).collect();
+    if !profile.scripts.is_empty() {
+        known.extend(
+            host.read_text(&source.join("CMakeLists.txt")).iter().flat_map(|script| declared(script)),
+        );
+    }
+    let build_root = if host.is_file(&root.join("Cargo.toml")) {
+        root.join("target/gpubuild").join(&file.project.name)
+    } else {
+        root.join(".gpubuild").join(&file.project.name)
+    };
+    let binary = file.binary.as_ref().map(|binary| root.join(&binary.package).join("Cargo.toml"));
+    let features = binary.and_then(|path| host.read_text(&path).ok());
+    let features = features.map(|text| Features::parse(&text)).unwrap_or_default();
+    Ok(Project {
+        root,
+        file,
+        profile,
+        source,
+        known,
+        without_kernels,
+        build_root,
+        with: Vec::new(),
+        features,
+    })
+}
+
+/// The pure part of [`load`]: text to values.
+pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectError> {
+    #[derive(Deserialize)]
+    struct SchemaOnly {
+        schema: Option<i64>,
+    }
+    let invalid = |error: &toml::de::Error| ProjectError::Invalid {
+        path: path.to_owned(),
+        message: error.to_string().trim_end().to_owned(),
+    };
+    // The schema first: a file of a later version should be called that, not wrong.
+    let found = toml::from_str::<SchemaOnly>(text).map_err(|error| invalid(&error))?.schema;
+    if let Some(found) = found.filter(|found| *found > SCHEMA) {
+        return Err(ProjectError::Newer { path: path.to_owned(), found });
+    }
+    let file: ProjectFile = toml::from_str(text).map_err(|error| invalid(&error))?;
+    let name_is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if file.project.name.is_empty()
+        || file.project.name.starts_with('.')
+        || !file.project.name.chars().all(name_is_plain)
+    {
+        return Err(ProjectError::Invalid {
+            path: path.to_owned(),
+            message: format!(
+                "`project.name` is `{}`: use letters, digits, `-`, `_` and `.`",
+                file.project.name
+            ),
+        });
+    }
+    if let Some(problem) = file.cache.remote.as_deref().and_then(remote_problem) {
+        return Err(ProjectError::Invalid {
+            path: path.to_owned(),
+            message: format!("`cache.remote` {problem}"),
+        });
+    }
+    if let Some(message) = variant::problem(&file.variants) {
+        return Err(ProjectError::Invalid { path: path.to_owned(), message });
+    }
+    let Some(profile) = Profile::builtin(&file.project.profile) else {
+        return Err(ProjectError::UnknownProfile {
+            path: path.to_owned(),
+            name: file.project.profile.clone(),
+            known: Profile::names().map(str::to_owned).collect(),
+        });
+    };
+    Ok((file, profile))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "schema = 1\n[project]\nname = \"infer\"\nsource = \"vendor/gk\"\nprofile = \"gk\"\n";
+
+    fn message(text: &str) -> String {
+        parse("gpubuild.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_documented_file_is_read() {
+        let text = format!(
+            "{GOOD}backends = [\"cpu\", \"cuda\"]\n[backends.cuda]\narchs = [\"80\", \"90a\"]\ntoolkit = \">=12.4\"\n\
+             [binary]\npackage = \"examples/infer\"\n[python]\nvenv = \".venv\"\n[limits]\nmemory_per_cuda_job = \"2GiB\"\n"
+        );
+        let (file, profile) = parse("gpubuild.toml", &text).unwrap();
+        assert_eq!(profile.id, "gk");
+        assert_eq!(file.project.backends, Some(Request::List(vec!["cpu".into(), "cuda".into()])));
+        assert_eq!(file.backends[&Backend::Cuda].archs, Some(Archs::List(vec!["80".into(), "90a".into()])));
+    }
+
+    #[test]
+    fn errors_show_the_line_and_a_caret() {
+        let shown = message(&GOOD.replace("source", "sauce"));
+        assert!(shown.contains("line 4") && shown.contains("sauce") && shown.contains('^'), "{shown}");
+        let shown = message("schema = 1\n[project\n");
+        assert!(shown.contains("line 2") && shown.contains('^'), "{shown}");
+    }
+
+    #[test]
+    fn a_newer_file_is_called_newer_even_if_it_has_unknown_keys() {
+        let error = parse("gpubuild.toml", &format!("{}\n[future]\nx = 1\n", GOOD.replace("= 1", "= 2")))
+            .unwrap_err();
+        assert_eq!(error, ProjectError::Newer { path: "gpubuild.toml".into(), found: 2 });
+    }
+
+    #[test]
+    fn a_shared_storage_is_an_address_without_a_password() {
+        let cache = |remote: &str| format!("{GOOD}[cache]\nlauncher = \"ccache\"\nremote = {remote:?}\n");
+        let (file, _) = parse("gpubuild.toml", &cache("redis://cache:6379")).unwrap();
+        assert_eq!(file.cache.remote.as_deref(), Some("redis://cache:6379"));
+        let shown = message(&cache("redis://:hunter2@cache:6379"));
+        assert!(shown.contains("CCACHE_REMOTE_STORAGE") && !shown.contains("hunter2"), "{shown}");
+        assert!(message(&cache("cache:6379")).contains("is no address"));
+        assert!(message(&format!("{GOOD}[cache.languages]\nrust = \"sccache\"\n")).contains("rust"));
+    }
+
+    #[test]
+    fn unknown_profiles_and_hostile_names_are_refused() {
+        assert!(message(&GOOD.replace("\"gk\"", "\"gkk\"")).contains("known are cmake, ggml, gk"));
+        for name in ["", "../up", ".hidden", "a/b", "a b"] {
+            assert!(
+                message(&GOOD.replace("\"infer\"", &format!("{name:?}"))).contains("project.name"),
+                "{name}"
+            );
+        }
+    }
+}
