@@ -54,6 +54,17 @@ impl CudaArch {
         format!("sm_{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
     }
 
+    /// The same cards under the other number, where they were given one: Thor was 10.1 and is 11.0.
+    #[must_use]
+    pub fn other_name(&self) -> Option<Self> {
+        let other = rules().renamed.iter().find_map(|row| match self.number {
+            number if number == row.arch.number => Some(row.to.number),
+            number if number == row.to.number => Some(row.arch.number),
+            _ => None,
+        });
+        Some(Self { number: other?, ..self.clone() })
+    }
+
     /// Whether machine code for it runs on a card: on its own architecture and on later ones of the same major version; code with
     /// an `a`, and code of or for boards with a GPU on the chip, on its own alone (NVIDIA, CUDA C++ programming guide, "Binary
     /// compatibility" and "Family-specific features").
@@ -262,6 +273,8 @@ mod tests {
         assert!(runs("80", "86") && !runs("80", "87") && !runs("87", "89") && runs("87", "87"));
         assert!(!runs("70", "72") && !runs("52", "53") && !runs("61", "62") && runs("60", "61"));
         assert!(runs("101", "110") && runs("110", "101") && !runs("100", "101") && !runs("110", "111"));
+        assert_eq!(number("101a-real").other_name(), Some(number("110a-real")));
+        assert_eq!((number("110").other_name(), number("90").other_name()), (Some(number("101")), None));
         assert!(number("101").translates_for(&number("110")) && number("110").translates_for(&number("101")));
         assert!(number("80").translates_for(&number("87")) && !number("103").translates_for(&number("100")));
     }

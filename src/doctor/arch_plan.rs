@@ -104,8 +104,9 @@ fn cuda(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
         return None;
     }
     let wish = wish(case, Backend::Cuda, &["CUDAARCHS", "CUDA_COMPUTE_CAP"]);
+    let named = |arch: CudaArch| kit.archs.other_name(&arch).unwrap_or(arch);
     let devices: Vec<(String, CudaArch)> =
-        real(verdict).filter_map(|(gpu, arch)| Some((gpu.name.clone(), arch.parse().ok()?))).collect();
+        real(verdict).filter_map(|(gpu, arch)| Some((gpu.name.clone(), named(arch.parse().ok()?)))).collect();
     let archs: Vec<CudaArch> = devices.iter().map(|(_, arch)| arch.clone()).collect();
     let mut plan = ArchPlan {
         backend: Backend::Cuda,

@@ -133,6 +133,7 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<Option<
         return Ok(None);
     };
     let known = known(range);
+    let renamed = range.other_name(arch).map(|other| format!("write `{other}`, its number there; {known}"));
     let (id, hint) = match range.knows(arch.number) {
         Knows::Yes => return Ok(None),
         Knows::Unknown => return Ok(Some(not_in_table(arch, range, origin))),
@@ -152,7 +153,7 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<Option<
             arch.sm(),
             range.toolkit
         ),
-        hint: Some(hint),
+        hint: Some(renamed.unwrap_or(hint)),
         ..Reason::default()
     })
 }
@@ -188,6 +189,11 @@ fn for_devices(
     let mut plan = ArchPlan::of(Vec::new());
     let mut dropped = None;
     for device in devices {
+        let renamed = range.other_name(device);
+        if let Some(other) = &renamed {
+            plan.notes.push(format!("{} is {} to {}", device.sm(), other.sm(), range.toolkit));
+        }
+        let device = renamed.as_ref().unwrap_or(device);
         match supported(device, range, "the GPU here") {
             Ok(None) => plan.list.push(device.with_code(CudaCode::Real)),
             // PTX of the newest that is known is certain to be compiled. Who says `native` wants its own code.
@@ -356,6 +362,24 @@ mod tests {
         assert_eq!(planned("auto", &["sm_35", "sm_80"]).unwrap(), "80-real;80-virtual");
         assert_eq!(planned("80;90a", &["sm_75"]).unwrap(), "80;90a");
         assert_eq!(planned("fast", &[]).unwrap_err(), "cuda.arch.invalid");
+    }
+
+    #[test]
+    fn a_chip_is_built_for_under_the_number_that_the_toolkit_has_for_it() {
+        let range = CudaRange {
+            basis: Basis::Whole,
+            numbers: vec![90, 100, 101, 120, 121],
+            toolkit: "CUDA 12.9".to_owned(),
+        };
+        let thor: Vec<CudaArch> = vec![CudaArch::new(110)];
+        for word in ["auto", "native"] {
+            let plan = cuda(&wish(word), &thor, &range, &[]).unwrap();
+            assert_eq!(cmake_list(&plan.list), "101-real;101-virtual");
+            assert_eq!(plan.notes, ["sm_110 is sm_101 to CUDA 12.9"]);
+        }
+        let refused = cuda(&wish("90;110"), &thor, &range, &[]).unwrap_err();
+        assert_eq!(refused.id, "cuda.arch.too-new-for-toolkit");
+        assert!(refused.hint.unwrap().starts_with("write `101`, its number there"));
     }
 
     #[test]

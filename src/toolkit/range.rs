@@ -1,6 +1,7 @@
 //! Which architectures a copy of the CUDA toolkit compiles for, as far as that is known without starting its compiler: the
 //! planner and the doctor ask here, so that they say the same. Pure.
 
+use crate::arch::CudaArch;
 use crate::version::Version;
 
 use super::Installation;
@@ -63,6 +64,15 @@ impl CudaRange {
             false if number < *lowest => Knows::Dropped,
             false => Knows::TooNew,
         }
+    }
+}
+
+impl CudaRange {
+    /// The other number of an architecture, if that is the one under which the toolkit knows it.
+    #[must_use]
+    pub fn other_name(&self, arch: &CudaArch) -> Option<CudaArch> {
+        arch.other_name()
+            .filter(|other| !self.numbers.contains(&arch.number) && self.numbers.contains(&other.number))
     }
 }
 
@@ -173,6 +183,22 @@ mod tests {
         }
         let unknown = range(host("/opt/cuda"));
         assert_eq!((unknown.knows(90), unknown.knows(61)), (Knows::Yes, Knows::Unknown), "{unknown:?}");
+    }
+
+    #[test]
+    fn a_chip_is_known_under_either_of_its_numbers() {
+        for (release, arch, expected) in [
+            ("12.9", "110", Some("101")),
+            ("12.9", "101", None),
+            ("13.0", "101", Some("110")),
+            ("13.0", "110", None),
+            ("12.4", "110", None),
+            ("13.0", "90", None),
+        ] {
+            let range = range(host(&format!("/usr/local/cuda-{release}")));
+            let other = range.other_name(&arch.parse().unwrap()).map(|other| other.to_string());
+            assert_eq!(other.as_deref(), expected, "{release} {arch}");
+        }
     }
 
     #[test]

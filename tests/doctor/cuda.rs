@@ -611,6 +611,20 @@ fn where_the_table_ends_nothing_is_refused() {
 }
 
 #[test]
+fn a_chip_has_another_number_in_an_older_toolkit() {
+    // Thor: sm_110 from CUDA 13 on.
+    let named = builder("12.9.1").env("CUDAARCHS", "90;110");
+    let findings = check("cuda.arch.too-new-for-toolkit-renamed", &named, &["cuda.arch.too-new-for-toolkit"]);
+    let text = lines(&findings);
+    assert!(text.contains("asks for sm_110, and CUDA 12.9 knows that chip as sm_101"), "{text}");
+    assert!(findings[0].remedy.text.starts_with("write 101 there"), "{text}");
+    assert!(commands(&findings).is_empty(), "{text}");
+    // What is too new under any number is told first.
+    let both = diagnose(&builder("12.9.1").env("CUDAARCHS", "110;130"), None);
+    assert!(lines(&both).contains("asks for sm_130"), "{}", lines(&both));
+}
+
+#[test]
 fn native_without_a_gpu() {
     let machine = builder("12.4.1").env("CUDAARCHS", "native");
     let findings = check("cuda.arch.native-no-gpu", &machine, &["cuda.arch.native-no-gpu"]);

@@ -113,7 +113,14 @@ pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
     let Some(range) = range(case) else { return Vec::new() };
     let Some(highest) = range.archs.numbers.last().copied() else { return Vec::new() };
     let wanted = wanted(case);
-    let outside = range.those(&wanted, Knows::TooNew);
+    let all = range.those(&wanted, Knows::TooNew);
+    let (renamed, outside): (Vec<&Wanted>, Vec<&Wanted>) =
+        all.into_iter().partition(|one| range.other_name(one).is_some());
+    if let (true, Some(first)) = (outside.is_empty(), renamed.first()) {
+        let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &renamed);
+        let other = range.other_name(first).unwrap_or_default();
+        return draft.map(|draft| draft.case("renamed").value("other", other)).into_iter().collect();
+    }
     let newest = outside.iter().map(|one| one.number).max();
     let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &outside);
     let wish = Wish { archs: newest.into_iter().collect(), ..Wish::default() };
@@ -124,8 +131,17 @@ pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
 }
 
 impl Range<'_> {
+    /// A card that the toolkit knows under another number is none of them: it is built for under that one.
     fn those<'w>(&self, wanted: &'w [Wanted], knows: Knows) -> Vec<&'w Wanted> {
-        wanted.iter().filter(|one| self.archs.knows(one.number) == knows).collect()
+        let is_one = |one: &&Wanted| {
+            self.archs.knows(one.number) == knows && !(one.is_card && self.other_name(one).is_some())
+        };
+        wanted.iter().filter(is_one).collect()
+    }
+
+    /// The number under which the toolkit knows it.
+    fn other_name(&self, wanted: &Wanted) -> Option<String> {
+        self.archs.other_name(&CudaArch::new(wanted.number)).map(|other| other.number.to_string())
     }
 }
 
