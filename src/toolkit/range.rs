@@ -124,7 +124,7 @@ fn gone(earlier: &[ArchRow], own: &[u16]) -> Vec<u16> {
 }
 
 fn numbers(archs: &[String]) -> Vec<u16> {
-    let number = |arch: &String| arch.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok();
+    let number = |arch: &String| arch.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse::<u16>().ok();
     archs.iter().filter_map(number).collect()
 }
 
