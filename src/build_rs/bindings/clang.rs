@@ -50,17 +50,20 @@ impl Clang {
     /// What somebody named comes first, then the pinned one if the script asks for it, then the machine's. `may_fetch` says
     /// whether the pinned one stands in where there is none.
     pub(super) fn choose(host: &dyn Host, is_asked: bool, may_fetch: bool) -> Self {
+        let pinned = Pinned::read(host, is_asked);
+        let named = host.env().get(VARIABLE);
+        // Earlier bindings of the same script may have named ours.
+        if named.is_some() && pinned.folder(host).as_ref().map(HostPath::as_str) == named {
+            return Self::Pinned(pinned);
+        }
         let found = libclang(host).0;
-        let is_named = host.env().get(VARIABLE).is_some();
+        let is_named = named.is_some();
         // bindgen asks that program where LLVM is.
         let is_there = || found.is_some() || !find_program(host, "llvm-config").is_empty();
         if is_named || !is_asked && (!may_fetch || is_there()) {
             return Self::Own(found.and_then(|path| identity(host, &path)));
         }
-        let table: Table = toml::from_str(include_str!("../../../toolkits/libclang.toml"))
-            .expect("the embedded table is tested");
-        let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
-        Self::Pinned(Pinned { fetch: kits::of_wheel("libclang", &table.wheel), library, is_asked })
+        Self::Pinned(pinned)
     }
 
     /// What tells its results from those of another. `None`: whatever there is has to do.
@@ -91,6 +94,18 @@ impl Clang {
 }
 
 impl Pinned {
+    fn read(host: &dyn Host, is_asked: bool) -> Self {
+        let table: Table = toml::from_str(include_str!("../../../toolkits/libclang.toml"))
+            .expect("the embedded table is tested");
+        let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
+        Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_asked }
+    }
+
+    /// The library's folder, once it was fetched.
+    fn folder(&self, host: &dyn Host) -> Option<HostPath> {
+        fetched(host, &self.fetch)?.parent()
+    }
+
     fn get(&self, host: &dyn Host) -> Result<HostPath, FetchError> {
         let tools = Tools::of(&look::look(host, Catalogue::embedded()).inventory);
         let network = Network::from_env(host.env());
@@ -140,6 +155,15 @@ mod tests {
         assert_eq!(chosen(&asked, false, true), "own ", "bindgen asks it");
         let named = debian().env("LIBCLANG_PATH", "/usr/lib/llvm-14/lib").build();
         assert_eq!(chosen(&named, true, true), "own libclang-14.so.1 4");
+        // As after an earlier call of the same script.
+        let folder = "/c/tools/libclang-18.1.1";
+        let marker = r#"{"package":"libclang","version":"18.1.1","program":"clang/native/libclang.so"}"#;
+        let ours = debian()
+            .env("GPUBUILD_CACHE", "/c")
+            .file(&format!("{folder}/verified.json"), marker)
+            .file(&format!("{folder}/clang/native/libclang.so"), "")
+            .env("LIBCLANG_PATH", &format!("{folder}/clang/native"));
+        assert_eq!(chosen(&ours.build(), false, true), "pinned libclang 18.1.1, pinned");
         let dead_end = debian().env("LIBCLANG_PATH", "/nowhere").build();
         assert_eq!(chosen(&dead_end, false, true), "own ", "what is named is not replaced in silence");
     }

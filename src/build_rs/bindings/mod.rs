@@ -141,7 +141,7 @@ impl Bindings {
     }
 
     /// Has the libclang that gpubuild pins make them, on every machine the same one, instead of the machine's own. It is
-    /// fetched into gpubuild's cache. What `LIBCLANG_PATH` names comes first all the same. Without this the pinned one stands in
+    /// fetched into gpubuild's cache. What `LIBCLANG_PATH` names comes first all the same, and docs.rs has its own. Without this the pinned one stands in
     /// where a machine has none and no bindings come with the crate.
     #[must_use]
     pub fn pinned_libclang(mut self) -> Self {
@@ -196,9 +196,10 @@ impl Bindings {
             Ok(call) => call,
             Err(error) => return self.fall_back(host, script, place, error),
         };
-        // docs.rs has no network.
-        let may_fetch = self.prebuilt.is_none() && !place.krate.docs_rs;
-        let clang = Clang::choose(host, self.pinned_libclang, may_fetch);
+        // docs.rs has no network, and a libclang of its own.
+        let has_network = !place.krate.docs_rs;
+        let may_fetch = has_network && self.prebuilt.is_none();
+        let clang = Clang::choose(host, has_network && self.pinned_libclang, may_fetch);
         let mut kept = Kept::of(host, self, place, &call, clang.identity(host));
         let text = if let Some(text) = kept.find(host) {
             text
