@@ -317,6 +317,7 @@ impl Build {
             host,
             project: planned.project.file.project.name.clone(),
             root: planned.project.build_root.clone(),
+            lock: exec::folder::lock_path(&planned.project.build_root),
             tools: Tools::of(&planned.sight.inventory),
             network: Network::from_env(host.env()),
             store: planned.store.clone(),

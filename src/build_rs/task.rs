@@ -90,6 +90,7 @@ impl Task {
             host,
             project: project.file.project.name.clone(),
             root: project.build_root.clone(),
+            lock: exec::folder::lock_path(&project.build_root),
             tools: Tools::of(&sight.inventory),
             network: Network::from_env(host.env()),
             store,

@@ -300,6 +300,7 @@ impl Work<'_> {
             host: self.context.host,
             project: self.project.file.project.name.clone(),
             root: root.clone(),
+            lock: exec::folder::lock_path(&self.project.build_root),
             tools: Tools::of(&self.sight.inventory),
             network: self.network,
             binary: self.binary,

@@ -4,8 +4,7 @@ use super::look::{self, HostArguments};
 use super::plan::{self, Selection};
 use super::{Context, Exit, Failure, build};
 use crate::dist::layers;
-use crate::exec::reuse;
-use crate::exec::{BuildBinary, Job, Tools};
+use crate::exec::{BuildBinary, Job, Tools, folder, reuse};
 use crate::project::{self, Project};
 use crate::python::Network;
 use crate::report::cache::{Document, ExplainDocument, Layers, PruneDocument};
@@ -173,6 +172,7 @@ fn explain(arguments: &Explain, context: &Context<'_>) -> Result<Exit, Failure> 
         host: context.host,
         project: project.file.project.name.clone(),
         root: project.build_root.clone(),
+        lock: folder::lock_path(&project.build_root),
         tools: Tools::of(&sight.inventory),
         network: Network::Offline,
         binary: BuildBinary::No,

@@ -1,8 +1,8 @@
 //! `gpubuild clean`: removes everything that was built for a project. The cache of fetched tools stays.
 
 use super::look;
-use super::test::TEST_FOLDER;
 use super::{Context, Exit, Failure};
+use crate::exec::folder;
 use crate::host::Wait;
 
 /// Arguments of `clean`.
@@ -13,25 +13,32 @@ pub struct Arguments {
     project: Option<String>,
 }
 
-/// Removes the project's build folder.
+/// Removes the project's build folder. It is renamed first: from then on a build starts anew, whatever becomes of the rest.
 pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
     let project = look::project(context, arguments.project.as_deref())?;
     let (host, root) = (context.host, &project.build_root);
-    if !host.exists(root) {
+    let (lock_path, removed) = (folder::lock_path(root), folder::removed_path(root));
+    let nothing = || {
         context.printer.say(&format!("nothing to remove: there is no {root}"));
-        return Ok(Exit::Done);
+        Ok(Exit::Done)
+    };
+    if !host.exists(root) && !host.exists(&removed) {
+        return nothing();
     }
-    let mut held = Vec::new();
-    // `gpubuild test` builds in a folder of its own below this one, with its own lock.
-    for folder in [root.clone(), root.join(TEST_FOLDER)].iter().filter(|folder| host.is_dir(folder)) {
-        let Some(lock) = host.lock(&folder.join(".lock"), Wait::No)? else {
-            let message = format!("a build of this project is running in `{folder}`");
-            return Err(Failure::negative("build.running", message).hint("wait for it, or stop it"));
-        };
-        held.push(lock);
+    let Some(_lock) = host.lock(&lock_path, Wait::No)? else {
+        let message = format!("`{root}` is in use by a build or another `gpubuild clean`");
+        return Err(Failure::negative("build.running", message).hint("wait for it, or stop it"));
+    };
+    let failed = |error: std::io::Error| {
+        Failure::negative("file.failed", format!("failed to remove `{root}`: {error}"))
+    };
+    host.remove(&removed).map_err(failed)?;
+    match host.rename(root, &removed) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return nothing(),
+        // Windows does not rename a folder in which a program has a file open.
+        Err(_) => host.remove(root).map_err(failed)?,
+        Ok(()) => host.remove(&removed).map_err(failed)?,
     }
-    host.remove(root)
-        .map_err(|error| Failure::negative("file.failed", format!("failed to remove `{root}`: {error}")))?;
     context.printer.say(&format!("removed {root}"));
     Ok(Exit::Done)
 }

@@ -25,7 +25,7 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 const NO_DEVICE: i32 = 3;
 
 /// Where the trees of the tests lie in the build root.
-pub(super) const TEST_FOLDER: &str = "test";
+const TEST_FOLDER: &str = "test";
 
 /// Arguments of `test`.
 #[derive(Debug, clap::Args)]

@@ -24,7 +24,7 @@ impl<'a> Log<'a> {
     /// An empty log that will be written to `path`.
     #[must_use]
     pub fn new(job: &Job<'a>, name: &'a str, path: HostPath) -> Self {
-        let (host, sink, lock) = (job.host, job.sink, super::lock_path(&job.root));
+        let (host, sink, lock) = (job.host, job.sink, job.lock.clone());
         Self { host, lock, sink, name, path, lines: Vec::new(), start: 0 }
     }
 

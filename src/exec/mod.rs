@@ -7,6 +7,7 @@ pub mod collect;
 pub mod diagnose;
 pub mod error;
 pub mod event;
+pub mod folder;
 pub mod known;
 pub mod launcher;
 pub mod log;
@@ -51,6 +52,8 @@ pub struct Job<'a> {
     pub project: String,
     /// Folder that holds the trees and the manifest.
     pub root: HostPath,
+    /// The lock that is held meanwhile: see [`folder::lock_path`].
+    pub lock: HostPath,
     /// Programs that are on the machine.
     pub tools: Tools,
     /// Whether tools and crates may be fetched.
@@ -230,22 +233,21 @@ fn place(job: &Job<'_>, manifest: &Manifest, folder: &HostPath) -> Result<(), Bu
         .map_err(|error| BuildError::io("put libraries into", folder, &error))
 }
 
-/// The lock of a build folder. What a build starts holds it too.
-fn lock_path(root: &HostPath) -> HostPath {
-    root.join(".lock")
-}
-
-/// One build per build folder; a second one waits.
+/// Locks the build folder, after waiting for another build that uses it.
 fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
+    let path = &job.lock;
+    let failed = |error: std::io::Error| BuildError::io("lock", path, &error);
+    let lock = match job.host.lock(path, Wait::No).map_err(failed)? {
+        Some(lock) => lock,
+        None => {
+            (job.sink)(&Event::Waiting { lock: path.to_string() });
+            let lock = job.host.lock(path, Wait::Yes).map_err(failed)?;
+            // The other process may have changed the folder.
+                    lock.ok_or(BuildError::Interrupted)?
+        }
+    };
     job.host.create_dir_all(&job.root).map_err(|error| BuildError::io("create", &job.root, &error))?;
-    let path = lock_path(&job.root);
-    let failed = |error: std::io::Error| BuildError::io("lock", &path, &error);
-    if let Some(lock) = job.host.lock(&path, Wait::No).map_err(failed)? {
-        return Ok(lock);
-    }
-    (job.sink)(&Event::Waiting { lock: path.to_string() });
-    let lock = job.host.lock(&path, Wait::Yes).map_err(failed)?;
-    lock.ok_or(BuildError::Interrupted)
+    Ok(lock)
 }
 
 /// The programs of the machine, completed by those that the plan has fetched.

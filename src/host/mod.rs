@@ -198,6 +198,10 @@ pub trait Host: Send + Sync {
     fn is_same_file(&self, _one: &HostPath, _other: &HostPath) -> bool {
         false
     }
+    /// Writes the content of a file that another program made through to the disk.
+    fn flush(&self, _path: &HostPath) -> io::Result<()> {
+        Err(io::ErrorKind::ReadOnlyFilesystem.into())
+    }
     /// Makes a symbolic link that says `text`. Unix only.
     fn symlink(&self, _text: &str, _link: &HostPath) -> io::Result<()> {
         Err(io::ErrorKind::ReadOnlyFilesystem.into())
@@ -206,7 +210,8 @@ pub trait Host: Send + Sync {
     fn remove(&self, path: &HostPath) -> io::Result<()>;
     /// Makes a new, empty folder inside `parent` that nobody else uses; the caller removes or renames it.
     fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath>;
-    /// Takes an OS lock on a file (made if absent). `Ok(None)`: somebody else holds it and `wait` is `Wait::No`.
+    /// Locks a file, which is created if absent, for this process. `Ok(None)` if another process holds the lock and `wait` is
+    /// `Wait::No`. A file that is removed or replaced meanwhile is opened again.
     fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>>;
     /// A pool of jobs that build tools share, by way of a named pipe. `Ok(None)` where there is no such thing.
     fn job_pool(&self, _pipe: &HostPath, _jobs: u32) -> io::Result<Option<JobPool>> {

@@ -127,6 +127,9 @@ impl Host for Overlay<'_> {
     fn is_same_file(&self, one: &HostPath, other: &HostPath) -> bool {
         self.host.is_same_file(one, other)
     }
+    fn flush(&self, path: &HostPath) -> io::Result<()> {
+        self.host.flush(path)
+    }
     fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
         self.host.symlink(text, link)
     }

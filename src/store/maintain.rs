@@ -91,26 +91,42 @@ pub fn prune(host: &dyn Host, store: &Store, limits: Limits) -> std::io::Result<
         };
         if !goes {
             pruned.left += bytes;
-        } else if remove(host, store, &item)? {
-            pruned.removed.push(item);
         } else {
-            pruned.left += bytes;
-            pruned.in_use.push(item);
+            match remove(host, store, &item)? {
+                Removal::Removed => pruned.removed.push(item),
+                Removal::Gone => {}
+                Removal::InUse => {
+                    pruned.left += bytes;
+                    pruned.in_use.push(item);
+                }
+            }
         }
     }
     Ok(pruned)
 }
 
-/// Removes an entry unless it is in use: its name goes at once, then its files.
-fn remove(host: &dyn Host, store: &Store, item: &Item) -> std::io::Result<bool> {
-    let name = item.folder.file_name().unwrap_or_default();
-    let key = name.split('-').next().unwrap_or(name);
-    let Some(_lock) = host.lock(&entry::lock_path(store, key), Wait::No)? else { return Ok(false) };
-    discard(host, &item.folder)?;
-    Ok(true)
+/// What became of an entry that was to be removed.
+enum Removal {
+    Removed,
+    /// Another process removed it first.
+    Gone,
+    InUse,
 }
 
-/// Removes the folder of an entry so that nobody sees half of it. Only under the key's lock.
+/// Removes an entry unless it is in use: its name goes at once, then its files.
+fn remove(host: &dyn Host, store: &Store, item: &Item) -> std::io::Result<Removal> {
+    let name = item.folder.file_name().unwrap_or_default();
+    let key = name.split('-').next().unwrap_or(name);
+    let Some(_lock) = host.lock(&entry::lock_path(store, key), Wait::No)? else { return Ok(Removal::InUse) };
+    if !host.exists(&item.folder) {
+        return Ok(Removal::Gone);
+    }
+    discard(host, &item.folder)?;
+    Ok(Removal::Removed)
+}
+
+/// Removes the folder of an entry so that nobody sees half of it. Only under the key's lock. An entry that is not there is
+/// no error.
 ///
 /// # Errors
 /// What the system said.
@@ -118,8 +134,11 @@ pub fn discard(host: &dyn Host, folder: &HostPath) -> std::io::Result<()> {
     let (Some(all), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     let old = all.join(&format!(".{name}.old"));
     host.remove(&old)?;
-    host.rename(folder, &old)?;
-    host.remove(&old)
+    match host.rename(folder, &old) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => host.remove(&old),
+    }
 }
 
 /// Notes of source folders that were not written for this long are of projects that are gone; if not, they are made again.

@@ -115,6 +115,7 @@ impl Project {
             host: &self.host,
             project: "test".into(),
             root: self.path("build"),
+            lock: exec::folder::lock_path(&self.path("build")),
             tools: self.tools.clone(),
             network: Network::Offline,
             binary: BuildBinary::No,

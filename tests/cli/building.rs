@@ -3,8 +3,6 @@
 use serde_json::Value;
 
 use crate::support::{ADDER, Ran, Sandbox};
-#[cfg(target_os = "linux")]
-use crate::support::{is_on_path, skip};
 
 const BROKEN: &str = "double add(double x)\n{\n  return x + nothing;\n}\n";
 
@@ -146,40 +144,6 @@ fn without_a_compiler_the_build_is_refused() {
     let Some(ran) = project.run_with_only(&[], &arguments) else { return };
     ran.fails(2, "plan.refused").says(&["cpu.compiler-missing", "hint:", "nothing was compiled"]);
     assert!(!project.exists(".gpubuild"), "nothing was begun");
-}
-
-#[test]
-fn clean_removes_what_was_built_and_nothing_else() {
-    let Some(project) = Sandbox::with_library() else { return };
-    project.run(&["clean"]).succeeds().says(&["nothing to remove"]);
-    project.run(&["build"]).succeeds();
-    project.write(".gpubuild/another/kept", "");
-    let before = project.files_outside(".gpubuild/adder");
-    project.run(&["clean"]).succeeds().says(&["removed", "adder"]);
-    assert!(!project.exists(".gpubuild/adder"));
-    assert_eq!(project.files_outside(".gpubuild/adder"), before);
-    project.run(&["link"]).fails(2, "manifest.missing");
-    project.run(&["clean"]).succeeds();
-    project.run(&["build"]).succeeds();
-    project.run(&["link"]).succeeds();
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn clean_does_not_take_the_folder_from_a_running_test() {
-    let Some(project) = Sandbox::with_library() else { return };
-    if !is_on_path("flock") {
-        skip("flock", "no flock");
-        return;
-    }
-    project.run(&["build"]).succeeds();
-    project.write(".gpubuild/adder/test/.lock", "");
-    let clean = [env!("CARGO_BIN_EXE_gpubuild"), "clean"];
-    let held = ["flock", ".gpubuild/adder/test/.lock"];
-    project.start(&[held, clean].concat()).fails(1, "build.running").says(&["adder/test"]);
-    project.run(&["link"]).succeeds();
-    project.start(&clean).succeeds();
-    assert!(!project.exists(".gpubuild/adder"));
 }
 
 #[cfg(unix)]

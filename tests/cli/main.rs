@@ -8,6 +8,7 @@ mod bench;
 mod binary;
 mod building;
 mod ci;
+mod cleaning;
 mod doctor;
 mod doctor_file;
 mod doctor_log;

@@ -218,6 +218,12 @@ pub(super) fn append(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
     Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("open", path))?))))
 }
 
+/// Windows flushes only what is open for writing.
+pub(super) fn flush(path: &HostPath) -> io::Result<()> {
+    let open = || OpenOptions::new().read(true).write(cfg!(windows)).open(path.as_std());
+    open().and_then(|file| file.sync_all()).map_err(naming("flush", path))
+}
+
 pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(File::open(path.as_std())?))
 }
@@ -376,26 +382,79 @@ pub(super) fn temporary_dir(parent: &HostPath) -> io::Result<HostPath> {
     make().map_err(naming("make a folder in", parent))
 }
 
-/// Waits by asking again, so that Ctrl-C ends the waiting.
+/// Polls, so that Ctrl-C ends the wait. Returns only a lock on the file that `path` names at that moment: another process may
+/// have removed or replaced the file while this one waited, and a lock on a deleted file excludes nobody.
 pub(super) fn lock(path: &HostPath, wait: Wait, interrupt: &Interrupt) -> io::Result<Option<Lock>> {
-    let open = || {
-        made_parent(path)?;
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path.as_std())
-    };
-    let file = open().map_err(naming("open the lock", path))?;
+    loop {
+        let file = open_lock(path)?;
+        let held = match hold(&file, wait, interrupt)? {
+            Held::No => return Ok(None),
+            // Some network file systems have no locks. Building there without one is better than refusing to build.
+            Held::Unsupported => return Ok(Some(Lock { file: None })),
+            Held::Yes => file,
+        };
+        if names(path, &held) {
+            return Ok(Some(Lock { file: Some(Arc::new(held)) }));
+        }
+    }
+}
+
+/// Opens a lock file, creating it and its folder. A symbolic link in its place is an error.
+fn open_lock(path: &HostPath) -> io::Result<File> {
+    /// How often the folder may be removed between its creation and the opening of the file.
+    const ATTEMPTS: u32 = 20;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    let mut attempts = 0;
+    loop {
+        let opened = made_parent(path).and_then(|_| options.open(path.as_std()));
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS => attempts += 1,
+            result => return result.map_err(naming("open the lock", path)),
+        }
+    }
+}
+
+/// Whether a lock is held.
+enum Held {
+    Yes,
+    No,
+    Unsupported,
+}
+
+fn hold(file: &File, wait: Wait, interrupt: &Interrupt) -> io::Result<Held> {
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Some(Lock { file: Some(Arc::new(file)) })),
-            Err(TryLockError::WouldBlock) if wait == Wait::No => return Ok(None),
+            Ok(()) => return Ok(Held::Yes),
+            Err(TryLockError::WouldBlock) if wait == Wait::No => return Ok(Held::No),
             Err(TryLockError::WouldBlock) if interrupt.requested() => {
                 return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
             }
             Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
             Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Some network file systems have no locks. Going on without one is better than not working there.
-            Err(TryLockError::Error(_)) => return Ok(Some(Lock { file: None })),
+            Err(TryLockError::Error(_)) => return Ok(Held::Unsupported),
         }
     }
+}
+
+/// Whether `path` still names an open file.
+#[cfg(unix)]
+fn names(path: &HostPath, file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let there = fs::symlink_metadata(path.as_std()).map(id).ok();
+    there.is_some() && there == file.metadata().map(id).ok()
+}
+
+/// Windows keeps the name of a file that is open: nothing here removes a lock file there.
+#[cfg(not(unix))]
+fn names(_path: &HostPath, _file: &File) -> bool {
+    true
 }
 
 /// Free bytes for this user on the disk that holds `path` or its nearest parent.

@@ -329,6 +329,10 @@ impl Host for RealHost {
         files::symlink(text, link)
     }
 
+    fn flush(&self, path: &HostPath) -> io::Result<()> {
+        files::flush(path)
+    }
+
     fn remove(&self, path: &HostPath) -> io::Result<()> {
         files::remove(path)
     }

@@ -220,6 +220,37 @@ fn a_lock_keeps_others_out_until_it_is_dropped() {
     assert!(host.lock(&path, Wait::Yes).unwrap().is_some());
 }
 
+#[cfg(unix)]
+#[test]
+fn a_lock_whose_file_is_removed_while_another_waits_still_excludes_others() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let path = folder.path.join("lock");
+    let first = host.lock(&path, Wait::No).unwrap().unwrap();
+    let second = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| host.lock(&path, Wait::Yes).unwrap().unwrap());
+        // The thread waits for the old file by now; if it is late, it opens the new one, which is right as well.
+        std::thread::sleep(Duration::from_millis(200));
+        host.remove(&path).unwrap();
+        drop(first);
+        waiting.join().unwrap()
+    });
+    assert!(host.lock(&path, Wait::No).unwrap().is_none(), "the second lock is on a file that is gone");
+    drop(second);
+    assert!(host.lock(&path, Wait::No).unwrap().is_some());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_a_lock_is_not_followed() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let (path, target) = (folder.path.join("lock"), folder.path.join("target"));
+    host.symlink(target.as_str(), &path).unwrap();
+    assert!(host.lock(&path, Wait::No).is_err());
+    assert!(!host.exists(&target));
+}
+
 #[test]
 fn the_library_never_starts_itself_for_a_probe() {
     let host = RealHost::new();

@@ -1,0 +1,109 @@
+//! `gpubuild clean`: what it removes, what it waits for, and which links it refuses.
+#![expect(clippy::disallowed_methods, reason = "tests start the program and write their own files")]
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use crate::support::{Ran, Sandbox};
+#[cfg(target_os = "linux")]
+use crate::support::{is_on_path, skip};
+
+#[test]
+fn clean_removes_what_was_built_and_nothing_else() {
+    let Some(project) = Sandbox::with_library() else { return };
+    project.run(&["clean"]).succeeds().says(&["nothing to remove"]);
+    project.run(&["build"]).succeeds();
+    project.write(".gpubuild/another/kept", "");
+    let before = project.files_outside(".gpubuild/adder");
+    project.run(&["clean"]).succeeds().says(&["removed", "adder"]);
+    assert!(!project.exists(".gpubuild/adder"));
+    assert_eq!(project.files_outside(".gpubuild/adder"), before);
+    project.run(&["link"]).fails(2, "manifest.missing");
+    project.run(&["clean"]).succeeds();
+    project.run(&["build"]).succeeds();
+    project.run(&["link"]).succeeds();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn clean_reports_a_build_folder_that_is_in_use() {
+    let Some(project) = Sandbox::with_library() else { return };
+    if !is_on_path("flock") {
+        skip("flock", "no flock");
+        return;
+    }
+    project.run(&["build"]).succeeds();
+    let clean = [env!("CARGO_BIN_EXE_gpubuild"), "clean"];
+    let held = ["flock", ".gpubuild/.adder.lock"];
+    project.start(&[held, clean].concat()).fails(1, "build.running").says(&["adder", "in use"]);
+    project.run(&["link"]).succeeds();
+    project.start(&clean).succeeds();
+    assert!(!project.exists(".gpubuild/adder"));
+}
+
+#[test]
+fn a_clean_that_was_killed_is_completed_by_the_next() {
+    let Some(project) = Sandbox::with_library() else { return };
+    project.run(&["build"]).succeeds();
+    fs::rename(project.path(".gpubuild/adder"), project.path(".gpubuild/.adder.removed")).unwrap();
+    project.run(&["clean"]).succeeds();
+    assert!(!project.exists(".gpubuild/.adder.removed"));
+}
+
+/// Object files in the archive of `Sandbox::with_library` and `with_parts`.
+const PARTS: usize = 12;
+
+/// The project with more sources, so that an archive that two builds write at once is seen to be incomplete.
+fn with_parts() -> Option<Sandbox> {
+    let project = Sandbox::with_library()?;
+    let names: Vec<String> = (0..PARTS).map(|part| format!("part{part}.c")).collect();
+    for (part, name) in names.iter().enumerate() {
+        project.write(&format!("vendor/{name}"), &format!("int part{part}(void) {{ return {part}; }}\n"));
+    }
+    let list = project.read("vendor/CMakeLists.txt");
+    project.write(
+        "vendor/CMakeLists.txt",
+        &format!("{list}target_sources(adder PRIVATE {})\n", names.join(" ")),
+    );
+    Some(project)
+}
+
+fn start(project: &Sandbox, arguments: &[&str]) -> Child {
+    let mut command = project.command();
+    command.args(arguments).env("GPUBUILD_STORE", "on").stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn builds_clean_and_prune_at_the_same_time_leave_a_complete_library() {
+    const ROUNDS: usize = 60;
+    let Some(project) = with_parts() else { return };
+    let library = project.path(".gpubuild/adder/cpu/libadder.a");
+    let mut complete = 0;
+    for round in 0..ROUNDS {
+        // Every third round compiles.
+        if round % 3 == 0 {
+            project.write("vendor/part0.c", &format!("int part0(void) {{ return {round}; }}\n"));
+        }
+        let children = [&["build"][..], &["clean"], &["build"], &["cache", "prune", "--all"]]
+            .map(|call| start(&project, call));
+        let [one, clean, two, prune] = children.map(|child| Ran::from(child.wait_with_output().unwrap()));
+        for build in [&one, &two] {
+            assert!(build.is_success(), "round {round}: {build:#?}");
+        }
+        assert!(prune.is_success(), "round {round}: {prune:#?}");
+        if !clean.is_success() {
+            clean.fails(1, "build.running");
+        }
+        if let Ok(bytes) = fs::read(&library) {
+            let members = String::from_utf8_lossy(&bytes).matches(".c.o/").count();
+            assert_eq!(members, PARTS + 1, "round {round}: {one:#?} {two:#?}");
+            project.run(&["link"]).succeeds();
+            complete += 1;
+        }
+    }
+    assert!(complete > 0, "a build was never the last to end");
+    project.run(&["build"]).succeeds();
+    project.run(&["link"]).succeeds();
+}
