@@ -4,6 +4,7 @@ use super::look;
 use super::{Context, Exit, Failure};
 use crate::exec::folder;
 use crate::host::Wait;
+use crate::host::links::LinkRefused;
 
 /// Arguments of `clean`.
 #[derive(Debug, clap::Args)]
@@ -18,6 +19,11 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let project = look::project(context, arguments.project.as_deref())?;
     let (host, root) = (context.host, &project.build_root);
     let (lock_path, removed) = (folder::lock_path(root), folder::removed_path(root));
+    let refuse_links = || {
+        folder::refuse_links(host, &lock_path, root)
+            .map_err(|error| Failure::negative(LinkRefused::ID, error.to_string()).hint(error.hint()))
+    };
+    refuse_links()?;
     let nothing = || {
         context.printer.say(&format!("nothing to remove: there is no {root}"));
         Ok(Exit::Done)
@@ -29,6 +35,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         let message = format!("`{root}` is in use by a build or another `gpubuild clean`");
         return Err(Failure::negative("build.running", message).hint("wait for it, or stop it"));
     };
+    refuse_links()?;
     let failed = |error: std::io::Error| {
         Failure::negative("file.failed", format!("failed to remove `{root}`: {error}"))
     };

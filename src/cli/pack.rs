@@ -73,6 +73,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let signer = signer(arguments, context)?;
     let folder = absolute(context, &arguments.out)?.normalized();
     // Whether anything may be put there is known before anything is built.
+    release::refuse_links(context.host, &folder).map_err(|error| failure(&error))?;
     release::read(context.host, &folder).map_err(|error| failure(&error))?;
     let selections = if arguments.from.is_empty() { selections(arguments, context)? } else { Vec::new() };
     let now = now(context.host)?;

@@ -98,6 +98,9 @@ pub enum BuildError {
         /// What is missing.
         what: String,
     },
+    /// A link in the build folder.
+    #[error("{0}")]
+    Link(#[from] crate::host::links::LinkRefused),
     /// Another project does not go into the same program.
     #[error("{0}")]
     Together(#[from] super::together::TogetherError),
@@ -186,6 +189,7 @@ impl BuildError {
             Self::Duplicate { .. } => "build.duplicate-symbol",
             Self::ModuleCalled { .. } => "build.module-called",
             Self::Together(error) => error.id(),
+            Self::Link(_) => crate::host::links::LinkRefused::ID,
             Self::Incomplete { .. } => "build.incomplete",
             Self::FileApi(_) => "cmake.file-api",
             Self::NoTool { .. } => "build.tool-missing",
@@ -253,6 +257,7 @@ impl BuildError {
                  offers, or build with `linkage = \"shared\"` or `\"static\"`"
                     .to_owned(),
             ),
+            Self::Link(error) => Some(error.hint()),
             Self::Together(error) => Some(error.hint()),
             Self::NoTool { tool } => {
                 Some(format!("install {tool}, or build without `--offline` to have it fetched"))

@@ -236,6 +236,7 @@ fn place(job: &Job<'_>, manifest: &Manifest, folder: &HostPath) -> Result<(), Bu
 /// Locks the build folder, after waiting for another build that uses it.
 fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
     let path = &job.lock;
+    folder::refuse_links(job.host, path, &job.root)?;
     let failed = |error: std::io::Error| BuildError::io("lock", path, &error);
     let lock = match job.host.lock(path, Wait::No).map_err(failed)? {
         Some(lock) => lock,
@@ -243,7 +244,8 @@ fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
             (job.sink)(&Event::Waiting { lock: path.to_string() });
             let lock = job.host.lock(path, Wait::Yes).map_err(failed)?;
             // The other process may have changed the folder.
-                    lock.ok_or(BuildError::Interrupted)?
+            folder::refuse_links(job.host, path, &job.root)?;
+            lock.ok_or(BuildError::Interrupted)?
         }
     };
     job.host.create_dir_all(&job.root).map_err(|error| BuildError::io("create", &job.root, &error))?;

@@ -13,6 +13,7 @@ pub mod environment;
 pub mod interrupt;
 pub mod jobs;
 pub mod library;
+pub mod links;
 pub mod net;
 pub mod overlay;
 pub mod path;

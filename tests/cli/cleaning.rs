@@ -107,3 +107,78 @@ fn builds_clean_and_prune_at_the_same_time_leave_a_complete_library() {
     project.run(&["build"]).succeeds();
     project.run(&["link"]).succeeds();
 }
+
+#[cfg(unix)]
+mod links {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::symlink;
+    use std::path::{Path, PathBuf};
+
+    /// Every file and folder below one, with the contents of files.
+    fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+        let entries = walkdir::WalkDir::new(folder).into_iter().map(Result::unwrap);
+        entries.map(|entry| (entry.path().to_owned(), fs::read(entry.path()).unwrap_or_default())).collect()
+    }
+
+    /// Everything that a build writes to, by what it is called with `gpubuild.toml` alone and with a Cargo package.
+    const LEVELS: [&str; 13] = [
+        "",
+        "/adder",
+        "/adder/cpu",
+        "/adder/cpu/gpubuild",
+        "/adder/cpu/gpubuild/shims",
+        "/adder/cpu/.cmake",
+        "/adder/cpu/.cmake/api/v1",
+        "/adder/cpu/CMakeFiles",
+        "/adder/runtime",
+        "/adder/runtime/inner",
+        "/adder/source",
+        "/adder/with/other",
+        "/.adder.lock",
+    ];
+
+    #[test]
+    fn a_link_at_any_level_is_refused_and_nothing_is_written_or_removed_behind_it() {
+        let Some(project) = Sandbox::with_library() else { return };
+        for base in [".gpubuild", "target/gpubuild"] {
+            if base.starts_with("target") {
+                project.write("Cargo.toml", "");
+            }
+            for level in LEVELS {
+                let outside = tempfile::tempdir().unwrap();
+                for file in ["notes.txt", "adder/cpu/mine.c", "cpu/mine.c", "v1/query/mine"] {
+                    let path = outside.path().join(file);
+                    fs::create_dir_all(path.parent().unwrap()).unwrap();
+                    fs::write(path, "mine").unwrap();
+                }
+                let before = snapshot(outside.path());
+                let link = project.path(&format!("{base}{level}"));
+                fs::create_dir_all(link.parent().unwrap()).unwrap();
+                symlink(outside.path(), &link).unwrap();
+                for call in [&["build"][..], &["clean"], &["build", "--backends", "cpu"]] {
+                    let ran = project.run(call);
+                    ran.fails(1, "file.link-refused").says(&["hint:", link.to_str().unwrap()]);
+                    assert_eq!(snapshot(outside.path()), before, "{base}{level}: {call:?}");
+                }
+                fs::remove_file(&link).unwrap();
+                // Where the first level was the link, nothing is left.
+                let _ = fs::remove_dir_all(project.path(base));
+            }
+            project.run(&["build"]).succeeds();
+            project.run(&["clean"]).succeeds();
+        }
+    }
+
+    #[test]
+    fn the_folder_of_cargo_may_be_a_link() {
+        let Some(project) = Sandbox::with_library() else { return };
+        let disk = tempfile::tempdir().unwrap();
+        project.write("Cargo.toml", "");
+        symlink(disk.path(), project.path("target")).unwrap();
+        project.run(&["build"]).succeeds();
+        project.run(&["link"]).succeeds();
+        project.run(&["clean"]).succeeds();
+        assert!(!disk.path().join("gpubuild/adder").exists());
+    }
+}

@@ -292,6 +292,26 @@ fn flipped(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
+#[cfg(unix)]
+#[test]
+fn a_folder_of_other_files_or_with_links_is_not_replaced() {
+    let Some(project) = project() else { return };
+    project.write("photos/blobs/sha256/holiday.jpg", "mine");
+    pack(&project, &["--out", "photos"]).fails(1, "pack.out-foreign").says(&["blobs"]);
+    let photos = project.path("photos");
+    for link in
+        ["release", "release/blobs", "release/variants", ".release.gpubuild-new", ".release.gpubuild-old"]
+    {
+        let link = project.path(link);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&photos, &link).unwrap();
+        pack(&project, &["--out", "release"]).fails(1, "file.link-refused").says(&[link.to_str().unwrap()]);
+        std::fs::remove_file(&link).unwrap();
+    }
+    assert_eq!(project.read("photos/blobs/sha256/holiday.jpg"), "mine");
+    assert!(!project.exists("app/target"), "it is known before anything is built");
+}
+
 #[test]
 fn what_others_could_not_start_is_not_packed() {
     let Some(project) = project() else { return };

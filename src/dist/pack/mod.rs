@@ -27,6 +27,7 @@ use self::release::Work;
 use self::sign::SignError;
 use super::manifest::{Layer, Variant};
 use super::unpack::names::Unfit;
+use crate::host::links::LinkRefused;
 use crate::host::{Host, HostPath};
 
 /// Why nothing was packed.
@@ -83,6 +84,9 @@ pub enum PackError {
         /// What is in it.
         name: String,
     },
+    /// A link in place of the folder or of one in it.
+    #[error(transparent)]
+    Link(#[from] LinkRefused),
     /// Something in a release is not as it should be.
     #[error("`{path}`: {what}")]
     Damaged {
@@ -150,6 +154,7 @@ impl PackError {
             Self::Name { .. } => "pack.name",
             Self::NoMatch(_) => "pack.no-match",
             Self::Foreign { .. } => "pack.out-foreign",
+            Self::Link(_) => LinkRefused::ID,
             Self::Damaged { .. } => "pack.release-damaged",
             Self::Mixed { .. } => "pack.mixed",
             Self::Serial { .. } => "pack.serial",
@@ -175,6 +180,7 @@ impl PackError {
             Self::Name { .. } => "rename it, or leave it out of [pack]",
             Self::NoMatch(_) => "correct or remove the entry",
             Self::Foreign { .. } => "name a folder of its own with `--out`; it is replaced as a whole",
+            Self::Link(_) => "remove the link, or name another folder with `--out`",
             Self::Damaged { .. } => "pack into a new folder",
             Self::Mixed { .. } => "name another folder with `--out`",
             Self::Serial { .. } => "leave `--serial` out, or name a higher one",

@@ -11,11 +11,15 @@ use super::sign::Signer;
 use crate::backend::Backend;
 use crate::dist::manifest::{self, Manifest, Platform, Variant};
 use crate::dist::trust;
+use crate::host::links::{refuse_link, refuse_links_below};
 use crate::host::{Host, HostPath, Lock, Wait};
 use crate::store::{cache_folder, sha256};
 
 /// Name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
+/// Suffixes of the folder under construction and of the one that was replaced.
+const NEW: &str = "new";
+const OLD: &str = "old";
 /// Folder of the blobs.
 pub const BLOBS: &str = "blobs/sha256";
 /// Folder of the entries.
@@ -103,7 +107,23 @@ pub fn read(host: &dyn Host, folder: &HostPath) -> Result<Release, PackError> {
         }
         release.entries.push(entry);
     }
-    Ok(release)
+    // Names alone prove nothing: other programs have a folder `blobs` too.
+    match names.into_iter().next() {
+        Some(name) if release == Release::default() => {
+            Err(PackError::Foreign { folder: folder.to_string(), name })
+        }
+        _ => Ok(release),
+    }
+}
+
+/// Refuses a folder to publish into that is a link or contains one, and links in the places of its predecessor and successor.
+///
+/// # Errors
+/// The first link.
+pub fn refuse_links(host: &dyn Host, folder: &HostPath) -> Result<(), PackError> {
+    refuse_link(host, &beside(folder, NEW))?;
+    refuse_link(host, &beside(folder, OLD))?;
+    Ok(refuse_links_below(host, folder.clone())?)
 }
 
 /// How a release is published.
@@ -158,7 +178,8 @@ impl<'a> Work<'a> {
                 host.lock(&place, Wait::Yes).map_err(|error| PackError::io("lock", &place, &error))?
             }
         };
-        let (place, aside) = (beside(folder, "new"), beside(folder, "old"));
+        refuse_links(host, folder)?;
+        let (place, aside) = (beside(folder, NEW), beside(folder, OLD));
         // A disk without exchange, and a kill between its two steps.
         if !host.exists(folder) && host.is_dir(&aside) {
             host.rename(&aside, folder).map_err(|error| PackError::io("bring back", folder, &error))?;
@@ -402,7 +423,7 @@ impl<'a> Work<'a> {
             Ok(()) => {}
             // Disks that know no exchange: an empty folder, a moment without one, and the new one.
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
-                let aside = beside(&self.folder, "old");
+                let aside = beside(&self.folder, OLD);
                 self.host.remove(&aside).map_err(io)?;
                 self.host.rename(&self.folder, &aside).map_err(io)?;
                 self.host.rename(&self.place, &self.folder).map_err(io)?;
