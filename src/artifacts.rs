@@ -134,15 +134,6 @@ impl Manifest {
         let with_code = files.filter(|file| file.kind != "executable" && !file.device_code.is_empty());
         with_code.map(|file| (file.target.clone(), file.device_code.clone())).collect()
     }
-
-    /// The files that are not there any more, or not as they were built.
-    #[must_use]
-    pub fn changed_files(&self, host: &dyn Host) -> Vec<&str> {
-        let files = self.trees.iter().flat_map(|tree| &tree.files);
-        let changed = files
-            .filter(|built| !host.stat(&host.path(&built.path)).is_ok_and(|stat| stat.size == built.bytes));
-        changed.map(|built| built.path.as_str()).collect()
-    }
 }
 
 /// What one CMake tree produced.

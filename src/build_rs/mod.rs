@@ -131,7 +131,7 @@ fn with_manifest(script: &mut Script, host: &dyn Host, path: &HostPath, manifest
     for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
         script.watch(&file.path);
     }
-    if let Some(path) = manifest.changed_files(host).first() {
+    if let Some(path) = crate::exec::changed_files(host, manifest).first() {
         script.warning(&format!("`{path}` is not as it was built: run `gpubuild build` again"));
     }
     script.cfgs(&manifest.backends);

@@ -3,7 +3,7 @@
 use super::look;
 use super::{Context, Exit, Failure};
 use crate::artifacts::{Manifest, ManifestError};
-use crate::exec::manifest_path;
+use crate::exec::{changed_files, manifest_path};
 use crate::link::{self, Format};
 use crate::report::link::LinkDocument;
 
@@ -34,8 +34,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let project = look::project(context, arguments.project.as_deref())?;
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| unreadable(&error))?;
-    if let Some(file) = manifest.changed_files(context.host).first() {
-        let message = format!("`{file}` is not there any more, or not as it was built");
+    if let Some(file) = changed_files(context.host, &manifest).first() {
+        let message = format!("`{file}` is missing or differs from what was built");
         return Err(Failure::negative("manifest.stale", message).hint("`gpubuild build` builds it again"));
     }
     let (folders, why) = crate::venv::record::search_path(context.host, &project.build_root);

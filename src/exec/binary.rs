@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Job;
 use super::diagnose::{FirstError, first_error};
 use super::error::BuildError;
 use super::event::{Event, State};
 use super::log::Log;
 use super::modules::Reachable;
+use super::{Job, changed};
 use crate::artifacts::{Artifact, Manifest};
 use crate::host::{Command, Host, HostPath};
 use crate::plan::Binary;
@@ -51,12 +51,17 @@ pub(super) fn build(
     let host = job.host;
     let stamp_path = job.root.join(STAMP);
     let key = key(host, binary, manifest, &job.root);
-    if let Some(stamp) = store::read_json::<BinaryStamp>(host, &stamp_path)
+    let stamp: Option<BinaryStamp> = store::read_json(host, &stamp_path);
+    if let Some(stamp) = &stamp
         && stamp.key == key
         && stamp.inputs.as_ref().is_some_and(|inputs| is_current(host, binary, inputs))
         && files::unchanged(host, &stamp.output)
     {
-        return Ok((stamp.artifact, State::Unchanged));
+        return Ok((stamp.artifact.clone(), State::Unchanged));
+    }
+    if let Some(stamp) = stamp.filter(|stamp| !changed::is_intact(host, &stamp.artifact, Some(&stamp.output)))
+    {
+        remove_program(host, &host.path(&stamp.artifact.path))?;
     }
     host.remove(&stamp_path).map_err(|error| BuildError::io("remove", &stamp_path, &error))?;
     (job.sink)(&Event::Linking { package: binary.package.to_string() });
@@ -78,6 +83,22 @@ pub(super) fn build(
     store::write_json(host, &stamp_path, &stamp)
         .map_err(|error| BuildError::io("write", &stamp_path, &error))?;
     Ok((artifact, State::Built))
+}
+
+/// Removes a program that is not what cargo made. Cargo looks at neither size nor content of what it made before: it links
+/// the program again only where the file in `deps`, of which this one is a hard link, is gone too.
+fn remove_program(host: &dyn Host, program: &HostPath) -> Result<(), BuildError> {
+    let deps = program.parent().map(|folder| folder.join("deps"));
+    let inner = deps.iter().flat_map(|deps| {
+        let names = host.list(deps).unwrap_or_default();
+        names.into_iter().map(|name| deps.join(&name)).collect::<Vec<_>>()
+    });
+    let mut doomed: Vec<HostPath> = inner.filter(|path| host.is_same_file(path, program)).collect();
+    doomed.push(program.clone());
+    for path in &doomed {
+        host.remove(path).map_err(|error| BuildError::io("remove", path, &error))?;
+    }
+    Ok(())
 }
 
 fn run_cargo(

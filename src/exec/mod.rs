@@ -3,6 +3,7 @@
 
 mod abi;
 pub mod binary;
+mod changed;
 pub mod collect;
 pub mod diagnose;
 pub mod error;
@@ -31,6 +32,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use changed::changed_files;
 pub use error::BuildError;
 pub use event::{Event, Sink, State};
 

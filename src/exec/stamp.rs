@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::artifacts::{BuiltTree, LinkItem};
+use super::changed;
+use crate::artifacts::{Artifact, BuiltTree, LinkItem};
 use crate::cmake::file_api::Reply;
 use crate::host::{Environment, Host, HostPath};
 use crate::plan::Tree;
@@ -79,10 +80,20 @@ impl Stamp {
         self.key == key && self.sources == *sources && self.rest_holds(host)
     }
 
-    /// Whether tools, headers and what was built are as they were.
+    /// Whether tools and headers look as they did, and the artifacts have the content that they were built with.
     #[must_use]
     pub fn rest_holds(&self, host: &dyn Host) -> bool {
-        files::unchanged(host, &self.outside) && files::unchanged(host, &self.outputs)
+        let is_intact = |file: &Artifact| changed::is_intact(host, file, Some(&self.outputs));
+        files::unchanged(host, &self.outside) && self.built.files.iter().all(is_intact)
+    }
+
+    /// The same with the present times of artifacts, if they differ: placing a library beside a program makes a second link
+    /// of it, which changes them. Without new times every later build would read the whole file.
+    #[must_use]
+    pub fn with_new_times(&self, host: &dyn Host) -> Option<Self> {
+        let paths = self.built.files.iter().map(|file| file.path.as_str());
+        let outputs = files::snapshot(host, paths);
+        (outputs != self.outputs).then(|| Self { outputs, ..self.clone() })
     }
 }
 

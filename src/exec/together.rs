@@ -149,7 +149,7 @@ impl Other<'_> {
                 error => error.to_string(),
             })
         })?;
-        if let Some(path) = other.changed_files(host).first() {
+        if let Some(path) = super::changed_files(host, &other).first() {
             return Err(not_built(format!("`{path}` is not as it was built")).into());
         }
         let mut trees = other.trees;

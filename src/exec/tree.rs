@@ -1,5 +1,6 @@
 //! One tree: stamp, configuration, build, collection.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,8 @@ use super::memory::{self, Sign};
 use super::reuse::{Found, Reuse};
 use super::shares::Share;
 use super::stamp::{self, Stamp};
-use super::{Job, Tools, collect};
-use crate::artifacts::BuiltTree;
+use super::{Job, Tools, changed, collect};
+use crate::artifacts::{Artifact, BuiltTree, Manifest};
 use crate::cmake::file_api::{self, Reply};
 use crate::cmake::{self, Start, Width, unused};
 use crate::host::{Command, HostPath};
@@ -91,8 +92,12 @@ impl Run<'_> {
         if let Some(stamp) = &stamp
             && stamp.holds(host, &key, &sources)
         {
+            if let Some(newer) = stamp.with_new_times(host) {
+                self.write_stamp(&newer)?;
+            }
             return Ok((stamp.built.clone(), State::Unchanged));
         }
+        self.remove_damaged(stamp.as_ref())?;
         let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
         let mut reuse = Reuse::begin(self.job, self.tree, sources.clone(), &tools);
         if let Some(stamp) = stamp.filter(|stamp| reuse.is_same(stamp, &key)) {
@@ -151,9 +156,48 @@ impl Run<'_> {
         files::snapshot(self.job.host, built.files.iter().map(|file| file.path.as_str()))
     }
 
-    /// What is needed to see next time that nothing changed.
+    /// Removes artifacts that differ from what was recorded when they were built, and those of a build that ended before it
+    /// recorded anything. Ninja compares times only, and would take a truncated library for a new one.
+    fn remove_damaged(&self, stamp: Option<&Stamp>) -> Result<(), BuildError> {
+        let host = self.job.host;
+        let manifest = if stamp.is_none() {
+            Manifest::read(host, &super::manifest_path(&self.job.root)).ok()
+        } else {
+            None
+        };
+        let from_manifest = || manifest.iter().flat_map(|manifest| &manifest.trees);
+        let recorded = stamp
+            .map(|stamp| &stamp.built)
+            .into_iter()
+            .chain(from_manifest().filter(|tree| tree.id == self.tree.id));
+        let mut recorded: BTreeMap<&str, Option<&Artifact>> =
+            recorded.flat_map(|tree| &tree.files).map(|file| (file.path.as_str(), Some(file))).collect();
+        let reply = self.reply().ok();
+        let made = reply.iter().flat_map(|reply| &reply.targets).flat_map(|target| &target.artifacts);
+        for path in made {
+            recorded.entry(path).or_default();
+        }
+        for (path, file) in recorded {
+            let place = host.path(path);
+            let seen = stamp.map(|stamp| &stamp.outputs);
+            let is_intact = file.is_some_and(|file| changed::is_intact(host, file, seen));
+            if !is_intact && place.is_inside(&self.tree.build) {
+                self.remove(&place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is needed to see next time that nothing changed. The artifacts are on the disk before it: after a power failure
+    /// there is no stamp of a library that was not written.
     fn write_stamp(&self, stamp: &Stamp) -> Result<(), BuildError> {
         let path = Stamp::path(self.tree);
+        for file in &stamp.built.files {
+            self.job
+                .host
+                .flush(&self.job.host.path(&file.path))
+                .map_err(|error| BuildError::io("flush", &file.path, &error))?;
+        }
         crate::store::write_json(self.job.host, &path, stamp)
             .map_err(|error| BuildError::io("write", &path, &error))
     }

@@ -1,6 +1,7 @@
 //! Builds of real CMake projects with the real tools of this machine, from hand-made plans.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; they say so when they skip")]
 
+mod damaged;
 mod failing;
 mod launchers;
 mod linking;

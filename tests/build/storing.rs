@@ -5,9 +5,9 @@ use gpubuild::exec::{Event, State};
 use gpubuild::host::{Host, HostPath};
 use gpubuild::store::entry::{ENTRY, Entry};
 use gpubuild::store::maintain::{self, Limits};
-use gpubuild::store::settings::{Access, Store};
+use gpubuild::store::settings::Access;
 
-use crate::support::{Project, project};
+use crate::support::{Project, project, store_in};
 
 const SMALL: &[(&str, &str)] = &[
     (
@@ -21,11 +21,6 @@ const SMALL: &[(&str, &str)] = &[
     ),
     ("s.h", "#define S 1\n"),
 ];
-
-fn store_in(folder: &tempfile::TempDir, host: &dyn Host) -> Store {
-    let root = host.path(folder.path().to_str().unwrap()).join("v1");
-    Store { root, access: Access::On, limit: 1 << 30 }
-}
 
 /// A project of these files that shares a store.
 fn sharing(files: &[(&str, &str)], folder: &tempfile::TempDir) -> Option<Project> {

@@ -8,7 +8,7 @@ use gpubuild::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan,
 use gpubuild::host::{Host, HostPath, RealHost, find_program};
 use gpubuild::plan::{Jobs, Plan, Tree};
 use gpubuild::python::Network;
-use gpubuild::store::settings::Store;
+use gpubuild::store::settings::{Access, Store};
 
 /// A project in a folder that disappears with it.
 pub(crate) struct Project {
@@ -157,4 +157,10 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
         notes: Vec::new(),
         warnings: Vec::new(),
     }
+}
+
+/// An empty store in a temporary folder.
+pub(crate) fn store_in(folder: &tempfile::TempDir, host: &dyn Host) -> Store {
+    let root = host.path(folder.path().to_str().unwrap()).join("v1");
+    Store { root, access: Access::On, limit: 1 << 30 }
 }

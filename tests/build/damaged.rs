@@ -1,0 +1,107 @@
+//! Artifacts that something else changed after they were built.
+
+use gpubuild::Backend;
+use gpubuild::exec::{self, State};
+use gpubuild::host::Host;
+use gpubuild::store::maintain::{self, Limits};
+
+use crate::support::{Project, project, store_in};
+
+/// Several members, so that a truncated archive may still be a valid one.
+const LIST: &str = "cmake_minimum_required(VERSION 3.16)\nproject(d C)\n\
+    add_library(d STATIC a.c b.c c.c)\nadd_library(e SHARED e.c)\n";
+
+fn sources() -> Option<Project> {
+    project(&[
+        ("CMakeLists.txt", LIST),
+        ("a.c", "int a(void) { return 1; }\n"),
+        ("b.c", "int b(void) { return 2; }\n"),
+        ("c.c", "int c(void) { return 3; }\n"),
+        ("e.c", "int e(void) { return 4; }\n"),
+    ])
+}
+
+fn build(project: &Project) -> exec::Outcome {
+    project.build(vec![project.tree(&[Backend::Cpu], &["d", "e"], &[])]).unwrap()
+}
+
+/// Five lengths, zeroes, one bit, another file.
+fn damages(good: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let text = |needle: &[u8]| good.windows(needle.len()).position(|window| window == needle);
+    let last_member = text(b"c.c.o/").unwrap_or(good.len() * 3 / 4);
+    let mut flipped = good.to_vec();
+    flipped[good.len() / 2] ^= 1;
+    let mut found: Vec<(&'static str, Vec<u8>)> =
+        [("emptied", 0), ("cut to 8", 8), ("cut to half", good.len() / 2), ("last member cut", last_member)]
+            .into_iter()
+            .map(|(name, length)| (name, good[..length].to_vec()))
+            .collect();
+    found.push(("last byte cut", good[..good.len() - 1].to_vec()));
+    found.push(("zeroed", vec![0; good.len()]));
+    found.push(("one bit", flipped));
+    found.push(("replaced", b"!<arch>\n".to_vec()));
+    found
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Shared {
+    Off,
+    On,
+    /// The entry is gone by the time that it is needed.
+    Pruned,
+}
+
+#[test]
+fn a_damaged_artifact_is_seen_and_built_again() {
+    for shared in [Shared::Off, Shared::On, Shared::Pruned] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(mut project) = sources() else { return };
+        if shared != Shared::Off {
+            project.store = Some(store_in(&folder, &project.host));
+        }
+        let first = build(&project);
+        for artifact in &first.manifest.trees[0].files {
+            let path = project.host.path(&artifact.path);
+            let good = project.host.read(&path).unwrap();
+            for (damage, bytes) in damages(&good) {
+                let context = format!("{shared:?}: {} {damage}", artifact.target);
+                // Written in place as a failing disk or an interrupted tool would, not by a rename.
+                #[expect(clippy::disallowed_methods, reason = "the damage is done behind gpubuild's back")]
+                std::fs::write(path.as_str(), &bytes).unwrap();
+                assert_eq!(exec::changed_files(&project.host, &first.manifest), [path.as_str()], "{context}");
+                if let (Shared::Pruned, Some(store)) = (shared, &project.store) {
+                    let all = Limits { all: true, ..Limits::default() };
+                    maintain::prune(&project.host, store, all).unwrap();
+                }
+                let again = build(&project);
+                assert_ne!(again.state, State::Unchanged, "{context}");
+                assert_eq!(again.manifest, first.manifest, "{context}");
+                assert!(exec::changed_files(&project.host, &first.manifest).is_empty(), "{context}");
+                assert_eq!(project.host.read(&path).unwrap(), good, "{context}");
+                assert_eq!(build(&project).state, State::Unchanged, "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_artifact_that_was_only_touched_is_not_damaged() {
+    let Some(project) = sources() else { return };
+    let first = build(&project);
+    let path = first.manifest.trees[0].files[0].path.clone();
+    project.output(&["touch", &path]);
+    assert!(exec::changed_files(&project.host, &first.manifest).is_empty());
+}
+
+#[test]
+fn artifacts_of_a_build_that_ended_before_its_stamp_are_made_again() {
+    let Some(project) = sources() else { return };
+    let first = build(&project);
+    for gone in ["build/cpu/gpubuild/stamp.json", "build/manifest.json"] {
+        project.host.remove(&project.path(gone)).unwrap();
+    }
+    let path = project.host.path(&first.manifest.trees[0].files[0].path);
+    project.host.write(&path, b"").unwrap();
+    let again = build(&project);
+    assert_eq!(again.manifest, first.manifest);
+}
