@@ -240,15 +240,14 @@ fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
     let path = &job.lock;
     folder::refuse_links(job.host, path, &job.root)?;
     let failed = |error: std::io::Error| BuildError::io("lock", path, &error);
-    let lock = match job.host.lock(path, Wait::No).map_err(failed)? {
-        Some(lock) => lock,
-        None => {
-            (job.sink)(&Event::Waiting { lock: path.to_string() });
-            let lock = job.host.lock(path, Wait::Yes).map_err(failed)?;
-            // The other process may have changed the folder.
-            folder::refuse_links(job.host, path, &job.root)?;
-            lock.ok_or(BuildError::Interrupted)?
-        }
+    let lock = if let Some(lock) = job.host.lock(path, Wait::No).map_err(failed)? {
+        lock
+    } else {
+        (job.sink)(&Event::Waiting { lock: path.to_string() });
+        let lock = job.host.lock(path, Wait::Yes).map_err(failed)?;
+        // The other process may have changed the folder.
+        folder::refuse_links(job.host, path, &job.root)?;
+        lock.ok_or(BuildError::Interrupted)?
     };
     job.host.create_dir_all(&job.root).map_err(|error| BuildError::io("create", &job.root, &error))?;
     Ok(lock)

@@ -89,24 +89,23 @@ pub fn prune(host: &dyn Host, store: &Store, limits: Limits) -> std::io::Result<
             Err(_) => true,
             Ok(_) => limits.all || is_old || is_too_much,
         };
-        if !goes {
-            pruned.left += bytes;
-        } else {
-            match remove(host, store, &item)? {
-                Removal::Removed => pruned.removed.push(item),
-                Removal::Gone => {}
-                Removal::InUse => {
-                    pruned.left += bytes;
-                    pruned.in_use.push(item);
-                }
+        let removal = if goes { remove(host, store, &item)? } else { Removal::Kept };
+        match removal {
+            Removal::Removed => pruned.removed.push(item),
+            Removal::Gone => {}
+            Removal::Kept => pruned.left += bytes,
+            Removal::InUse => {
+                pruned.left += bytes;
+                pruned.in_use.push(item);
             }
         }
     }
     Ok(pruned)
 }
 
-/// What became of an entry that was to be removed.
+/// What became of an entry.
 enum Removal {
+    Kept,
     Removed,
     /// Another process removed it first.
     Gone,
