@@ -278,9 +278,10 @@ fn failure(error: &InstallError) -> Failure {
     let mut failure = match error {
         InstallError::Nothing(nothing) => of_nothing(nothing),
         InstallError::Source(error) => of_source(error),
-        InstallError::Foreign(_) | InstallError::OtherName { .. } | InstallError::NotInstalled(_) => {
-            Failure::usage(&error.id(), error.to_string())
-        }
+        InstallError::Foreign { .. }
+        | InstallError::Link { .. }
+        | InstallError::OtherName { .. }
+        | InstallError::NotInstalled(_) => Failure::usage(&error.id(), error.to_string()),
         InstallError::Interrupted => {
             Failure { exit: Exit::Interrupted, ..Failure::negative(&error.id(), error.to_string()) }
         }

@@ -278,7 +278,9 @@ fn problem(at: &str, what: impl Into<String>) -> ManifestProblem {
     ManifestProblem { at: at.to_owned(), what: what.into() }
 }
 
-fn is_plain_name(text: &str) -> bool {
+/// Whether a text may be the name or version of a release.
+#[must_use]
+pub fn is_plain_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+');
     (1..=100).contains(&text.len()) && !text.starts_with('.') && text.chars().all(plain)
 }

@@ -19,6 +19,7 @@ use gpubuild::host::{
 };
 use gpubuild::python::Network;
 
+use crate::foreign::MARKER;
 use crate::release::{Release, Variant, check, tool};
 use crate::server::{Server, files};
 use crate::support::{World, recorded, tree};
@@ -132,9 +133,9 @@ impl Host for Dying {
         self.host.probe(id, deadline)
     }
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
-        // It has a temporary name first; a kill may leave that.
+        // A kill may leave the temporary file, whose name has this form.
         if self.left.load(Ordering::SeqCst) == 1 {
-            let half = path.parent().unwrap().join(".gpubuild-half");
+            let half = path.parent().unwrap().join(".gpubuild-half00");
             self.host.write(&half, &content[..content.len() / 2])?;
             return Err(io::Error::other("killed"));
         }
@@ -296,7 +297,7 @@ fn is_tidy(world: &World, at: &str) {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, [".lock", "current", "state.json", "versions"], "{at}");
+    assert_eq!(names, [".lock", "current", MARKER, "state.json", "versions"], "{at}");
     let versions = std::fs::read_dir(world.path("to/versions")).unwrap().count();
     assert!(versions <= 2, "{at}: {versions} versions");
 }
@@ -350,6 +351,8 @@ fn a_kill_of_a_first_installation_leaves_nothing_or_all() {
             break;
         }
         let at = format!("killed before change {count}");
+        let names = host.list(&host.path(&made.at("to"))).unwrap_or_default();
+        assert!(names.is_empty() || names.contains(&MARKER.to_owned()), "{at}: {names:?}");
         let there = Installed::read(&host, &host.path(&made.at("to"))).and_then(|one| one.pair.current);
         if there.is_some() {
             is_one_of(&made, &[("1.0.0", expected(1, 2))], &at);

@@ -6,6 +6,7 @@ mod credentials;
 mod failures;
 mod faults;
 mod folder;
+mod foreign;
 mod hostile;
 mod kills;
 mod net;

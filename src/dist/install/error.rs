@@ -18,9 +18,22 @@ pub enum InstallError {
     /// A better backend is here and not used, and that was forbidden.
     #[error("`{}` does not use {}: {}", .0.label, backends(.0), reasons(.0))]
     Fallback(Box<Choice>),
-    /// The folder holds something else.
-    #[error("`{0}` holds something that gpubuild did not install")]
-    Foreign(HostPath),
+    /// The folder holds something else. Nothing in it was changed.
+    #[error("`{folder}` was not created by `gpubuild install`: {found}")]
+    Foreign {
+        /// The folder.
+        folder: HostPath,
+        /// What it has, or lacks.
+        found: String,
+    },
+    /// A link is where gpubuild creates a file or folder. Nothing on either side of it was changed.
+    #[error("`{path}` is a symbolic link to `{target}`, and gpubuild does not install through links")]
+    Link {
+        /// The link.
+        path: HostPath,
+        /// Where it leads.
+        target: String,
+    },
     /// Another release is in the folder.
     #[error("`{folder}` holds `{found}`, not `{wanted}`")]
     OtherName {
@@ -103,7 +116,8 @@ impl InstallError {
         let id = match self {
             Self::Nothing(nothing) => return nothing.id.clone(),
             Self::Fallback(_) => "install.fallback",
-            Self::Foreign(_) => "install.not-ours",
+            Self::Foreign { .. } => "install.not-ours",
+            Self::Link { .. } => "install.link",
             Self::OtherName { .. } => "install.other-name",
             Self::NoSpace { .. } => "install.no-space",
             Self::Source(error) => error.id(),
@@ -125,7 +139,12 @@ impl InstallError {
         let hint = match self {
             Self::Nothing(_) | Self::Interrupted => return None,
             Self::Fallback(_) => "repair that, name the backend with `--backend`, or leave out `--strict`",
-            Self::Foreign(_) => "name an empty folder, or one that does not exist, with `--to`",
+            Self::Foreign { .. } => {
+                "with `--to`, name a folder that is empty, does not exist, or was created by `gpubuild install`"
+            }
+            Self::Link { .. } => {
+                "with `--to`, name the folder that the link leads to, or replace the link with a copy of its target"
+            }
             Self::OtherName { .. } => "each release needs a folder of its own; name one with `--to`",
             Self::NoSpace { .. } => "make room, or name a folder on another disk with `--to`",
             Self::Source(error) => return Some(error.hint()),

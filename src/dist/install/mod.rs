@@ -1,12 +1,14 @@
-//! Puts a variant of a release into a folder, and makes it the one that is used once it has proved that it works.
+//! Installs a variant of a release into a folder, and switches to it after it has passed its check.
 //!
 //! ```text
-//! TO/versions/VERSION-SERIAL-LABEL-HASH/…    whole or not there: unpacked under another name, then renamed
-//! TO/current                                 a link to one of them, moved by one rename (on Windows a file with its name)
-//! TO/state.json                              what is installed, and what was before it
+//! TO/gpubuild-install.json                   marks the folder as an installation; written before anything else
+//! TO/versions/VERSION-SERIAL-LABEL-HASH/…    complete or absent: unpacked under a temporary name, then renamed
+//! TO/current                                 a link to one of them, replaced by one rename (on Windows a file with its name)
+//! TO/state.json                              the installed version and the previous one
 //! ```
 
 mod error;
+mod ownership;
 mod start;
 pub mod state;
 
@@ -15,6 +17,7 @@ pub use state::{Installed, Pair, Proof, Version};
 
 use std::time::Duration;
 
+use self::ownership::{Folder, LOCK};
 use super::manifest::{Layer, Manifest, Start, Variant};
 use super::resolve::{Choice, Question, Rejected, resolve};
 use super::source::{SourceError, Taken};
@@ -23,8 +26,6 @@ use super::unpack::unpack;
 use crate::host::{Host, HostPath, Lock, Wait};
 use crate::store::sha256;
 
-/// The lock of a folder.
-const LOCK: &str = ".lock";
 /// Room that is left on a disk beside the files.
 const SLACK: u64 = 16 << 20;
 
@@ -103,17 +104,21 @@ pub struct Done {
     pub reused: u64,
 }
 
-/// Installs.
+/// Installs the narrowest variant that works.
 ///
 /// # Errors
-/// Nothing suits, can't be had or works. What was installed before is as it was.
+/// The folder may not be installed into, or no variant suits, can be fetched or works. The installed version stays as it is.
 pub fn install(order: &Order<'_>) -> Result<Done, InstallError> {
     let (host, to) = (order.host, order.to);
     let manifest = order.question.manifest;
-    is_ours(host, to, &manifest.name)?;
-    // What can't be answered makes no folder.
+    check_folder(host, to, &manifest.name)?;
+    // A question that has no answer creates no folder.
     choose(order, &[])?;
+    ownership::claim(host, to)?;
     let _lock = lock(host, to, order.sink)?;
+    // Another installation may have changed the folder since.
+    check_folder(host, to, &manifest.name)?;
+    ownership::complete(host, to)?;
     let before = Installed::read(host, to).map(|installed| installed.pair).unwrap_or_default();
     state::tidy(host, to, &before)?;
     let mut tried: Vec<Rejected> = Vec::new();
@@ -154,24 +159,14 @@ fn variant<'a>(manifest: &'a Manifest, platform: &str, label: &str) -> Option<&'
     manifest.platforms.get(platform)?.variants.iter().find(|variant| variant.label == label)
 }
 
-/// A folder is taken if it is empty, absent, or has this release.
-fn is_ours(host: &dyn Host, to: &HostPath, name: &str) -> Result<(), InstallError> {
-    if let Some(installed) = Installed::read(host, to) {
-        if installed.name != name {
-            let (found, wanted) = (installed.name, name.to_owned());
-            return Err(InstallError::OtherName { folder: to.clone(), found, wanted });
+/// Checks that a folder is empty, absent, or has this release.
+fn check_folder(host: &dyn Host, to: &HostPath, name: &str) -> Result<(), InstallError> {
+    match ownership::check(host, to)? {
+        Folder::Ours(Some(found)) if found != name => {
+            let wanted = name.to_owned();
+            Err(InstallError::OtherName { folder: to.clone(), found, wanted })
         }
-        return Ok(());
-    }
-    if host.exists(to) && !host.is_dir(to) {
-        return Err(InstallError::Foreign(to.clone()));
-    }
-    // What a first installation that was killed has left is none of somebody else's.
-    let ours = |name: &String| [LOCK, state::VERSIONS].contains(&name.as_str()) || state::is_half(name);
-    if host.list(to).unwrap_or_default().iter().all(ours) {
-        Ok(())
-    } else {
-        Err(InstallError::Foreign(to.clone()))
+        Folder::Fresh | Folder::Ours(_) => Ok(()),
     }
 }
 
@@ -306,20 +301,23 @@ fn switch(
     Ok(Done { choice, tried, version, previous, was_there, fetched, reused })
 }
 
-/// Goes back to the version before; the present one becomes the one before.
+/// Returns to the previous version; the current one becomes the previous one.
 ///
 /// # Errors
-/// There is none, or it does not work here; then the present one stays.
+/// The folder is not an installation, has no previous version, or that version fails its check; then the current one stays.
 pub fn rollback(
     host: &dyn Host,
     to: &HostPath,
     starting: Starting,
     sink: &dyn Fn(&Event<'_>),
 ) -> Result<Installed, InstallError> {
-    if Installed::read(host, to).is_none() {
-        return Err(InstallError::NotInstalled(to.clone()));
-    }
+    let is_installed = || match ownership::check(host, to)? {
+        Folder::Ours(Some(_)) => Ok(()),
+        Folder::Fresh | Folder::Ours(None) => Err(InstallError::NotInstalled(to.clone())),
+    };
+    is_installed()?;
     let _lock = lock(host, to, sink)?;
+    is_installed()?;
     let installed = Installed::read(host, to).ok_or_else(|| InstallError::NotInstalled(to.clone()))?;
     let Some(mut previous) = installed.pair.previous else {
         return Err(InstallError::NoPrevious(to.clone()));
