@@ -42,6 +42,7 @@ pub mod project;
 pub mod provision;
 pub mod python;
 pub mod report;
+mod secret;
 mod shell;
 pub mod store;
 pub mod toolkit;

@@ -16,7 +16,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Record what detect and doctor look at; home, user and host names are replaced
+    /// Record what detect and doctor look at; home, user and host names are replaced, secrets are redacted
     Record(Record),
 }
 
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let host = recorded.as_ref().map_or(context.host, |host| host);
     let catalogue = arguments.host.catalogue(context)?;
     look::check_overrides(host)?;
-    let recording = recorder::record(host, &arguments.keep_env, |host| {
+    let (recording, redactions) = recorder::record(host, &arguments.keep_env, |host| {
         let mut sight = look::look(host, catalogue);
         let _ = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
         if arguments.probe {
@@ -59,11 +59,15 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
             let _ = toolkit::ask_drivers(host, &Backend::ALL);
         }
     });
-    let text = recording.to_toml();
+    let lines = redactions.lines().into_iter().map(|line| format!("# redacted: {line}\n"));
+    let text = lines.chain([recording.to_toml()]).collect::<Vec<_>>().concat();
     context.host.write(&path, text.as_bytes()).map_err(|error| {
         Failure::negative("host.record-unwritable", format!("failed to write `{path}`: {error}"))
     })?;
     context.printer.say(&format!("recorded {} entries in `{path}`", recording.files.len()));
-    context.printer.hint("read it before you publish it: paths of yours may stand in it");
+    if !redactions.is_empty() {
+        context.printer.say(&redactions.summary());
+    }
+    context.printer.hint("read it before you publish it: it may contain paths of yours");
     Ok(Exit::Done)
 }

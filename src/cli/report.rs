@@ -9,6 +9,7 @@ use crate::host::{Host, HostPath, RecordedHost, recorder};
 use crate::report::detect_text::Detail;
 use crate::report::doctor_text;
 use crate::report::page::{self, Inset};
+use crate::secret;
 
 /// The longest comment that GitHub takes, in characters.
 const LONGEST_COMMENT: usize = 65_536;
@@ -45,7 +46,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let catalogue = arguments.host.catalogue(context)?;
     let depth = if arguments.offline { Depth::Files } else { Depth::Drivers };
     let mut looked = Ok(());
-    let recording = recorder::record(host, &arguments.keep_env, |host| {
+    let (recording, redactions) = recorder::record(host, &arguments.keep_env, |host| {
         looked = look_at(host, catalogue.clone(), &Wanted::default(), &Filter::default(), depth).map(drop);
     });
     looked?;
@@ -58,10 +59,10 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         let timings = timings(arguments, context)?;
         let plots: Result<Vec<Inset>, Failure> =
             arguments.bench.iter().map(|file| inset(context, &super::absolute(context, file)?)).collect();
-        page::page(&examined.document, timings.as_ref(), &plots?)
+        page::page(&examined.document, &redactions.lines(), timings.as_ref(), &plots?)
     } else {
         let text = doctor_text::text(&examined.document, Detail::Everything, &|_, text| text.to_owned());
-        markdown(&text, &toml)
+        markdown(&text, &redactions.lines(), &toml)
     };
     if let Some(file) = &arguments.file {
         let path = super::absolute(context, file)?;
@@ -72,7 +73,12 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     } else {
         context.printer.answer(&report)?;
     }
-    context.printer.hint("home, user and host names are replaced; read it before you publish it");
+    if !redactions.is_empty() {
+        context.printer.say(&redactions.summary());
+    }
+    context
+        .printer
+        .hint("home, user and host names are replaced, and secrets redacted; read it before you publish it");
     if !arguments.html && report.chars().count() > LONGEST_COMMENT {
         context.printer.hint("it is too long for one comment on GitHub: attach it as a file");
     }
@@ -94,14 +100,23 @@ fn inset(context: &Context<'_>, file: &HostPath) -> Result<Inset, Failure> {
         Failure::usage("report.unreadable", format!("failed to read `{file}`: {error}"))
             .hint("`gpubuild build --timings` and `gpubuild bench --svg FILE` write such files")
     })?;
+    let text = secret::redact(&text).text.into_owned();
     Ok(Inset { name: file.file_name().unwrap_or_default().to_owned(), text })
 }
 
-fn markdown(findings: &str, toml: &str) -> String {
+fn markdown(findings: &str, redacted: &[String], toml: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let (text_fence, toml_fence) = (fence(findings), fence(toml));
+    let redacted = match redacted {
+        [] => String::new(),
+        lines => {
+            let text = format!("redacted:\n{}\n", lines.join("\n"));
+            let fence = fence(&text);
+            format!("{fence}text\n{text}{fence}\n\n")
+        }
+    };
     format!(
-        "## gpubuild report\n\n{text_fence}text\n{findings}{text_fence}\n\n\
+        "## gpubuild report\n\n{text_fence}text\n{findings}{text_fence}\n\n{redacted}\
          <details><summary>the machine as gpubuild {version} saw it; try it with \
          <code>gpubuild doctor --host</code></summary>\n\n{toml_fence}toml\n{toml}{toml_fence}\n\n</details>\n"
     )
@@ -120,7 +135,9 @@ mod tests {
     #[test]
     fn a_report_is_a_recorded_host_whatever_stands_in_it() {
         let toml = "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n[[file]]\npath = \"/a\"\ntext = \"```\\n````\"\n";
-        let report = markdown("error: `````\n```toml\nnot this\n", toml);
+        let redacted = ["CFLAGS (by name)".to_owned()];
+        let report = markdown("error: `````\n```toml\nnot this\n", &redacted, toml);
+        assert!(report.contains("redacted:\nCFLAGS (by name)\n"), "{report}");
         let host = RecordedHost::parse("report.md", &report).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(host.read(&host.path("/a")).unwrap(), b"```\n````");
     }

@@ -23,13 +23,20 @@ pub struct Inset {
     pub text: String,
 }
 
-/// The page.
+/// The page; `redacted` lists the places of secrets that were redacted.
 #[must_use]
-pub fn page(document: &Document, timings: Option<&Inset>, plots: &[Inset]) -> String {
+pub fn page(document: &Document, redacted: &[String], timings: Option<&Inset>, plots: &[Inset]) -> String {
     let mut body = String::new();
     head(document, &mut body);
     matrix(document, &mut body);
     findings(document, &mut body);
+    if !redacted.is_empty() {
+        body.push_str("<h2>Redacted</h2>\n<ul>\n");
+        for line in redacted {
+            let _ = writeln!(body, "<li>{}</li>", escaped(line));
+        }
+        body.push_str("</ul>\n");
+    }
     if let Some(timings) = timings {
         let _ = writeln!(
             body,

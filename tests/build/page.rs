@@ -48,7 +48,7 @@ fn the_page_of_a_machine_opens_without_a_complaint_whatever_stands_in_it() {
     let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"60\" height=\"20\"><script>console.error(2)</script>\
                <rect width=\"60\" height=\"20\" fill=\"#3465a4\"/></svg>";
     let plot = Inset { name: EVIL.to_owned(), text: svg.to_owned() };
-    let text = page(&document(&project.host), Some(&timings), &[plot]);
+    let text = page(&document(&project.host), &[], Some(&timings), &[plot]);
     assert!(text.len() > 10_000 && !text.contains("@@TITLE@@</title>"));
     for outside in ["src=\"http", "href=\"http://", "href=\"javascript", "@import", "<link rel=\"stylesheet"]
     {
@@ -109,7 +109,7 @@ fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
 
 #[test]
 fn every_word_of_the_page_can_be_read_in_light_and_dark() {
-    let text = page(&Document::of_findings(Vec::new()), None, &[]);
+    let text = page(&Document::of_findings(Vec::new()), &[], None, &[]);
     let (light, dark) = text.split_once("prefers-color-scheme: dark").unwrap();
     for style in [light, dark] {
         for back in ["back", "panel"] {

@@ -48,7 +48,7 @@ fn what_a_recording_keeps_is_enough_to_resolve_again() {
         names.push(name.clone());
     }
     assert!(names.len() > 40);
-    let recording = crate::host::record(&builder.build(), &[], |_| ());
+    let (recording, _) = crate::host::record(&builder.build(), &[], |_| ());
     for name in names {
         assert!(recording.env.contains_key(&name), "{name} does not go into recordings");
     }

@@ -1,6 +1,8 @@
-//! Which variables of the environment go into a recording: those that say something, and never a secret.
+//! Which variables of the environment go into a recording: those that say something, unless their names are those of
+//! secrets. Secrets inside the values are redacted later.
 
 use crate::host::Os;
+use crate::secret;
 
 /// Variables that say something about GPUs, toolkits, compilers and the system, by name.
 const VARIABLES: [&str; 52] = [
@@ -97,21 +99,14 @@ const PREFIXES: [&str; 37] = [
     "VULKAN_",
     "XDG_",
 ];
-/// Whatever else a name says, these are nobody's business.
-const SECRETS: [&str; 8] = ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY", "COOKIE"];
-
 /// Whether a variable goes into recordings.
-pub(super) fn is_kept(os: Os, name: &str, value: &str, more: &[String]) -> bool {
+pub(super) fn is_kept(os: Os, name: &str, more: &[String]) -> bool {
     let same = |left: &str, right: &str| match os {
         Os::Windows => left.eq_ignore_ascii_case(right),
         Os::Linux | Os::Macos => left == right,
     };
     let upper = name.to_uppercase();
-    if SECRETS.iter().any(|word| upper.contains(word)) {
-        return false;
-    }
-    // An address with a user and a password in it.
-    if value.contains("://") && value.contains('@') {
+    if secret::is_secret_name(name) {
         return false;
     }
     VARIABLES.iter().any(|known| same(known, name))

@@ -1,11 +1,12 @@
 //! Records a host: a host that answers as the one behind it and remembers everything that it was asked.
 //!
 //! What a recording holds is exactly what the program looked at, so it answers alike. Names of people and machines are
-//! taken out, and of the environment only what concerns GPUs and toolkits is shown to the program at all.
+//! taken out, and so are secrets; of the environment only what concerns GPUs and toolkits is shown to the program at all.
 
 mod compact;
 mod kept;
 mod redact;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -21,14 +22,21 @@ use super::{
 };
 use kept::is_kept;
 use redact::Redaction;
+pub use secrets::Redactions;
+use secrets::Secrets;
 
 /// Bytes that are no text are kept up to this size; of larger files only the lines that tell a version.
 const LARGEST_BINARY: usize = 256 << 10;
 /// What such a line contains.
 const VERSION_LINES: [&str; 2] = ["GNU C Library (", "Version "];
 
-/// Records what `look` sees of a host. `more_variables` are names of further variables that are kept.
-pub fn record(host: &dyn Host, more_variables: &[String], look: impl FnOnce(&dyn Host)) -> Recording {
+/// Records what `look` sees of a host, and lists where secrets were redacted. `more_variables` are names of further
+/// variables that are kept.
+pub fn record(
+    host: &dyn Host,
+    more_variables: &[String],
+    look: impl FnOnce(&dyn Host),
+) -> (Recording, Redactions) {
     let recorder = Recorder::new(host, more_variables);
     look(&recorder);
     recorder.finish()
@@ -38,6 +46,7 @@ pub fn record(host: &dyn Host, more_variables: &[String], look: impl FnOnce(&dyn
 struct Recorder<'a> {
     inner: &'a dyn Host,
     env: Environment,
+    secrets: Secrets,
     log: Mutex<Log>,
 }
 
@@ -52,8 +61,11 @@ struct Log {
 impl<'a> Recorder<'a> {
     fn new(inner: &'a dyn Host, more_variables: &[String]) -> Self {
         let os = inner.platform().os;
-        let kept = inner.env().iter().filter(|(name, value)| is_kept(os, name, value, more_variables));
-        Self { inner, env: Environment::new(os, kept), log: Mutex::default() }
+        let mut secrets = Secrets::of(inner.env());
+        let kept = inner.env().iter().filter(|(name, _)| is_kept(os, name, more_variables));
+        // The program sees what the recording will hold, so that both lead to the same findings.
+        let kept: Vec<_> = kept.map(|(name, value)| (name, secrets.text(name, value))).collect();
+        Self { inner, env: Environment::new(os, kept), secrets, log: Mutex::default() }
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -192,62 +204,99 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn finish(self) -> Recording {
-        let redaction = Redaction::of(self.inner);
-        let clean = |text: &str| redaction.text(text);
+    fn finish(self) -> (Recording, Redactions) {
+        let mut cleaner = Cleaner { names: Redaction::of(self.inner), secrets: self.secrets };
         let log = self.log.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut recording = Recording::new(self.inner.platform());
-        recording.env = self.env.iter().map(|(name, value)| (name.to_owned(), clean(value))).collect();
+        recording.env =
+            self.env.iter().map(|(name, value)| (name.to_owned(), cleaner.text(name, value))).collect();
         recording.identity = self.inner.identity().clone();
         // By name: the folder may have been a link on the way.
         let name_of = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let looked_at: BTreeSet<String> = log.files.keys().map(|path| name_of(path)).collect();
-        recording.files = log
-            .files
-            .into_iter()
-            .map(|(path, entry)| {
-                let entry = short(&path, entry, &|path| looked_at.contains(&name_of(path)));
-                (path, entry)
-            })
-            .map(|(path, entry)| {
-                let entry = clean_entry(&redaction, &path, entry);
-                RecordedFile { path: clean(&path), entry }
-            })
-            .collect();
-        recording.commands = log
-            .commands
-            .into_iter()
-            .map(|command| RecordedCommand {
-                argv: command.argv.iter().map(|argument| clean(argument)).collect(),
-                result: match command.result {
-                    CommandResult::Hangs => CommandResult::Hangs,
-                    CommandResult::Ended(output) => CommandResult::Ended(Output {
-                        stdout: clean(&output.stdout),
-                        stderr: clean(&output.stderr),
-                        ..output
-                    }),
-                },
-            })
-            .collect();
-        recording.probes = log
-            .probes
-            .into_iter()
-            .map(|(id, answer)| {
-                let (error, text) = (clean(&answer.error), clean(&answer.answer));
-                (id, ProbeAnswer { status: answer.status, error, answer: text })
-            })
-            .collect();
-        recording.registry = log
-            .keys
-            .into_iter()
-            .map(|key| RecordedKey {
-                key: clean(&key.key),
-                value: key.value.map(|(name, value)| {
-                    (clean(&name), RegistryValue { kind: value.kind, text: clean(&value.text) })
-                }),
-            })
-            .collect();
-        recording
+        for (path, entry) in log.files {
+            let entry = short(&path, entry, &|path| looked_at.contains(&name_of(path)));
+            let clean = cleaner.path(&path);
+            let entry = cleaner.entry(&path, &clean, entry);
+            recording.files.push(RecordedFile { path: clean, entry });
+        }
+        recording.commands = log.commands.into_iter().map(|command| cleaner.command(command)).collect();
+        for (id, answer) in log.probes {
+            let place = format!("answer of the {id} probe");
+            let (error, text) = (cleaner.text(&place, &answer.error), cleaner.text(&place, &answer.answer));
+            recording.probes.push((id, ProbeAnswer { status: answer.status, error, answer: text }));
+        }
+        recording.registry = log.keys.into_iter().map(|key| cleaner.key(key)).collect();
+        (recording, cleaner.secrets.redactions)
+    }
+}
+
+/// Takes names of people and machines, and secrets, out of everything that was recorded.
+struct Cleaner {
+    names: Redaction,
+    secrets: Secrets,
+}
+
+impl Cleaner {
+    fn text(&mut self, place: &str, text: &str) -> String {
+        self.names.text(&self.secrets.text(place, text))
+    }
+
+    fn path(&mut self, path: &str) -> String {
+        self.text("paths", path)
+    }
+
+    fn command(&mut self, command: RecordedCommand) -> RecordedCommand {
+        let program = command.argv.first().cloned().unwrap_or_default();
+        let place = format!("command {}", self.path(&program));
+        let argv = self.secrets.arguments(&place, &command.argv);
+        let argv = argv.iter().map(|argument| self.names.text(argument)).collect();
+        let result = match command.result {
+            CommandResult::Hangs => CommandResult::Hangs,
+            CommandResult::Ended(output) => CommandResult::Ended(Output {
+                stdout: self.text(&place, &output.stdout),
+                stderr: self.text(&place, &output.stderr),
+                ..output
+            }),
+        };
+        RecordedCommand { argv, result }
+    }
+
+    fn key(&mut self, recorded: RecordedKey) -> RecordedKey {
+        let key = self.text("registry keys", &recorded.key);
+        let value = recorded.value.map(|(name, value)| {
+            let place = format!("registry key {key}");
+            let text = self.text(&place, &value.text);
+            (self.text(&place, &name), RegistryValue { kind: value.kind, text })
+        });
+        RecordedKey { key, value }
+    }
+
+    fn entry(&mut self, path: &str, place: &str, entry: Entry) -> Entry {
+        match entry {
+            Entry::Link(target) => Entry::Link(self.path(&target)),
+            Entry::File { content: Some(content), executable, open_error, owner } => {
+                let mut content = self.content(place, &content);
+                if path == "/etc/group" {
+                    content = content.map(|content| redact::groups(&content));
+                }
+                Entry::File { content, executable, open_error, owner }
+            }
+            other => other,
+        }
+    }
+
+    fn content(&mut self, place: &str, content: &[u8]) -> Option<Arc<[u8]>> {
+        if let Ok(text) = std::str::from_utf8(content) {
+            return Some(Arc::from(self.text(place, text).into_bytes()));
+        }
+        if content.len() > LARGEST_BINARY {
+            let lines = version_lines(content);
+            return (!lines.is_empty()).then(|| Arc::from(self.text(place, &lines).into_bytes()));
+        }
+        let masked = self.secrets.bytes(place, content);
+        let content = masked.as_deref().unwrap_or(content);
+        (!self.names.concerns(content)).then(|| Arc::from(content))
     }
 }
 
@@ -260,31 +309,6 @@ fn short(path: &str, entry: Entry, looked_at: &dyn Fn(&str) -> bool) -> Entry {
         }
         other => other,
     }
-}
-
-fn clean_entry(redaction: &Redaction, path: &str, entry: Entry) -> Entry {
-    match entry {
-        Entry::Link(target) => Entry::Link(redaction.text(&target)),
-        Entry::File { content: Some(content), executable, open_error, owner } => {
-            let mut content = clean_content(redaction, &content);
-            if path == "/etc/group" {
-                content = content.map(|content| redact::groups(&content));
-            }
-            Entry::File { content, executable, open_error, owner }
-        }
-        other => other,
-    }
-}
-
-fn clean_content(redaction: &Redaction, content: &[u8]) -> Option<Arc<[u8]>> {
-    if let Ok(text) = std::str::from_utf8(content) {
-        return Some(Arc::from(redaction.text(text).into_bytes()));
-    }
-    if content.len() > LARGEST_BINARY {
-        let lines = version_lines(content);
-        return (!lines.is_empty()).then(|| Arc::from(redaction.text(&lines).into_bytes()));
-    }
-    (!redaction.concerns(content)).then(|| Arc::from(content))
 }
 
 /// The texts in a library that tell its version.

@@ -11,7 +11,7 @@ fn linux() -> RecordedHostBuilder {
 /// Records what `look` sees, writes and reads the recording, and looks again: both must see the same.
 fn check<T: PartialEq + std::fmt::Debug>(host: &dyn Host, look: impl Fn(&dyn Host) -> T) -> (T, String) {
     let mut first = None;
-    let recording = record(host, &[], |host| first = Some(look(host)));
+    let (recording, _) = record(host, &[], |host| first = Some(look(host)));
     let text = recording.to_toml();
     let replayed =
         RecordedHost::parse("replay.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -126,7 +126,7 @@ fn people_and_secrets_stay_at_home() {
         .bytes("/home/alice/cuda/lib.bin", b"\xff/home/alice\xff")
         .link("/opt/cuda", "/home/alice/cuda")
         .build();
-    let recording = record(&host, &[], |host| {
+    let (recording, redactions) = record(&host, &[], |host| {
         assert_eq!(host.env().get("EDITOR"), None);
         assert!(host.read(&host.path("/opt/cuda/version.txt")).is_ok());
         assert!(host.read(&host.path("/opt/cuda/lib.bin")).is_ok());
@@ -135,8 +135,11 @@ fn people_and_secrets_stay_at_home() {
     for word in ["alice", "wonderland", "secret", "EDITOR", "UV_INDEX"] {
         assert!(!text.contains(word), "{word}:\n{text}");
     }
+    let summary = redactions.summary();
+    assert_eq!(summary, "redacted 2 values: CMAKE_PROXY, GPUBUILD_API_TOKEN");
     let replayed = RecordedHost::parse("replay.toml", &text).unwrap();
     assert_eq!(replayed.env().get("CUDA_PATH"), Some("/home/user/cuda"));
+    assert_eq!(replayed.env().get("CMAKE_PROXY"), Some("http://[redacted]@proxy"));
     assert_eq!(
         replayed.read_text(&replayed.path("/opt/cuda/version.txt")).unwrap(),
         "built by user on host\n"
