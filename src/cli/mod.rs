@@ -241,8 +241,9 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
 fn log(host: &dyn Host) {
     if let Some(filter) = host.env().get("GPUBUILD_LOG") {
         let filter = tracing_subscriber::EnvFilter::new(filter);
-        let subscriber =
-            tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).finish();
+        // Each event is written at once, so a secret is never in two pieces.
+        let writer = || crate::secret::Redacting(std::io::stderr());
+        let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).finish();
         // A second subscriber can only be ours from a test in the same process: the first one stays. The `log` of others is not
         // taken: what speaks HTTP for us writes every byte there, passwords among them.
         let _ = tracing::subscriber::set_global_default(subscriber);

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use crate::report::clean;
+use crate::secret;
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -171,7 +172,7 @@ impl Printer {
     /// Nobody is left to tell if stderr is closed, so its errors are ignored.
     #[expect(clippy::unused_self, reason = "the printer is the only writer")]
     fn stderr(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        let _ = writeln!(io::stderr().lock(), "{}", secret::redact(text).text);
     }
 }
 

@@ -136,7 +136,7 @@ fn environment(catalogue: &Catalogue, env: &Environment, values: &mut Values) {
     let always = ["PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CFLAGS", "CXXFLAGS", "LDFLAGS"];
     for name in named.chain(always) {
         if let Some(value) = env.get_raw(name) {
-            values.insert(format!("env.{name}"), value.to_owned());
+            values.insert(format!("env.{name}"), crate::secret::redact(value).text.into_owned());
         }
     }
 }

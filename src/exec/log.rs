@@ -80,6 +80,7 @@ impl<'a> Log<'a> {
     fn write(&self) {
         let mut text = self.lines.join("\n");
         text.push('\n');
+        let text = crate::secret::redact(&text).text;
         if let Err(error) = self.host.write(&self.path, text.as_bytes()) {
             tracing::warn!(path = %self.path, %error, "failed to write the build log");
         }

@@ -78,9 +78,9 @@ impl Evidence {
         Self::new(EvidenceKind::File, place, value)
     }
 
-    /// An observation in the environment.
+    /// An observation in the environment; secrets in the value are redacted.
     pub fn env(name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self::new(EvidenceKind::Env, name, value)
+        Self::new(EvidenceKind::Env, name, crate::secret::redact(&value.into()).text)
     }
 }
 
