@@ -155,7 +155,8 @@ impl Scene<'_, '_> {
             parts.set("programs", *program, self.elsewhere.hash(path.as_str())?);
         }
         let command = places_of_output(&words, &unit.name);
-        parts.set("commands", &unit.name, self.places.take_out(&command));
+        // Flags of the environment are in it.
+        parts.set_hashed("commands", &unit.name, &self.places.take_out(&command));
         let folder = self.host.path(&unit.source).parent()?;
         let mut folders = include_folders(&words)?;
         folders.push(folder.to_string());

@@ -16,7 +16,7 @@ use super::{read_json, sha256, write_json};
 use crate::host::{Host, HostPath, Lock, Wait, find_program};
 
 /// Version of the form of an entry.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Name of the file that says what an entry holds; written before the entry is published.
 pub const ENTRY: &str = "entry.json";
@@ -222,6 +222,10 @@ impl Entry {
         let schema = value.get("schema").and_then(Value::as_u64).unwrap_or_default();
         if schema > u64::from(SCHEMA) {
             return Err(Miss::Newer);
+        }
+        // Versions before 2 stored values of variables: their entries are removed.
+        if schema < u64::from(SCHEMA) {
+            return Err(Miss::Damaged("an earlier gpubuild wrote it".to_owned()));
         }
         serde_json::from_value(value).map_err(|error| Miss::Damaged(error.to_string()))
     }

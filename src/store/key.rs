@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::sha256;
+use crate::secret;
+
+/// Longer values are hashed: people would not compare them anyway.
+const LONGEST_SHOWN: usize = 24;
 
 /// Everything that a result depends on and that is known before it is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +41,20 @@ impl Parts {
     /// Sets an item.
     pub fn set(&mut self, part: &str, name: impl Into<String>, value: impl Into<String>) {
         self.0.entry(part.to_owned()).or_default().insert(name.into(), value.into());
+    }
+
+    /// Sets an item to the hash of a value that must not be written anywhere.
+    pub fn set_hashed(&mut self, part: &str, name: impl Into<String>, value: &str) {
+        self.set(part, name, sha256(value.as_bytes()));
+    }
+
+    /// Sets an item to its value if that is short and plainly not a secret, else to its hash.
+    pub fn set_shown(&mut self, part: &str, name: &str, value: &str) {
+        if value.len() <= LONGEST_SHOWN && secret::redact(&format!("{name}={value}")).kinds.is_empty() {
+            self.set(part, name, value);
+        } else {
+            self.set_hashed(part, name, value);
+        }
     }
 
     /// The hash of each part.

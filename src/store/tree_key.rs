@@ -9,7 +9,7 @@ use crate::host::{Host, HostPath, Os};
 use crate::plan::Tree;
 
 /// Version of what is in a key and of what an entry holds. Raised whenever gpubuild makes something else of the same input.
-const SCHEMA: &str = "1";
+const SCHEMA: &str = "2";
 
 /// Fields of a tree that say where it is built and how fast, not what.
 const NOT_IN_KEY: [&str; 5] = ["id", "source", "build", "jobs", "named"];
@@ -44,14 +44,14 @@ pub fn parts(
             // Which Ninja it is stands among the programs, wherever it lies.
             Some(items) => {
                 for (name, value) in items.iter().filter(|(name, _)| *name != "CMAKE_MAKE_PROGRAM") {
-                    parts.set(part, name, text(value));
+                    set(&mut parts, part, name, &text(value));
                 }
             }
-            None => parts.set(part, name, text(&sorted(name, value))),
+            None => set(&mut parts, part, name, &text(&sorted(name, value))),
         }
     }
     for (name, value) in stamp::listened(host.env()) {
-        parts.set("environment", format!("${name}"), places.take_out(value));
+        parts.set_hashed("environment", format!("${name}"), &places.take_out(value));
     }
     add_sources(host, tree, sources, &mut parts)?;
     add_programs(host, tree, places, tools, elsewhere, &mut parts);
@@ -61,6 +61,15 @@ pub fn parts(
     let asks_device =
         asks_device.iter().any(|name| tree.cache.get(*name).is_some_and(|value| value == "native"));
     (!asks_device).then_some(parts)
+}
+
+/// Values of variables are stored as hashes only.
+fn set(parts: &mut Parts, part: &str, name: &str, value: &str) {
+    if part == "environment" {
+        parts.set_hashed(part, name, value);
+    } else {
+        parts.set_shown(part, name, value);
+    }
 }
 
 fn text(value: &serde_json::Value) -> String {

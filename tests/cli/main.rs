@@ -26,6 +26,7 @@ mod preflight;
 mod provision;
 mod resolve;
 mod running;
+mod secrets;
 mod storing;
 mod support;
 mod together;

@@ -2,11 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::{Reuse, TREES};
+use crate::artifacts::BuiltTree;
 use crate::cmake::file_api::Reply;
 use crate::exec::event::Event;
 use crate::exec::stamp::Stamp;
 use crate::host::{HostPath, Lock};
+use crate::isa::is_machine_flag;
+use crate::secret;
 use crate::store::entry::{self, Draft, Entry, Inputs};
 use crate::store::key::Parts;
 use crate::store::settings::Store;
@@ -69,8 +74,15 @@ impl Reuse<'_> {
         if bytes > store.limit || seconds < WORTH * bytes as f64 / COPIED_PER_SECOND {
             return Ok(None);
         }
+        // A build that takes the result has the options of its own plan.
+        let promises = promises(&stamp.built);
+        let built = BuiltTree { cache: BTreeMap::new(), promises, ..stamp.built.clone() };
+        let result = serde_json::to_value(&built).map_err(std::io::Error::other)?;
+        // Definitions of the interface cannot be redacted: a build that takes them needs their values.
+        if self.holds_secret(&result) {
+            return Ok(None);
+        }
         let Some((outside, programs)) = self.outside(reply, stamp) else { return Ok(None) };
-        let result = serde_json::to_value(&stamp.built).map_err(std::io::Error::other)?;
         let label = format!("{} {}", self.job.project, tree.id);
         let entry = Entry::new(host, &self.places, TREES, parts.key(), label, &outputs.files, seconds);
         let inputs = Inputs {
@@ -88,6 +100,25 @@ impl Reuse<'_> {
         let limits = maintain::Limits { size: Some(store.limit), ..maintain::Limits::default() };
         maintain::prune(host, store, limits)?;
         Ok(Some(entry))
+    }
+
+    /// Whether a text of the result is a secret or repeats one of the environment.
+    fn holds_secret(&self, result: &Value) -> bool {
+        let env = self.job.host.env();
+        let mut known: Vec<String> = env.iter().flat_map(|(_, value)| secret::values(value)).collect();
+        let named =
+            env.iter().filter(|(name, value)| secret::names_secret(name) && secret::is_distinct(value));
+        known.extend(named.map(|(_, value)| value.to_owned()));
+        let mut waiting = vec![result];
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::String(text) if !secret::redact_known(text, &known).kinds.is_empty() => return true,
+                Value::Array(items) => waiting.extend(items),
+                Value::Object(items) => waiting.extend(items.values()),
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Files that were read elsewhere, with hashes, and programs that were found on PATH. `None` if one is gone already.
@@ -117,4 +148,18 @@ impl Reuse<'_> {
         let named = paths.iter().zip(hashes).map(|(path, hash)| Some((self.places.take_out(path), hash?)));
         Some((named.collect::<Option<_>>()?, programs))
     }
+}
+
+/// The promises of a tree without flags that promise no instructions: `CMAKE_C_FLAGS` repeats `CFLAGS`.
+fn promises(built: &BuiltTree) -> BTreeMap<String, String> {
+    let is_promise = |word: &&str| is_machine_flag(word);
+    let kept = |(name, value): (&String, &String)| {
+        let value = if name.starts_with("CMAKE_") && name.ends_with("_FLAGS") {
+            value.split_ascii_whitespace().filter(is_promise).collect::<Vec<_>>().join(" ")
+        } else {
+            value.clone()
+        };
+        (!value.is_empty()).then(|| (name.clone(), value))
+    };
+    built.promises.iter().filter_map(kept).collect()
 }

@@ -40,7 +40,9 @@ impl Reuse<'_> {
     pub(super) fn compared(&self, store: &Store, parts: &Parts) -> (String, Vec<Difference>) {
         let host = self.job.host;
         let last: Option<Parts> = crate::store::read_json(host, &parts_path(self.tree));
-        if let Some(last) = last {
+        // The parts of another version are not comparable.
+        let schema = |parts: &Parts| parts.0.get("gpubuild").and_then(|part| part.get("schema")).cloned();
+        if let Some(last) = last.filter(|last| schema(last) == schema(parts)) {
             return ("the last build here".to_owned(), parts.since(&last));
         }
         let near = nearest(host, store, parts);
