@@ -108,6 +108,32 @@ fn builds_clean_and_prune_at_the_same_time_leave_a_complete_library() {
     project.run(&["link"]).succeeds();
 }
 
+/// Cargo keeps the program twice, as hard links, and looks at the content of neither.
+#[cfg(unix)]
+#[test]
+fn a_damaged_program_is_linked_again() {
+    let Some(project) = Sandbox::with_library() else { return };
+    let table = project.read("gpubuild.toml") + "[binary]\npackage = \"app\"\nprofile = \"dev\"\n";
+    project.write("gpubuild.toml", &table);
+    project.write(
+        "app/Cargo.toml",
+        "[package]\nname = \"my-app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n",
+    );
+    project.write("app/src/main.rs", "fn main() {\n    println!(\"whole\");\n}\n");
+    project.run(&["build"]).succeeds();
+    let program = project.path("app/target/debug/my-app");
+    let good = fs::read(&program).unwrap();
+    let mut flipped = good.clone();
+    flipped[good.len() / 2] ^= 1;
+    for bad in [&good[..0], &good[..good.len() / 2], &flipped] {
+        // In place, so that both links are damaged.
+        fs::write(&program, bad).unwrap();
+        project.run(&["build"]).succeeds();
+        assert_eq!(fs::read(&program).unwrap().len(), good.len());
+        assert_eq!(project.run(&["run"]).succeeds().stdout, "whole\n");
+    }
+}
+
 #[cfg(unix)]
 mod links {
     use super::*;
