@@ -28,10 +28,13 @@ impl LinkRefused {
 /// # Errors
 /// The link.
 pub fn refuse_link(host: &dyn Host, path: &HostPath) -> Result<(), LinkRefused> {
-    match host.read_link(path) {
-        Ok(target) => Err(LinkRefused { path: path.to_string(), target }),
-        Err(_) => Ok(()),
-    }
+    let target = match host.read_link(path) {
+        Ok(target) => target,
+        // A link whose target is not UTF-8.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData => "?".to_owned(),
+        Err(_) => return Ok(()),
+    };
+    Err(LinkRefused { path: path.to_string(), target })
 }
 
 /// Refuses a folder that is a link or has links to folders anywhere below it.

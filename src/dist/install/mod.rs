@@ -104,7 +104,7 @@ pub struct Done {
     pub reused: u64,
 }
 
-/// Installs the narrowest variant that works.
+/// Installs the best variant for this machine that works.
 ///
 /// # Errors
 /// The folder may not be installed into, or no variant suits, can be fetched or works. The installed version stays as it is.

@@ -251,6 +251,18 @@ fn a_link_in_place_of_a_lock_is_not_followed() {
     assert!(!host.exists(&target));
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_link_is_refused_also_if_its_target_is_not_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let path = folder.path.join("link");
+    assert!(crate::host::links::refuse_link(&host, &path).is_ok());
+    std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(b"/tmp/\xff"), path.as_std()).unwrap();
+    assert!(crate::host::links::refuse_link(&host, &path).is_err());
+}
+
 #[test]
 fn the_library_never_starts_itself_for_a_probe() {
     let host = RealHost::new();
