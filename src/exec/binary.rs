@@ -121,9 +121,7 @@ fn run_cargo(
     }
     // `build_rs::link()` finds the manifest of its own project; only elsewhere it has to be told. Saying it always would make
     // cargo build again whenever it is called by hand, without the variable. `Build` has to be told that it need not build.
-    let project = project_root(&job.root);
-    let is_ours = project.is_some_and(|project| binary.package.is_inside(&project));
-    let variable = if is_ours { BUILT } else { "GPUBUILD_MANIFEST" };
+    let variable = if is_of_project(&binary.package, &job.root) { BUILT } else { "GPUBUILD_MANIFEST" };
     command = command.env(variable, manifest_path.as_str());
     let mut log = Log::new(job, "cargo", job.root.join("cargo.log"));
     let output = log.run_with(&command, &mut |line| !line.starts_with('{'))?;
@@ -145,6 +143,12 @@ fn run_cargo(
     let causes = job.causes(&log);
     let log = log.path().to_string();
     Err(BuildError::Binary { package: binary.package.to_string(), error: Box::new(error), causes, log })
+}
+
+/// Whether a package is inside the project of a build root. `package = "../program"` is not, although its joined path starts
+/// with the project's folder.
+fn is_of_project(package: &HostPath, root: &HostPath) -> bool {
+    project_root(root).is_some_and(|project| package.normalized().is_inside(&project.normalized()))
 }
 
 /// The folder of the project whose build root is `<project>/target/gpubuild/<name>` or `<project>/.gpubuild/<name>`.
@@ -258,12 +262,25 @@ pub(crate) fn parse_depfile(text: &str) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::PathRules;
 
     #[test]
     fn depfiles_of_cargo_are_read() {
         let text = "/t/release/infer: /p/src/main.rs /p/a\\ b.rs C:\\x\\y.rs\n\n/p/src/main.rs:\n";
         assert_eq!(parse_depfile(text).unwrap(), ["/p/src/main.rs", "/p/a b.rs", "C:\\x\\y.rs"]);
         assert_eq!(parse_depfile(""), None);
+    }
+
+    #[test]
+    fn a_package_beside_the_project_has_to_be_told_the_manifest() {
+        let path = |text| HostPath::new(PathRules::Unix, text);
+        let root = path("/p/deep/.gpubuild/demo");
+        for (package, expected) in
+            [("/p/deep", true), ("/p/deep/program", true), ("/p/deep/../program", false)]
+        {
+            assert_eq!(is_of_project(&path(package), &root), expected, "{package}");
+        }
+        assert!(is_of_project(&path("/p/program"), &path("/p/target/gpubuild/demo")));
     }
 
     #[test]
