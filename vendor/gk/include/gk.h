@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-#define GK_ABI 2
+#define GK_ABI 3
 
 /* Element types. The values are the type ids of GGUF. */
 typedef enum gk_type {
@@ -197,6 +197,20 @@ typedef struct gk_traffic {
     uint64_t down;
 } gk_traffic;
 
+/* How the launches of a plan reach the device. */
+typedef enum gk_replay {
+    GK_REPLAY_HOST = 0,     /* no launches: the host computes every op (cpu, ref) */
+    GK_REPLAY_LAUNCHES = 1, /* each run issues every launch again */
+    GK_REPLAY_COMMANDS = 2, /* recorded once in a command buffer (vulkan) */
+    GK_REPLAY_GRAPH = 3     /* recorded once in a graph of the driver (cuda, rocm, sycl) */
+} gk_replay;
+
+typedef struct gk_plan_info {
+    uint32_t launches; /* of one run, without the one that stores the step */
+    uint32_t replay;   /* gk_replay */
+    char note[240];    /* why a backend with graphs issues the launches one by one; else "" */
+} gk_plan_info;
+
 /* One constant object per static library. Every function may be called with any argument that its types allow;
  * bad ones give GK_BAD_ARGUMENT. */
 typedef struct gk_backend {
@@ -232,6 +246,7 @@ typedef struct gk_backend {
     gk_status (*plan_build)(gk_device *, const gk_op *ops, uint32_t count, gk_plan **out);
     /* Starts the plan `repeat` times (more than once only if it ends in STEP). May return before it is done. */
     gk_status (*plan_run)(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
+    gk_status (*plan_info)(gk_device *, gk_plan *, gk_plan_info *out);
     void (*plan_free)(gk_device *, gk_plan *); /* NULL is allowed */
     gk_status (*sync)(gk_device *); /* waits; read does it by itself */
 } gk_backend;

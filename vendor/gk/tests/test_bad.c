@@ -387,6 +387,9 @@ static void bad_devices(suite *s) {
     REFUSED(b->supports(NULL, &f.silu), GK_BAD_ARGUMENT);
     REFUSED(b->plan_build(NULL, &f.silu, 1, &plan), GK_BAD_ARGUMENT);
     REFUSED(b->plan_run(NULL, NULL, NULL, 1), GK_BAD_ARGUMENT);
+    gk_plan_info plan_info;
+    REFUSED(b->plan_info(NULL, NULL, &plan_info), GK_BAD_ARGUMENT);
+    REFUSED(b->plan_info(d->device, NULL, &plan_info), GK_BAD_ARGUMENT);
     REFUSED(b->sync(NULL), GK_BAD_ARGUMENT);
     if (b->weight_bytes(NULL, GK_F32, 64, 4) != 0) case_fail(s, "weight_bytes(NULL) is not 0");
     b->release(NULL, NULL);
@@ -399,7 +402,15 @@ static void bad_devices(suite *s) {
         gk_op op = f.silu;
         op.a.buffer = op.dst.buffer = buffer;
         gk_status status = b->plan_build(device, &op, 1, &plan);
-        if (status == GK_OK) REFUSED(b->plan_run(d->device, plan, &(gk_step){.n_tok = 1}, 1), GK_BAD_ARGUMENT);
+        if (status == GK_OK) {
+            REFUSED(b->plan_run(d->device, plan, &(gk_step){.n_tok = 1}, 1), GK_BAD_ARGUMENT);
+            REFUSED(b->plan_info(d->device, plan, &plan_info), GK_BAD_ARGUMENT);
+            REFUSED(b->plan_info(device, plan, NULL), GK_BAD_ARGUMENT);
+            REFUSED(b->plan_info(device, plan, &plan_info), GK_OK);
+            bool host = strcmp(b->id, "cpu") == 0 || strcmp(b->id, "ref") == 0;
+            if ((plan_info.replay == GK_REPLAY_HOST) != host) case_fail(s, "replay is %u", plan_info.replay);
+            if (plan_info.launches != (host ? 0 : 1)) case_fail(s, "one op takes %u launches", plan_info.launches);
+        }
         b->close(device);
     }
     REFUSED(b->sync(d->device), GK_OK);

@@ -8,7 +8,7 @@ pub use ops::compare_ops;
 pub use reference::{Reference, compare_model};
 
 /// One comparison.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Row {
     /// What was compared.
     pub name: String,

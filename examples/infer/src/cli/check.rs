@@ -2,18 +2,22 @@
 
 use super::printer::{Printer, table};
 use super::run::{describe, load};
-use super::{DeviceArgs, Failure};
+use super::{DeviceArgs, Failure, Schema, json};
 use crate::Error;
 use crate::check::{Reference, Row, compare_model, compare_ops};
 use crate::default_model;
-use crate::gk::{Backend, OpenOptions};
+use crate::gk::{Backend, DeviceInfo, OpenOptions, PlanInfo};
 use crate::model::Model;
-use crate::session::{CacheType, LogitRows, Options};
+use crate::session::{CacheType, LogitRows, Options, Output};
 use crate::tokenizer::Tokenizer;
 use clap::Args;
+use serde::Serialize;
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct CheckArgs {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     device: DeviceArgs,
 }
@@ -33,17 +37,38 @@ pub(super) fn check(args: &CheckArgs, printer: &mut Printer) -> Result<(), Failu
     let truth = truth.open_first(OpenOptions::default())?;
     let mut rows: Vec<Row> = session.devices().flat_map(|device| compare_ops(device, &truth)).collect();
     rows.extend(compare_model(&reference, &tokenizer, &mut session)?);
-    printer.answer(&format!("{id}: {}\n{}", describe(session.device().info()), text(&rows)))?;
-    if rows.iter().all(|row| row.ok) { Ok(()) } else { Err(Failure::Negative) }
+    session.prepare(1, Output::Best)?;
+    let report = Report {
+        schema: Schema { name: "infer-check", version: 1 },
+        backend: id,
+        device: session.device().info(),
+        replay: session.plan_info(1, Output::Best)?,
+        wrong: rows.iter().filter(|row| !row.ok).count(),
+        rows: &rows,
+    };
+    printer.answer(&if args.json { json(&report)? } else { text(&report) })?;
+    if report.wrong == 0 { Ok(()) } else { Err(Failure::Negative) }
 }
 
-fn text(rows: &[Row]) -> String {
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    schema: Schema,
+    backend: &'static str,
+    device: &'a DeviceInfo,
+    /// How a plan for one token is run.
+    replay: Option<PlanInfo>,
+    wrong: usize,
+    rows: &'a [Row],
+}
+
+fn text(report: &Report<'_>) -> String {
     let mut lines = vec![["", "compared", "result", "allowed"].map(str::to_owned).to_vec()];
-    for row in rows {
+    for row in report.rows {
         let mark = if row.ok { "ok" } else { "WRONG" };
         lines.push(vec![mark.to_owned(), row.name.clone(), row.result.clone(), row.bound.clone()]);
     }
-    let wrong = rows.iter().filter(|row| !row.ok).count();
-    let verdict = if wrong == 0 { "all right".to_owned() } else { format!("{wrong} wrong") };
-    format!("{}{} comparisons, {verdict}\n", table(&lines), rows.len())
+    let verdict = if report.wrong == 0 { "all right".to_owned() } else { format!("{} wrong", report.wrong) };
+    let replay = report.replay.as_ref().map(|info| format!("a token: {info}\n")).unwrap_or_default();
+    let (backend, device, count) = (report.backend, describe(report.device), report.rows.len());
+    format!("{backend}: {device}\n{}{count} comparisons, {verdict}\n{replay}", table(&lines))
 }

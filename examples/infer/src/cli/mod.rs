@@ -140,6 +140,19 @@ impl DeviceArgs {
     }
 }
 
+/// Name and version of a JSON document.
+#[derive(Debug, serde::Serialize)]
+struct Schema {
+    name: &'static str,
+    version: u32,
+}
+
+/// A document as text, with its last line ended.
+fn json(document: &impl serde::Serialize) -> Result<String, Error> {
+    let text = serde_json::to_string_pretty(document);
+    text.map(|text| text + "\n").map_err(|error| Error::message(format!("cannot write JSON: {error}")))
+}
+
 /// How a command ended.
 enum Failure {
     /// The reader of the output has gone: nothing is wrong.

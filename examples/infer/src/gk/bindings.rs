@@ -1,4 +1,4 @@
-pub const GK_ABI: u32 = 2;
+pub const GK_ABI: u32 = 3;
 pub const GK_F32: gk_type = 0;
 pub const GK_F16: gk_type = 1;
 pub const GK_Q4_0: gk_type = 2;
@@ -234,6 +234,32 @@ const _: () = {
         "Offset of field: gk_traffic::down",
     ][::core::mem::offset_of!(gk_traffic, down) - 8usize];
 };
+pub const GK_REPLAY_HOST: gk_replay = 0;
+pub const GK_REPLAY_LAUNCHES: gk_replay = 1;
+pub const GK_REPLAY_COMMANDS: gk_replay = 2;
+pub const GK_REPLAY_GRAPH: gk_replay = 3;
+pub type gk_replay = ::core::ffi::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct gk_plan_info {
+    pub launches: u32,
+    pub replay: u32,
+    pub note: [::core::ffi::c_char; 240usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of gk_plan_info"][::core::mem::size_of::<gk_plan_info>() - 248usize];
+    ["Alignment of gk_plan_info"][::core::mem::align_of::<gk_plan_info>() - 4usize];
+    [
+        "Offset of field: gk_plan_info::launches",
+    ][::core::mem::offset_of!(gk_plan_info, launches) - 0usize];
+    [
+        "Offset of field: gk_plan_info::replay",
+    ][::core::mem::offset_of!(gk_plan_info, replay) - 4usize];
+    [
+        "Offset of field: gk_plan_info::note",
+    ][::core::mem::offset_of!(gk_plan_info, note) - 8usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct gk_backend {
@@ -332,6 +358,13 @@ pub struct gk_backend {
             repeat: u32,
         ) -> gk_status,
     >,
+    pub plan_info: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut gk_device,
+            arg2: *mut gk_plan,
+            out: *mut gk_plan_info,
+        ) -> gk_status,
+    >,
     pub plan_free: ::core::option::Option<
         unsafe extern "C" fn(arg1: *mut gk_device, arg2: *mut gk_plan),
     >,
@@ -341,7 +374,7 @@ pub struct gk_backend {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of gk_backend"][::core::mem::size_of::<gk_backend>() - 152usize];
+    ["Size of gk_backend"][::core::mem::size_of::<gk_backend>() - 160usize];
     ["Alignment of gk_backend"][::core::mem::align_of::<gk_backend>() - 8usize];
     [
         "Offset of field: gk_backend::abi",
@@ -398,11 +431,14 @@ const _: () = {
         "Offset of field: gk_backend::plan_run",
     ][::core::mem::offset_of!(gk_backend, plan_run) - 128usize];
     [
+        "Offset of field: gk_backend::plan_info",
+    ][::core::mem::offset_of!(gk_backend, plan_info) - 136usize];
+    [
         "Offset of field: gk_backend::plan_free",
-    ][::core::mem::offset_of!(gk_backend, plan_free) - 136usize];
+    ][::core::mem::offset_of!(gk_backend, plan_free) - 144usize];
     [
         "Offset of field: gk_backend::sync",
-    ][::core::mem::offset_of!(gk_backend, sync) - 144usize];
+    ][::core::mem::offset_of!(gk_backend, sync) - 152usize];
 };
 unsafe extern "C" {
     pub fn gk_backend_cpu() -> *const gk_backend;

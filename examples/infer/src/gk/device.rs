@@ -69,11 +69,50 @@ pub struct Step {
     pub run: u32,
 }
 
+/// How the launches of a plan reach the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replay {
+    /// There are none: the processor computes every op.
+    Host,
+    /// Each run issues every launch again.
+    Launches,
+    /// Recorded once in a command buffer.
+    Commands,
+    /// Recorded once in a graph of the driver.
+    Graph,
+}
+
+/// What a backend says of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct PlanInfo {
+    /// How its launches reach the device.
+    pub mode: Replay,
+    /// Launches of one run.
+    pub launches: u32,
+    /// Why a backend with graphs issues the launches one by one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+impl std::fmt::Display for PlanInfo {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let launches = self.launches;
+        match self.mode {
+            Replay::Host => formatter.write_str("computed by the processor, without launches"),
+            Replay::Launches => write!(formatter, "{launches} launches, issued one by one"),
+            Replay::Commands => write!(formatter, "{launches} launches, replayed as a command buffer"),
+            Replay::Graph => write!(formatter, "{launches} launches, replayed as a graph"),
+        }?;
+        if self.note.is_empty() { Ok(()) } else { write!(formatter, ": {}", self.note) }
+    }
+}
+
 struct DeviceHandle {
     backend: Backend,
     raw: NonNull<sys::gk_device>,
     info: DeviceInfo,
-    fusion: Fusion,
+    fusion: Cell<Fusion>,
     /// Bytes of the buffers that are alive.
     allocated: Cell<u64>,
 }
@@ -215,7 +254,7 @@ impl Backend {
         };
         Status::check(raw).map_err(error)?;
         let raw = NonNull::new(device).ok_or_else(|| error(Status::Failed))?;
-        let fusion = options.fusion;
+        let fusion = Cell::new(options.fusion);
         Ok(Device(Rc::new(DeviceHandle { backend: *self, raw, info, fusion, allocated: Cell::new(0) })))
     }
 }
@@ -231,6 +270,11 @@ impl Device {
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
+    }
+
+    /// Whether plans that are made from now on have fused ops.
+    pub fn set_fusion(&self, fusion: Fusion) {
+        self.0.fusion.set(fusion);
     }
 
     /// Free and total memory in bytes.
@@ -396,7 +440,8 @@ impl Device {
 
     /// The ops that are given to the backend.
     fn fused(&self, ops: Vec<sys::gk_op>) -> Vec<sys::gk_op> {
-        let (Some(fuse), Fusion::On, Ok(count)) = (super::FUSE, self.0.fusion, u32::try_from(ops.len()))
+        let (Some(fuse), Fusion::On, Ok(count)) =
+            (super::FUSE, self.0.fusion.get(), u32::try_from(ops.len()))
         else {
             return ops;
         };
@@ -433,6 +478,27 @@ impl Plan {
     #[must_use]
     pub fn ops(&self) -> u32 {
         self.ops
+    }
+
+    /// How its launches reach the device.
+    ///
+    /// # Errors
+    /// The backend refuses.
+    pub fn info(&self) -> Result<PlanInfo, Error> {
+        let mut raw = sys::gk_plan_info { launches: 0, replay: 0, note: [0; 240] };
+        #[expect(unsafe_code, reason = "call through the interface")]
+        // SAFETY: device and plan are alive and belong together; the result is valid for the call.
+        let status = unsafe {
+            entry!(self.device, plan_info)(self.device.raw.as_ptr(), self.raw.as_ptr(), &raw mut raw)
+        };
+        self.device.check(status, || "asking how a plan is run".to_owned())?;
+        let replay = match raw.replay {
+            sys::GK_REPLAY_HOST => Replay::Host,
+            sys::GK_REPLAY_COMMANDS => Replay::Commands,
+            sys::GK_REPLAY_GRAPH => Replay::Graph,
+            _ => Replay::Launches,
+        };
+        Ok(PlanInfo { launches: raw.launches, mode: replay, note: text(&raw.note) })
     }
 }
 

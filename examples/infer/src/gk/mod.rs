@@ -18,7 +18,9 @@ mod device;
 mod evidence;
 mod op;
 
-pub use device::{Buffer, Device, Fusion, OpenOptions, Plan, Precision, Step, Traffic, Usage};
+pub use device::{
+    Buffer, Device, Fusion, OpenOptions, Plan, PlanInfo, Precision, Replay, Step, Traffic, Usage,
+};
 pub use evidence::Evidence;
 pub use op::{Op, OpCode, Tensor};
 
@@ -241,6 +243,7 @@ impl Backend {
             && table.supports.is_some()
             && table.plan_build.is_some()
             && table.plan_run.is_some()
+            && table.plan_info.is_some()
             && table.plan_free.is_some()
             && table.sync.is_some();
         if complete { Ok(Self { id, table }) } else { Err("its interface lacks entries".to_owned()) }

@@ -14,7 +14,7 @@ pub use plan::Output;
 pub use state::{MAX_CANDIDATES, MAX_REPEAT};
 
 use crate::Error;
-use crate::gk::{Device, Step};
+use crate::gk::{Device, Fusion, Plan, PlanInfo, Step};
 use crate::model::{Config, Model};
 use part::Part;
 use state::Results;
@@ -27,6 +27,8 @@ pub struct Session {
     /// In the order of the layers; at least one, and the last has the output.
     parts: Vec<Part>,
     position: u32,
+    /// Positions of the cache that hold a token, of this text or of one before.
+    written: u32,
 }
 
 impl Session {
@@ -63,7 +65,7 @@ impl Session {
             parts.push(Part::new(model, share.device.clone(), share.span, options, &mut progress)?);
             before += share.needs.weights;
         }
-        Ok(Self { config: model.config().clone(), options, parts, position: 0 })
+        Ok(Self { config: model.config().clone(), options, parts, position: 0, written: 0 })
     }
 
     fn last(&self) -> &Part {
@@ -115,6 +117,34 @@ impl Session {
         self.position = 0;
     }
 
+    /// Goes on after the first `position` tokens in the cache, those of texts before included: for measurements.
+    ///
+    /// # Errors
+    /// There were never so many.
+    pub fn seek(&mut self, position: u32) -> Result<(), Error> {
+        if position > self.written {
+            return Err(Error::message(format!(
+                "the cache has {} tokens, there is no position {position}",
+                self.written
+            )));
+        }
+        self.position = position;
+        Ok(())
+    }
+
+    /// Whether plans have fused ops from now on.
+    pub fn set_fusion(&mut self, fusion: Fusion) {
+        for part in &mut self.parts {
+            part.device.set_fusion(fusion);
+            part.forget_plans();
+        }
+    }
+
+    fn advance(&mut self, tokens: u32) {
+        self.position += tokens;
+        self.written = self.written.max(self.position);
+    }
+
     /// Feeds tokens, a chunk at a time; `output` is made for the last chunk.
     ///
     /// # Errors
@@ -162,7 +192,7 @@ impl Session {
             }
             part.run(&self.config, (rows, output), step, 1)?;
         }
-        self.position += step.tokens;
+        self.advance(step.tokens);
         Ok(())
     }
 
@@ -183,7 +213,15 @@ impl Session {
     /// Ops of the prepared plan for so many rows and an output, of which fused ones count as one; of two devices that of the last.
     #[must_use]
     pub fn ops(&self, rows: u32, output: Output) -> Option<u32> {
-        self.last().ops(rows, output)
+        self.last().plan(rows, output).map(Plan::ops)
+    }
+
+    /// How the prepared plan for so many rows and an output is run; of two devices on the last.
+    ///
+    /// # Errors
+    /// The backend refuses.
+    pub fn plan_info(&self, rows: u32, output: Output) -> Result<Option<PlanInfo>, Error> {
+        Ok(self.last().plan(rows, output).map(Plan::info).transpose()?)
     }
 
     /// The token that [`Output::Best`] found. It becomes the input of [`Session::generate`].
@@ -210,7 +248,7 @@ impl Session {
         };
         let step = Step { tokens: 1, position: self.position, run: 0 };
         part.run(&self.config, (1, Output::Feedback), step, count)?;
-        self.position += count;
+        self.advance(count);
         Ok(self.results().history.read(count as usize)?)
     }
 

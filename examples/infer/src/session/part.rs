@@ -49,9 +49,14 @@ impl Part {
         Ok(())
     }
 
-    /// Ops of a plan that is there.
-    pub(super) fn ops(&self, rows: u32, output: Output) -> Option<u32> {
-        self.plans.get(&(rows, output)).map(Plan::ops)
+    /// A plan that is there.
+    pub(super) fn plan(&self, rows: u32, output: Output) -> Option<&Plan> {
+        self.plans.get(&(rows, output))
+    }
+
+    /// Forgets all plans: the next ones are made as the device makes them now.
+    pub(super) fn forget_plans(&mut self) {
+        self.plans.clear();
     }
 
     /// Runs a plan, which is built unless it is there.

@@ -245,6 +245,16 @@ gk_status gk_host_plan_run(gk_device *device, gk_plan *plan, const gk_step *step
     return GK_OK;
 }
 
+gk_status gk_host_plan_info(gk_device *device, gk_plan *plan, gk_plan_info *out) {
+    if (device == NULL) return GK_BAD_ARGUMENT;
+    if (out == NULL) return fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (plan == NULL || *find_plan(device, plan) == NULL) {
+        return fail(device, GK_BAD_ARGUMENT, "plan_info: the plan does not belong to this device");
+    }
+    *out = (gk_plan_info){.replay = GK_REPLAY_HOST};
+    return GK_OK;
+}
+
 void gk_host_plan_free(gk_device *device, gk_plan *plan) {
     if (device == NULL || plan == NULL) return;
     gk_plan **link = find_plan(device, plan);

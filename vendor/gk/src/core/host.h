@@ -63,6 +63,7 @@ gk_status gk_host_weight_put(gk_device *, const gk_tensor *dst, const void *rows
 gk_status gk_host_supports(gk_device *, const gk_op *);
 gk_status gk_host_plan_build(gk_device *, const gk_op *, uint32_t count, gk_plan **);
 gk_status gk_host_plan_run(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
+gk_status gk_host_plan_info(gk_device *, gk_plan *, gk_plan_info *);
 void gk_host_plan_free(gk_device *, gk_plan *);
 gk_status gk_host_sync(gk_device *);
 
@@ -71,8 +72,8 @@ gk_status gk_host_sync(gk_device *);
     .close = gk_host_close, .last_error = gk_host_last_error, .memory = gk_host_memory, .traffic = gk_host_traffic, \
     .alloc = gk_host_alloc, .release = gk_host_release, .write = gk_host_write, .read = gk_host_read, \
     .weight_bytes = gk_host_weight_bytes, .weight_put = gk_host_weight_put, .supports = gk_host_supports, \
-    .plan_build = gk_host_plan_build, .plan_run = gk_host_plan_run, .plan_free = gk_host_plan_free, \
-    .sync = gk_host_sync
+    .plan_build = gk_host_plan_build, .plan_run = gk_host_plan_run, .plan_info = gk_host_plan_info, \
+    .plan_free = gk_host_plan_free, .sync = gk_host_sync
 
 /* Memory of this machine as this process may use it (container limits count); 0 where unknown. */
 void gk_host_memory_of_machine(uint64_t *free_bytes, uint64_t *total_bytes);

@@ -31,6 +31,7 @@ static const gk_backend gpu_backend = {
     .supports = gpu_supports,
     .plan_build = gpu_plan_build,
     .plan_run = gpu_plan_run,
+    .plan_info = gpu_plan_info,
     .plan_free = gpu_plan_free,
     .sync = gpu_sync,
 };

@@ -9,6 +9,7 @@ struct gk_plan {
     gk_plan_limits limits;
     uint64_t scratch; /* device address, or 0 */
     void *graph;      /* executable graph, or NULL: the launches are issued one by one */
+    char note[240];   /* why there is no graph */
     uint32_t count;
     gpu_launch launches[];
 };
@@ -59,25 +60,41 @@ static gk_status gpu_launch_all(gk_device *device, const gk_plan *plan) {
     return status;
 }
 
-/* Did the capture take every launch? Early HIP has calls that pass a capture by, and such a graph does nothing. */
-static bool gpu_captured_all(const gpu_api *api, void *captured, uint32_t count) {
-    size_t nodes = 0;
-    if (!api->graph_nodes) return true;
-    return api->graph_nodes(captured, NULL, &nodes) == GPU_SUCCESS && nodes == count;
+/* Whether a step of making a graph worked; if not, the plan's note says which did not. */
+static bool gpu_graph_step(gk_device *device, gk_plan *plan, int result, const char *doing) {
+    if (result == GPU_SUCCESS) return true;
+    gk_text(plan->note, sizeof plan->note, "%s failed: %s (%d)", doing, gpu_result_text(&device->api, result), result);
+    return false;
 }
 
-/* A graph saves the cost of each launch. Without one the plan works the same, so a failure here is not an error. */
+/* Did the capture take every launch? Early HIP has calls that pass a capture by, and such a graph does nothing. */
+static bool gpu_captured_all(gk_device *device, gk_plan *plan, void *captured) {
+    size_t nodes = 0;
+    if (!device->api.graph_nodes) return true;
+    if (!gpu_graph_step(device, plan, device->api.graph_nodes(captured, NULL, &nodes), "counting the launches in the capture")) return false;
+    if (nodes == plan->count) return true;
+    gk_text(plan->note, sizeof plan->note, "the capture has %zu of %u launches", nodes, plan->count);
+    return false;
+}
+
+/* A graph saves the cost of each launch. Without one the plan works the same, so a failure here is not an error; `note` has the
+ * reason. */
 static void gpu_make_graph(gk_device *device, gk_plan *plan) {
     const gpu_api *api = &device->api;
     void *captured = NULL;
     if (!api->capture_begin || !api->capture_end || !api->graph_instantiate || !api->graph_launch ||
-        !api->graph_executable_destroy || !api->graph_destroy)
+        !api->graph_executable_destroy || !api->graph_destroy) {
+        gk_text(plan->note, sizeof plan->note, "`%s` has no functions for graphs", api->library);
         return;
-    if (api->capture_begin(device->stream, GPU_CAPTURE_RELAXED) != GPU_SUCCESS) return;
+    }
+    if (!gpu_graph_step(device, plan, api->capture_begin(device->stream, GPU_CAPTURE_RELAXED), "starting the capture")) return;
     const gk_status launched = gpu_launch_all(device, plan);
     const int ended = api->capture_end(device->stream, &captured);
-    if (launched == GK_OK && ended == GPU_SUCCESS && captured && gpu_captured_all(api, captured, plan->count)) {
-        if (api->graph_instantiate(&plan->graph, captured, 0) != GPU_SUCCESS) plan->graph = NULL;
+    if (launched != GK_OK) gk_text(plan->note, sizeof plan->note, "a launch in the capture failed: %s", device->error);
+    else if (gpu_graph_step(device, plan, ended, "ending the capture") && !captured) gk_text(plan->note, sizeof plan->note, "the capture gave no graph");
+    else if (captured && ended == GPU_SUCCESS && gpu_captured_all(device, plan, captured)) {
+        const int made = api->graph_instantiate(&plan->graph, captured, 0);
+        if (!gpu_graph_step(device, plan, made, "instantiating the graph")) plan->graph = NULL;
     }
     if (captured) (void)api->graph_destroy(captured);
     device->error[0] = '\0';
@@ -180,6 +197,17 @@ static gk_status gpu_plan_run(gk_device *device, gk_plan *plan, const gk_step *s
     }
     gpu_leave(device, before);
     return status;
+}
+
+static gk_status gpu_plan_info(gk_device *device, gk_plan *plan, gk_plan_info *out) {
+    if (!device) return GK_BAD_ARGUMENT;
+    if (!out) return gpu_fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (!plan || !gpu_find_plan(device, plan)) return gpu_fail(device, GK_BAD_ARGUMENT, "plan_info: not a plan of this device");
+    memset(out, 0, sizeof *out);
+    out->launches = plan->count;
+    out->replay = plan->graph ? GK_REPLAY_GRAPH : GK_REPLAY_LAUNCHES;
+    gk_text(out->note, sizeof out->note, "%s", plan->note);
+    return GK_OK;
 }
 
 static void gpu_plan_free(gk_device *device, gk_plan *plan) {

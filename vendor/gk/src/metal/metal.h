@@ -152,6 +152,7 @@ const char *gkmtl_lower(const gk_device *, const gk_op *op, gkmtl_lowered *out);
 gk_status gkmtl_supports(gk_device *, const gk_op *);
 gk_status gkmtl_plan_build(gk_device *, const gk_op *, uint32_t count, gk_plan **);
 gk_status gkmtl_plan_run(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
+gk_status gkmtl_plan_info(gk_device *, const gk_plan *, gk_plan_info *);
 void gkmtl_plan_free(gk_device *, gk_plan *);
 
 #endif

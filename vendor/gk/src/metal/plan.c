@@ -129,6 +129,13 @@ static bool is_plan(const gk_device *device, const gk_plan *plan) {
     return false;
 }
 
+gk_status gkmtl_plan_info(gk_device *device, const gk_plan *plan, gk_plan_info *out) {
+    if (out == NULL) return gkmtl_fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (!is_plan(device, plan)) return gkmtl_fail(device, GK_BAD_ARGUMENT, "plan_info: the plan does not belong to this device");
+    *out = (gk_plan_info){.launches = plan->command_count, .replay = GK_REPLAY_LAUNCHES};
+    return GK_OK;
+}
+
 void gkmtl_plan_free(gk_device *device, gk_plan *plan) {
     if (plan == NULL || !is_plan(device, plan)) return;
     if (plan->next != NULL) plan->next->previous = plan->previous;

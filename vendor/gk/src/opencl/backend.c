@@ -53,6 +53,10 @@ static gk_status plan_run(gk_device *device, gk_plan *plan, const gk_step *step,
     return device != NULL ? gkcl_plan_run(device, plan, step, repeat) : GK_BAD_ARGUMENT;
 }
 
+static gk_status plan_info(gk_device *device, gk_plan *plan, gk_plan_info *out) {
+    return device != NULL ? gkcl_plan_info(device, plan, out) : GK_BAD_ARGUMENT;
+}
+
 static void plan_free(gk_device *device, gk_plan *plan) {
     if (device != NULL) gkcl_plan_free(device, plan);
 }
@@ -78,6 +82,7 @@ const gk_backend *gk_backend_opencl(void) {
         .supports = supports,
         .plan_build = plan_build,
         .plan_run = plan_run,
+        .plan_info = plan_info,
         .plan_free = plan_free,
         .sync = sync,
     };

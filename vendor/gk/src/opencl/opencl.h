@@ -189,6 +189,7 @@ const char *gkcl_lower(const gk_device *, const gk_op *op, gkcl_lowered *out);
 gk_status gkcl_supports(gk_device *, const gk_op *);
 gk_status gkcl_plan_build(gk_device *, const gk_op *, uint32_t count, gk_plan **);
 gk_status gkcl_plan_run(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
+gk_status gkcl_plan_info(gk_device *, const gk_plan *, gk_plan_info *);
 void gkcl_plan_free(gk_device *, gk_plan *);
 
 #endif

@@ -10,6 +10,7 @@ struct gk_plan {
     VkCommandBuffer commands;
     gk_buffer *scratch;
     uint64_t busy_until;
+    uint32_t launches;
 };
 
 /* ---- hazards ---- */
@@ -132,7 +133,7 @@ typedef struct rounding {
     gkv_extra extra;
 } rounding;
 
-static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *op, hazards *h, rounding *rounded) {
+static gk_status record_op(gk_device *device, gk_plan *plan, const gk_op *op, hazards *h, rounding *rounded) {
     gkv_lowered lowered;
     if (gkv_lower(device, op, &lowered) != NULL) return gkv_fail(device, GK_UNSUPPORTED, "no kernel"); /* checked before */
     range ranges[MAX_OP_RANGES];
@@ -154,6 +155,7 @@ static gk_status record_op(gk_device *device, const gk_plan *plan, const gk_op *
         if (needs_barrier(h, ranges, range_count)) gkv_barrier(device, plan->commands, GKV_TO_DEVICE);
         device->api.CmdBindPipeline(plan->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
         device->api.CmdPushConstants(plan->commands, device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof d->push, &d->push);
+        plan->launches++;
         device->api.CmdDispatch(plan->commands, d->groups[0], d->groups[1], d->groups[2]);
     }
     if (lowered.scratch) *rounded = (rounding){rounds ? &op->b : NULL, lowered.extra};
@@ -211,6 +213,13 @@ static bool is_plan(const gk_device *device, const gk_plan *plan) {
         if (p == plan) return true;
     }
     return false;
+}
+
+gk_status gkv_plan_info(gk_device *device, const gk_plan *plan, gk_plan_info *out) {
+    if (out == NULL) return gkv_fail(device, GK_BAD_ARGUMENT, "plan_info: no place for the result");
+    if (!is_plan(device, plan)) return gkv_fail(device, GK_BAD_ARGUMENT, "plan_info: the plan does not belong to this device");
+    *out = (gk_plan_info){.launches = plan->launches, .replay = GK_REPLAY_COMMANDS};
+    return GK_OK;
 }
 
 void gkv_plan_free(gk_device *device, gk_plan *plan) {

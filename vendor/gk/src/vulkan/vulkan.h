@@ -261,6 +261,7 @@ const char *gkv_lower(const gk_device *, const gk_op *op, gkv_lowered *out);
 gk_status gkv_supports(gk_device *, const gk_op *);
 gk_status gkv_plan_build(gk_device *, const gk_op *, uint32_t count, gk_plan **);
 gk_status gkv_plan_run(gk_device *, gk_plan *, const gk_step *, uint32_t repeat);
+gk_status gkv_plan_info(gk_device *, const gk_plan *, gk_plan_info *);
 void gkv_plan_free(gk_device *, gk_plan *);
 
 /* Before the first op that gkv_lower makes use such instructions: multiplies with them, and clears gk_device.has if that

@@ -39,6 +39,9 @@ static gk_device *open_device(const char *what, int index) {
 
 enum { WIDTH = 96, ROWS = 3 };
 
+/* Of the last plan in the thread. */
+static _Thread_local gk_plan_info last_plan;
+
 /* dst = (a + b) * a with a plan of two ops, `turns` times, with another a each time. GK_OK if all of it is right. */
 static gk_status solve(gk_device *device, int turns) {
     static const uint64_t bytes = WIDTH * ROWS * sizeof(float);
@@ -56,6 +59,7 @@ static gk_status solve(gk_device *device, int turns) {
         ops[0] = (gk_op){.code = GK_OP_ADD, .dst = tensors[2], .a = tensors[0], .b = tensors[1]};
         ops[1] = (gk_op){.code = GK_OP_MUL, .dst = tensors[2], .a = tensors[2], .b = tensors[0]};
         status = backend->plan_build(device, ops, 2, &plan);
+        if (status == GK_OK) status = backend->plan_info(device, plan, &last_plan);
     }
     for (int turn = 1; turn <= turns && status == GK_OK; turn++) {
         const gk_step step = {.n_tok = ROWS};
@@ -160,21 +164,29 @@ static void lost(const char *fault) {
 
 /* ---- captures ---- */
 
-static void capture(const char *fault) {
+/* `words` are in the note of a plan whose graph could not be made. */
+static void capture(const char *fault, const char *words) {
     (void)setenv("GK_EMULATE_CAPTURE", fault, 1);
     gk_device *device = open_device("capture", 0);
     const int before = ask("gk_emulated_graphs_launched");
     demand(fault, device, solve(device, 3));
     const int launched = ask("gk_emulated_graphs_launched") - before;
     if (launched != (*fault ? 0 : 3)) fail(*fault ? fault : "capture", "graphs were launched, or not, against expectation");
+    if (last_plan.launches != 2) fail(fault, "plan_info does not say that there are two launches");
+    if (last_plan.replay != (*fault ? GK_REPLAY_LAUNCHES : GK_REPLAY_GRAPH)) fail(fault, "plan_info tells another way of running");
+    if (!strstr(last_plan.note, words) || !*words != !*last_plan.note) fail(last_plan.note, "plan_info does not say why there is no graph");
     backend->close(device);
     (void)unsetenv("GK_EMULATE_CAPTURE");
 }
 
 int main(int argc, char **argv) {
     backend = argc == 2 && strcmp(argv[1], "rocm") == 0 ? gk_backend_rocm() : gk_backend_cuda();
-    static const char *const captures[] = {"", "begin", "launch", "end", "instantiate", "empty"};
-    for (size_t n = 0; n < sizeof captures / sizeof *captures; n++) capture(captures[n]);
+    capture("", "");
+    capture("begin", "starting the capture failed: ");
+    capture("launch", "a launch in the capture failed: ");
+    capture("end", "ending the capture failed: ");
+    capture("instantiate", "instantiating the graph failed: ");
+    capture("empty", "the capture has 0 of 2 launches");
     threads();
     forks();
     /* HIP's emulation has no way back from a lost device. */
