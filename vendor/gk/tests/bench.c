@@ -1,4 +1,5 @@
-/* Speed in bytes per second: a loop that only reads, and matrix times vector on weights of the same size. */
+/* Speed in bytes per second of matrix times vector, type by type, and of what bounds it: a loop on the processor that only reads, or
+ * a copy on the device. */
 #include "gk_test.h"
 #include "host.h"
 #include "thread.h"
@@ -68,13 +69,48 @@ static void reader_free(reader *r) {
     free(r);
 }
 
+/* ---- a copy on the device ---- */
+
+/* A COPY of f32 rows from one half of a buffer to the other. */
+typedef struct copier {
+    gk_buffer *buffer;
+    gk_plan *plan;
+    uint32_t rows;
+    double bytes; /* read and written */
+    double best;  /* seconds */
+} copier;
+
+static const char *copier_new(const gk_backend *b, gk_device *d, uint64_t bytes, copier *c) {
+    enum { WIDTH = 1 << 14 };
+    uint64_t available = 0, total = 0;
+    if (b->memory(d, &available, &total) != GK_OK) return "memory failed";
+    const uint64_t least = 512ull << 20, most = available / 4;
+    uint64_t half = bytes / 4 > least ? bytes / 4 : least;
+    half = (half < most ? half : most) / (4 * WIDTH) * (4 * WIDTH);
+    if (half == 0) return "out of memory";
+    if (b->alloc(d, 2 * half, GK_USAGE_STATE, &c->buffer) != GK_OK) return "out of memory";
+    gk_op op = {.code = GK_OP_COPY};
+    c->rows = (uint32_t)(half / (4 * WIDTH));
+    op.a = (gk_tensor){.buffer = c->buffer, .type = GK_F32, .ne = {WIDTH, c->rows, 1, 1}};
+    op.dst = op.a;
+    op.dst.offset = half;
+    c->bytes = 2.0 * (double)half;
+    c->best = 1e30;
+    return b->plan_build(d, &op, 1, &c->plan) == GK_OK ? NULL : "plan_build failed";
+}
+
 /* ---- matrix times vector, and times many ---- */
 
-enum { MANY = 64 };
+enum { MANY = 64, MOST_MATRICES = 512, ROUNDS = 7 };
 
+/* Width and rows of the matrices in a layer of a model of 8 thousand million weights. */
+static const uint32_t SHAPES[][2] = {{4096, 4096}, {4096, 14336}, {14336, 4096}};
+enum { SHAPE_COUNT = sizeof SHAPES / sizeof *SHAPES, WIDEST = 14336 };
+
+/* As many matrices as `--bytes` holds, in one plan: together they are larger than caches, each is as large as those of models. */
 typedef struct products {
-    uint32_t type;
-    gk_buffer *weight, *state;
+    uint32_t type, count;
+    gk_buffer *weights[MOST_MATRICES], *state;
     gk_plan *one, *many;
     double bytes, multiplications; /* read by one row of activations; done for MANY */
     double best_one, best_many;    /* seconds */
@@ -94,39 +130,67 @@ static void fill(unsigned char *rows, uint32_t type, uint64_t bytes) {
     }
 }
 
-static const char *plan_new(const gk_backend *b, gk_device *d, products *p, const gk_tensor *w, uint32_t rows, gk_plan **out) {
-    gk_op op = {.code = GK_OP_MATMUL, .a = *w};
-    op.b = (gk_tensor){.buffer = p->state, .type = GK_F32, .ne = {w->ne[0], rows, 1, 1}};
-    op.dst = (gk_tensor){.buffer = p->state, .offset = 4ull * w->ne[0] * MANY, .type = GK_F32, .ne = {w->ne[1], rows, 1, 1}};
-    return b->plan_build(d, &op, 1, out) == GK_OK ? NULL : "plan_build failed";
+/* Rows of the next matrix: fewer than a model's where `--bytes` does not hold more. */
+static uint32_t rows_within(uint32_t type, const uint32_t *shape, double left) {
+    const double rows = left / (double)gk_row_bytes(type, shape[0]);
+    return rows < shape[1] ? (uint32_t)rows / 64 * 64 : shape[1];
+}
+
+static const char *weight_fill(const gk_backend *b, gk_device *d, const gk_tensor *w) {
+    enum { CHUNK = 64 };
+    const uint64_t row_bytes = gk_row_bytes(w->type, w->ne[0]);
+    unsigned char *chunk = must_alloc(row_bytes * CHUNK);
+    fill(chunk, w->type, row_bytes * CHUNK);
+    bool ok = true;
+    for (uint64_t first = 0; first < w->ne[1] && ok; first += CHUNK) ok = b->weight_put(d, w, chunk, first, CHUNK) == GK_OK;
+    free(chunk);
+    return ok ? NULL : "weight_put failed";
+}
+
+static const char *plan_new(const gk_backend *b, gk_device *d, const products *p, const gk_tensor *weights, uint32_t rows, gk_plan **out) {
+    static gk_op ops[MOST_MATRICES];
+    for (uint32_t n = 0; n < p->count; n++) {
+        const gk_tensor *w = &weights[n];
+        ops[n] = (gk_op){.code = GK_OP_MATMUL, .a = *w};
+        ops[n].b = (gk_tensor){.buffer = p->state, .type = GK_F32, .ne = {w->ne[0], rows, 1, 1}};
+        ops[n].dst = (gk_tensor){.buffer = p->state, .offset = 4ull * WIDEST * MANY, .type = GK_F32, .ne = {w->ne[1], rows, 1, 1}};
+    }
+    return b->plan_build(d, ops, p->count, out) == GK_OK ? NULL : "plan_build failed";
 }
 
 static const char *products_new(const gk_backend *b, gk_device *d, uint64_t bytes, products *p) {
-    enum { K = 4096, CHUNK = 64 };
-    const uint64_t row_bytes = gk_row_bytes(p->type, K);
-    const uint32_t rows = (uint32_t)(bytes / row_bytes) / CHUNK * CHUNK;
-    if (rows == 0) return "--bytes is too small";
-    gk_tensor w = {.type = p->type, .ne = {K, rows, 1, 1}};
-    uint64_t size = b->weight_bytes(d, p->type, K, rows);
-    if (size == 0) return NULL; /* a type that this backend does not have */
-    if (b->alloc(d, size, GK_USAGE_WEIGHT, &p->weight) != GK_OK) return "out of memory";
-    if (b->alloc(d, 4ull * MANY * (K + rows), GK_USAGE_STATE, &p->state) != GK_OK) return "out of memory";
-    w.buffer = p->weight;
-    unsigned char *chunk = must_alloc(row_bytes * CHUNK);
-    fill(chunk, p->type, row_bytes * CHUNK);
-    for (uint64_t first = 0; first < rows; first += CHUNK) {
-        if (b->weight_put(d, &w, chunk, first, CHUNK) != GK_OK) return "weight_put failed";
+    static gk_tensor weights[MOST_MATRICES];
+    if (b->weight_bytes(d, p->type, SHAPES[0][0], SHAPES[0][1]) == 0) return NULL; /* a type that this backend does not have */
+    while (p->count < MOST_MATRICES) {
+        const uint32_t *shape = SHAPES[p->count % SHAPE_COUNT], rows = rows_within(p->type, shape, (double)bytes - p->bytes);
+        if (rows == 0) break;
+        gk_tensor *w = &weights[p->count];
+        *w = (gk_tensor){.type = p->type, .ne = {shape[0], rows, 1, 1}};
+        if (b->alloc(d, b->weight_bytes(d, p->type, shape[0], rows), GK_USAGE_WEIGHT, &p->weights[p->count]) != GK_OK) return "out of memory";
+        w->buffer = p->weights[p->count++];
+        const char *error = weight_fill(b, d, w);
+        if (error) return error;
+        p->bytes += (double)gk_row_bytes(p->type, shape[0]) * rows;
+        p->multiplications += (double)shape[0] * rows * MANY;
     }
-    free(chunk);
-    float *x = must_alloc(sizeof *x * K * MANY);
-    for (int n = 0; n < K * MANY; n++) x[n] = (float)(n % 17) - 8;
-    if (b->write(d, p->state, 0, x, sizeof *x * K * MANY) != GK_OK) return "write failed";
+    if (p->count == 0) return "--bytes is too small";
+    if (b->alloc(d, 8ull * MANY * WIDEST, GK_USAGE_STATE, &p->state) != GK_OK) return "out of memory";
+    float *x = must_alloc(sizeof *x * WIDEST * MANY);
+    for (int n = 0; n < WIDEST * MANY; n++) x[n] = (float)(n % 17) - 8;
+    const bool written = b->write(d, p->state, 0, x, sizeof *x * WIDEST * MANY) == GK_OK;
     free(x);
-    p->bytes = (double)row_bytes * rows;
-    p->multiplications = (double)K * rows * MANY;
+    if (!written) return "write failed";
     p->best_one = p->best_many = 1e30;
-    const char *error = plan_new(b, d, p, &w, 1, &p->one);
-    return error ? error : plan_new(b, d, p, &w, MANY, &p->many);
+    const char *error = plan_new(b, d, p, weights, 1, &p->one);
+    return error ? error : plan_new(b, d, p, weights, MANY, &p->many);
+}
+
+/* Memory for the next type. */
+static void products_free(const gk_backend *b, gk_device *d, products *p) {
+    b->plan_free(d, p->one);
+    b->plan_free(d, p->many);
+    for (uint32_t n = 0; n < p->count; n++) b->release(d, p->weights[n]);
+    b->release(d, p->state);
 }
 
 static void measure(const gk_backend *b, gk_device *d, gk_plan *plan, uint32_t rows, double *best) {
@@ -136,46 +200,92 @@ static void measure(const gk_backend *b, gk_device *d, gk_plan *plan, uint32_t r
     *best = seconds < *best ? seconds : *best;
 }
 
+/* ---- the benchmark ---- */
+
+/* What the products are held against. */
+typedef struct reference {
+    reader *reader; /* threads of the processor, which is the device; NULL: a copy on the device */
+    copier copier;
+    double best; /* bytes per second */
+    char name[64];
+} reference;
+
+static const char *reference_new(const gk_backend *b, gk_device *d, uint64_t bytes, uint32_t kind, reference *r) {
+    if (kind != GK_KIND_CPU && kind != GK_KIND_SOFTWARE) {
+        gk_text(r->name, sizeof r->name, "copy on the device");
+        return copier_new(b, d, bytes, &r->copier);
+    }
+    r->reader = reader_new(bytes);
+    if (r->reader == NULL) return "out of memory";
+    gk_text(r->name, sizeof r->name, "loop of %u threads that read", r->reader->threads);
+    return NULL;
+}
+
+static void reference_measure(const gk_backend *b, gk_device *d, reference *r) {
+    if (r->reader == NULL) measure(b, d, r->copier.plan, r->copier.rows, &r->copier.best);
+    const double seconds = r->reader ? reader_seconds(r->reader) : r->copier.best;
+    const double speed = (r->reader ? (double)r->reader->bytes : r->copier.bytes) / seconds;
+    if (speed > r->best) r->best = speed;
+}
+
+static const char *replay_name(const gk_backend *b, gk_device *d, gk_plan *plan) {
+    static const char *const names[] = {"host", "launches", "commands", "graph"};
+    gk_plan_info info = {.replay = GK_REPLAY_HOST};
+    return b->plan_info(d, plan, &info) == GK_OK && info.replay <= GK_REPLAY_GRAPH ? names[info.replay] : "";
+}
+
+/* Measures one type and prints its figures after `comma`; prints nothing where the backend does not have the type. */
+static const char *bench_type(const gk_backend *b, gk_device *d, uint64_t bytes, reference *r, uint32_t type, const char *comma) {
+    products p = {.type = type};
+    const char *error = products_new(b, d, bytes, &p);
+    /* In turns, so that a machine that slows down does so for both. */
+    for (int round = 0; round < ROUNDS && p.one && p.many; round++) {
+        reference_measure(b, d, r);
+        measure(b, d, p.one, 1, &p.best_one);
+        if (round % 3 == 0) measure(b, d, p.many, MANY, &p.best_many);
+    }
+    if (error == NULL && p.one) {
+        const double speed = p.bytes / p.best_one;
+        printf("%s\"%s\":{\"bytes_per_s\":%.4g,\"fraction\":%.3f,\"multiplications_per_s_of_%d_rows\":%.4g,\"matrices\":%u,\"replay\":\"%s\"}",
+               comma, gk_type_name(type), speed, speed / r->best, (int)MANY, p.multiplications / p.best_many, p.count, replay_name(b, d, p.one));
+    }
+    products_free(b, d, &p);
+    return error;
+}
+
+static const char *bench_types(const gk_backend *b, gk_device *d, uint64_t bytes, reference *r) {
+    static const uint32_t types[] = {GK_F32, GK_F16, GK_BF16, GK_Q8_0, GK_Q6_K, GK_Q4_K, GK_Q4_0};
+    const char *error = NULL, *comma = "";
+    printf("\"types\":{");
+    for (size_t n = 0; n < sizeof types / sizeof *types && error == NULL; n++) {
+        if (b->weight_bytes(d, types[n], SHAPES[0][0], SHAPES[0][1]) == 0) continue;
+        error = bench_type(b, d, bytes, r, types[n], comma);
+        comma = ",";
+    }
+    printf("},\"reference_bytes_per_s\":%.4g}\n", r->best);
+    return error;
+}
+
 int bench(const gk_backend *b, int index, uint64_t bytes, uint32_t flags) {
     char why[256] = "";
     gk_device *d = NULL;
-    if (b->open(index, &(gk_open_options){.flags = flags}, &d, why, sizeof why) != GK_OK) {
-        fprintf(stderr, "gk-test: %s: %s\n", b->id, why);
+    gk_device_info infos[16];
+    int count = 0;
+    if (b->enumerate(infos, 16, &count, why, sizeof why) != GK_OK || index >= count || index >= 16 ||
+        b->open(index, &(gk_open_options){.flags = flags}, &d, why, sizeof why) != GK_OK) {
+        fprintf(stderr, "gk-test: %s: %s\n", b->id, why[0] ? why : "no such device");
         return 3;
     }
-    products all[] = {{.type = GK_F32}, {.type = GK_F16}, {.type = GK_BF16}, {.type = GK_Q8_0},
-                      {.type = GK_Q6_K}, {.type = GK_Q4_K}, {.type = GK_Q4_0}};
-    const size_t count = sizeof all / sizeof *all;
-    for (size_t n = 0; n < count; n++) {
-        const char *error = products_new(b, d, bytes, &all[n]);
-        if (error == NULL) continue;
-        fprintf(stderr, "gk-test: %s: %s: %s: %s\n", b->id, gk_type_name(all[n].type), error, b->last_error(d));
-        b->close(d);
-        return 1;
+    reference r = {.best = 0};
+    const char *error = reference_new(b, d, bytes, infos[index].kind, &r);
+    if (error == NULL) {
+        printf("{\"backend\":\"%s\",\"device\":%d,\"name\":", b->id, index);
+        print_json_text(infos[index].name);
+        printf(",\"rounds\":%d,\"reference\":\"%s\",", (int)ROUNDS, r.name);
+        error = bench_types(b, d, bytes, &r);
     }
-    double best_read = 1e30;
-    reader *r = reader_new(bytes);
-    /* In turns, so that a machine that slows down does so for all. */
-    for (int round = 0; round < 7; round++) {
-        double seconds = r ? reader_seconds(r) : 1e30;
-        best_read = seconds < best_read ? seconds : best_read;
-        for (size_t n = 0; n < count; n++) {
-            if (all[n].one) measure(b, d, all[n].one, 1, &all[n].best_one);
-            if (all[n].many && round % 3 == 0) measure(b, d, all[n].many, MANY, &all[n].best_many);
-        }
-    }
-    double read = r ? (double)r->bytes / best_read : 0;
-    printf("{\"backend\":\"%s\",\"device\":%d,\"threads\":%d,\"read_bytes_per_s\":%.4g,\"types\":{", b->id, index, r ? (int)r->threads : 0, read);
-    const char *comma = "";
-    for (size_t n = 0; n < count; n++) {
-        if (all[n].one == NULL) continue;
-        double speed = all[n].bytes / all[n].best_one;
-        printf("%s\"%s\":{\"bytes_per_s\":%.4g,\"fraction\":%.3f,\"multiplications_per_s_of_%d_rows\":%.4g}", comma, gk_type_name(all[n].type),
-               speed, read > 0 ? speed / read : 0, (int)MANY, all[n].multiplications / all[n].best_many);
-        comma = ",";
-    }
-    printf("}}\n");
-    reader_free(r);
+    if (error) fprintf(stderr, "gk-test: %s: %s: %s\n", b->id, error, b->last_error(d));
+    reader_free(r.reader);
     b->close(d);
-    return 0;
+    return error ? 1 : 0;
 }

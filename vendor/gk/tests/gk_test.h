@@ -6,8 +6,12 @@
 #include <stdlib.h>
 
 #include "gk_internal.h"
+#include "thread.h"
 
 /* ---- report ---- */
+
+/* The note of a case that was skipped for lack of time. */
+#define NOT_RUN "not run: the time was over"
 
 typedef struct report_case {
     char op[32];
@@ -22,6 +26,7 @@ typedef struct report {
     report_case *cases;
     size_t count, capacity;
     size_t passed, failed, skipped;
+    size_t not_run; /* of those skipped: the time was over */
 } report;
 
 /* ---- two devices ---- */
@@ -41,6 +46,7 @@ typedef struct suite {
     side sides[2];
     report report;
     uint64_t seed;
+    double deadline; /* of gk_seconds: cases that would begin later are skipped; 0 = none */
     bool exact; /* the device is opened with GK_OPEN_EXACT */
     uint64_t random; /* state of the generator; every case starts it anew */
     char name[128];  /* of the tested device */
@@ -154,6 +160,7 @@ void test_attention(suite *);
 void test_small_ops(suite *);
 void test_plans(suite *);
 void test_bad_arguments(suite *);
+void print_json_text(const char *text);
 /* flags: those of gk_open_options. */
 int bench(const gk_backend *, int device, uint64_t bytes, uint32_t flags);
 

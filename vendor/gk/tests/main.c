@@ -1,8 +1,9 @@
 /* gk-test: compares a backend with the float64 reference, op by op and plan by plan.
  *
- * gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only PART] [--json]
+ * gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only PART] [--seconds N] [--json]
  * gk-test --list [--json]      backends in this program and their devices
- * gk-test --bench [--bytes N] [--exact]  bytes per second of a read loop and of matrix times vector, as JSON
+ * gk-test --bench [--bytes N] [--exact]  bytes per second of matrix times vector, and of a loop that reads or a copy, as JSON
+ * --seconds: cases that would begin later are skipped, and counted as not run.
  * Exit code: 0 all passed, 1 a case failed, 2 usage, 3 the backend has no device. */
 #include "gk_test.h"
 
@@ -39,13 +40,13 @@ typedef struct arguments {
     const char *only;
     const char *arch; /* of the device, instead of its number */
     long device;
-    unsigned long long seed, bytes, threads;
-    bool json, list, bench, exact;
+    unsigned long long seed, bytes, threads, seconds;
+    bool json, list, bench, exact, limited;
 } arguments;
 
 /* ---- output ---- */
 
-static void print_json_text(const char *text) {
+void print_json_text(const char *text) {
     putchar('"');
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
         if (*c == '"' || *c == '\\') printf("\\%c", *c);
@@ -70,7 +71,7 @@ static void print_report_json(const char *backend, const suite *s, const gk_devi
     print_field("arch", info->arch);
     printf(",");
     print_field("driver", info->driver);
-    printf(",\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"cases\":[", r->passed, r->failed, r->skipped);
+    printf(",\"passed\":%zu,\"failed\":%zu,\"skipped\":%zu,\"not_run\":%zu,\"cases\":[", r->passed, r->failed, r->skipped, r->not_run);
     for (size_t n = 0; n < r->count; n++) {
         const report_case *c = &r->cases[n];
         printf(n ? ",\n{" : "\n{");
@@ -99,10 +100,12 @@ static void print_report_text(const char *backend, const suite *s) {
     const report *r = &s->report;
     for (size_t n = 0; n < r->count; n++) {
         const report_case *c = &r->cases[n];
-        if (c->state == CASE_OK) continue;
+        if (c->state == CASE_OK || (c->state == CASE_SKIPPED && strcmp(c->note, NOT_RUN) == 0)) continue;
         printf("%s %s %s %s: %s\n", c->state == CASE_FAILED ? "FAILED " : "skipped", c->op, c->type, c->shape, c->note);
     }
-    printf("%s (%s): %zu passed, %zu failed, %zu skipped\n", backend, s->name, r->passed, r->failed, r->skipped);
+    printf("%s (%s): %zu passed, %zu failed, %zu skipped", backend, s->name, r->passed, r->failed, r->skipped);
+    if (r->not_run) printf(", %zu of these for lack of time", r->not_run);
+    printf("\n");
 }
 
 /* One skipped case, so that readers need to know one form only. */
@@ -110,7 +113,7 @@ static int report_no_device(const arguments *a, const char *backend, const char 
     if (a->json) {
         printf("{");
         print_field("backend", backend);
-        printf(",\"device\":\"\",\"passed\":0,\"failed\":0,\"skipped\":1,\"cases\":[\n{\"op\":\"device\",\"type\":\"\",\"shape\":\"\",");
+        printf(",\"device\":\"\",\"passed\":0,\"failed\":0,\"skipped\":1,\"not_run\":0,\"cases\":[\n{\"op\":\"device\",\"type\":\"\",\"shape\":\"\",");
         print_field("skipped", why);
         printf("}\n]}\n");
     } else {
@@ -173,7 +176,7 @@ static int test(const arguments *a, const gk_backend *backend) {
         fprintf(stderr, "gk-test: %s has no such device: see --list\n", backend->id);
         return 2;
     }
-    suite s = {.seed = a->seed, .exact = a->exact};
+    suite s = {.seed = a->seed, .exact = a->exact, .deadline = a->limited ? gk_seconds() + (double)a->seconds : 0};
     gk_text(s.name, sizeof s.name, "%s", infos[device].name);
     const char *error = suite_open(&s, backend, device, (uint32_t)a->threads, &status, why, sizeof why);
     if (error) {
@@ -200,7 +203,7 @@ static int test(const arguments *a, const gk_backend *backend) {
 /* ---- arguments ---- */
 
 static int usage(const char *problem) {
-    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only core|matmul|fused|attention|small|plans|bad] [--json]\n"
+    fprintf(stderr, "gk-test: %s\nusage: gk-test [--backend ID] [--device N | --arch NAME] [--threads N] [--exact] [--seed S] [--only core|matmul|fused|attention|small|plans|bad] [--seconds N] [--json]\n"
                     "       gk-test --list [--json]\n       gk-test --bench [--backend ID] [--device N] [--bytes N] [--exact]\n", problem);
     return 2;
 }
@@ -230,6 +233,7 @@ int main(int argc, char **argv) {
             else if (strcmp(name, "--device") == 0 && is_number && number < 1000) a.device = (long)number;
             else if (strcmp(name, "--threads") == 0 && is_number && number <= 1024) a.threads = number;
             else if (strcmp(name, "--seed") == 0 && is_number) a.seed = number;
+            else if (strcmp(name, "--seconds") == 0 && is_number) a.seconds = number, a.limited = true;
             else if (strcmp(name, "--bytes") == 0 && is_number) a.bytes = number;
             else return usage("unknown argument, or a value that is not a number");
         }

@@ -26,6 +26,10 @@ void case_begin(suite *s, const char *op, const char *type, const char *shape, .
     s->random = s->seed * 0x9e3779b97f4a7c15u + s->report.count * 0xbf58476d1ce4e5b9u + 1;
     for (int n = 0; n < 2; n++) memset(s->sides[n].used, 0, sizeof s->sides[n].used);
     s->case_open = true;
+    if (s->deadline > 0 && gk_seconds() >= s->deadline) {
+        case_skip(s, "%s", NOT_RUN);
+        s->report.not_run++;
+    }
 }
 
 void case_fail(suite *s, const char *format, ...) {
