@@ -6,6 +6,10 @@ use super::tensors::{self, OUTPUT, OUTPUT_NORM, ROPE_FREQS, Role, Spec};
 use super::{Config, noise};
 use crate::Error;
 use crate::gguf::{TensorType, Writer};
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// What a random model should be. [`Recipe::new`] gives a small one that every weight type fits.
 #[derive(Debug, Clone)]
@@ -116,14 +120,13 @@ impl Recipe {
         }
         specs.retain(|spec| spec.required || self.wants(&spec.name));
         let mut writer = self.vocabulary(self.metadata(&config));
-        for spec in specs {
+        for (spec, data) in specs.iter().zip(self.all_data(&specs)) {
             let shape = if spec.role == Role::Matrix {
                 vec![u64::from(spec.width), u64::from(spec.rows)]
             } else {
                 vec![u64::from(spec.width)]
             };
-            let data = self.data(&spec)?;
-            writer = writer.tensor(&spec.name, &shape, spec.kind, data);
+            writer = writer.tensor(&spec.name, &shape, spec.kind, data?);
         }
         Ok(writer)
     }
@@ -187,6 +190,25 @@ impl Recipe {
             .integer("tokenizer.ggml.bos_token_id", 1)
             .integer("tokenizer.ggml.eos_token_id", 2)
             .integer("tokenizer.ggml.unknown_token_id", 0)
+    }
+
+    /// The bytes of all tensors, made on all cores: each has a stream of noise of its own.
+    fn all_data(&self, specs: &[Spec]) -> Vec<Result<Vec<u8>, Error>> {
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let indices = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
+            let mine = indices.take_while(|index| *index < specs.len());
+            mine.map(|index| (index, self.data(&specs[index]))).collect::<Vec<_>>()
+        };
+        let mut made: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let joined =
+                threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            joined.flatten().collect()
+        });
+        made.sort_by_key(|(index, _)| *index);
+        made.into_iter().map(|(_, data)| data).collect()
     }
 
     fn data(&self, spec: &Spec) -> Result<Vec<u8>, Error> {
