@@ -1,0 +1,7 @@
+"""What the scripts `prepare`, `run` and `report` share."""
+
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+KIT = ROOT / "target" / "gpu-kit"
+RESULTS = ROOT / "benches" / "gpu" / "results"

@@ -1,0 +1,288 @@
+"""The stages of a run. Each fills its `result` as it goes, so that what was measured before a stage is stopped is kept."""
+
+import csv
+import json
+import os
+import pathlib
+import re
+import shutil
+import time
+
+from . import speed
+from .process import KEPT, call
+
+# What `ncu` is asked for: its metric, and the name in the result.
+COUNTERS = {
+    "gpu__time_duration.sum": "nanoseconds",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "dram_percent",
+    "dram__bytes.sum": "dram_bytes",
+    "l1tex__data_pipe_lsu_wavefronts.sum": "l1_wavefronts",
+    "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed": "l1_wavefronts_percent",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": "issue_percent",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy_percent",
+    "launch__registers_per_thread": "registers",
+}
+# Kernels for many tokens at once; all others are taken for those of decoding.
+PREFILL = re.compile(r"^(matmul_tile|attention)_")
+SMI_FIELDS = ("name", "driver_version", "memory.total", "pcie.link.gen.current", "pcie.link.width.current", "ecc.mode.current",
+              "mig.mode.current", "persistence_mode", "pstate", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem",
+              "power.draw", "power.limit", "temperature.gpu")
+
+
+class Failed(Exception):
+    """A stage found something wrong: the reason is the text."""
+
+
+class Stage:
+    """One stage while it runs: its time, its steps, its result."""
+
+    def __init__(self, run, name, deadline):
+        self.run, self.name, self.deadline = run, name, deadline
+        self.started = time.monotonic()
+        self.steps, self.problems, self.result = [], [], {}
+
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def step(self, name, command, most=None, env=None, accept=(0,)):
+        """Runs a command within the time of the stage. A step that is not ok is a problem of the stage."""
+        limit = self.left() if most is None else min(most, self.left())
+        return self.add(call(name, command, limit, env or self.run.env, accept))
+
+    def add(self, step):
+        self.steps.append(step)
+        self.run.log(self.name, step)
+        if not step.ok:
+            self.problems.append(f"{step.name}: {step.detail}")
+        return step
+
+    def document(self, step):
+        """The JSON document that a step printed, or None."""
+        try:
+            return json.loads(step.out)
+        except ValueError:
+            if step.ok:
+                self.problems.append(f"{step.name}: no JSON was printed: {(step.err.strip() or step.out.strip())[-KEPT:]}")
+            return None
+
+
+def machine(stage):
+    """What the machine is, and what its memory and its matrix units reach."""
+    run = stage.run
+    stage.result["detect"] = stage.document(stage.step("detect", [run.gpubuild, "detect", "--probe", "--json"], 60))
+    # Exit code 1: something is wrong with this machine, which is what the document is for.
+    stage.result["doctor"] = stage.document(stage.step("doctor", [run.gpubuild, "doctor", "--json"], 60, accept=(0, 1)))
+    stage.step("host record", [run.gpubuild, "host", "record", "--probe", "--force", run.out / "host.toml"], 60)
+    smi = stage.step("nvidia-smi", ["nvidia-smi", f"--query-gpu={','.join(SMI_FIELDS)}", "--format=csv,noheader,nounits"], 20)
+    if smi.ok:
+        rows = list(csv.reader(smi.out.splitlines(), skipinitialspace=True))
+        stage.result["nvidia_smi"] = [dict(zip(SMI_FIELDS, row)) for row in rows]
+    bench = stage.step("gk-test --bench", [run.gk_test, "--bench", "--backend", run.backend, "--bytes", run.size.bench_bytes], 60)
+    stage.result["kernels"] = stage.document(bench) if bench.ok else None
+    rates = stage.step("PyTorch", ["python3", pathlib.Path(__file__).with_name("torch_rates.py"), *run.size.torch], 60)
+    stage.result["torch"] = stage.document(rates) if rates.ok else None
+
+
+def correctness(stage):
+    """Every op against the float64 reference, the embedded model, and its text against that of the processor."""
+    run = stage.run
+    check = stage.step("infer check", [run.infer, "check", "--backend", run.backend, "--json"], 60, accept=(0, 1))
+    report = stage.document(check)
+    if report:
+        wrong = [row for row in report["rows"] if not row["ok"]]
+        stage.result["check"] = {"comparisons": len(report["rows"]), "wrong": wrong, "replay": report["replay"]}
+        if wrong:
+            stage.problems.append(f"infer check: {len(wrong)} of {len(report['rows'])} comparisons are wrong")
+    texts = {}
+    for backend in ("cpu", run.backend):
+        words = stage.step(f"text of {backend}", [run.infer, "run", "--quiet", "--backend", backend, "--tokens", run.size.text], 60)
+        texts[backend] = words.out if words.ok else None
+    if None not in texts.values():
+        stage.result["text"] = {"tokens": run.size.text, "equal": texts["cpu"] == texts[run.backend]}
+        if not stage.result["text"]["equal"]:
+            stage.problems.append(f"the text of {run.backend} differs from that of cpu")
+    seconds = max(int(stage.left()) - 5, 0)
+    ops = stage.step("gk-test", [run.gk_test, "--backend", run.backend, "--json", "--seconds", seconds, *run.size.cases], accept=(0, 1))
+    report = stage.document(ops)
+    if report:
+        stage.result["ops"] = {key: report[key] for key in ("device", "arch", "driver", "passed", "failed", "skipped", "not_run")}
+        stage.result["ops"]["failures"] = [case for case in report["cases"] if case.get("ok") is False][:50]
+        errors = {}
+        for case in report["cases"]:
+            if case.get("ok") and "nmse" in case:
+                key = f"{case['op']} {case['type']}"
+                errors[key] = max(errors.get(key, 0.0), case["nmse"])
+        stage.result["ops"]["largest_nmse"] = errors
+        if report["failed"]:
+            stage.problems.append(f"gk-test: {report['failed']} cases failed")
+
+
+def sanitizer(stage):
+    """compute-sanitizer on the kernels of matmul and attention; the suite ends in time by itself."""
+    run = stage.run
+    combinations = [(tool, part) for tool in ("memcheck", "racecheck") for part in ("matmul", "attention", "fused")]
+    for done, (tool, part) in enumerate(combinations):
+        share = stage.left() / (len(combinations) - done)
+        # The rest of its share is for the case that is running then, and for the sanitizer's own work.
+        seconds = min(max(int(share * 0.7) - 3, 1), run.size.sanitized)
+        name, log = f"{tool} {part}", run.out / f"{tool}-{part}.log"
+        command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", 9, "--print-limit", 20, "--log-file", log, run.gk_test,
+                   "--backend", run.backend, "--only", part, "--json", "--seconds", seconds]
+        step = stage.step(name, command, share, accept=(0, 1, 9))
+        found = {"state": step.state, "seconds": round(step.seconds, 1)}
+        stage.result[name] = found
+        text = log.read_text(errors="replace") if log.exists() else ""
+        log.unlink(missing_ok=True)
+        summary = re.search(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard", text)
+        if summary:
+            found["errors"] = int(summary[1] or summary[2])
+        elif step.ok:
+            stage.problems.append(f"{name}: there is no summary")
+        if found.get("errors"):
+            found["text"] = text[:4000]
+            stage.problems.append(f"{name}: {found['errors']} errors")
+        # The suite's document; the sanitizer may print lines of its own around it.
+        start = step.out.find("{")
+        try:
+            report, _ = json.JSONDecoder().raw_decode(step.out[start:])
+            found.update({key: report[key] for key in ("passed", "failed", "skipped", "not_run")})
+        except (ValueError, KeyError):
+            stage.problems.append(f"{name}: gk-test printed no report")
+
+
+def counters(text):
+    """The launches in the CSV that `ncu` printed: a list of (kernel, {metric: value})."""
+    lines = [line for line in text.splitlines() if line.startswith('"')]
+    launches = {}
+    for row in csv.DictReader(lines):
+        kernel, values = launches.setdefault(row["ID"], (row["Kernel Name"].split("(")[0], {}))
+        try:
+            values[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
+        except ValueError:
+            values[row["Metric Name"]] = None  # n/a: this GPU has no such counter
+    return list(launches.values())
+
+
+def most_time(launches):
+    """Names of the four kernels of decoding and the two of prompts that took most time, with their time."""
+    totals = {}
+    for kernel, values in launches:
+        totals[kernel] = totals.get(kernel, 0) + (values.get("gpu__time_duration.sum") or 0)
+    ordered = sorted(totals.items(), key=lambda item: -item[1])
+    prefill = [item for item in ordered if PREFILL.match(item[0])]
+    decode = [item for item in ordered if not PREFILL.match(item[0])]
+    return decode[:4] + prefill[:2]
+
+
+def profile(stage):
+    """ncu: which kernels take most time, and what limits each of them."""
+    run = stage.run
+    # Clocks stay as the machine has them; a kernel in a graph is profiled by itself.
+    ncu = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--graph-profiling", "node"]
+    work = [run.infer, "bench", "--backend", run.backend, "--random", run.size.profiled, "--kind", "q4_0", "--runs", 1, "--tokens", 2,
+            "--prompt-tokens", run.size.workload.prompt]
+    duration = ["--metrics", "gpu__time_duration.sum", "--launch-count", 2000]
+    times = stage.step("ncu: time of all kernels", [*ncu, *duration, *work], stage.left() * 0.5)
+    launches = counters(times.out)
+    if not launches:
+        raise Failed("ncu: no kernel was profiled")
+    chosen = most_time(launches)
+    total = sum(values.get("gpu__time_duration.sum") or 0 for _, values in launches)
+    stage.result["launches"] = len(launches)
+    stage.result["kernels"] = [{"name": name, "time_share": spent / total if total else None} for name, spent in chosen]
+    for done, kernel in enumerate(stage.result["kernels"]):
+        name = kernel["name"]
+        # The third launch: the first ones find cold caches.
+        which = ["--metrics", ",".join(COUNTERS), "--kernel-name", f"regex:^{name}$", "--launch-skip", 2, "--launch-count", 1]
+        step = stage.step(f"ncu: {name}", [*ncu, *which, *work], stage.left() / (len(chosen) - done))
+        for _, values in counters(step.out):
+            kernel.update({COUNTERS[metric]: value for metric, value in values.items() if metric in COUNTERS})
+
+
+def measure_speed(stage):
+    """infer and llama-bench in turns, a model at a time; models of random weights in memory."""
+    run, size = stage.run, stage.run.size
+    stage.result["workload"] = {"prompt": size.workload.prompt, "tokens": size.workload.tokens, "depths": list(size.workload.depths)}
+    stage.result["models"] = []
+    if not run.llama_bench:
+        stage.problems.append("llama-bench: it is not in the kit")
+    longest = 0.0
+    for shape, kind in size.models:
+        if stage.left() < longest:
+            stage.problems.append(f"{shape} {kind}: not measured, {stage.left():.0f} s were left and a model takes up to {longest:.0f} s")
+            continue
+        started = time.monotonic()
+        file = run.models / f"{shape}-{kind}.gguf"
+        written = speed.write_model(run.infer, file, shape, kind, size.workload, stage.left())
+        if written and not stage.add(written).ok:
+            continue
+        model = {"shape": shape, "type": kind, "file_bytes": file.stat().st_size}
+        stage.result["models"].append(model)
+        print(f"  {shape} {kind}", flush=True)
+        try:
+            speed.take_turns(run.infer, run.llama_bench, file, run.backend, size.workload, size.rounds, stage.deadline, model, env=run.env)
+        finally:
+            file.unlink()
+            run.save()
+        stage.problems += [f"{shape} {kind}: {problem}" for problem in model["problems"]]
+        if not model["infer"] and not model["llama-bench"]:
+            continue
+        longest = max(longest, time.monotonic() - started)
+
+
+def validate(stage):
+    """The small programs of `gpubuild doctor --validate`: compiled, linked and started with this machine's own tools."""
+    run = stage.run
+    backends = [run.backend] + (["vulkan"] if has_vulkan_driver(run.env) or run.rehearsal else [])
+    for backend in backends:
+        command = [run.gpubuild, "doctor", "--validate", "--backends", backend, "--json"]
+        report = stage.document(stage.step(f"validate {backend}", command, accept=(0, 1)))
+        if report:
+            stage.result[backend] = report.get("validation")
+
+
+def has_vulkan_driver(env):
+    """Whether a driver of Vulkan for NVIDIA's cards is installed or named."""
+    folders = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/nvidia/share/vulkan/icd.d")
+    named = env.get("VK_DRIVER_FILES") or env.get("VK_ICD_FILENAMES")
+    return bool(named) or any(pathlib.Path(folder, "nvidia_icd.json").exists() for folder in folders)
+
+
+# In this order. Seconds of the default limit; time that a stage leaves goes to those after it.
+STAGES = {
+    "machine": (machine, 45),
+    "correctness": (correctness, 60),
+    "sanitizer": (sanitizer, 55),
+    "profile": (profile, 60),
+    "speed": (measure_speed, 210),
+    "validate": (validate, 40),
+}
+
+
+def perform(run, name, deadline):
+    """Runs one stage. Returns what the result file says of it. Nothing that happens in it ends the run."""
+    work, _ = STAGES[name]
+    stage = Stage(run, name, deadline)
+    run.stages.append(record := {"name": name, "state": "not ended", "result": stage.result})
+    crashed = None
+    try:
+        work(stage)
+    except Failed as error:
+        crashed = str(error)
+    except Exception as error:  # A mistake of ours in one stage must not cost the others.
+        crashed = f"{type(error).__name__}: {error}"
+        run.log_crash(name)
+    if crashed:
+        stage.problems.append(crashed)
+    over = stage.left() <= 0
+    record["state"] = "stopped" if over else "failed" if crashed else "problems" if stage.problems else "ok"
+    record["seconds"] = round(time.monotonic() - stage.started, 1)
+    record["share"] = round(deadline - stage.started, 1)
+    record["problems"] = stage.problems
+    record["steps"] = [step.record() for step in stage.steps]
+    return record
+
+
+def tool(name, env):
+    """Path of a program on PATH, or None."""
+    return shutil.which(name, path=env.get("PATH", os.defpath))
