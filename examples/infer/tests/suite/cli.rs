@@ -1,6 +1,7 @@
 //! The program as its users meet it.
 
 use infer::gk;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Output, Stdio};
 
 fn infer(args: &[&str]) -> Command {
@@ -96,6 +97,98 @@ fn a_named_backend_is_never_replaced() {
     let output = output(&["run", "--backend", "ref", "--device", "9"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("it has no device 9"), "{output:?}");
+}
+
+fn number(document: &serde_json::Value, path: &str) -> f64 {
+    document
+        .pointer(path)
+        .and_then(serde_json::Value::as_f64)
+        .unwrap_or_else(|| panic!("{path}: {document:#}"))
+}
+
+const BENCH: [&str; 12] = [
+    "bench",
+    "--backend",
+    "ref",
+    "--prompt-tokens",
+    "3",
+    "--tokens",
+    "2",
+    "--depth",
+    "0,5",
+    "--fusion",
+    "both",
+    "--runs",
+];
+
+#[test]
+fn bench_measures_every_depth_with_and_without_fused_ops() {
+    if !ready() {
+        return;
+    }
+    let ran = output(&[&BENCH[..], &["1", "--json"]].concat());
+    let document: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    for (index, fused) in [true, false].into_iter().enumerate() {
+        let measured = &document["measured"][index];
+        assert_eq!(measured["fused"], fused);
+        assert_eq!(measured["replay"]["mode"], "host", "the reference has no launches");
+        for (place, depth) in [0.0, 5.0].into_iter().enumerate() {
+            assert_eq!(number(measured, &format!("/decode/{place}/depth")), depth);
+            assert!(number(measured, &format!("/decode/{place}/stepwise/best_tokens_per_second")) > 0.0);
+        }
+    }
+    // A token further on reads more of the cache.
+    let read = |place| number(&document, &format!("/measured/0/decode/{place}/bytes_per_token"));
+    assert!(read(0) < read(1));
+    assert_eq!(document["decode"], document["measured"][0]["decode"][0]["stepwise"]);
+    let text = text(&output(&[&BENCH[..], &["1"]].concat()).stdout);
+    assert!(text.contains("decode at 5, token by token, without fused ops"), "{text}");
+}
+
+#[test]
+fn bench_takes_turns_with_another_program() {
+    if !ready() {
+        return;
+    }
+    let mut program = infer(&[&BENCH[..11], &["--turns"]].concat());
+    let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
+    let mut line = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(line()["ready"], true);
+    let mut requests = program.stdin.take().unwrap();
+    for _ in 0..2 {
+        requests.write_all(b"\n").unwrap();
+        let document = line();
+        let speed = |which| number(&document, &format!("/prompt/{which}_tokens_per_second"));
+        assert_eq!(speed("best"), speed("worst"), "one run");
+    }
+    drop(requests);
+    assert!(program.wait().unwrap().success());
+}
+
+#[test]
+fn a_depth_beyond_the_context_is_refused() {
+    if !ready() {
+        return;
+    }
+    let output = output(&["bench", "--backend", "ref", "--depth", "100000"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("do not fit the context"), "{output:?}");
+}
+
+#[test]
+fn check_says_how_a_token_is_run() {
+    if !ready() {
+        return;
+    }
+    let ran = output(&["check", "--backend", "ref", "--json"]);
+    assert!(ran.status.success(), "{ran:?}");
+    let document: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(document["schema"]["name"], "infer-check");
+    assert_eq!((&document["wrong"], &document["replay"]["mode"]), (&0.into(), &"host".into()));
+    assert!(document["rows"].as_array().unwrap().iter().all(|row| row["ok"] == true));
+    let text = text(&output(&["check", "--backend", "ref"]).stdout);
+    assert!(text.contains("a token: computed by the processor, without launches"), "{text}");
 }
 
 #[test]
