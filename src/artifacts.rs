@@ -7,13 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
-use crate::plan::profile::Loader;
 
 /// Version of the form of [`Manifest`].
 pub const SCHEMA: u32 = 1;
 
 /// Name of the manifest in a project's build folder.
 pub const FILE_NAME: &str = "manifest.json";
+
+/// Where a build root keeps its manifest.
+#[must_use]
+pub fn manifest_path(root: &HostPath) -> HostPath {
+    root.join(FILE_NAME)
+}
+
+/// Functions with which a program opens modules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Loader {
+    /// `void f(const char *folder)` opens all in a folder.
+    pub folder: String,
+    /// `void *f(const char *file)` opens one; null if it cannot be.
+    pub file: String,
+    /// `size_t f(void)` counts those that are open.
+    pub count: String,
+}
 
 /// `manifest.json` in the project's build folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -321,7 +321,7 @@ pub fn pkg_config(directives: &Directives, manifest: &Manifest) -> String {
 #[must_use]
 pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
     let target = format!("gpubuild::{}", manifest.project);
-    let quoted = |word: &str| crate::cmake::initial_cache::bracket(&word.replace('\\', "/"));
+    let quoted = |word: &str| crate::shell::cmake_bracket(&word.replace('\\', "/"));
     let mut text = format!(
         "# Written by `gpubuild link --format cmake`.\nif(NOT TARGET {target})\n  add_library({target} INTERFACE IMPORTED)\nendif()\n"
     );

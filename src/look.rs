@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::facts::overrides::{self, BadSet};
 use crate::facts::{self, Facts};
 use crate::host::Host;
-use crate::matrix::{self, Matrix};
+use crate::matrix::Matrix;
 use crate::toolkit::{self, Catalogue, Inventory};
 
 /// Everything seen of a machine.
@@ -26,7 +26,7 @@ pub struct Sight {
 pub fn look(host: &dyn Host, catalogue: Catalogue) -> Sight {
     let facts = facts::gather(host);
     let inventory = toolkit::probe(host, &catalogue);
-    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
+    let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
     Sight { facts, catalogue, inventory, matrix }
 }
 

@@ -9,7 +9,7 @@ use gpubuild::matrix::{Matrix, Probes};
 use gpubuild::report::detect::Document;
 use gpubuild::report::detect_text::{Detail, Subject, text};
 use gpubuild::toolkit::{Catalogue, Inventory};
-use gpubuild::{facts, matrix, toolkit};
+use gpubuild::{facts, toolkit};
 use serde_json::Value;
 
 struct Seen {
@@ -33,7 +33,7 @@ fn see(host: &RecordedHost, ask: bool, detail: Detail) -> Seen {
     let facts = facts::gather(host);
     let inventory: Inventory = toolkit::probe(host, &catalogue);
     let probes = if ask { toolkit::ask_drivers(host, &Backend::ALL) } else { Probes::new() };
-    let matrix: Matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
+    let matrix: Matrix = gpubuild::provision::evaluate(&facts, &inventory, &catalogue, &probes);
     assert_eq!(host.counts().processes, 0, "detect starts no process");
     let document = Document::new(&facts, &inventory, &catalogue, &matrix, &Backend::ALL);
     let subject = Subject {

@@ -7,9 +7,9 @@ use super::script::Script;
 use super::{Build, ScriptError};
 use crate::backend::Backend;
 use crate::host::Host;
-use crate::plan::features::Features;
-use crate::plan::profile::{Profile, Wanted};
 use crate::plan::request::{self, Request};
+use crate::project::features::Features;
+use crate::project::profile::{Profile, Wanted};
 use crate::project::{self, Project, ProjectError, ProjectFile};
 
 /// Whether there has to be a CMake project.

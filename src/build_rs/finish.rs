@@ -9,7 +9,7 @@ use super::share;
 use crate::artifacts::Manifest;
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
-use crate::plan::share::Shared;
+use crate::planning::share::Shared;
 use crate::venv::record;
 
 /// Nothing is built: whoever links a program is told why.

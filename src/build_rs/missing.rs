@@ -13,13 +13,13 @@ use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, Sy
 use super::cargo::Crate;
 use super::script::Script;
 use crate::backend::Backend;
+use crate::clean;
 use crate::doctor::{self, Case, Filter};
 use crate::finding::{Finding, Findings, Severity};
 use crate::host::Host;
 use crate::look::Sight;
 use crate::matrix::{Probes, Reason};
 use crate::python::FetchError;
-use crate::report::clean;
 
 /// Characters of a sentence that are told.
 const SENTENCE: usize = 400;

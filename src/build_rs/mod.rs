@@ -39,9 +39,9 @@ pub use prepare::Planned;
 pub use script::Script;
 pub use task::Task;
 
+use crate::artifacts::manifest_path;
 use crate::artifacts::{Manifest, ManifestError};
 use crate::backend::Backend;
-use crate::exec::manifest_path;
 use crate::host::{Host, HostPath, RealHost};
 use crate::project;
 use crate::venv::record;

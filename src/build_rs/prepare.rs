@@ -14,9 +14,9 @@ use crate::host::Host;
 use crate::look::{self, Sight};
 use crate::plan::make::Missing as MissingBackends;
 use crate::plan::request::{self, Request};
-use crate::plan::share::{self as packages, Shared};
-use crate::plan::whole::{self, Wish};
 use crate::plan::{Plan, linkage};
+use crate::planning::share::{self as packages, Shared};
+use crate::planning::{self, Wish};
 use crate::project::{Project, ProjectError};
 use crate::store::settings::Store;
 use crate::store::sha256;
@@ -144,7 +144,7 @@ impl Build {
             native: planned.project.file.project.native,
             provision: None,
         };
-        let mut plan = whole::plan(&wish).map_err(|refusal| {
+        let mut plan = planning::plan(&wish).map_err(|refusal| {
             let of_project = |id: &str| id.starts_with("project.") || id.starts_with("plan.");
             let of_backends = refusal.blocked.iter().flat_map(|(_, reasons)| reasons);
             let mut reasons = refusal.project.iter().chain(of_backends);
@@ -157,7 +157,7 @@ impl Build {
             }
         })?;
         // A launcher makes builds faster, not possible: one that is not here is left out.
-        if let Err(error) = whole::put_launchers(&mut plan, &wish, None) {
+        if let Err(error) = planning::put_launchers(&mut plan, &wish, None) {
             plan.notes.push(error.to_string());
         }
         if let Some(cross) = &planned.cross {

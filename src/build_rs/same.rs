@@ -14,7 +14,7 @@ use crate::artifacts::{Artifact, Manifest};
 use crate::exec::symbols;
 use crate::exec::together::TogetherError;
 use crate::host::Host;
-use crate::plan::together::differences;
+use crate::project::together::differences;
 
 /// A crate with what it built.
 pub(super) struct Brought {

@@ -9,7 +9,6 @@ use crate::exec::stage;
 use crate::glue;
 use crate::host::{Host, HostPath, Os};
 use crate::link;
-use crate::store;
 use crate::toolkit::libraries::{self, Role};
 
 /// The lines for cargo.
@@ -117,7 +116,7 @@ impl Script {
 
     /// Watches exactly what trees were made from. Without a record of that, their source folders.
     pub(super) fn watch_sources(&mut self, host: &dyn Host, manifest: &Manifest, root: &HostPath) {
-        let cache = store::cache_folder(host);
+        let cache = crate::host::folders::cache_folder(host);
         for tree in &manifest.trees {
             let build = host.path(&tree.build);
             let Some(stamp) = crate::exec::stamp::Stamp::read_in(host, &build) else {

@@ -6,7 +6,7 @@ use super::missing::Missing;
 use super::script::Script;
 use crate::artifacts::Manifest;
 use crate::host::{Host, HostPath};
-use crate::plan::share::Shared;
+use crate::planning::share::Shared;
 
 /// The name under which the manifest is handed on: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
 pub const MANIFEST: &str = "GPUBUILD_MANIFEST";

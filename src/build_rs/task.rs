@@ -9,8 +9,8 @@ use crate::host::{Host, RealHost};
 use crate::look::{self, Sight};
 use crate::plan::make::Missing as MissingBackends;
 use crate::plan::request::{self, Request};
-use crate::plan::whole::{self, Wish};
 use crate::plan::{Plan, linkage};
+use crate::planning::{self, Wish};
 use crate::project::{self, Project};
 use crate::python::Network;
 use crate::store::settings::Store;
@@ -131,7 +131,7 @@ impl Task {
             native: table.project.native,
             provision: None,
         };
-        let mut plan = whole::plan(&wish).map_err(|refusal| match refusal.project.first() {
+        let mut plan = planning::plan(&wish).map_err(|refusal| match refusal.project.first() {
             Some(reason) => ScriptError::Refused(reason.clone()),
             None => ScriptError::Missing(Missing::backends(
                 scene.host,
@@ -141,7 +141,7 @@ impl Task {
             )),
         })?;
         // A launcher makes builds faster, not possible: one that is not here is left out.
-        if let Err(error) = whole::put_launchers(&mut plan, &wish, None) {
+        if let Err(error) = planning::put_launchers(&mut plan, &wish, None) {
             plan.notes.push(error.to_string());
         }
         Ok(plan)

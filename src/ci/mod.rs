@@ -5,7 +5,7 @@
 //!        |
 //! image::host      each image is a recorded host, with what its setup puts there
 //!        |
-//! plan::whole      each row is planned like any other machine; a refusal is its reason (pure)
+//! planning         each row is planned like any other machine; a refusal is its reason (pure)
 //!        |
 //! rows::Row        -> `ci matrix`, `ci run`; pack::assign says which of them pack
 //!        |
@@ -16,9 +16,8 @@ pub mod image;
 pub mod pack;
 pub mod preflight;
 pub mod rows;
-pub mod variant;
 pub mod workflow;
 
+pub use crate::project::variant::{CiTable, VariantTable};
 pub use image::{Image, Images};
 pub use rows::{Impossible, Row, Rows, Scene, rows};
-pub use variant::{CiTable, VariantTable};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::rows::{Row, Rows};
-use super::variant::{MOST_CHARACTERS, VariantTable};
 use crate::dist::manifest;
+use crate::project::variant::{MOST_CHARACTERS, VariantTable};
 
 /// How a warning begins that says why a row packs nothing.
 pub const NOT_PACKED: &str = "not packed: ";

@@ -105,7 +105,7 @@ fn disk(host: &dyn Host, build_root: &HostPath, plan: &Plan) -> Vec<Check> {
     let likely = LEAST_BUILD + LIKELY_DEVICE_BUILD * device.count() as u64;
     checks.push(room(host, build_root, "the build", LEAST_BUILD, likely));
     let toolkits = provision::disk_bytes(&plan.provision);
-    if let (true, Some(folder)) = (toolkits > 0, provision::folder(host)) {
+    if let (true, Some(folder)) = (toolkits > 0, crate::host::folders::toolkit_folder(host)) {
         // The wheels themselves have to be there for certain, what they grow to is an upper bound.
         let wheels = plan.provision.iter().map(|one| one.download_bytes).sum();
         checks.push(room(host, &folder, "toolkits", wheels, toolkits));

@@ -7,16 +7,16 @@ use serde::Serialize;
 
 use super::image::{Image, Images, Setup};
 use super::pack;
-use super::variant::{self, VariantTable};
 use crate::backend::Backend;
 use crate::host::Os;
 use crate::look;
 use crate::matrix::Reason;
 use crate::plan::make::Missing;
 use crate::plan::request::{Request, Selection};
-use crate::plan::whole::{self, Wish};
 use crate::plan::{Plan, bytes};
+use crate::planning::{self, Wish};
 use crate::project::Project;
+use crate::project::variant::{self, VariantTable};
 use crate::provision;
 use crate::python::Lock;
 use crate::store::sha256;
@@ -341,7 +341,7 @@ fn planned(scene: &Scene<'_>, case: &Case<'_>) -> Result<Row, Impossible> {
         provision: Some(scene.locks),
     };
     let impossible = |reasons: Vec<String>| Impossible { name: case.name(), reasons, named: case.named };
-    let plan = whole::plan(&wish).map_err(|refusal| {
+    let plan = planning::plan(&wish).map_err(|refusal| {
         let line = |backend: Option<&Backend>, reason: &Reason| {
             backend.map_or_else(|| reason.line(), |backend| format!("{backend}: {}", reason.line()))
         };

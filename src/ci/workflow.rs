@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::image::Images;
 use super::rows::{Row, Rows};
-use super::variant::CiTable;
+use crate::project::variant::CiTable;
 
 /// The most jobs of one matrix at GitHub (docs.github.com, "Usage limits").
 pub const GITHUB_MOST: usize = 256;

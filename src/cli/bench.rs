@@ -6,8 +6,9 @@ use super::look;
 use super::run::{NO_BINARY, windows_folders, with_folders};
 use super::{Context, Exit, Failure, absolute};
 use crate::artifacts::Manifest;
+use crate::artifacts::manifest_path;
 use crate::backend::Backend;
-use crate::exec::{binary, manifest_path};
+use crate::exec::binary;
 use crate::host::{Command, RunError};
 use crate::report::bench::{BackendBench, BenchDocument};
 

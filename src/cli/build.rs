@@ -13,6 +13,7 @@ use super::timings;
 use super::{Context, Exit, Failure};
 use crate::artifacts::DeviceCode;
 use crate::backend::Backend;
+use crate::clean;
 use crate::exec::timings::Recorder;
 use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools, known};
 use crate::finding::Finding;
@@ -20,7 +21,7 @@ use crate::host::Host;
 use crate::plan::{Plan, bytes};
 use crate::project::Project;
 use crate::python::Network;
-use crate::report::{self, clean};
+use crate::report;
 use crate::store::settings::Store;
 use crate::toolkit::Catalogue;
 

@@ -4,7 +4,6 @@ use super::look::{self, HostArguments};
 use super::{Context, Exit, Failure, Role, Verbosity};
 use crate::backend::Backend;
 use crate::host::Host;
-use crate::matrix;
 use crate::plan::request::Selection;
 use crate::report::detect::Document;
 use crate::report::detect_text::{Detail, Subject, Tone, text};
@@ -44,7 +43,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     if arguments.probe {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
         let probes = toolkit::ask_drivers(host, &backends);
-        sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+        sight.matrix = crate::provision::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     if arguments.json {
         let document =

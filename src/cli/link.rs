@@ -2,8 +2,9 @@
 
 use super::look;
 use super::{Context, Exit, Failure};
+use crate::artifacts::manifest_path;
 use crate::artifacts::{Manifest, ManifestError};
-use crate::exec::{changed_files, manifest_path};
+use crate::exec::changed_files;
 use crate::link::{self, Format};
 use crate::report::link::LinkDocument;
 

@@ -5,7 +5,7 @@ use crate::host::HostPath;
 use crate::new::{Dependency, Made, NewError, Request, name, place, template, templates, workspace};
 use crate::plan::request::Selection;
 use crate::report::new::{self as report, Written};
-use crate::report::shell;
+use crate::shell;
 
 /// Arguments of `new`.
 #[derive(Debug, clap::Args)]

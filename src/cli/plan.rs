@@ -3,14 +3,15 @@
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure};
 use crate::backend::Backend;
-use crate::ci::variant;
 use crate::finding::{Affects, Finding, Remedy, Severity};
 use crate::host::Host;
 use crate::plan::make::{Missing, Refusal};
 use crate::plan::request::{Request, Selection as Selected};
-use crate::plan::whole::{self, Wish};
-use crate::plan::{Linkage, Plan, linkage};
+use crate::plan::{Plan, linkage};
+use crate::planning::{self, Wish};
+use crate::project::Linkage;
 use crate::project::Project;
+use crate::project::variant;
 use crate::provision::{self, locks::PROJECT_FOLDER};
 use crate::python::Lock;
 use crate::report;
@@ -124,8 +125,8 @@ pub fn make_without(
     without: &[(Backend, String)],
 ) -> Result<(Project, Plan), Failure> {
     let (project, plan) = with_wish(selection, context, host, sight, without, |wish| {
-        let mut plan = whole::plan(wish).map_err(|refusal| refused(&refusal))?;
-        whole::put_launchers(&mut plan, wish, selection.launcher.as_deref())
+        let mut plan = planning::plan(wish).map_err(|refusal| refused(&refusal))?;
+        planning::put_launchers(&mut plan, wish, selection.launcher.as_deref())
             .map_err(|error| Failure::usage(error.id(), error.to_string()).hint(error.hint()))?;
         Ok(plan)
     })?;

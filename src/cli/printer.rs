@@ -6,7 +6,7 @@ use console::{Style, Term};
 use serde::Serialize;
 
 use super::failure::Failure;
-use crate::report::clean;
+use crate::clean;
 use crate::secret;
 
 /// When to use colour.

@@ -13,8 +13,8 @@ use crate::backend::Backend;
 use crate::exec::{BuildBinary, Outcome};
 use crate::host::{Command, HostPath, RunError};
 use crate::plan::Plan;
-use crate::plan::profile::Tests;
 use crate::project::Project;
+use crate::project::profile::Tests;
 use crate::report::test::{BackendTests, TestDocument, TestState};
 use crate::toolkit::Installation;
 

@@ -2,6 +2,7 @@
 //!
 //! Values are bracket arguments: nothing inside them is an escape, a variable or a separator.
 
+use crate::shell::cmake_bracket;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -43,7 +44,7 @@ pub fn render(cache: &BTreeMap<String, String>) -> Result<String, BadEntry> {
             return Err(BadEntry::Value(name.clone()));
         }
         let kind = entry_type(name, value);
-        writeln!(text, "set({name} {} CACHE {kind} \"{MARK}\" FORCE)", bracket(value))
+        writeln!(text, "set({name} {} CACHE {kind} \"{MARK}\" FORCE)", cmake_bracket(value))
             .expect("writing to a string");
     }
     Ok(text)
@@ -67,18 +68,6 @@ pub fn entry_type(name: &str, value: &str) -> &'static str {
     } else {
         "STRING"
     }
-}
-
-/// `value` as a bracket argument with as many `=` as it takes.
-#[must_use]
-pub fn bracket(value: &str) -> String {
-    // The value is followed by `]`, so a `]` at its end must not complete a closing bracket either.
-    let followed = format!("{value}]");
-    let equals = (1..=followed.len())
-        .map(|count| "=".repeat(count))
-        .find(|equals| !followed.contains(&format!("]{equals}]")));
-    let equals = equals.unwrap_or_default();
-    format!("[{equals}[{value}]{equals}]")
 }
 
 #[cfg(test)]
@@ -126,7 +115,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn a_bracket_never_closes_early(value in r"[\]=a\[]{0,12}") {
-            let text = bracket(&value);
+            let text = cmake_bracket(&value);
             let equals = text[1..].find('[').unwrap();
             let close = format!("]{}]", "=".repeat(equals));
             let body = &text[equals + 2..];

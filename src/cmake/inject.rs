@@ -1,8 +1,9 @@
 //! The script that is injected into a project's configuration (`inject.cmake`), with the names of a plan filled in.
 
-use super::initial_cache::{MARK, bracket};
+use super::initial_cache::MARK;
 use super::unused;
 use crate::plan::Tree;
+use crate::shell::cmake_bracket;
 
 /// The probe's name among the project's targets.
 pub const PROBE: &str = "gpubuild_probe";
@@ -15,7 +16,7 @@ pub const TEMPLATE: &str = include_str!("inject.cmake");
 pub fn script(tree: &Tree) -> String {
     let list = |names: &mut dyn Iterator<Item = &str>| {
         let joined: Vec<&str> = names.collect();
-        bracket(&joined.join(";"))
+        cmake_bracket(&joined.join(";"))
     };
     // `a|b` and, where it may be missing, `a|b?`: none of these characters is in the name of a target.
     let choices: Vec<String> = tree
@@ -30,7 +31,7 @@ pub fn script(tree: &Tree) -> String {
         .replace("@CHOICES@", &list(&mut choices.iter().map(String::as_str)))
         .replace("@WATCHED@", &list(&mut unused::watched(&tree.cache)))
         .replace("@SWITCHES@", &list(&mut unused::switches(&tree.cache)))
-        .replace("@DEVICE_JOBS@", &bracket(&tree.jobs.device.to_string()))
-        .replace("@SHIMS@", &bracket(&shims))
+        .replace("@DEVICE_JOBS@", &cmake_bracket(&tree.jobs.device.to_string()))
+        .replace("@SHIMS@", &cmake_bracket(&shims))
         .replace("@MARK@", MARK)
 }

@@ -7,6 +7,7 @@ pub mod file_api;
 pub mod fragments;
 pub mod initial_cache;
 pub mod inject;
+pub mod progress;
 pub mod unused;
 
 use std::time::Duration;
@@ -105,7 +106,7 @@ pub fn build_command(cmake: &HostPath, tree: &Tree, targets: &[String], width: W
     if !targets.is_empty() {
         command = command.arg("--target").args(targets.iter().map(String::as_str));
     }
-    with_tree_env(command, tree).env("NINJA_STATUS", crate::exec::progress::STATUS_FORMAT)
+    with_tree_env(command, tree).env("NINJA_STATUS", progress::STATUS_FORMAT)
 }
 
 /// Whether a generator builds several configurations from one tree.

@@ -5,8 +5,8 @@ use std::io;
 
 use super::manifest::Layer;
 use super::unpack::hash_file;
+use crate::host::folders::cache_folder;
 use crate::host::{Host, HostPath, Lock, Stat, Wait};
-use crate::store::cache_folder;
 
 /// The folder in gpubuild's cache.
 const FOLDER: &str = "layers/sha256";

@@ -303,7 +303,7 @@ pub fn is_inner_path(path: &str) -> bool {
 #[must_use]
 pub fn is_label(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.');
-    (1..=crate::ci::variant::MOST_CHARACTERS).contains(&text.len())
+    (1..=crate::project::variant::MOST_CHARACTERS).contains(&text.len())
         && !text.starts_with('.')
         && text.chars().all(plain)
 }

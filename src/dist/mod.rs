@@ -31,7 +31,6 @@ pub mod properties;
 pub mod resolve;
 #[cfg(feature = "cli")]
 pub mod source;
-pub mod table;
 pub mod trust;
 #[cfg(feature = "cli")]
 pub mod unpack;

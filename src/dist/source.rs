@@ -13,9 +13,10 @@ use super::manifest::{self, Layer};
 use super::oci::{self, BadReference, Reference};
 use super::trust;
 use super::url::{BadUrl, Url};
+use crate::host::folders::cache_folder;
 use crate::host::{Host, HostPath};
 use crate::python::Network;
-use crate::store::{cache_folder, read_json, sha256, write_json};
+use crate::store::{read_json, sha256, write_json};
 
 /// Name of the manifest in a folder.
 pub const FILE: &str = "manifest.json";

@@ -7,8 +7,9 @@ use minisign_verify::{Error, PublicKey, Signature};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{self, Manifest, ManifestProblem};
+use crate::host::folders::cache_folder;
 use crate::host::{Host, HostPath};
-use crate::store::{cache_folder, sha256};
+use crate::store::sha256;
 
 /// What stands behind the name of a file that is signed.
 pub const SUFFIX: &str = ".minisig";

@@ -292,7 +292,7 @@ mod tests {
     use crate::doctor::Signs;
     use crate::host::recorded::RecordedHostBuilder;
     use crate::host::{Arch, Host, Os, RecordedHost};
-    use crate::matrix::{self, Probes};
+    use crate::matrix::Probes;
     use crate::toolkit::{self, Catalogue};
     use crate::{facts, project};
 
@@ -322,7 +322,7 @@ mod tests {
         let facts = facts::gather(&host);
         let inventory = toolkit::probe(&host, &catalogue);
         let probes = Probes::new();
-        let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
+        let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &probes);
         let signs = Signs::default();
         let file = archs.map(|archs| {
             let text = format!(

@@ -6,7 +6,7 @@ use crate::facts::Facts;
 use crate::finding::{Draft, Entry, Finding, Findings, Remedy, Severity};
 use crate::host::Os;
 use crate::matrix::for_distribution;
-use crate::report::shell;
+use crate::shell;
 use crate::toolkit::{Catalogue, Description};
 
 /// Knows the words of every finding and the machine that they are said about.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::cmake::file_api::Reply;
 use crate::host::Host;
 use crate::plan::Tree;
-use crate::plan::abi::{default_of, version};
-use crate::plan::profile::Abi;
+use crate::project::abi::{default_of, version};
+use crate::project::profile::Abi;
 
 /// Definitions with their values, hashes of headers, and the version; what the project does not have is left out.
 pub(super) fn read(host: &dyn Host, tree: &Tree, abi: &Abi, reply: &Reply) -> BTreeMap<String, String> {

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnose::{FirstError, first_error};
 use super::error::BuildError;
-use super::event::{Event, State};
 use super::log::Log;
 use super::modules::Reachable;
 use super::{Job, changed};
 use crate::artifacts::{Artifact, Manifest};
+use crate::diagnose::first_error;
+use crate::event::FirstError;
+use crate::event::{Event, State};
 use crate::host::{Command, Host, HostPath};
 use crate::plan::Binary;
 use crate::python::Network;

@@ -1,7 +1,7 @@
 //! Why a build did not come to its end.
 
-use super::diagnose::FirstError;
 use crate::backend::Backend;
+use crate::event::FirstError;
 use crate::finding::Finding;
 
 /// Why a build did not come to its end.

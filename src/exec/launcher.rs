@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Event, Sink};
 use crate::cmake;
+use crate::event::{Event, Sink};
 use crate::host::{Command, Host, HostPath, find_program};
 use crate::plan::Tree;
 use crate::plan::launchers::{LANGUAGES, LOG, entry};
@@ -139,7 +139,7 @@ impl Pair<'_> {
             Ok(output) if output.success() => return self.uncached(folder),
             Ok(output) => {
                 let lines: Vec<&str> = output.stderr.lines().chain(output.stdout.lines()).collect();
-                let first = super::diagnose::first_error(&lines).map(|error| error.message);
+                let first = crate::diagnose::first_error(&lines).map(|error| error.message);
                 first.unwrap_or_else(|| "it failed and said nothing".to_owned())
             }
             Err(error) => error.to_string(),

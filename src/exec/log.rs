@@ -2,8 +2,8 @@
 
 use super::Job;
 use super::error::BuildError;
-use super::event::{Event, Sink};
-use super::progress;
+use crate::cmake::progress;
+use crate::event::{Event, Sink};
 use crate::host::{Command, Host, HostPath, Output, RunError};
 
 /// Lines of all programs that ran for a tree.

@@ -2,7 +2,7 @@
 //!
 //! Pure but for [`killed_by_kernel`], which reads one counter.
 
-use super::progress;
+use crate::cmake::progress;
 use crate::doctor::log::Signatures;
 use crate::host::Host;
 

@@ -5,9 +5,7 @@ mod abi;
 pub mod binary;
 mod changed;
 pub mod collect;
-pub mod diagnose;
 pub mod error;
-pub mod event;
 pub mod folder;
 pub mod known;
 pub mod launcher;
@@ -17,7 +15,6 @@ pub mod modules;
 pub mod ninja;
 mod objects;
 pub mod processes;
-pub mod progress;
 pub(crate) mod reuse;
 mod shares;
 mod sources;
@@ -32,9 +29,10 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use crate::event::{Event, Sink, State};
+pub use crate::toolkit::Tools;
 pub use changed::changed_files;
 pub use error::BuildError;
-pub use event::{Event, Sink, State};
 
 use self::shares::{Share, Shares};
 use crate::artifacts::{self, Artifact, BuiltTree, Manifest};
@@ -44,7 +42,6 @@ use crate::host::{Host, HostPath, Lock, Wait};
 use crate::plan::{Dropped, Package, Plan};
 use crate::python::Network;
 use crate::store::settings::Store;
-use crate::toolkit::Inventory;
 
 /// What a build needs beside its plan.
 pub struct Job<'a> {
@@ -107,33 +104,6 @@ pub enum BuildBinary {
     No,
 }
 
-/// Programs that are on the machine. What is missing is fetched if the plan says so.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tools {
-    /// CMake.
-    pub cmake: Option<HostPath>,
-    /// Ninja.
-    pub ninja: Option<HostPath>,
-    /// Python, for fetching.
-    pub python: Option<HostPath>,
-    /// uv, for fetching.
-    pub uv: Option<HostPath>,
-}
-
-impl Tools {
-    /// Those that were found. In place of those that are too old, the plan fetches others.
-    #[must_use]
-    pub fn of(inventory: &Inventory) -> Self {
-        let program = |id: &str| inventory.chosen(id).and_then(|copy| copy.part("program")).cloned();
-        Self {
-            cmake: program("cmake"),
-            ninja: program("ninja"),
-            python: program("python"),
-            uv: program("uv"),
-        }
-    }
-}
-
 /// What came of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -147,12 +117,6 @@ pub struct Outcome {
     pub dropped: Vec<Dropped>,
     /// Whether anything had to be done.
     pub state: State,
-}
-
-/// Where a build root keeps its manifest.
-#[must_use]
-pub fn manifest_path(root: &HostPath) -> HostPath {
-    root.join(artifacts::FILE_NAME)
 }
 
 /// Builds everything in a plan.
@@ -172,7 +136,7 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
     let (plan, built) = build_trees(job, plan, &tools)?;
     let (trees, states): (Vec<BuiltTree>, Vec<State>) = built.into_iter().unzip();
     let mut state = any_built(&states);
-    let path = manifest_path(&job.root);
+    let path = artifacts::manifest_path(&job.root);
     let mut manifest = Manifest {
         schema: artifacts::SCHEMA,
         gpubuild: env!("CARGO_PKG_VERSION").to_owned(),

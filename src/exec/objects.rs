@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::stamp;
 use crate::cmake::file_api::Reply;
-use crate::cmake::initial_cache::bracket;
 use crate::host::{Host, HostPath};
+use crate::shell::cmake_bracket;
 use crate::store::contents::Contents;
 use crate::store::files::Snapshot;
 use crate::store::key::Parts;
@@ -262,13 +262,13 @@ pub(super) fn outputs(text: &str, build: &HostPath) -> BTreeSet<String> {
 pub(super) fn script(reused: &[Compiled], folder: &HostPath) -> String {
     let mut text = String::from("# Written by gpubuild: targets whose objects came from the store.\n");
     for one in reused {
-        let list = |values: Vec<String>| bracket(&values.join(";"));
+        let list = |values: Vec<String>| cmake_bracket(&values.join(";"));
         let objects =
             one.units.iter().map(|unit| folder.join(&one.target).join(&unit.name).forward_slashes());
         let sources = one.units.iter().map(|unit| unit.source.replace('\\', "/"));
         let languages = one.units.iter().map(|unit| unit.language.clone());
         let lists = [list(sources.collect()), list(objects.collect()), list(languages.collect())].join(" ");
-        let _ = writeln!(text, "gpubuild_reuse({} {lists})", bracket(&one.target));
+        let _ = writeln!(text, "gpubuild_reuse({} {lists})", cmake_bracket(&one.target));
     }
     text
 }

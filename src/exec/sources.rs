@@ -9,7 +9,7 @@ use super::error::BuildError;
 use super::{Event, Job};
 use crate::host::{Host, HostPath};
 use crate::patch::{self, Done, Files};
-use crate::plan::SourceCopy;
+use crate::project::SourceCopy;
 use crate::store::files::{self, FileStamp, Snapshot};
 
 /// What the copy was made of, by path below the folder.
@@ -90,7 +90,7 @@ fn below(snapshot: &Snapshot, folder: &HostPath) -> BTreeMap<String, FileStamp> 
 }
 
 fn read_patches(host: &dyn Host, copy: &SourceCopy) -> Result<Vec<String>, BuildError> {
-    let read = |patch: &crate::plan::PlannedPatch| {
+    let read = |patch: &crate::project::PlannedPatch| {
         host.read_text(&patch.path).map_err(|error| BuildError::io("read", &patch.path, &error))
     };
     copy.patches.iter().map(read).collect()

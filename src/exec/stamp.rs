@@ -8,6 +8,7 @@ use crate::cmake::file_api::Reply;
 use crate::host::{Environment, Host, HostPath};
 use crate::plan::Tree;
 use crate::store::files::{self, Snapshot};
+use crate::store::listened::listened;
 use crate::store::sha256;
 
 /// Version of the form; another one is as good as no stamp.
@@ -113,7 +114,7 @@ pub fn key(tree: &Tree, env: &Environment) -> String {
         targets: &'a [String],
         modules: &'a [String],
         folder: Option<&'a str>,
-        choices: &'a [crate::plan::profile::Wanted],
+        choices: &'a [crate::project::profile::Wanted],
         shims: Vec<&'a str>,
         plan_env: &'a std::collections::BTreeMap<String, String>,
         host_env: Vec<(&'a str, &'a str)>,
@@ -135,50 +136,6 @@ pub fn key(tree: &Tree, env: &Environment) -> String {
     };
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
 }
-
-/// Variables that compilers and CMake listen to.
-const LISTENED: [&str; 31] = [
-    "CC",
-    "CXX",
-    "CUDACXX",
-    "CUDAHOSTCXX",
-    "HIPCXX",
-    "OBJC",
-    "CFLAGS",
-    "CXXFLAGS",
-    "CPPFLAGS",
-    "CUDAFLAGS",
-    "HIPFLAGS",
-    "LDFLAGS",
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
-    "CUDA_PATH",
-    "CUDA_HOME",
-    "ROCM_PATH",
-    "HIP_PATH",
-    "VULKAN_SDK",
-    "PKG_CONFIG_PATH",
-    "SDKROOT",
-    "MACOSX_DEPLOYMENT_TARGET",
-    "INCLUDE",
-    "LIB",
-    "CMAKE_PREFIX_PATH",
-    "CMAKE_TOOLCHAIN_FILE",
-    "CMAKE_C_COMPILER_LAUNCHER",
-    "CMAKE_CXX_COMPILER_LAUNCHER",
-    "CMAKE_CUDA_COMPILER_LAUNCHER",
-];
-
-/// The variables of an environment that compilers and CMake listen to.
-#[must_use]
-pub fn listened(env: &Environment) -> Vec<(&str, &str)> {
-    env.select(&LISTENED, &STARTS)
-}
-
-/// How the names of others begin.
-const STARTS: [&str; 2] = ["CMAKE_", "NVCC_"];
 
 /// Paths of everything that a tree was made from and that it did not make itself: what configuring and compiling read,
 /// the libraries of others on its link line, the compilers and the tools.
@@ -265,7 +222,7 @@ mod tests {
         use crate::host::Os;
         let heard = [("CXXFLAGS", "-g"), ("CMAKE_NEW", "1"), ("PATH", "/bin"), ("HOME", "/h")];
         let env = Environment::new(Os::Linux, heard).recording();
-        assert_eq!(env.select(&LISTENED, &STARTS), [("CMAKE_NEW", "1"), ("CXXFLAGS", "-g")]);
+        assert_eq!(listened(&env), [("CMAKE_NEW", "1"), ("CXXFLAGS", "-g")]);
         let asked = env.asked();
         assert!(asked.iter().any(|name| name == "CC") && !asked.iter().any(|name| name == "PATH"));
     }

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::event::{Event, State};
 use super::launcher::{self, Outcome};
 use super::ninja::{self, Edge};
 use super::processes::{Processes, Sample};
+use crate::event::{Event, State};
 use crate::host::{Host, HostPath};
 
 /// How often the processes are looked at.

@@ -11,7 +11,7 @@ use super::error::BuildError;
 use super::{Job, symbols};
 use crate::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
 use crate::host::{Command, HostPath, Os, find_program};
-use crate::plan::together::{Difference, SameSymbols, With};
+use crate::project::together::{Difference, SameSymbols, With};
 use crate::store::{self, sha256};
 
 /// How long one archive or one link may take.

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnose::{FirstError, first_error};
 use super::error::{ALONE, BuildError, is_disk_full};
-use super::event::{Event, State};
 use super::launcher;
 use super::log::Log;
 use super::memory::{self, Sign};
@@ -18,6 +16,9 @@ use super::{Job, Tools, changed, collect};
 use crate::artifacts::{Artifact, BuiltTree, Manifest};
 use crate::cmake::file_api::{self, Reply};
 use crate::cmake::{self, Start, Width, unused};
+use crate::diagnose::first_error;
+use crate::event::FirstError;
+use crate::event::{Event, State};
 use crate::host::{Command, HostPath};
 use crate::plan::extra::PlannedExtra;
 use crate::plan::{Tree, options};
@@ -161,7 +162,7 @@ impl Run<'_> {
     fn remove_damaged(&self, stamp: Option<&Stamp>) -> Result<(), BuildError> {
         let host = self.job.host;
         let manifest = if stamp.is_none() {
-            Manifest::read(host, &super::manifest_path(&self.job.root)).ok()
+            Manifest::read(host, &crate::artifacts::manifest_path(&self.job.root)).ok()
         } else {
             None
         };

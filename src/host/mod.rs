@@ -10,6 +10,7 @@ pub mod ask;
 pub mod carried;
 pub mod command;
 pub mod environment;
+pub mod folders;
 pub mod interrupt;
 pub mod jobs;
 pub mod library;

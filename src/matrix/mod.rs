@@ -12,8 +12,7 @@ use serde::Serialize;
 
 use crate::backend::Backend;
 use crate::facts::{Facts, Gpu};
-use crate::provision::{self, Machine};
-use crate::toolkit::{Catalogue, Description, Installation, Inventory};
+use crate::toolkit::{Catalogue, Installation, Inventory};
 use crate::version::Version;
 
 pub use probes::Probes;
@@ -198,20 +197,10 @@ fn verdict(case: &Case<'_>, backend: Backend, gpus: &[Gpu], answer: Option<&prob
     let probed = answer.map_or(&[][..], |answer| &answer.devices);
     let hardware = hardware::evaluate(case, description, runtime, gpus, probed);
     let real: Vec<&Gpu> = hardware.real().collect();
-    let mut build_reasons = build::evaluate(case, description, &real);
+    let build_reasons = build::evaluate(case, description, &real);
     let mut run = run::evaluate(case, description, runtime, &hardware, answer);
     if let Some(answer) = answer {
         run::apply(case, description, &mut run, &hardware, answer);
-    }
-    if case.inventory.chosen(&description.id).is_none() {
-        let machine = Machine {
-            facts: case.facts,
-            inventory: case.inventory,
-            catalogue: case.catalogue,
-            driver: run.driver.as_ref(),
-            devices: &hardware.devices,
-        };
-        offer(&machine, description, &mut build_reasons);
     }
     Verdict {
         backend,
@@ -225,18 +214,6 @@ fn verdict(case: &Case<'_>, backend: Backend, gpus: &[Gpu], answer: Option<&prob
         run: run.state,
         driver: run.driver,
         run_reasons: run.reasons,
-    }
-}
-
-/// The way without root, where a toolkit is missing and a release of it suits.
-fn offer(machine: &Machine<'_>, description: &Description, reasons: &mut [Reason]) {
-    let ids = (description.missing.iter().chain(&description.root_invalid))
-        .chain(description.parts.values().filter_map(|part| part.missing.as_ref()));
-    let ids: Vec<&String> = ids.collect();
-    let Some(reason) = reasons.iter_mut().find(|reason| ids.contains(&&reason.id)) else { return };
-    if provision::which::command(machine, description).is_some() {
-        let other = reason.hint.take().map(|hint| format!(", or {hint}")).unwrap_or_default();
-        reason.hint = Some(format!("{}{other}", provision::which::words(description)));
     }
 }
 

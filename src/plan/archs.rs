@@ -2,8 +2,8 @@
 
 use crate::arch::{CudaArch, CudaCode, parse_cuda_list};
 use crate::matrix::Reason;
-use crate::plan::profile::ArchSuffix;
 use crate::project::Archs;
+use crate::project::profile::ArchSuffix;
 use crate::toolkit::range::{CudaRange, Knows};
 
 /// What was asked for, and by whom.

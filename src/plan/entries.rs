@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::groups::{Part, Role};
+use super::linkage;
 use super::make::Inputs;
-use super::profile::Wanted;
-use super::{Linkage, linkage};
+use crate::project::Linkage;
+use crate::project::profile::Wanted;
 
 /// What a profile and a project say about a tree.
 #[derive(Debug, Default)]

@@ -100,7 +100,7 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
     }
     Ok(PlannedExtra {
         id: id.to_owned(),
-        needs: row.needs.iter().map(super::profile::Need::line).collect(),
+        needs: row.needs.iter().map(crate::project::profile::Need::line).collect(),
         link: row.link.clone(),
         network: row.network.clone().filter(|_| !row.network_unless.iter().any(told)),
         note: row.note.clone(),

@@ -4,9 +4,9 @@
 //! (`linkage = "dynamic"`) those that clash get a tree each, in which only their module is built: the base libraries and
 //! the processor's code come from the first tree.
 
-use super::Linkage;
 use super::make::{Inputs, rule_against};
 use crate::backend::Backend;
+use crate::project::Linkage;
 
 /// The backends of one tree, and why they are apart from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]

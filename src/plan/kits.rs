@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::Fetch;
 use super::make::{HostCompiler, Kit, Tools};
-use super::profile::Profile;
 use crate::backend::Backend;
 use crate::facts::Facts;
 use crate::host::Platform;
 use crate::matrix::{Reason, for_distribution};
+use crate::project::profile::Profile;
 use crate::toolkit::description::{ArchRow, Wheel};
 use crate::toolkit::{Catalogue, Description, Installation, Inventory};
 use crate::version::Version;

@@ -9,7 +9,7 @@ use crate::backend::Backend;
 use crate::facts::Facts;
 use crate::host::{Environment, HostPath};
 use crate::matrix::for_distribution;
-use crate::store::settings::CacheTable;
+use crate::project::CacheTable;
 use crate::toolkit::description::LauncherDescription;
 use crate::toolkit::{Catalogue, Inventory};
 

@@ -2,47 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use super::groups::Part;
 use super::make::Inputs;
 use super::tree;
 use crate::backend::Backend;
 use crate::host::{HostPath, Os};
 use crate::matrix::Reason;
-use crate::project::Project;
-
-/// Kinds of linkage.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Linkage {
-    /// Archives: everything is in the program.
-    #[default]
-    Static,
-    /// Shared libraries that the program names.
-    Shared,
-    /// Shared libraries, and every backend a module that the program opens while it runs.
-    Dynamic,
-}
-
-impl Linkage {
-    /// The word in gpubuild.toml and on the command line.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Static => "static",
-            Self::Shared => "shared",
-            Self::Dynamic => "dynamic",
-        }
-    }
-
-    /// Whether archives are built.
-    #[must_use]
-    pub fn is_static(&self) -> bool {
-        *self == Self::Static
-    }
-}
+use crate::project::{Linkage, Project};
 
 /// Why a project cannot be linked in this way, whatever the backends.
 #[must_use]

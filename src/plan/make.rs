@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::profile::{Conflict, Loader, Row};
+use super::provision::Provision;
 use super::request::{Request, Selection};
 use super::tree;
-use super::{Binary, Dropped, Fetch, Jobs, Linkage, Plan};
+use super::{Binary, Dropped, Fetch, Jobs, Plan};
 use crate::arch::CudaArch;
+use crate::artifacts::Loader;
 use crate::backend::Backend;
 use crate::facts::Facts;
 use crate::host::{Environment, HostPath};
 use crate::matrix::{Matrix, Readiness, Reason};
+use crate::project::Linkage;
 use crate::project::Project;
-use crate::provision::Provision;
+use crate::project::profile::{Conflict, Row};
 use crate::toolkit::Installation;
 use crate::toolkit::range::CudaRange;
 use crate::toolkit::rules::Window;

@@ -2,36 +2,31 @@
 //!
 //! Pure: verdicts x project x request -> [`Plan`]. What `--dry-run` shows is what runs.
 
-pub mod abi;
 pub mod archs;
 pub mod bytes;
 mod entries;
 pub mod extra;
-pub mod features;
 mod groups;
 pub mod kits;
 pub mod launchers;
 pub mod linkage;
 pub mod make;
 pub mod options;
-pub mod profile;
+pub mod provision;
 pub mod request;
-pub mod share;
-pub mod together;
 mod tree;
-pub mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-pub use linkage::Linkage;
-
+use self::provision::Provision;
+use crate::artifacts::Loader;
 use crate::backend::Backend;
 use crate::host::HostPath;
 use crate::plan::extra::PlannedExtra;
-use crate::plan::profile::{Abi, Wanted};
-use crate::provision::Provision;
+use crate::project::profile::{Abi, Wanted};
+use crate::project::{Linkage, SourceCopy};
 
 /// Everything that a build will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,7 +38,7 @@ pub struct Plan {
     /// How the libraries come into the program.
     pub linkage: Linkage,
     /// Functions of the project that open modules, where backends are modules.
-    pub loader: Option<profile::Loader>,
+    pub loader: Option<Loader>,
     /// Backends that were asked for (or would be in `auto`) and will not be built.
     pub dropped: Vec<Dropped>,
     /// Toolkits that are missing here and will be installed first.
@@ -59,7 +54,7 @@ pub struct Plan {
     /// The CMake trees, in an order that respects nothing: they are independent.
     pub trees: Vec<Tree>,
     /// Other projects whose libraries go into the same program.
-    pub with: Vec<together::With>,
+    pub with: Vec<crate::project::together::With>,
     /// The Rust binary that links the result, if the project names one.
     pub binary: Option<Binary>,
     /// Remarks for people, each one line.
@@ -75,26 +70,6 @@ pub struct Dropped {
     pub id: Backend,
     /// Why, the root cause first; each line ends in the id of its finding.
     pub reasons: Vec<String>,
-}
-
-/// A copy of the sources, with patches applied.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct SourceCopy {
-    /// The project's sources; they are only read.
-    pub from: HostPath,
-    /// The copy in the build folder.
-    pub to: HostPath,
-    /// Patches in the order in which they are applied.
-    pub patches: Vec<PlannedPatch>,
-}
-
-/// A unified diff.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PlannedPatch {
-    /// Its file.
-    pub path: HostPath,
-    /// Whether it is passed over where it does not apply.
-    pub optional: bool,
 }
 
 /// A CMake package that is written into the build folder.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::profile::Profile;
 use crate::backend::edit_distance;
 use crate::matrix::Reason;
 use crate::project::Project;
+use crate::project::profile::Profile;
 
 /// The project with every option under the name that it has there.
 ///
@@ -159,7 +159,7 @@ mod tests {
             known: known.iter().map(|name| (*name).to_owned()).collect(),
             without_kernels: std::collections::BTreeSet::new(),
             build_root: path("/p/target"),
-            features: crate::plan::features::Features::default(),
+            features: crate::project::features::Features::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::backend::{Backend, UnknownBackend};
 use crate::host::Environment;
-use crate::plan::profile::Profile;
+use crate::project::profile::Profile;
 use crate::project::{ProjectTable, Request as FileRequest};
 
 /// Backends to build, and where that wish came from.

@@ -6,12 +6,13 @@ use super::archs::{self, ArchWish};
 use super::entries::{Entries, entries};
 use super::groups::Part;
 use super::make::{HostCompiler, Inputs, Kit, Remarks, is_self_contained};
-use super::profile::ShimRow;
-use super::{Jobs, Linkage, Shim, Tree, linkage};
+use super::{Jobs, Shim, Tree, linkage};
 use crate::arch::cmake_list;
 use crate::backend::Backend;
 use crate::host::Os;
 use crate::matrix::Reason;
+use crate::project::Linkage;
+use crate::project::profile::ShimRow;
 use crate::version::Requirement;
 
 type Blocked = (Backend, Vec<Reason>);

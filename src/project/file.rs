@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::variant::{CiTable, VariantTable};
+use super::{CacheTable, PackTable};
 use crate::backend::Backend;
-use crate::ci::variant::{CiTable, VariantTable};
-use crate::dist::table::PackTable;
-use crate::plan::Linkage;
-use crate::plan::profile::Wanted;
-use crate::plan::together::SameSymbols;
-use crate::store::settings::CacheTable;
+use crate::project::Linkage;
+use crate::project::profile::Wanted;
+use crate::project::together::SameSymbols;
 
 /// The file as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -1,25 +1,36 @@
 //! `gpubuild.toml`: what a project consists of, read with errors that show the line.
 
+pub mod abi;
+mod cache;
 mod error;
+pub mod features;
 mod file;
+mod linkage;
+mod pack;
+pub mod profile;
+mod sources;
+pub mod together;
+pub mod variant;
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
+pub use cache::{Access, CacheTable};
 pub use error::ProjectError;
 pub use file::{
     Archs, AuditTable, BackendTable, BinaryTable, LauncherTable, LimitsTable, Patch, ProjectFile,
     ProjectTable, PythonTable, Request, ToolkitsTable, WithTable,
 };
+pub use linkage::Linkage;
+pub use pack::PackTable;
+pub use sources::{PlannedPatch, SourceCopy};
 
+use self::features::Features;
+use self::profile::{Profile, declared};
+use self::together::With;
 use crate::backend::Backend;
-use crate::ci::variant;
 use crate::host::{Host, HostPath};
-use crate::plan::features::Features;
-use crate::plan::profile::{Profile, declared};
-use crate::plan::together::{self, With};
-use crate::plan::{PlannedPatch, SourceCopy};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "gpubuild.toml";
@@ -101,7 +112,7 @@ pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
         let other = load_alone(host, &project.root.join(&table.project).join(FILE_NAME).normalized())?;
         project.with.push(With {
             name: other.file.project.name.clone(),
-            manifest: crate::exec::manifest_path(&other.build_root),
+            manifest: crate::artifacts::manifest_path(&other.build_root),
             differences: together::differences(&interface(&project), &interface(&other)),
             folder: other.root,
             same_symbols: table.same_symbols,

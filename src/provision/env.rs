@@ -6,8 +6,8 @@ use super::error::ProvisionError;
 use super::kit;
 use super::state::Installation;
 use crate::host::{Environment, HostPath, Os};
-use crate::report::{clean, shell};
 use crate::shell::{fish, powershell};
+use crate::{clean, shell};
 
 /// Forms of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::backend::Backend;
 use crate::facts::Fact;
 use crate::finding::Evidence;
 use crate::host::{Host, HostPath};
@@ -13,29 +10,14 @@ use crate::toolkit::pattern::fill;
 use crate::toolkit::places::go_up;
 use crate::toolkit::{Description, Installation, Inventory, OWN, Part};
 
-use super::choose::Choice;
-use super::{PREFIX, folder};
-
-/// A toolkit that a build installs first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Provision {
-    /// Id of the toolkit, `cuda`.
-    pub toolkit: String,
-    /// The backend that needs it.
-    pub backend: Backend,
-    /// Which release, and why.
-    #[serde(flatten)]
-    pub choice: Choice,
-    /// Bytes of its wheels; what the cache of uv or pip already has is not fetched again.
-    pub download_bytes: u64,
-    /// The root that it will have.
-    pub root: HostPath,
-}
+use super::PREFIX;
+use crate::host::folders::toolkit_folder;
+use crate::plan::provision::{Choice, Provision};
 
 /// The root of an installation that is not there yet, by the real path that it will have.
 #[must_use]
 pub fn root(host: &dyn Host, toolkit: &str, choice: &Choice) -> Option<HostPath> {
-    let root = folder(host)?.join(&format!("{toolkit}-{}", choice.release)).join(PREFIX);
+    let root = toolkit_folder(host)?.join(&format!("{toolkit}-{}", choice.release)).join(PREFIX);
     // Links above what exists lead where they lead; below it there are none yet.
     let mut missing: Vec<String> = Vec::new();
     let mut place = root.clone();

@@ -6,15 +6,17 @@ use std::time::Duration;
 use super::error::ProvisionError;
 use super::kit::{self, Kit};
 use super::state::{self, Installation, Place, Record, wheel_folder};
-use super::{InstallRequest, PREFIX, RECORD, folder, prefix, stub};
-use crate::exec::{Event, Sink, Tools};
+use super::{InstallRequest, PREFIX, prefix, stub};
+use crate::event::{Event, Sink};
 use crate::facts::Facts;
+use crate::host::folders::{INSTALLED, toolkit_folder};
 use crate::host::{Command, Host, HostPath};
 use crate::plan::bytes;
 use crate::python::lock::{self, Lock, SelectError};
 use crate::python::tag::{Fit, Libc};
 use crate::python::{self, InstallError, Network, Options, Pinned, Target};
 use crate::store;
+use crate::toolkit::Tools;
 
 /// What an installation would do.
 #[derive(Debug, Clone)]
@@ -66,7 +68,7 @@ pub struct Installed {
 /// What cannot be installed there, and why.
 pub fn preview(host: &dyn Host, facts: &Facts, request: &InstallRequest) -> Result<Preview, ProvisionError> {
     let (kit, lock) = offered(request)?;
-    let all = folder(host).ok_or(ProvisionError::NoCache)?;
+    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     let place = Place::new(&all, &lock.toolkit, &lock.release);
     let there = Installation::read(host, &place.published);
     let mut with = request.with.clone();
@@ -118,7 +120,7 @@ pub fn install(
     if let Some(installation) = first.installed {
         return Ok(unchanged(installation));
     }
-    let all = folder(host).ok_or(ProvisionError::NoCache)?;
+    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     refuse_full_disk(&first, &all)?;
     let place = Place::new(&all, &first.lock.toolkit, &first.lock.release);
     let what = format!("{} {}", first.lock.toolkit, first.lock.release);
@@ -228,7 +230,7 @@ impl Work<'_> {
         let taken = self.take_wheels()?;
         let (notes, record) = self.make_prefix()?;
         self.verify(&partial.join(PREFIX))?;
-        let write = store::write_json(self.host, &partial.join(RECORD), &record);
+        let write = store::write_json(self.host, &partial.join(INSTALLED), &record);
         write.and_then(|()| self.publish()).map_err(|error| ProvisionError::of_io(&error))?;
         let installation = Installation::read(self.host, &self.place.published).ok_or_else(|| {
             ProvisionError::Broken { what: self.what(), message: "its record cannot be read".to_owned() }

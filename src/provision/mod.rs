@@ -1,7 +1,7 @@
 //! Toolkits installed by us, without root, from pinned wheels.
 //!
 //! # Where
-//! [`folder`] is `<cache folder>/toolkits`. An installation is `<folder>/<toolkit>-<release>/`:
+//! [`toolkit_folder`](crate::host::folders::toolkit_folder) is `<cache folder>/toolkits`. An installation is `<folder>/<toolkit>-<release>/`:
 //! ```text
 //! cuda-13.0/prefix/          the toolkit's root for everybody who uses it: bin/nvcc, include/, lib/, lib64/, nvvm/, version.json
 //! cuda-13.0/wheels/NAME-VERSION-SUM/   each wheel as uv or pip unpacked it; nothing in there is ever changed
@@ -19,6 +19,7 @@ pub mod foresee;
 pub mod install;
 pub mod kit;
 pub mod locks;
+mod offer;
 pub mod pin;
 pub mod plan;
 mod prefix;
@@ -27,23 +28,20 @@ mod stub;
 pub mod verify;
 pub mod which;
 
-pub use choose::Choice;
 pub use error::ProvisionError;
-pub use foresee::{Provision, disk_bytes};
+pub use foresee::disk_bytes;
 pub use install::{Change, Installed, Preview, install, preview};
+pub use offer::evaluate;
 pub use state::{Installation, find, installations, remove};
 pub use verify::verify;
 pub use which::{Machine, Wish, which};
 
-use crate::host::{Host, HostPath};
+use crate::host::HostPath;
 use crate::python::Lock;
-use crate::store;
 use crate::version::Version;
 
 /// The folder of an installation that is the toolkit's root.
 pub const PREFIX: &str = "prefix";
-/// Written last into an installation.
-pub const RECORD: &str = store::SEAL;
 
 /// What to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,14 +56,4 @@ pub struct InstallRequest {
     pub find_links: Vec<HostPath>,
     /// A lock of the user's own, in place of the embedded ones.
     pub lock: Option<Lock>,
-}
-
-/// The folder that holds all installations; `None` if there is no cache folder.
-#[must_use]
-pub fn folder(host: &dyn Host) -> Option<HostPath> {
-    let folder = store::toolkit_folder(host)?;
-    if folder.is_absolute() {
-        return Some(folder);
-    }
-    Some(host.current_dir().ok()?.join(folder.as_str()).normalized())
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::kit::Kit;
-use crate::exec::Tools;
 use crate::host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
 use crate::python::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
 use crate::python::tag::{self, Fit, Libc};
 use crate::python::{InstallError, Network, said};
 use crate::toolkit::Description;
+use crate::toolkit::Tools;
 use crate::version::Version;
 
 /// Only descriptions of wheels are read, no wheels.

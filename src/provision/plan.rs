@@ -2,7 +2,7 @@
 
 use crate::backend::Backend;
 use crate::host::Host;
-use crate::matrix::{self, Matrix, Presence, Probes, Readiness, Reason};
+use crate::matrix::{Matrix, Presence, Probes, Readiness, Reason};
 use crate::plan::archs::ArchWish;
 use crate::plan::request::{Request, Selection};
 use crate::project::Project;
@@ -11,8 +11,9 @@ use crate::toolkit::description::is_on;
 use crate::toolkit::{Catalogue, Description, Inventory};
 use crate::version::Requirement;
 
-use super::foresee::{self, Provision};
+use super::foresee;
 use super::which::{self, Machine, Wish, which};
+use crate::plan::provision::Provision;
 
 /// What a build wants, on a machine that was looked at.
 #[derive(Clone, Copy)]
@@ -59,7 +60,7 @@ pub fn foresee(scene: &Scene<'_>) -> Foreseen {
             Ok(provision) => {
                 let inventory =
                     foresee::with_installed(scene.host, &foreseen.inventory, description, &provision);
-                let matrix = matrix::evaluate(scene.facts, &inventory, scene.catalogue, &Probes::new());
+                let matrix = super::evaluate(scene.facts, &inventory, scene.catalogue, &Probes::new());
                 // What is blocked all the same is not worth a download.
                 if matrix.verdict(backend).build != Readiness::Blocked {
                     foreseen.inventory = inventory;

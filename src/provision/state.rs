@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::PREFIX;
 use super::error::ProvisionError;
-use super::{PREFIX, RECORD, folder};
+use crate::host::folders::{INSTALLED, toolkit_folder};
 use crate::host::{Host, HostPath, Lock, Wait};
 use crate::python::Pinned;
 use crate::store;
@@ -50,7 +51,7 @@ impl Installation {
     /// The installation in a folder, if there is one and it is complete.
     #[must_use]
     pub fn read(host: &dyn Host, folder: &HostPath) -> Option<Self> {
-        let record: Record = store::read_json(host, &folder.join(RECORD))?;
+        let record: Record = store::read_json(host, &folder.join(INSTALLED))?;
         let root = folder.join(PREFIX);
         (record.schema == SCHEMA && host.is_dir(&root)).then_some(Self {
             folder: folder.clone(),
@@ -82,7 +83,7 @@ pub(super) fn wheel_folder(wheel: &Pinned) -> String {
 /// Everything that is installed, by toolkit and release.
 #[must_use]
 pub fn installations(host: &dyn Host) -> Vec<Installation> {
-    let Some(all) = folder(host) else { return Vec::new() };
+    let Some(all) = toolkit_folder(host) else { return Vec::new() };
     let names = host.list(&all).unwrap_or_default();
     let folders = names.iter().filter(|name| !name.starts_with('.')).map(|name| all.join(name));
     let mut found: Vec<Installation> =
@@ -166,7 +167,7 @@ pub fn remove(
     installation: &Installation,
     waiting: &dyn Fn(),
 ) -> Result<(), ProvisionError> {
-    let all = folder(host).ok_or(ProvisionError::NoCache)?;
+    let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     let place = Place::new(&all, &installation.record.toolkit, &installation.record.release);
     let _lock = place.lock(host, waiting)?;
     let gone = host.temporary_dir(&all).map_err(|error| ProvisionError::of_io(&error))?;

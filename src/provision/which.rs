@@ -8,8 +8,9 @@ use crate::python::{Lock, lock};
 use crate::toolkit::{Catalogue, Description, Inventory};
 use crate::version::Version;
 
-use super::choose::{self, Choice, Objection, Offered, Question};
+use super::choose::{self, Offered, Question};
 use super::kit;
+use crate::plan::provision::{Choice, Objection};
 
 /// A machine, as far as a release depends on it.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +156,7 @@ fn of_devices(devices: &[Gpu], description: &Description, offered: &[Offered]) -
 mod tests {
     use super::*;
     use crate::host::RecordedHost;
-    use crate::matrix::{self, Probes};
+    use crate::matrix::Probes;
     use crate::{Backend, facts, toolkit};
 
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
@@ -166,7 +167,7 @@ mod tests {
         let catalogue = Catalogue::embedded();
         let facts = facts::gather(&host);
         let inventory = toolkit::probe(&host, &catalogue);
-        let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &Probes::new());
+        let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &Probes::new());
         let verdict = matrix.verdict(Backend::Cuda);
         let machine = Machine {
             facts: &facts,

@@ -9,10 +9,11 @@ use super::error::FetchError;
 use super::install::{Options, Target, install};
 use super::lock::{Pinned, PinnedFile};
 use super::said::what_it_said;
-use crate::exec::{Event, Sink, Tools};
+use crate::event::{Event, Sink};
 use crate::host::{Command, Host, HostPath, Os, Wait};
 use crate::plan::Fetch;
 use crate::store;
+use crate::toolkit::Tools;
 
 /// The folder of the cache.
 const FOLDER: &str = "tools";
@@ -53,7 +54,7 @@ pub fn fetch(
 /// What was fetched at an earlier time.
 #[must_use]
 pub fn fetched(host: &dyn Host, fetch: &Fetch) -> Option<HostPath> {
-    verified(host, &store::cache_folder(host)?.join(FOLDER).join(&name(fetch)))
+    verified(host, &crate::host::folders::cache_folder(host)?.join(FOLDER).join(&name(fetch)))
 }
 
 fn name(fetch: &Fetch) -> String {
@@ -72,7 +73,7 @@ pub fn fetch_wanted(
     network: Network,
     sink: Sink<'_>,
 ) -> Result<HostPath, FetchError> {
-    let cache = store::cache_folder(host).ok_or(FetchError::NoCache)?.join(FOLDER);
+    let cache = crate::host::folders::cache_folder(host).ok_or(FetchError::NoCache)?.join(FOLDER);
     let name = name(fetch);
     let folder = cache.join(&name);
     if let Some(program) = verified(host, &folder) {

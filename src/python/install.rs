@@ -9,8 +9,9 @@ use super::Network;
 use super::error::InstallError;
 use super::lock::Pinned;
 use super::said::{Cause, cause, what_it_said};
-use crate::exec::{Event, Sink, Tools};
+use crate::event::{Event, Sink};
 use crate::host::{Command, Host, HostPath, Os, Output, RunError};
+use crate::toolkit::Tools;
 
 /// The least time that an installation gets: a slow line and a wheel of 50 MB.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(20 * 60);

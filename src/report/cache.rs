@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Schema;
 use crate::plan::bytes;
-use crate::store::key::Difference;
+use crate::store::explain::TreeExplanation;
 use crate::store::maintain::{Item, Pruned};
 
 /// The document of `cache list` and `cache size`.
@@ -179,34 +179,13 @@ impl PruneDocument {
 #[derive(Debug, Serialize)]
 pub struct ExplainDocument {
     schema: Schema,
-    trees: Vec<TreeDocument>,
-}
-
-/// Whether a tree is in the store.
-#[derive(Debug, Serialize)]
-pub struct TreeDocument {
-    /// Tree.
-    pub tree: String,
-    /// Its key; absent if what it depends on cannot be told.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// Whether a build would take it from the store.
-    pub hit: bool,
-    /// Folder of the entry, or why there is none.
-    pub what: String,
-    /// What the key is compared with.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub since: String,
-    /// The parts that differ from it.
-    pub different: Vec<Difference>,
-    /// The hash of each part.
-    pub parts: std::collections::BTreeMap<String, String>,
+    trees: Vec<TreeExplanation>,
 }
 
 impl ExplainDocument {
     /// Of these trees.
     #[must_use]
-    pub fn new(trees: Vec<TreeDocument>) -> Self {
+    pub fn new(trees: Vec<TreeExplanation>) -> Self {
         Self { schema: Schema { name: "cache-explain", version: 1 }, trees }
     }
 

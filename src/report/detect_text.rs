@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::clean;
 use super::words::wrap;
 use crate::backend::Backend;
+use crate::clean;
 use crate::facts::{Facts, Gpu, Vendor};
 use crate::finding::Evidence;
 use crate::matrix::{Matrix, Presence, Readiness, Reason, Verdict};

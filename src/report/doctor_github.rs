@@ -5,9 +5,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use super::clean;
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, SENTENCE, VALUE};
+use crate::clean;
 use crate::finding::{Finding, Severity};
 
 /// Annotations of a kind that GitHub shows per step.

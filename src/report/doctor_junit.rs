@@ -7,9 +7,9 @@ use std::io;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
-use super::clean;
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
+use crate::clean;
 use crate::finding::{Finding, Findings, Severity};
 
 /// One check with its outcome.

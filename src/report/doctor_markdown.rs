@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::clean;
 use super::detect::BackendEntry;
 use super::detect_text::{presence, readiness};
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::markdown::{block, code, link, prose};
+use crate::clean;
 use crate::finding::{Finding, Severity};
 
 /// What GitHub takes for a step: one MiB, of which some is left to others.

@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::clean;
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, Location, SENTENCE, VALUE};
 use super::markdown::prose;
+use crate::clean;
 use crate::finding::{Entry, EvidenceKind, Finding, Findings, Kind, Severity};
 
 /// Most characters of a description that GitHub shows.

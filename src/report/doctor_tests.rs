@@ -11,9 +11,10 @@ use serde_json::Value;
 use super::detect_text::Detail;
 use super::doctor::Document;
 use super::hostile::{HARMLESS, Values, finding, machine, patient, samples};
-use super::{clean, doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text, shell};
+use super::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
 use crate::finding::{Findings, Severity};
 use crate::host::Os;
+use crate::{clean, shell};
 
 /// Runs a test on every hostile value, on a machine and on a file, each with the harmless document beside it: one whose
 /// command is shown where the hostile one is shown, and left out where that is.

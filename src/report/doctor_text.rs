@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr;
 
 use super::binary_text;
-use super::clean;
 use super::detect::BackendEntry;
 use super::detect_text::{Detail, Tone, presence, readiness};
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::words::wrap;
+use crate::clean;
 use crate::finding::{Finding, Severity};
 use crate::matrix::{Presence, Readiness};
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::clean;
 use super::doctor::{Document, Summary};
+use crate::clean;
 use crate::doctor::snapshot::Change;
 use crate::doctor::validate::Outcome;
 use crate::finding::{Evidence, EvidenceKind, Finding, Severity};

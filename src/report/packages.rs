@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
+use super::Schema;
 use super::detect_text::Tone;
 use super::words::wrap;
-use super::{Schema, clean};
+use crate::clean;
 use crate::doctor::packages::{Advice, Choice};
 
 /// Widest line.

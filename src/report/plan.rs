@@ -7,9 +7,10 @@ use serde::Serialize;
 use super::Schema;
 use crate::backend::Backend;
 use crate::plan::extra::PlannedExtra;
-use crate::plan::together::With;
-use crate::plan::{Binary, Dropped, Fetch, Linkage, Plan, SourceCopy, Tree, bytes};
-use crate::provision::Provision;
+use crate::plan::provision::Provision;
+use crate::plan::{Binary, Dropped, Fetch, Plan, Tree, bytes};
+use crate::project::together::With;
+use crate::project::{Linkage, SourceCopy};
 
 /// The document of `plan --json` and `build --dry-run --json`.
 #[derive(Debug, Serialize)]

@@ -2,7 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::clean;
+use crate::clean;
 
 /// Breaks text at blanks, without what is not visible in it. A word that is too wide is broken after a folder of a path,
 /// else where the line ends.

@@ -4,8 +4,10 @@
 
 pub mod contents;
 pub mod entry;
+pub mod explain;
 pub mod files;
 pub mod key;
+pub mod listened;
 pub mod maintain;
 pub mod outputs;
 pub mod places;
@@ -43,35 +45,6 @@ pub fn sha256(bytes: &[u8]) -> String {
         text
     })
 }
-
-/// The folder for what is shared by all projects of a user: `GPUBUILD_CACHE`, else the platform's cache folder.
-#[must_use]
-pub fn cache_folder(host: &dyn Host) -> Option<HostPath> {
-    use crate::host::Os;
-    let env = host.env();
-    if let Some(folder) = env.get("GPUBUILD_CACHE") {
-        return Some(host.path(folder));
-    }
-    let base = match host.platform().os {
-        Os::Windows => env.get("LOCALAPPDATA").map(|folder| host.path(folder)),
-        Os::Macos => env.get("HOME").map(|home| host.path(home).join("Library/Caches")),
-        Os::Linux => env
-            .get("XDG_CACHE_HOME")
-            .map(|folder| host.path(folder))
-            .filter(HostPath::is_absolute)
-            .or_else(|| env.get("HOME").map(|home| host.path(home).join(".cache"))),
-    };
-    base.map(|base| base.join("gpubuild"))
-}
-
-/// The folder of the toolkits that gpubuild installed itself, each in a folder of its own.
-#[must_use]
-pub fn toolkit_folder(host: &dyn Host) -> Option<HostPath> {
-    Some(cache_folder(host)?.join("toolkits"))
-}
-
-/// The file in such a toolkit that is written once all of it is there.
-pub const SEAL: &str = "installed.json";
 
 #[cfg(test)]
 mod tests {

@@ -1,48 +1,14 @@
 //! Which store is used, if any: the flag, `GPUBUILD_STORE`, `[cache]` of the project file.
 
-use serde::Deserialize;
-
 use crate::host::{Host, HostPath};
 use crate::plan::bytes;
-use crate::project::LauncherTable;
+use crate::project::{Access, CacheTable};
 
 /// The variable that names or switches off the store.
 pub const VARIABLE: &str = "GPUBUILD_STORE";
 
 /// Bytes that the store may take before what was not used for longest is thrown away.
 pub const DEFAULT_LIMIT: u64 = 10 << 30;
-
-/// `[cache]` of `gpubuild.toml`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheTable {
-    /// `on` (without it), `readonly`, `off`.
-    pub store: Option<Access>,
-    /// Folder of the store, relative to the file.
-    pub folder: Option<String>,
-    /// How much it may hold, `10GiB`.
-    pub max_size: Option<String>,
-    /// What stands in front of compilers: `none` (default), `auto`, `ccache`, `sccache`, `distcc`, `icecream`,
-    /// `ccache+distcc`.
-    pub launcher: Option<String>,
-    /// The same by language.
-    #[serde(default)]
-    pub languages: LauncherTable,
-    /// Storage that machines share through a launcher, `redis://build-cache:6379`.
-    pub remote: Option<String>,
-}
-
-/// What may be done with a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Access {
-    /// Nothing.
-    Off,
-    /// Results are taken, none is put in.
-    Readonly,
-    /// Both.
-    On,
-}
 
 /// A store that is used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +60,7 @@ impl Store {
         let mut folder = match (&table.folder, project) {
             (Some(folder), Some(project)) => Some(project.join(folder).normalized()),
             (Some(folder), None) => Some(host.path(folder)),
-            (None, _) => super::cache_folder(host).map(|cache| cache.join("store")),
+            (None, _) => crate::host::folders::cache_folder(host).map(|cache| cache.join("store")),
         };
         match host.env().get(VARIABLE) {
             None => {}

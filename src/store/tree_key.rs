@@ -2,9 +2,9 @@
 
 use super::contents::Contents;
 use super::key::Parts;
+use super::listened::listened;
 use super::places::Places;
 use super::surroundings::{self, Elsewhere};
-use crate::exec::stamp;
 use crate::host::{Host, HostPath, Os};
 use crate::plan::Tree;
 
@@ -50,7 +50,7 @@ pub fn parts(
             None => set(&mut parts, part, name, &text(&sorted(name, value))),
         }
     }
-    for (name, value) in stamp::listened(host.env()) {
+    for (name, value) in listened(host.env()) {
         parts.set_hashed("environment", format!("${name}"), &places.take_out(value));
     }
     add_sources(host, tree, sources, &mut parts)?;

@@ -16,6 +16,7 @@ pub mod rules;
 mod runtime;
 mod search;
 mod tables;
+mod tools;
 pub(crate) mod versions;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub use description::Description;
 pub(crate) use probe::probe_one;
 pub use probe::{ask_archs, ask_programs, probe};
 pub(crate) use search::OWN;
+pub use tools::Tools;
 pub use versions::Ask;
 
 use crate::backend::Backend;

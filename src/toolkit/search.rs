@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use crate::host::{Host, HostPath, Os};
-use crate::provision;
 
 use super::description::{Description, Kind, Root, is_on};
 use super::pattern::fill;
@@ -112,9 +111,9 @@ impl Searcher<'_> {
     /// What gpubuild installed itself. An installation is published by one rename and sealed; what bears no seal is what a
     /// kill left behind.
     fn own(&self, pattern: &str, found: &mut Found) {
-        let Some(folder) = provision::folder(self.host) else { return };
+        let Some(folder) = crate::host::folders::toolkit_folder(self.host) else { return };
         for place in expand(self.host, folder.join(pattern).as_str()) {
-            if self.host.is_file(&place.join(provision::RECORD)) {
+            if self.host.is_file(&place.join(crate::host::folders::INSTALLED)) {
                 self.offer(&place, OWN, Rank::Own, found);
             }
         }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::problem::Problem;
 use crate::doctor::binary;
-use crate::exec::Tools;
 use crate::finding::Evidence;
 use crate::host::{Command, Host, HostPath, Os, RunError};
 use crate::python::Network;
 use crate::store;
+use crate::toolkit::Tools;
 use crate::version::Version;
 
 /// uv may fetch a Python for it.
@@ -284,7 +284,7 @@ pub fn lock_file(host: &dyn Host, folder: &HostPath) -> Option<HostPath> {
 
 fn state(host: &dyn Host, folder: &HostPath, kind: &str) -> Option<HostPath> {
     let name = &store::sha256(folder.key().as_bytes())[..16];
-    Some(store::cache_folder(host)?.join("environments").join(&format!("{name}.{kind}")))
+    Some(crate::host::folders::cache_folder(host)?.join("environments").join(&format!("{name}.{kind}")))
 }
 
 /// Removes what a kill has left of an environment that was being made. The lock has to be held.

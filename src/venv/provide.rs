@@ -10,11 +10,12 @@ use super::problem::Problem;
 use super::record::Record;
 use super::table::{Table, Wheel};
 use super::verify::{self, Answers};
-use crate::exec::{Sink, Tools};
+use crate::event::Sink;
 use crate::finding::Evidence;
 use crate::host::{Host, HostPath, Lock, Wait};
 use crate::python::tag::Libc;
 use crate::python::{self, InstallError, Network, Options, Target};
+use crate::toolkit::Tools;
 
 /// Whether anything may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::exec::manifest_path;
+use crate::artifacts::manifest_path;
 use crate::host::{Host, HostPath, Os};
 use crate::store::files::{self, Snapshot};
 use crate::store::{self};

@@ -1,11 +1,12 @@
 //! Backends as modules and as shared libraries: where they are put, who finds them, and who may not call them.
 
 use gpubuild::Backend;
+use gpubuild::artifacts::Loader;
 use gpubuild::build_rs;
 use gpubuild::exec::{self, stage};
 use gpubuild::host::{Environment, Host, HostPath, Os, Overlay, find_program};
-use gpubuild::plan::profile::Loader;
-use gpubuild::plan::{Linkage, Tree};
+use gpubuild::plan::Tree;
+use gpubuild::project::Linkage;
 
 use crate::support::{Project, plan, project};
 

@@ -3,8 +3,9 @@
 use gpubuild::Backend;
 use gpubuild::exec::{BuildError, Event, State};
 use gpubuild::host::Host;
-use gpubuild::plan::profile::Wanted;
-use gpubuild::plan::{PlannedPatch, Shim, SourceCopy};
+use gpubuild::plan::Shim;
+use gpubuild::project::profile::Wanted;
+use gpubuild::project::{PlannedPatch, SourceCopy};
 
 use crate::support::{Project, plan, project};
 

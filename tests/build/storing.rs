@@ -3,9 +3,9 @@
 use gpubuild::Backend;
 use gpubuild::exec::{Event, State};
 use gpubuild::host::{Host, HostPath};
+use gpubuild::project::Access;
 use gpubuild::store::entry::{ENTRY, Entry};
 use gpubuild::store::maintain::{self, Limits};
-use gpubuild::store::settings::Access;
 
 use crate::support::{Project, project, store_in};
 

@@ -7,8 +7,9 @@ use gpubuild::Backend;
 use gpubuild::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan, Sink, Tools};
 use gpubuild::host::{Host, HostPath, RealHost, find_program};
 use gpubuild::plan::{Jobs, Plan, Tree};
+use gpubuild::project::Access;
 use gpubuild::python::Network;
-use gpubuild::store::settings::{Access, Store};
+use gpubuild::store::settings::Store;
 
 /// A project in a folder that disappears with it.
 pub(crate) struct Project {
@@ -70,7 +71,7 @@ impl Project {
             source: self.path("src"),
             cache: entries,
             targets: targets.iter().map(|target| (*target).to_owned()).collect(),
-            linkage: gpubuild::plan::Linkage::Static,
+            linkage: gpubuild::project::Linkage::Static,
             modules: Vec::new(),
             folder: None,
             apart: None,
@@ -145,7 +146,7 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
         provision: Vec::new(),
         origin: "test".into(),
         backends,
-        linkage: gpubuild::plan::Linkage::Static,
+        linkage: gpubuild::project::Linkage::Static,
         loader: None,
         with: Vec::new(),
         dropped: Vec::new(),

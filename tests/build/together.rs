@@ -3,7 +3,7 @@
 use gpubuild::Backend;
 use gpubuild::exec::{Outcome, stage};
 use gpubuild::host::{Host, Os};
-use gpubuild::plan::together::{Difference, SameSymbols, With};
+use gpubuild::project::together::{Difference, SameSymbols, With};
 use gpubuild::{exec, link};
 
 use crate::support::{Project, plan, project};
@@ -58,7 +58,7 @@ fn with(project: &Project, other: &Project, same_symbols: SameSymbols) -> Result
     plan.with.push(With {
         name: "hear".into(),
         folder: other.path(""),
-        manifest: exec::manifest_path(&other.path("build")),
+        manifest: gpubuild::artifacts::manifest_path(&other.path("build")),
         same_symbols,
         library: None,
         differences: vec![Difference { name: "CORE_SIZE".into(), ours: "2".into(), theirs: "3".into() }],

@@ -8,11 +8,11 @@ use gpubuild::ci::preflight::{self, Outlook};
 use gpubuild::host::{Host as _, RealHost, RecordedHost};
 use gpubuild::look;
 use gpubuild::matrix::Readiness;
-use gpubuild::plan::Linkage;
 use gpubuild::plan::make::Missing;
 use gpubuild::plan::request::{Request, Selection};
-use gpubuild::plan::whole::{self, Wish};
+use gpubuild::planning::{self, Wish};
 use gpubuild::project;
+use gpubuild::project::Linkage;
 use gpubuild::toolkit::Catalogue;
 
 use crate::resolve::{hosts, read};
@@ -54,7 +54,7 @@ fn every_seeded_machine_is_foreseen() {
                 native: false,
                 provision: None,
             };
-            let plan = whole::plan(&wish);
+            let plan = planning::plan(&wish);
             let checks = preflight::foresee(&host, &sight.facts, &project.build_root, plan.as_ref());
             let bad: Vec<&str> = checks
                 .iter()

@@ -260,7 +260,7 @@ fn all_are_whole(sandbox: &Sandbox) {
     use gpubuild::store::{maintain, settings};
     let host = RealHost::new();
     let root = host.path(sandbox.path("store/v1").to_str().unwrap());
-    let store = settings::Store { root, access: settings::Access::Readonly, limit: 0 };
+    let store = settings::Store { root, access: gpubuild::project::Access::Readonly, limit: 0 };
     for item in maintain::items(&host, &store) {
         item.entry.as_ref().unwrap().verify(&host, &item.folder).unwrap();
     }

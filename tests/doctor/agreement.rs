@@ -11,7 +11,7 @@ use gpubuild::plan::archs::{self, ArchWish};
 use gpubuild::plan::kits::kits;
 use gpubuild::toolkit;
 use gpubuild::toolkit::range::Basis;
-use gpubuild::{Backend, facts, matrix};
+use gpubuild::{Backend, facts};
 
 use crate::{CATALOGUE, FINDINGS};
 
@@ -69,7 +69,7 @@ fn doctor(host: &dyn Host) -> impl Fn(&Environment) -> Said {
     let mut inventory = toolkit::probe(host, catalogue);
     toolkit::ask_programs(host, catalogue, &mut inventory);
     let probes = toolkit::ask_drivers(host, &Backend::ALL);
-    let matrix = matrix::evaluate(&facts, &inventory, catalogue, &probes);
+    let matrix = gpubuild::provision::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(host, &facts, &inventory, catalogue);
     move |env| {
         let case = Case {

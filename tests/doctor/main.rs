@@ -22,10 +22,10 @@ use std::sync::LazyLock;
 
 use gpubuild::Backend;
 use gpubuild::doctor::{self, Case, Filter};
+use gpubuild::facts;
 use gpubuild::finding::{Finding, Findings, Severity};
 use gpubuild::host::Host;
 use gpubuild::toolkit::{self, Catalogue};
-use gpubuild::{facts, matrix};
 
 use machine::Machine;
 
@@ -41,7 +41,7 @@ fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
     let mut inventory = toolkit::probe(&host, catalogue);
     toolkit::ask_programs(&host, catalogue, &mut inventory);
     let probes = toolkit::ask_drivers(&host, &Backend::ALL);
-    let matrix = matrix::evaluate(&facts, &inventory, catalogue, &probes);
+    let matrix = gpubuild::provision::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(&host, &facts, &inventory, catalogue);
     let case = Case {
         facts: &facts,

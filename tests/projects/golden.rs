@@ -14,7 +14,7 @@ use gpubuild::link;
 use gpubuild::look::look;
 use gpubuild::plan::make::Missing;
 use gpubuild::plan::request::{Request, Selection};
-use gpubuild::plan::whole::{Wish, plan};
+use gpubuild::planning::{Wish, plan};
 use gpubuild::toolkit::Catalogue;
 
 use crate::sources;
@@ -50,7 +50,7 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
         jobs: Some(2),
         cuda_archs: None,
         native: false,
-        linkage: gpubuild::plan::Linkage::Static,
+        linkage: gpubuild::project::Linkage::Static,
         provision: None,
     })
     .unwrap();

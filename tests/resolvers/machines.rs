@@ -1,7 +1,7 @@
 //! Machines on which build systems disagree, and what each of them takes.
 
+use gpubuild::doctor::resolvers::line_text;
 use gpubuild::host::{Arch, Host, Os, RecordedHost};
-use gpubuild::report::resolvers::line_text;
 
 use super::machine::Machine;
 use super::recorded::{check_lines, check_text};

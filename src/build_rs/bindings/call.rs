@@ -6,7 +6,7 @@ use super::{Bindings, Place};
 use crate::artifacts::{BuiltTree, Manifest};
 use crate::build_rs::ScriptError;
 use crate::host::{Command, Host, HostPath};
-use crate::plan::abi::default_of;
+use crate::project::abi::default_of;
 
 /// How long a compiler may take to say where its headers are.
 const DEADLINE: Duration = Duration::from_secs(20);

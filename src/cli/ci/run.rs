@@ -10,7 +10,7 @@ use crate::ci::preflight::{self, Outlook};
 use crate::ci::{Images, Row, Rows, pack};
 use crate::facts;
 use crate::host::{Command, Host, Os, RunError};
-use crate::plan::whole;
+use crate::planning;
 use crate::project::Project;
 use crate::report;
 
@@ -198,7 +198,7 @@ pub(super) fn preflight(arguments: &PreflightArguments, context: &Context<'_>) -
     look::check_overrides(host)?;
     let sight = look::look(host, arguments.host.catalogue(context)?);
     let (_, checks) = with_wish(&arguments.selection, context, host, &sight, &[], |wish| {
-        Ok(preflight::foresee(host, &sight.facts, &wish.project.build_root, whole::plan(wish).as_ref()))
+        Ok(preflight::foresee(host, &sight.facts, &wish.project.build_root, planning::plan(wish).as_ref()))
     })?;
     if arguments.json {
         context.printer.json(&report::ci::PreflightDocument::new(&checks))?;

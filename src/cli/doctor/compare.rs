@@ -13,7 +13,7 @@ fn place(context: &Context<'_>, file: &str) -> Result<HostPath, Failure> {
     if !file.is_empty() {
         return absolute(context, file);
     }
-    let cache = store::cache_folder(context.host).ok_or_else(|| {
+    let cache = crate::host::folders::cache_folder(context.host).ok_or_else(|| {
         Failure::usage("doctor.no-cache", "there is no folder of the user's to keep a snapshot in")
             .hint("name a file, or set GPUBUILD_CACHE")
     })?;

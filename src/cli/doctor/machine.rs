@@ -9,7 +9,7 @@ use crate::doctor::validate::Outcome;
 use crate::doctor::{self, Case, Filter, Teller};
 use crate::finding::{Findings, Severity, catalogue::Subject};
 use crate::host::Host;
-use crate::matrix::{self, Probes};
+use crate::matrix::Probes;
 use crate::plan::request::Selection;
 use crate::project::Project;
 use crate::report::doctor::Document;
@@ -127,7 +127,7 @@ pub(super) fn see(host: &dyn Host, catalogue: Catalogue, depth: Depth) -> Result
     if depth == Depth::Drivers {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
         probes = toolkit::ask_drivers(host, &Backend::ALL);
-        sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+        sight.matrix = crate::provision::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
     Ok(Seen { sight, probes, signs })

@@ -1,10 +1,11 @@
 //! In which forms the doctor answers, and where they go: standard output, files, the summary of a GitHub step.
 
+use crate::clean;
 use crate::cli::{Context, Failure, Verbosity, detect};
 use crate::finding::Findings;
 use crate::report::detect_text::Detail;
 use crate::report::doctor::Document;
-use crate::report::{clean, doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
+use crate::report::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
 
 /// Least room in a step's summary that is worth using.
 const ROOM: usize = 32 * 1024;

@@ -6,7 +6,7 @@ use crate::cli::detect::role;
 use crate::cli::{Context, Exit, Failure, look};
 use crate::doctor::packages::choose;
 use crate::host::Host;
-use crate::matrix::{self, Probes};
+use crate::matrix::Probes;
 use crate::report::packages::{Document, text};
 use crate::toolkit;
 
@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let mut probes = Probes::new();
     if !arguments.offline {
         probes = toolkit::ask_drivers(host, &Backend::ALL);
-        sight.matrix = matrix::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+        sight.matrix = crate::provision::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &probes);
     let document = Document::new(choices);

@@ -4,11 +4,12 @@ use serde::Serialize;
 
 use super::Arguments;
 use crate::backend::Backend;
+use crate::clean;
 use crate::cli::look;
 use crate::cli::{Context, Exit, Failure, Role};
 use crate::doctor::self_check::{Comparison, State, compare};
 use crate::host::Host;
-use crate::report::{Schema, clean};
+use crate::report::Schema;
 use crate::toolkit::{self, Ask};
 
 #[derive(Serialize)]

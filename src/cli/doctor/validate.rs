@@ -5,7 +5,6 @@ use crate::backend::Backend;
 use crate::cli::{Context, Failure};
 use crate::doctor::validate::{Bench, Outcome, plan, run};
 use crate::matrix::{Presence, Readiness};
-use crate::store;
 use crate::toolkit::description::Stage;
 
 /// Tries every backend that was asked for, or all that can be built here; each in its turn.
@@ -21,10 +20,12 @@ pub(super) fn outcomes(
         matrix: &sight.matrix,
         os: sight.facts.platform.os,
     };
-    let parent = store::cache_folder(context.host).map(|cache| cache.join("validate")).ok_or_else(|| {
-        Failure::usage("doctor.no-cache", "there is no folder of the user's to work in")
-            .hint("set GPUBUILD_CACHE")
-    })?;
+    let parent = crate::host::folders::cache_folder(context.host)
+        .map(|cache| cache.join("validate"))
+        .ok_or_else(|| {
+            Failure::usage("doctor.no-cache", "there is no folder of the user's to work in")
+                .hint("set GPUBUILD_CACHE")
+        })?;
     let tried = |backend: &Backend| match asked {
         Some(asked) => asked.contains(backend),
         None => sight.matrix.verdict(*backend).build == Readiness::Ready,

@@ -5,9 +5,9 @@ use crate::cli::look::{self, Sight};
 use crate::cli::{Context, Failure, plan};
 use crate::host::Host;
 use crate::plan::archs::ArchWish;
+use crate::plan::provision::{Choice, Objection};
 use crate::project::Project;
-use crate::provision::choose::Objection;
-use crate::provision::{self, Choice, Machine, Wish};
+use crate::provision::{self, Machine, Wish};
 use crate::python::Lock;
 
 /// What is asked of the release.

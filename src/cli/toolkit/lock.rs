@@ -13,7 +13,6 @@ use crate::provision::locks::PROJECT_FOLDER;
 use crate::provision::pin::{self, PinError};
 use crate::provision::{ProvisionError, kit};
 use crate::python::{InstallError, Lock, Network};
-use crate::store;
 
 /// Arguments of `toolkit lock`.
 #[derive(Debug, clap::Args)]
@@ -90,7 +89,8 @@ fn ask(
         }
         (None, None) => return Err(Failure::negative("fetch.failed", "uv is missing")),
     };
-    let cache = store::cache_folder(host).ok_or_else(|| super::failure(&ProvisionError::NoCache))?;
+    let cache =
+        crate::host::folders::cache_folder(host).ok_or_else(|| super::failure(&ProvisionError::NoCache))?;
     host.create_dir_all(&cache)?;
     let scratch = host.temporary_dir(&cache)?;
     let printed = pin::resolve(host, &tools, &uv, requirement, &scratch, find_links, network);

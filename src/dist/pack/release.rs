@@ -11,9 +11,10 @@ use super::sign::Signer;
 use crate::backend::Backend;
 use crate::dist::manifest::{self, Manifest, Platform, Variant};
 use crate::dist::trust;
+use crate::host::folders::cache_folder;
 use crate::host::links::{refuse_link, refuse_links_below};
 use crate::host::{Host, HostPath, Lock, Wait};
-use crate::store::{cache_folder, sha256};
+use crate::store::sha256;
 
 /// Name of the manifest.
 pub const MANIFEST: &str = "manifest.json";

@@ -9,11 +9,11 @@ use super::layer::{Part, Piece};
 use super::licences::{Licences, Package};
 use super::rpath;
 use crate::artifacts::{Artifact, LinkItem, Manifest};
-use crate::dist::table::PackTable;
 use crate::dist::unpack::names::Names;
 use crate::doctor::binary::{self, Binary};
 use crate::exec::stage;
 use crate::host::{Host, HostPath, Os, search};
+use crate::project::PackTable;
 use crate::toolkit::libraries;
 use crate::version::Version;
 

@@ -10,7 +10,7 @@ use crate::facts;
 use crate::finding::{Finding, Findings, Severity};
 use crate::host::recorded::RecordedHostBuilder;
 use crate::host::{Arch, Os, RecordedHost};
-use crate::matrix::{self, Probes};
+use crate::matrix::Probes;
 use crate::toolkit::{self, Catalogue};
 
 const LIB: &str = "/usr/lib/x86_64-linux-gnu";
@@ -28,7 +28,7 @@ fn look(host: RecordedHostBuilder, path: &str) -> Patient {
     let facts = facts::gather(&host);
     let inventory = toolkit::probe(&host, &catalogue);
     let probes = Probes::new();
-    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
+    let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &probes);
     let signs = Signs::default();
     let case = Case {
         facts: &facts,

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use memchr::memchr;
 
 use crate::backend::Backend;
-use crate::exec::diagnose::first_recognised;
+use crate::diagnose::first_recognised;
 use index::Index;
 use signature::Compiled;
 pub use signature::Signature;

@@ -1,7 +1,6 @@
 use super::*;
 use crate::host::recorded::RecordedHostBuilder;
 use crate::host::{Host, RecordedHost};
-use crate::matrix;
 use crate::matrix::Probes;
 use crate::toolkit;
 
@@ -10,7 +9,7 @@ fn choices(host: RecordedHostBuilder) -> Vec<Choice> {
     let catalogue = Catalogue::embedded();
     let facts = crate::facts::gather(&host);
     let inventory = toolkit::probe(&host, &catalogue);
-    let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &Probes::new());
+    let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &Probes::new());
     assert_eq!(host.counts().processes, 0);
     choose(&facts, &inventory, &catalogue, &matrix, &toolkit::ask_drivers(&host, &Backend::ALL))
 }
@@ -158,7 +157,7 @@ fn a_driver_that_only_tells_its_cuda() {
         let facts = crate::facts::gather(&host);
         let inventory = toolkit::probe(&host, &catalogue);
         let probes = toolkit::ask_drivers(&host, &Backend::ALL);
-        let matrix = matrix::evaluate(&facts, &inventory, &catalogue, &probes);
+        let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &probes);
         let choice = choose(&facts, &inventory, &catalogue, &matrix, &probes).remove(0);
         assert_eq!(short(&choice.torch), torch, "{choice:?}");
     }

@@ -9,6 +9,7 @@ mod identify;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -25,6 +26,7 @@ pub use agree::{Agreement, Exception, Line};
 use description::{Check, Family, Resolver};
 use identify::Identifier;
 use steps::{Aim, Outcome, Walker};
+pub use typed::line_text;
 
 /// Every embedded file.
 const EMBEDDED: &[(&str, &str)] = &[

@@ -6,18 +6,18 @@ use super::{Reuse, TREES};
 use crate::exec::Job;
 use crate::exec::error::BuildError;
 use crate::plan::Tree;
-use crate::report::cache::TreeDocument;
 use crate::store::entry::{self, Miss};
+use crate::store::explain::TreeExplanation;
 use crate::store::files;
 
 /// What a build would find in the store for a tree. Changes nothing but notes of hashes.
-pub(crate) fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeDocument, BuildError> {
+pub(crate) fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeExplanation, BuildError> {
     let host = job.host;
     let sources = files::walk(host, &tree.source, &tree.build)
         .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
     let tools = [("cmake", job.tools.cmake.as_ref()), ("ninja", job.tools.ninja.as_ref())];
     let mut reuse = Reuse::begin(job, tree, sources, &tools);
-    let mut document = TreeDocument {
+    let mut document = TreeExplanation {
         tree: tree.id.clone(),
         key: reuse.key(),
         hit: false,
@@ -34,7 +34,7 @@ pub(crate) fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeDocument, BuildE
     let mut why = Miss::Absent;
     for folder in entry::candidates(store, TREES, &key, &reuse.places) {
         match reuse.look(&folder) {
-            Ok(_) => return Ok(TreeDocument { hit: true, what: folder.to_string(), ..document }),
+            Ok(_) => return Ok(TreeExplanation { hit: true, what: folder.to_string(), ..document }),
             Err(Miss::Absent) => {}
             Err(miss) => why = miss,
         }
@@ -42,5 +42,5 @@ pub(crate) fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeDocument, BuildE
     if why == Miss::Absent {
         (document.since, document.different) = reuse.compared(store, &parts);
     }
-    Ok(TreeDocument { what: why.to_string(), ..document })
+    Ok(TreeExplanation { what: why.to_string(), ..document })
 }

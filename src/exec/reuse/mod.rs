@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Job;
 use super::error::BuildError;
-use super::event::Event;
 use super::objects::Compiled;
 use super::stamp::Stamp;
 use crate::artifacts::BuiltTree;
 use crate::cmake;
+use crate::event::Event;
 use crate::host::{Command, HostPath, Lock};
 use crate::plan::Tree;
 use crate::store::contents::{self, Contents};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Reuse, TREES};
 use crate::artifacts::BuiltTree;
 use crate::cmake::file_api::Reply;
-use crate::exec::event::Event;
+use crate::event::Event;
 use crate::exec::stamp::Stamp;
 use crate::host::{HostPath, Lock};
 use crate::isa::is_machine_flag;

@@ -3,8 +3,8 @@
 use super::{Found, Reuse, TREES, Taken, taken_path};
 use crate::artifacts::BuiltTree;
 use crate::cmake;
+use crate::event::Event;
 use crate::exec::error::BuildError;
-use crate::exec::event::Event;
 use crate::exec::stamp;
 use crate::host::{HostPath, Lock};
 use crate::store::entry::{self, Entry, Inputs, Miss};

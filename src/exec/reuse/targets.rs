@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Reuse, objects_path, reused_path};
 use crate::cmake::file_api::Reply;
+use crate::event::Event;
 use crate::exec::collect;
 use crate::exec::error::BuildError;
-use crate::exec::event::Event;
 use crate::exec::objects::{self, Compiled, OBJECTS, Scene};
 use crate::host::HostPath;
 use crate::store::entry::{self, Draft, Entry, Inputs};

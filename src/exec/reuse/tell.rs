@@ -1,7 +1,7 @@
 //! What of a key is different, and from what.
 
 use super::{Reuse, TREES, parts_path};
-use crate::exec::event::Event;
+use crate::event::Event;
 use crate::host::{Host, HostPath};
 use crate::store::entry::{Entry, Miss};
 use crate::store::key::{Difference, Parts};

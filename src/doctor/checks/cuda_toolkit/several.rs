@@ -5,8 +5,8 @@ use crate::backend::Backend;
 use crate::doctor::Case;
 use crate::doctor::resolvers::Line;
 use crate::doctor::resolvers::agree::Change;
+use crate::doctor::resolvers::line_text;
 use crate::finding::{Affects, Draft, Evidence};
-use crate::report::resolvers::line_text;
 use crate::toolkit::Installation;
 
 /// A way by which build systems come to a copy.

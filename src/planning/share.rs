@@ -3,18 +3,18 @@
 
 use std::fmt::Write as _;
 
-use super::make::Refusal;
-use super::profile::{Profile, Wanted};
-use super::request::{Request, Selection};
-use super::together::{SameSymbols, VERSION, With};
-use super::{Package, Plan};
 use crate::artifacts::{Manifest, ManifestError};
 use crate::backend::Backend;
-use crate::cmake::initial_cache::bracket;
 use crate::host::{Host, HostPath};
 use crate::link;
 use crate::matrix::Reason;
+use crate::plan::make::Refusal;
+use crate::plan::request::{Request, Selection};
+use crate::plan::{Package, Plan};
 use crate::project::Project;
+use crate::project::profile::{Profile, Wanted};
+use crate::project::together::{SameSymbols, VERSION, With};
+use crate::shell::cmake_bracket;
 
 /// Folder of the packages in a build folder.
 const PACKAGES: &str = "packages";
@@ -169,8 +169,10 @@ impl Shared {
             ("target_compile_definitions", &interface.defines),
         ];
         for (command, entries) in lists.iter().filter(|(_, entries)| !entries.is_empty()) {
-            let entries: Vec<String> =
-                entries.iter().map(|entry| format!("\n  {}", bracket(&entry.replace('\\', "/")))).collect();
+            let entries: Vec<String> = entries
+                .iter()
+                .map(|entry| format!("\n  {}", cmake_bracket(&entry.replace('\\', "/"))))
+                .collect();
             writeln!(text, "{command}({whole} INTERFACE{})", entries.concat()).expect("writing to a string");
         }
         let files = self.manifest.trees.iter().flat_map(|tree| &tree.files);

@@ -133,7 +133,7 @@ fn passed(script: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::host::{Arch, Os, RecordedHost};
-    use crate::plan::profile::Profile;
+    use crate::project::profile::Profile;
 
     fn sources(name: u32, minor: u32, script: &str) -> Interface {
         let header = format!(

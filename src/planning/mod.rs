@@ -1,11 +1,14 @@
 //! The whole way from a machine that was looked at to a plan, for the command line and for build scripts.
 
-use super::launchers::{self, LauncherError, Scene};
-use super::make::{self, Inputs, Missing, Refusal};
-use super::request::Request;
-use super::{Linkage, Plan, kits, share};
+pub mod share;
+
 use crate::host::Host;
 use crate::look::Sight;
+use crate::plan::launchers::{self, LauncherError, Scene};
+use crate::plan::make::{self, Inputs, Missing, Refusal};
+use crate::plan::request::Request;
+use crate::plan::{Plan, kits};
+use crate::project::Linkage;
 use crate::project::Project;
 use crate::provision;
 use crate::python::Lock;

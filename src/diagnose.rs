@@ -3,26 +3,7 @@
 //! Pure: lines in, one error out. What merely reports that something failed before it (`collect2: error`,
 //! `ninja: build stopped`, `make: *** […] Error 1`) is passed over.
 
-use serde::Serialize;
-
-/// An error with its place, as far as the tool told it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct FirstError {
-    /// The file as the tool wrote it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// Line, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<u32>,
-    /// Column, from 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub column: Option<u32>,
-    /// What is wrong.
-    pub message: String,
-    /// The build step that failed, where the build tool named one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub step: Option<String>,
-}
+use crate::event::FirstError;
 
 impl FirstError {
     fn bare(message: impl Into<String>) -> Self {
@@ -274,7 +255,7 @@ fn tool_failure(line: &str) -> Option<FirstError> {
 /// The first line that a failed step printed: after `FAILED: …` and the command.
 fn output_of(lines: &[&str]) -> Option<FirstError> {
     let said = lines.iter().skip(2).map(|line| line.trim());
-    said.take_while(|line| super::progress::parse(line).is_none())
+    said.take_while(|line| crate::cmake::progress::parse(line).is_none())
         .find(|line| !line.is_empty() && !is_echo(line))
         .map(FirstError::bare)
 }

@@ -4,11 +4,29 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::diagnose::FirstError;
 use crate::artifacts::DeviceCode;
 use crate::backend::Backend;
 use crate::finding::Finding;
 use crate::store::key::Difference;
+
+/// An error with its place, as far as the tool told it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FirstError {
+    /// The file as the tool wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+    /// Column, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+    /// The build step that failed, where the build tool named one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+}
 
 /// Something that happened. As JSON: `{"reason": "configured", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 pub use extra::{Extra, Need};
 pub use names::{Wanted, declared};
 
+use crate::artifacts::Loader;
 use crate::backend::Backend;
 use crate::host::Os;
 use crate::version::Version;
@@ -266,18 +267,6 @@ pub struct Modules {
     pub variants: BTreeMap<Backend, String>,
     /// Functions of the project that open them.
     pub loader: Loader,
-}
-
-/// Functions with which a program opens modules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Loader {
-    /// `void f(const char *folder)` opens all in a folder.
-    pub folder: String,
-    /// `void *f(const char *file)` opens one; null if it cannot be.
-    pub file: String,
-    /// `size_t f(void)` counts those that are open.
-    pub count: String,
 }
 
 /// Two backends that one program cannot hold.
