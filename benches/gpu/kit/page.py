@@ -116,12 +116,12 @@ def profile_lines(result):
     kernels = stage(result, "profile").get("kernels")
     if not kernels:
         return ""
-    head = ["kernel", "of all kernel time", "time", "DRAM throughput", "L1 wavefronts", "issue slots used", "occupancy", "registers"]
+    head = ["kernel", "in", "of the time of its kernels", "time", "DRAM throughput", "L1 wavefronts", "issue slots used", "occupancy", "registers"]
     share = lambda kernel, name: "" if kernel.get(name) is None else f"{kernel[name]:.0f} %"
     rows = []
     for kernel in kernels:
         time, wavefronts = kernel.get("nanoseconds"), kernel.get("l1_wavefronts")
-        rows.append([f"`{kernel['name']}`", percent(kernel.get("time_share")), "" if time is None else f"{time / 1e3:.1f} us",
+        rows.append([f"`{kernel['name']}`", kernel["part"], percent(kernel.get("time_share")), "" if time is None else f"{time / 1e3:.1f} us",
                      share(kernel, "dram_percent"), number(wavefronts, 0), share(kernel, "issue_percent"), share(kernel, "occupancy_percent"),
                      number(kernel.get("registers"), 0)])
     return table(head, rows)

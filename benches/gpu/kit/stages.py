@@ -22,8 +22,8 @@ COUNTERS = {
     "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy_percent",
     "launch__registers_per_thread": "registers",
 }
-# Kernels for many tokens at once; all others are taken for those of decoding.
-PREFILL = re.compile(r"^(matmul_tile|attention)_")
+# Kernels that only decoding uses (the last row of a prompt aside); all others are those of prompts.
+DECODE = r"_1$|^split|^argmax"
 SMI_FIELDS = ("name", "driver_version", "memory.total", "pcie.link.gen.current", "pcie.link.width.current", "ecc.mode.current",
               "mig.mode.current", "persistence_mode", "pstate", "clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem",
               "power.draw", "power.limit", "temperature.gpu")
@@ -163,38 +163,54 @@ def counters(text):
     return list(launches.values())
 
 
-def most_time(launches):
-    """Names of the four kernels of decoding and the two of prompts that took most time, with their time."""
+# Clocks stay as the machine has them; a kernel in a graph is profiled by itself, and processes that the program starts are not.
+NCU = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--graph-profiling", "node", "--target-processes", "application-only"]
+
+
+def most_time(launches, count):
+    """The kernels that took most time: [(name, share of the time of all)]."""
     totals = {}
     for kernel, values in launches:
         totals[kernel] = totals.get(kernel, 0) + (values.get("gpu__time_duration.sum") or 0)
+    total = sum(totals.values())
     ordered = sorted(totals.items(), key=lambda item: -item[1])
-    prefill = [item for item in ordered if PREFILL.match(item[0])]
-    decode = [item for item in ordered if not PREFILL.match(item[0])]
-    return decode[:4] + prefill[:2]
+    return [(name, spent / total if total else None) for name, spent in ordered[:count]]
 
 
 def profile(stage):
-    """ncu: which kernels take most time, and what limits each of them."""
+    """ncu: which kernels take most time in decoding and in prompts, and what limits each of them."""
     run = stage.run
-    # Clocks stay as the machine has them; a kernel in a graph is profiled by itself.
-    ncu = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--graph-profiling", "node"]
-    work = [run.infer, "bench", "--backend", run.backend, "--random", run.size.profiled, "--kind", "q4_0", "--runs", 1, "--tokens", 2,
-            "--prompt-tokens", run.size.workload.prompt]
-    duration = ["--metrics", "gpu__time_duration.sum", "--launch-count", 2000]
-    times = stage.step("ncu: time of all kernels", [*ncu, *duration, *work], stage.left() * 0.5)
-    launches = counters(times.out)
-    if not launches:
+    infer = [run.infer, "bench", "--backend", run.backend, "--random", run.size.profiled, "--kind", "q4_0", "--runs", 1]
+    work = {
+        "decode": [*infer, "--prompt-tokens", 1, "--tokens", 2, "--depth", run.size.profiled_depth],
+        "prompt": [*infer, "--prompt-tokens", 64, "--tokens", 1, "--depth", 0],
+    }
+    # What is asked of each: only kernels of decoding, behind the tokens that fill the cache; or the first launches.
+    which = {"decode": ["--kernel-name", f"regex:{DECODE}", "--launch-skip", 20, "--launch-count", 400], "prompt": ["--launch-count", 300]}
+    kernels = stage.result["kernels"] = []
+    for part, most in (("decode", 4), ("prompt", 2)):
+        duration = ["--metrics", "gpu__time_duration.sum", *which[part]]
+        times = stage.step(f"ncu: time of kernels, {part}", [*NCU, *duration, *work[part]], stage.left() * 0.3)
+        launches = [launch for launch in counters(times.out) if part == "decode" or not re.search(DECODE, launch[0])]
+        if not launches and times.ok:
+            stage.problems.append(f"ncu: no kernel of {part} was profiled")
+        kernels += [{"name": name, "part": part, "time_share": share} for name, share in most_time(launches, most)]
+    if not kernels:
         raise Failed("ncu: no kernel was profiled")
-    chosen = most_time(launches)
-    total = sum(values.get("gpu__time_duration.sum") or 0 for _, values in launches)
-    stage.result["launches"] = len(launches)
-    stage.result["kernels"] = [{"name": name, "time_share": spent / total if total else None} for name, spent in chosen]
-    for done, kernel in enumerate(stage.result["kernels"]):
+    metrics = list(COUNTERS)
+    for done, kernel in enumerate(kernels):
         name = kernel["name"]
         # The third launch: the first ones find cold caches.
-        which = ["--metrics", ",".join(COUNTERS), "--kernel-name", f"regex:^{name}$", "--launch-skip", 2, "--launch-count", 1]
-        step = stage.step(f"ncu: {name}", [*ncu, *which, *work], stage.left() / (len(chosen) - done))
+        one = ["--kernel-name", f"regex:^{name}$", "--launch-skip", 2, "--launch-count", 1]
+        command = lambda: [*NCU, "--metrics", ",".join(metrics), *one, *work[kernel["part"]]]
+        step = call(f"ncu: {name}", command(), stage.left() / (len(kernels) - done), run.env)
+        unknown = [metric for metric in metrics if not counters(step.out) and metric in step.out + step.err]
+        if unknown:
+            # A GPU that lacks a counter refuses them all.
+            metrics = [metric for metric in metrics if metric not in unknown]
+            stage.problems.append(f"ncu: this GPU has no {', '.join(unknown)}")
+            step = call(f"ncu: {name}", command(), stage.left() / (len(kernels) - done), run.env)
+        stage.add(step)
         for _, values in counters(step.out):
             kernel.update({COUNTERS[metric]: value for metric, value in values.items() if metric in COUNTERS})
 
@@ -206,10 +222,10 @@ def measure_speed(stage):
     stage.result["models"] = []
     if not run.llama_bench:
         stage.problems.append("llama-bench: it is not in the kit")
-    longest = 0.0
+    longest = {}
     for shape, kind in size.models:
-        if stage.left() < longest:
-            stage.problems.append(f"{shape} {kind}: not measured, {stage.left():.0f} s were left and a model takes up to {longest:.0f} s")
+        if stage.left() < longest.get(shape, 0):
+            stage.problems.append(f"{shape} {kind}: not measured, {stage.left():.0f} s were left, and such a model took {longest[shape]:.0f} s")
             continue
         started = time.monotonic()
         file = run.models / f"{shape}-{kind}.gguf"
@@ -227,7 +243,7 @@ def measure_speed(stage):
         stage.problems += [f"{shape} {kind}: {problem}" for problem in model["problems"]]
         if not model["infer"] and not model["llama-bench"]:
             continue
-        longest = max(longest, time.monotonic() - started)
+        longest[shape] = max(longest.get(shape, 0), time.monotonic() - started)
 
 
 def validate(stage):

@@ -139,6 +139,21 @@ class Run(Case):
         self.assertIn("`ncu` cannot be started", result["stages"][3]["problems"][0])
         self.assertEqual(result["stages"][3]["steps"][0]["state"], "missing")
 
+    def test_a_counter_that_the_gpu_lacks_costs_only_itself(self):
+        ncu = self.kit / "rehearsal" / "ncu"
+        refuse = 'if "dram__bytes.sum" in options["--metrics"]:\n    sys.exit("==ERROR== Failed to find metric dram__bytes.sum")\n'
+        ncu.write_text(ncu.read_text().replace('print("==PROF== Connected', refuse + 'print("==PROF== Connected'))
+        result, states, _ = self.run_kit()
+        self.only(states, "profile", "problems")
+        self.assertEqual(result["stages"][3]["problems"], ["ncu: this GPU has no dram__bytes.sum"])
+        for kernel in result["stages"][3]["result"]["kernels"]:
+            self.assertIn("registers", kernel)
+            self.assertNotIn("dram_bytes", kernel)
+
+    def test_a_machine_is_named_nowhere_and_other_words_stay(self):
+        result, _, _ = self.run_kit("--stages", ",".join(STAGES))
+        self.assertEqual(result["stages"][0]["result"]["detect"], {"home": "~"})
+
     def test_a_model_that_llama_bench_does_not_take_is_measured_with_infer(self):
         (self.kit / "rehearsal" / "llama-bench").write_text("#!/bin/sh\necho no such model >&2; exit 3\n")
         result, states, _ = self.run_kit()
