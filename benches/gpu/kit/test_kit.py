@@ -150,7 +150,7 @@ class Run(Case):
             self.assertIn("registers", kernel)
             self.assertNotIn("dram_bytes", kernel)
 
-    def test_a_machine_is_named_nowhere_and_other_words_stay(self):
+    def test_the_home_folder_is_replaced(self):
         result, _, _ = self.run_kit("--stages", ",".join(STAGES))
         self.assertEqual(result["stages"][0]["result"]["detect"], {"home": "~"})
 

@@ -84,7 +84,8 @@ static const char *copier_new(const gk_backend *b, gk_device *d, uint64_t bytes,
     enum { WIDTH = 1 << 14 };
     uint64_t available = 0, total = 0;
     if (b->memory(d, &available, &total) != GK_OK) return "memory failed";
-    const uint64_t least = 512ull << 20, most = available / 4;
+    /* So much that starting it and waiting for it do not count: some 20 microseconds. */
+    const uint64_t least = 2048ull << 20, most = available / 4;
     uint64_t half = bytes / 4 > least ? bytes / 4 : least;
     half = (half < most ? half : most) / (4 * WIDTH) * (4 * WIDTH);
     if (half == 0) return "out of memory";
