@@ -98,7 +98,7 @@ def theirs(llama_bench, file, backend, workload, limit, threads=0, env=None):
     return step, speeds
 
 
-def take_turns(infer, llama_bench, file, backend, workload, rounds, deadline, report, fusion="both", threads=0, env=None):
+def take_turns(infer, llama_bench, file, backend, workload, rounds, deadline, report, fusion="both", threads=0, env=None, their_env=None):
     """Rounds of `infer` and `llama-bench` one after the other, until `deadline` (of time.monotonic).
 
     `report` gets the speeds as they are measured: {"infer": [run, ...], "llama-bench": [run, ...], "problems": [text, ...]}.
@@ -124,7 +124,7 @@ def take_turns(infer, llama_bench, file, backend, workload, rounds, deadline, re
                     report["problems"].append(f"infer: {error}")
                     ours = ours.close()
             if llama_bench:
-                step, speeds = theirs(llama_bench, file, backend, workload, left(), threads, env)
+                step, speeds = theirs(llama_bench, file, backend, workload, left(), threads, their_env or env)
                 if speeds["prompt"] or speeds["decode"]:
                     report["llama-bench"].append(speeds)
                 if not step.ok:

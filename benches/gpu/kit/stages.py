@@ -115,6 +115,8 @@ def correctness(stage):
         stage.result["ops"]["largest_nmse"] = errors
         if report["failed"]:
             stage.problems.append(f"gk-test: {report['failed']} cases failed")
+        if report["not_run"]:
+            stage.problems.append(f"gk-test: {report['not_run']} cases were not run for lack of time")
 
 
 def sanitizer(stage):
@@ -236,7 +238,7 @@ def measure_speed(stage):
         stage.result["models"].append(model)
         print(f"  {shape} {kind}", flush=True)
         try:
-            speed.take_turns(run.infer, run.llama_bench, file, run.backend, size.workload, size.rounds, stage.deadline, model, env=run.env)
+            speed.take_turns(run.infer, run.llama_bench, file, run.backend, size.workload, size.rounds, stage.deadline, model, env=run.env, their_env=run.library_env)
         finally:
             file.unlink()
             run.save()
@@ -254,7 +256,9 @@ def validate(stage):
         command = [run.gpubuild, "doctor", "--validate", "--backends", backend, "--json"]
         report = stage.document(stage.step(f"validate {backend}", command, accept=(0, 1)))
         if report:
-            stage.result[backend] = report.get("validation")
+            stage.result[backend] = report["validation"]
+            wrong = [json.dumps(program) for program in report["validation"] if not program["ok"]]
+            stage.problems += [f"validate {backend}: {program}" for program in wrong]
 
 
 def has_vulkan_driver(env):
