@@ -39,6 +39,7 @@ pub mod isa;
 pub mod link;
 pub mod look;
 pub mod matrix;
+pub mod object;
 pub mod patch;
 pub mod plan;
 pub mod planning;

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Depth, Request, Subject};
-use crate::doctor::binary::graph::{self, Graph, Target};
-use crate::doctor::binary::{Binary, Format, When};
 use crate::finding::{Draft, Evidence};
 use crate::host::{Host, HostPath};
+use crate::object::graph::{self, Graph, Target};
+use crate::object::{Binary, Format, When};
 use crate::toolkit::libraries;
 
 /// Folders above one that are looked at for the cache of a CMake build.

@@ -14,11 +14,11 @@ mod tell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::artifacts::{Artifact, BuiltTree, Manifest};
-use crate::doctor::binary::{self, Binary};
 use crate::exec::symbols;
 use crate::finding::Draft;
 use crate::host::{Host, HostPath};
 use crate::isa::{self, Processor, Promise};
+use crate::object::{self, Binary};
 use crate::report::audit::{File, Isa};
 use crate::version::Version;
 use code::Code;
@@ -87,8 +87,8 @@ impl Subject<'_> {
         match (self.built, &self.binary) {
             (Some(built), _) => &built.kind,
             (None, Some(binary)) => match binary.kind {
-                binary::Kind::Program => "executable",
-                binary::Kind::Library => "shared",
+                object::Kind::Program => "executable",
+                object::Kind::Library => "shared",
             },
             (None, None) if self.data.starts_with(b"!<arch>\n") => "static",
             (None, None) => "object",
@@ -169,7 +169,7 @@ fn subjects<'a>(host: &dyn Host, request: &'a Request, drafts: &mut Vec<Draft>) 
             drafts.push(tell::unreadable(&path, error));
             continue;
         }
-        let binary = binary::read(host, &path, host.platform().arch).ok();
+        let binary = object::read(host, &path, host.platform().arch).ok();
         subjects.push(Subject { path, built, tree, data, codes, binary });
     }
     subjects
@@ -185,7 +185,7 @@ fn describe(subject: &Subject<'_>, structure: &Structure) -> File {
         subject.built.map(|built| built.device_code.iter().map(|code| code.arch.clone()).collect());
     let in_binary = || {
         let cuda = binary?.cuda.kernels.iter().map(|kernel| match kernel.kind {
-            binary::KernelKind::Ptx => kernel.arch.sm().replace("sm_", "compute_"),
+            object::KernelKind::Ptx => kernel.arch.sm().replace("sm_", "compute_"),
             _ => kernel.arch.sm(),
         });
         Some(cuda.chain(binary?.hip.targets.iter().cloned()).collect::<BTreeSet<String>>())

@@ -10,9 +10,9 @@ use crate::backend::Backend;
 use crate::cmake::file_api::{Reply, Target};
 use crate::cmake::fragments::{self, Context};
 use crate::cmake::inject::PROBE;
-use crate::doctor::binary::{KernelKind, embedded};
 use crate::host::Host;
 use crate::isa::{self, is_machine_flag};
+use crate::object::{KernelKind, embedded};
 use crate::plan::Tree;
 
 /// The targets to build: those of the plan that produce something, and the project's libraries on the link line.

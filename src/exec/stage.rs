@@ -6,8 +6,8 @@ use std::io;
 use serde::{Deserialize, Serialize};
 
 use crate::artifacts::{Artifact, Manifest};
-use crate::doctor::binary;
 use crate::host::{Host, HostPath};
+use crate::object;
 
 /// Folder in a build root that holds all shared libraries and modules together, as they lie beside a program.
 pub const FOLDER: &str = "runtime";
@@ -57,7 +57,7 @@ fn name_of(host: &dyn Host, file: &Artifact) -> Option<String> {
         "shared" => {
             let arch = host.platform().arch;
             let inner =
-                binary::read(host, &host.path(&file.path), arch).ok().and_then(|library| library.name);
+                object::read(host, &host.path(&file.path), arch).ok().and_then(|library| library.name);
             let inner = inner.and_then(|name| name.rsplit('/').next().map(str::to_owned));
             Some(inner.unwrap_or(own))
         }

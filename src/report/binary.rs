@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use crate::doctor::binary::graph::{Graph, Link, Target};
+use crate::doctor::binary::Examined;
 use crate::doctor::binary::verdicts::Cover;
-use crate::doctor::binary::{Binary as Contents, Examined, Format, Kind, When};
 use crate::host::HostPath;
 use crate::host::library::search::Via;
+use crate::object::graph::{Graph, Link, Target};
+use crate::object::{Binary as Contents, Format, Kind, When};
 
 /// A file and what the loader makes of it.
 #[derive(Debug, Clone, Serialize)]
@@ -99,7 +100,7 @@ pub struct Kernels {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// Machine code, text, or a form between.
-    pub kind: crate::doctor::binary::KernelKind,
+    pub kind: crate::object::KernelKind,
     /// `90`, `90a`, `120f`.
     pub arch: String,
     /// The version of the text's language.

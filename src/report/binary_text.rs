@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::binary::{Binary, Device, Kernel, Kernels, Library, State};
 use super::detect_text::Detail;
 use crate::doctor::binary::verdicts::Cover;
-use crate::doctor::binary::{Format, KernelKind, When};
 use crate::host::library::search::Via;
+use crate::object::{Format, KernelKind, When};
 use crate::toolkit::libraries::{self, Role};
 
 /// The lines. Names and paths are as the machine has them: whoever shows them makes them harmless.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::problem::Problem;
 use super::table::{Release, same};
-use crate::doctor::binary;
 use crate::host::{Host, HostPath};
+use crate::object;
 
 /// A library that was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub fn closure(
         let path = path.ok_or_else(|| {
             Problem::failed("venv.incomplete").value("what", format!("`{name}` of {}", wheel.package))
         })?;
-        let library = binary::read(host, &path, platform.arch).map_err(|error| {
+        let library = object::read(host, &path, platform.arch).map_err(|error| {
             Problem::failed("venv.not-loadable")
                 .value("how", "can't be read")
                 .value("error", format!("{path}: {error}"))

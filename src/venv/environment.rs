@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::problem::Problem;
-use crate::doctor::binary;
 use crate::finding::Evidence;
 use crate::host::{Command, Host, HostPath, Os, RunError};
+use crate::object;
 use crate::python::Network;
 use crate::store;
 use crate::toolkit::Tools;
@@ -112,7 +112,7 @@ fn refuse_foreign(host: &dyn Host, folder: &HostPath, python: &HostPath) -> Resu
     let here = host.platform();
     let real = host.canonical(python).unwrap_or_else(|_| python.clone());
     // A wrapper script, or a recording without content, tells nothing.
-    let Ok(program) = binary::read(host, &real, here.arch) else { return Ok(()) };
+    let Ok(program) = object::read(host, &real, here.arch) else { return Ok(()) };
     let known = program.also.contains(&here.arch.id()) || program.machine.is(here.arch);
     if program.format.os() == here.os && known {
         return Ok(());

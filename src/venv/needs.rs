@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::table::{Table, link_name};
 use crate::artifacts::{Artifact, LinkItem, Manifest};
 use crate::backend::Backend;
-use crate::doctor::binary;
 use crate::host::{Host, HostPath, Os};
+use crate::object;
 use crate::toolkit::Inventory;
 use crate::toolkit::libraries::{self, Role};
 use crate::version::Version;
@@ -111,7 +111,7 @@ impl Finder<'_> {
     /// What an executable or shared library names.
     fn inside(&mut self, file: &Artifact) {
         let path = self.host.path(&file.path);
-        let Ok(binary) = binary::read(self.host, &path, self.host.platform().arch) else { return };
+        let Ok(binary) = object::read(self.host, &path, self.host.platform().arch) else { return };
         let by = path.file_name().unwrap_or_default().to_owned();
         for needed in &binary.needed {
             self.need(&needed.name, &by);
@@ -121,7 +121,7 @@ impl Finder<'_> {
     /// A library on the link line by its path: programs name what it calls itself.
     fn linked(&mut self, path: &HostPath) {
         let file = path.file_name().unwrap_or_default();
-        let name = match binary::read(self.host, path, self.host.platform().arch) {
+        let name = match object::read(self.host, path, self.host.platform().arch) {
             Ok(library) => library.name.or_else(|| Some(file.to_owned())),
             // An import library of Windows, a linker script.
             Err(_) => self.by_link_name(stem(self.os, file)),

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::doctor::binary::graph::{self, Graph, Link, Target};
-use crate::doctor::binary::{self, When};
 use crate::host::{Host, HostPath, Os};
+use crate::object::graph::{self, Graph, Link, Target};
+use crate::object::{self, When};
 use crate::toolkit::libraries::{self, Role};
 use crate::venv::table::Table;
 
@@ -96,7 +96,7 @@ pub struct Rules<'a> {
 pub fn follow(host: &dyn Host, roots: &[HostPath], rules: &Rules<'_>) -> Result<Closure, ClosureError> {
     let mut walk = Walk { host, rules, closure: Closure::default(), open: roots.to_vec() };
     while let Some(root) = walk.open.pop() {
-        let contents = binary::read(host, &root, host.platform().arch)
+        let contents = object::read(host, &root, host.platform().arch)
             .map_err(|error| ClosureError::Unreadable { path: root.to_string(), what: error.to_string() })?;
         walk.take(&graph::resolve(host, &root, contents))?;
     }

@@ -10,9 +10,9 @@ use super::licences::{Licences, Package};
 use super::rpath;
 use crate::artifacts::{Artifact, LinkItem, Manifest};
 use crate::dist::unpack::names::Names;
-use crate::doctor::binary::{self, Binary};
 use crate::exec::stage;
 use crate::host::{Host, HostPath, Os, search};
+use crate::object::{self, Binary};
 use crate::project::PackTable;
 use crate::toolkit::libraries;
 use crate::version::Version;
@@ -238,7 +238,7 @@ impl Staging<'_> {
             if !matches!(piece.part, Part::Program | Part::Built(_) | Part::Library(_)) {
                 continue;
             }
-            let Ok(contents) = binary::read(host, &piece.from, arch) else { continue };
+            let Ok(contents) = object::read(host, &piece.from, arch) else { continue };
             if let Some(newer) = newer_glibc(staged.glibc.as_ref(), &contents) {
                 staged.glibc = Some(newer);
             }
@@ -296,7 +296,7 @@ fn wanted(
     has_libraries: bool,
     packed: &BTreeSet<String>,
 ) -> Option<Vec<&'static str>> {
-    if contents.format != binary::Format::Elf {
+    if contents.format != object::Format::Elf {
         return None;
     }
     let has: Vec<&str> = contents.rpath.iter().chain(&contents.runpath).map(String::as_str).collect();

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::graph::Target;
-use super::samples::{Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
 use super::{Examined, examine};
 use crate::doctor::{self, Case, Filter, Signs};
 use crate::facts;
@@ -11,6 +9,8 @@ use crate::finding::{Finding, Findings, Severity};
 use crate::host::recorded::RecordedHostBuilder;
 use crate::host::{Arch, Os, RecordedHost};
 use crate::matrix::Probes;
+use crate::object::graph::Target;
+use crate::object::samples::{Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
 use crate::toolkit::{self, Catalogue};
 
 const LIB: &str = "/usr/lib/x86_64-linux-gnu";
@@ -434,7 +434,7 @@ fn the_runtimes_major_release_sets_the_oldest_driver() {
 
 #[test]
 fn kernels_are_compared_with_the_card_and_the_driver() {
-    let file = |entries: &[super::samples::Entry]| {
+    let file = |entries: &[crate::object::samples::Entry]| {
         Elf::program().section(".nvFatBinSegment", vec![0; 24]).section(".nv_fatbin", fat_binary(&[entries]))
     };
     for (entries, cc, driver, expected) in [

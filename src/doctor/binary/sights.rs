@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Format;
-use super::graph::{Graph, Target};
 use super::verdicts::Sights;
 use crate::host::{Host, HostPath, Os, glob};
+use crate::object::Format;
+use crate::object::graph::{Graph, Target};
 use crate::toolkit::Inventory;
 use crate::toolkit::libraries::{self, Role};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use crate::arch::CudaArch;
-use crate::doctor::binary::{CudaCode, KernelKind};
+use crate::object::{CudaCode, KernelKind};
 use crate::version::Version;
 
 /// How a file's kernels run on a device.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::{Subject, found_by, needs};
 use crate::backend::Backend;
-use crate::doctor::binary::When;
-use crate::doctor::binary::graph::{Link, Object, Target};
 use crate::finding::{Draft, Evidence};
 use crate::host::library::search::Via;
+use crate::object::When;
+use crate::object::graph::{Link, Object, Target};
 use crate::toolkit::libraries;
 use crate::version::Version;
 

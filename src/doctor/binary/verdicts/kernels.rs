@@ -6,10 +6,10 @@ use super::coverage::{self, Cover, Coverage};
 use super::{Subject, quoted};
 use crate::arch::CudaArch;
 use crate::backend::Backend;
-use crate::doctor::binary::graph::Object;
-use crate::doctor::binary::{CudaCode, KernelKind};
 use crate::facts::{Gpu, Vendor};
 use crate::finding::{Draft, Evidence};
+use crate::object::graph::Object;
+use crate::object::{CudaCode, KernelKind};
 use crate::toolkit::libraries::{self, Role};
 use crate::version::Version;
 

@@ -2,9 +2,9 @@
 
 use super::Subject;
 use crate::backend::Backend;
-use crate::doctor::binary::When;
 use crate::finding::{Draft, Evidence};
 use crate::matrix::{Presence, Readiness};
+use crate::object::When;
 use crate::toolkit::libraries;
 
 /// One draft per backend that the file needs and the machine has the hardware for, and that is blocked. The checks of the

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{Subject, found_by, real_version};
 use crate::backend::Backend;
-use crate::doctor::binary::When;
-use crate::doctor::binary::graph::{Copy, Link, Object};
 use crate::finding::{Draft, Evidence};
 use crate::host::library::search::Via;
+use crate::object::When;
+use crate::object::graph::{Copy, Link, Object};
 use crate::toolkit::libraries::{self, Role};
 use crate::version::Version;
 

@@ -10,12 +10,12 @@ mod symbols;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::graph::{Graph, Link, Object, Target};
-use super::{Binary, When};
 use crate::doctor::Case;
 use crate::finding::{Draft, Evidence, EvidenceKind};
 use crate::host::HostPath;
 use crate::host::library::search::Via;
+use crate::object::graph::{Graph, Link, Object, Target};
+use crate::object::{Binary, When};
 use crate::toolkit::libraries;
 use crate::version::Version;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use super::{Subject, needs, quoted};
 use crate::backend::Backend;
-use crate::doctor::binary::graph::{Link, Target};
-use crate::doctor::binary::{Binary, Format, Unreadable, When};
 use crate::finding::{Draft, Evidence};
 use crate::host::library::search::LinuxLoader;
 use crate::host::{Arch, Os};
 use crate::matrix::for_distribution;
+use crate::object::graph::{Link, Target};
+use crate::object::{Binary, Format, Unreadable, When};
 use crate::toolkit::libraries::{self, Library, Role};
 
 /// What is wrong with format, processor and system.

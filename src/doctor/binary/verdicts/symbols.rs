@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Subject, real_version};
-use crate::doctor::binary::graph::{Link, Target};
 use crate::finding::{Draft, Evidence};
 use crate::host::library::search::LinuxLoader;
+use crate::object::graph::{Link, Target};
 use crate::version::Version;
 
 /// What a library offers, as far as it is known.

@@ -1,9 +1,9 @@
 //! Linux: RPATH, RUNPATH, the placeholders in them, and the order in which glibc and musl load.
 
 use super::{Link, Target, Walk, opened};
-use crate::doctor::binary::Needed;
 use crate::host::HostPath;
 use crate::host::library::search::{ElfRequest, LinuxLoader, Lookup, Match, Via};
+use crate::object::Needed;
 
 /// Folders in which the loaders of distributions lie; one elsewhere knows only its own.
 const USUAL: [&str; 9] = [

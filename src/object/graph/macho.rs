@@ -1,9 +1,9 @@
 //! macOS: `@rpath`, `@loader_path`, `@executable_path`, dyld's variables, and libraries that lie in no file.
 
 use super::{Link, Target, Walk};
-use crate::doctor::binary::Needed;
 use crate::host::library::search::{Match, Via};
 use crate::host::{HostPath, Os};
+use crate::object::Needed;
 use crate::toolkit::libraries;
 
 /// Loads everything that is named.

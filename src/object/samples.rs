@@ -2,25 +2,25 @@
 
 /// An ELF file under construction.
 #[derive(Debug, Clone)]
-pub(super) struct Elf {
-    pub(super) wide: bool,
-    pub(super) machine: u16,
-    pub(super) kind: u16,
-    pub(super) interpreter: Option<&'static str>,
-    pub(super) name: Option<&'static str>,
-    pub(super) needed: Vec<&'static str>,
-    pub(super) rpath: Option<&'static str>,
-    pub(super) runpath: Option<&'static str>,
-    pub(super) wants: Vec<(&'static str, Vec<&'static str>)>,
-    pub(super) offers: Vec<&'static str>,
-    pub(super) imports: Vec<&'static str>,
-    pub(super) exports: Vec<&'static str>,
-    pub(super) sections: Vec<(&'static str, Vec<u8>)>,
+pub(crate) struct Elf {
+    pub(crate) wide: bool,
+    pub(crate) machine: u16,
+    pub(crate) kind: u16,
+    pub(crate) interpreter: Option<&'static str>,
+    pub(crate) name: Option<&'static str>,
+    pub(crate) needed: Vec<&'static str>,
+    pub(crate) rpath: Option<&'static str>,
+    pub(crate) runpath: Option<&'static str>,
+    pub(crate) wants: Vec<(&'static str, Vec<&'static str>)>,
+    pub(crate) offers: Vec<&'static str>,
+    pub(crate) imports: Vec<&'static str>,
+    pub(crate) exports: Vec<&'static str>,
+    pub(crate) sections: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Elf {
     /// A library for x86-64.
-    pub(super) fn library(name: &'static str) -> Self {
+    pub(crate) fn library(name: &'static str) -> Self {
         Self {
             wide: true,
             machine: 62,
@@ -39,48 +39,48 @@ impl Elf {
     }
 
     /// A program for x86-64 and glibc.
-    pub(super) fn program() -> Self {
+    pub(crate) fn program() -> Self {
         Self { interpreter: Some("/lib64/ld-linux-x86-64.so.2"), ..Self::library("") }
     }
 
-    pub(super) fn needed(mut self, names: &[&'static str]) -> Self {
+    pub(crate) fn needed(mut self, names: &[&'static str]) -> Self {
         self.needed.extend(names);
         self
     }
 
-    pub(super) fn runpath(self, folders: &'static str) -> Self {
+    pub(crate) fn runpath(self, folders: &'static str) -> Self {
         Self { runpath: Some(folders), ..self }
     }
 
-    pub(super) fn rpath(self, folders: &'static str) -> Self {
+    pub(crate) fn rpath(self, folders: &'static str) -> Self {
         Self { rpath: Some(folders), ..self }
     }
 
-    pub(super) fn wants(mut self, library: &'static str, versions: &[&'static str]) -> Self {
+    pub(crate) fn wants(mut self, library: &'static str, versions: &[&'static str]) -> Self {
         self.wants.push((library, versions.to_vec()));
         self
     }
 
-    pub(super) fn offers(mut self, versions: &[&'static str]) -> Self {
+    pub(crate) fn offers(mut self, versions: &[&'static str]) -> Self {
         self.offers.extend(versions);
         self
     }
 
-    pub(super) fn section(mut self, name: &'static str, bytes: Vec<u8>) -> Self {
+    pub(crate) fn section(mut self, name: &'static str, bytes: Vec<u8>) -> Self {
         self.sections.push((name, bytes));
         self
     }
 
-    pub(super) fn imports(self, names: &[&'static str]) -> Self {
+    pub(crate) fn imports(self, names: &[&'static str]) -> Self {
         Self { imports: names.to_vec(), ..self }
     }
 
-    pub(super) fn exports(self, names: &[&'static str]) -> Self {
+    pub(crate) fn exports(self, names: &[&'static str]) -> Self {
         Self { exports: names.to_vec(), ..self }
     }
 
     /// The bytes of the file: header, segments, tables, sections.
-    pub(super) fn build(&self) -> Vec<u8> {
+    pub(crate) fn build(&self) -> Vec<u8> {
         const BASE: u64 = 0x40_0000;
         let mut names = Strings::default();
         let segments = 2 + u64::from(self.interpreter.is_some());
@@ -281,10 +281,10 @@ impl Strings {
 }
 
 /// A kernel in a fat binary: kind, architecture, version, flags.
-pub(super) type Entry = (u16, u32, (u16, u16), u64);
+pub(crate) type Entry = (u16, u32, (u16, u16), u64);
 
 /// A section of CUDA fat binaries, a container per list.
-pub(super) fn fat_binary(containers: &[&[Entry]]) -> Vec<u8> {
+pub(crate) fn fat_binary(containers: &[&[Entry]]) -> Vec<u8> {
     let mut section = Vec::new();
     for entries in containers {
         let mut body = Vec::new();
@@ -311,17 +311,17 @@ pub(super) fn fat_binary(containers: &[&[Entry]]) -> Vec<u8> {
 }
 
 /// Machine code for an architecture, of CUDA 12.
-pub(super) fn sass(arch: u32) -> Entry {
+pub(crate) fn sass(arch: u32) -> Entry {
     (2, arch, (1, 7), 0x11)
 }
 
 /// Text for an architecture, in a version of the language.
-pub(super) fn ptx(arch: u32, version: (u16, u16)) -> Entry {
+pub(crate) fn ptx(arch: u32, version: (u16, u16)) -> Entry {
     (1, arch, version, 0x8011)
 }
 
 /// A section of HIP bundles, one per list of targets.
-pub(super) fn bundles(bundles: &[&[&str]]) -> Vec<u8> {
+pub(crate) fn bundles(bundles: &[&[&str]]) -> Vec<u8> {
     let mut section: Vec<u8> = Vec::new();
     for targets in bundles {
         while !section.len().is_multiple_of(4096) {
@@ -344,7 +344,7 @@ pub(super) fn bundles(bundles: &[&[&str]]) -> Vec<u8> {
 }
 
 /// A PE file for x86-64: imports, delayed imports (each with its functions) and sections.
-pub(super) fn pe(
+pub(crate) fn pe(
     machine: u16,
     is_library: bool,
     imports: &[(&str, &[&str])],
@@ -420,7 +420,7 @@ pub(super) fn pe(
 }
 
 /// A Mach-O file: libraries (name, weak), rpaths, the oldest system.
-pub(super) fn mach_o(
+pub(crate) fn mach_o(
     processor: u32,
     kind: u32,
     libraries: &[(&str, bool)],
@@ -453,7 +453,7 @@ pub(super) fn mach_o(
 }
 
 /// A universal file of several.
-pub(super) fn universal(parts: &[(u32, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn universal(parts: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut file = [0xcafe_babe, u32::try_from(parts.len()).unwrap()].map(u32::to_be_bytes).concat();
     let mut content = Vec::new();
     for (processor, bytes) in parts {

@@ -1,8 +1,8 @@
 //! Windows: the program's folder, System32, Windows' own folder, PATH. One library of a name is loaded once.
 
 use super::{Link, Target, Walk, opened};
-use crate::doctor::binary::Needed;
 use crate::host::library::search::{Match, Via};
+use crate::object::Needed;
 use crate::toolkit::libraries;
 
 /// Loads everything that is named.
