@@ -56,7 +56,7 @@ def main():
     parser.add_argument("--llama-cpp", type=pathlib.Path, help="sources to build llama-bench from")
     parser.add_argument("--llama-bench", type=pathlib.Path, help="one that is built already")
     parser.add_argument("--infer", type=pathlib.Path, default=ROOT / "target/release/infer")
-    parser.add_argument("--gk-test", type=pathlib.Path, help="measures the bandwidth of a GPU; without it there are no shares")
+    parser.add_argument("--gk-test", type=pathlib.Path, help="measures the bandwidth of a GPU; without it shares are left out")
     parser.add_argument("--backend", default="cpu", choices=SWITCHES)
     parser.add_argument("--types", default="q8_0,q4_0,q4_k,f16")
     parser.add_argument("--shape", default="1.1b", choices=speed.SHAPES)

@@ -35,7 +35,7 @@ def copy_rate(result):
 
 
 def our_copy(found):
-    """Gigabytes per second of the copy that `gk-test --bench` made; None if it was held against the processor's memory."""
+    """Gigabytes per second of the copy that `gk-test --bench` made; None if it measured the processor's memory."""
     kernels = found.get("kernels") or {}
     return kernels["reference_bytes_per_s"] / 1e9 if kernels.get("reference", "").startswith("copy") else None
 
@@ -109,7 +109,7 @@ def speed_lines(result):
             rows.append([*name, f"decode at {depth}", number(one), share(one), number(other), share(other), ratio(one, other), number(apart),
                          ratio(one, apart)])
     least = min(min(len(model.get("infer", [])), len(model.get("llama-bench", []))) for model in models)
-    return f"Tokens per second, best of {least} or more rounds in turns.\n\n" + table(head, rows)
+    return f"Tokens per second, best of at least {least} alternating rounds.\n\n" + table(head, rows)
 
 
 def profile_lines(result):

@@ -139,11 +139,11 @@ def sanitizer(stage):
         if summary:
             found["errors"] = int(summary[1] or summary[2])
         elif step.ok:
-            stage.problems.append(f"{name}: there is no summary")
+            stage.problems.append(f"{name}: it printed no summary")
         if found.get("errors"):
             found["text"] = text[:4000]
             stage.problems.append(f"{name}: {found['errors']} errors")
-        # The suite's document; the sanitizer may print lines of its own around it.
+        # The suite's document; the sanitizer may print lines before and after it.
         start = step.out.find("{")
         try:
             report, _ = json.JSONDecoder().raw_decode(step.out[start:])
@@ -218,7 +218,7 @@ def profile(stage):
 
 
 def measure_speed(stage):
-    """infer and llama-bench in turns, a model at a time; models of random weights in memory."""
+    """infer and llama-bench alternate, one model of random weights at a time."""
     run, size = stage.run, stage.run.size
     stage.result["workload"] = {"prompt": size.workload.prompt, "tokens": size.workload.tokens, "depths": list(size.workload.depths)}
     stage.result["models"] = []
@@ -289,7 +289,7 @@ def perform(run, name, deadline):
         work(stage)
     except Failed as error:
         crashed = str(error)
-    except Exception as error:  # A mistake of ours in one stage must not cost the others.
+    except Exception as error:  # A bug in one stage must not stop the others.
         crashed = f"{type(error).__name__}: {error}"
         run.log_crash(name)
     if crashed:

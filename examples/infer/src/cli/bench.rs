@@ -35,7 +35,7 @@ pub(super) struct BenchArgs {
     /// Tokens in the cache before those that are written; several separated by commas [default: those of the prompt]
     #[arg(long, value_name = "N", value_delimiter = ',')]
     depth: Vec<u32>,
-    /// Measure with fused ops, without them, or both in turns
+    /// Measure with fused ops, without them, or both alternately
     #[arg(long, value_name = "WHICH", default_value = "on", conflicts_with = "no_fuse")]
     fusion: FusionChoice,
     /// Runs; the fastest counts, the slowest is shown
