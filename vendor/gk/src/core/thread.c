@@ -137,14 +137,16 @@ void gk_barrier_destroy(gk_barrier *b) {
 }
 
 /* The last thread raises the generation and then looks for sleepers; a sleeper registers and then looks at the
- * generation. Both are sequentially consistent, so one of the two sees the other. */
+ * generation. A fence stands between the two steps on both sides, so one of them sees the other. Sequentially consistent
+ * operations would promise the same, but QEMU's AArch64 lets a store-release pass behind a later load-acquire: both slept. */
 void gk_barrier_wait(gk_barrier *b, uint32_t spins) {
     if (atomic_load_explicit(&b->count, memory_order_relaxed) == 1) return;
     unsigned generation = atomic_load(&b->generation);
     if (atomic_fetch_add(&b->arrived, 1) + 1 == atomic_load(&b->count)) {
-        atomic_store(&b->arrived, 0);
-        atomic_store(&b->generation, generation + 1);
-        if (atomic_load(&b->sleepers) != 0) {
+        atomic_store_explicit(&b->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&b->generation, generation + 1, memory_order_release);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (atomic_load_explicit(&b->sleepers, memory_order_relaxed) != 0) {
             mutex_lock(&b->mutex);
             condition_broadcast(&b->wake);
             mutex_unlock(&b->mutex);
@@ -156,8 +158,9 @@ void gk_barrier_wait(gk_barrier *b, uint32_t spins) {
         pause_core();
     }
     mutex_lock(&b->mutex);
-    atomic_fetch_add(&b->sleepers, 1);
-    while (atomic_load(&b->generation) == generation) condition_wait(&b->wake, &b->mutex);
-    atomic_fetch_sub(&b->sleepers, 1);
+    atomic_fetch_add_explicit(&b->sleepers, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+    while (atomic_load_explicit(&b->generation, memory_order_acquire) == generation) condition_wait(&b->wake, &b->mutex);
+    atomic_fetch_sub_explicit(&b->sleepers, 1, memory_order_relaxed);
     mutex_unlock(&b->mutex);
 }
