@@ -48,6 +48,36 @@ pub struct Manifest {
     pub loader: Option<Loader>,
     /// One per CMake tree.
     pub trees: Vec<BuiltTree>,
+    /// How cargo links a program with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cargo: Option<CargoLink>,
+}
+
+/// What a program that cargo builds on this machine is linked with: `gpubuild-link` prints it in a build script.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CargoLink {
+    /// Directives without `cargo::`, in order.
+    pub lines: Vec<String>,
+    /// Folders in which a program finds the project's shared libraries.
+    pub search_path: Vec<String>,
+    /// The same for a program beside which they lie.
+    pub search_path_beside: Vec<String>,
+    /// The same where no other folder is known.
+    pub search_path_alone: Vec<String>,
+    /// What a program needs beside it.
+    pub beside: Vec<Placed>,
+    /// Rust code that opens the backends that are modules, where there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modules: Option<String>,
+}
+
+/// A file that a program looks for, and its name in the folder of the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Where it was built.
+    pub from: String,
+    /// Its name there, with the sub-folder of its tree where that has one.
+    pub name: String,
 }
 
 /// Why there is no manifest.

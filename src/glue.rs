@@ -12,9 +12,7 @@
 //!
 //! It is the same with every linkage: where backends are linked in, `load` has nothing to do.
 
-use crate::artifacts::Manifest;
-use crate::exec::stage;
-use crate::host::Host;
+use crate::artifacts::{Manifest, Placed};
 
 /// Name of the file in `OUT_DIR`.
 pub const FILE_NAME: &str = "gpubuild_modules.rs";
@@ -23,29 +21,26 @@ pub const FILE_NAME: &str = "gpubuild_modules.rs";
 pub const VARIABLE: &str = "GPUBUILD_MODULES_RS";
 
 const DYNAMIC: &str = include_str!("glue/dynamic.rs.in");
-const LINKED: &str = include_str!("glue/linked.rs.in");
 
-/// The code for a manifest; without one, or without modules in it, that which has nothing to do.
+/// The code that opens the modules of a manifest, where it has any; `placed` is what a program needs beside it.
 #[must_use]
-pub fn code(host: &dyn Host, manifest: Option<&Manifest>) -> String {
-    let Some((manifest, loader)) = manifest.and_then(|manifest| Some((manifest, manifest.loader.as_ref()?)))
-    else {
-        return LINKED.to_owned();
-    };
-    let quoted = |text: &str| format!("{text:?}");
-    let modules: Vec<String> = {
-        let kinds = manifest.trees.iter().flat_map(|tree| &tree.files).filter(|file| file.kind == "module");
-        let built: Vec<&str> = kinds.map(|file| file.path.as_str()).collect();
-        let placed = stage::needed(host, manifest).into_iter();
-        placed.filter(|file| built.contains(&file.from.as_str())).map(|file| file.name).collect()
-    };
-    let in_folders = modules.iter().filter(|name| name.contains('/'));
-    DYNAMIC
+pub fn modules(manifest: &Manifest, placed: &[Placed]) -> Option<String> {
+    let loader = manifest.loader.as_ref()?;
+    let kinds = manifest.trees.iter().flat_map(|tree| &tree.files).filter(|file| file.kind == "module");
+    let built: Vec<&str> = kinds.map(|file| file.path.as_str()).collect();
+    let names: Vec<&str> = placed
+        .iter()
+        .filter(|file| built.contains(&file.from.as_str()))
+        .map(|file| file.name.as_str())
+        .collect();
+    let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let code = DYNAMIC
         .replace("@FOLDER@", &loader.folder)
         .replace("@FILE@", &loader.file)
         .replace("@COUNT@", &loader.count)
-        .replace("@MODULES@", &modules.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "))
-        .replace("@CHOICES@", &choices(in_folders.map(String::as_str)))
+        .replace("@MODULES@", &quoted.join(", "))
+        .replace("@CHOICES@", &choices(names.into_iter().filter(|name| name.contains('/'))));
+    Some(code)
 }
 
 /// Modules of one name in several folders, the last folder first: of these the first that opens is taken.
@@ -75,12 +70,5 @@ mod tests {
             choices(names.into_iter()),
             r#"&["cuda-13/libggml-cuda.so", "cuda-12/libggml-cuda.so"], &["x/liby.so"]"#
         );
-    }
-
-    #[test]
-    fn without_modules_there_is_nothing_to_load() {
-        let host =
-            crate::host::RecordedHost::builder(crate::host::Os::Linux, crate::host::Arch::X86_64).build();
-        assert_eq!(code(&host, None), LINKED);
     }
 }

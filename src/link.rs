@@ -3,9 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::artifacts::{BuiltTree, LinkItem, Manifest};
+use gpubuild_linker::search_path_words;
+
+use crate::artifacts::{BuiltTree, CargoLink, LinkItem, Manifest};
 use crate::host::Os;
 use crate::plan::linkage::own_folder;
+use crate::toolkit::libraries::{self, Role};
 
 /// A link line taken apart. The order inside each list is the order for the linker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,15 +102,6 @@ impl Directives {
             self.rpath = vec![own_folder(os).to_owned()];
         }
         self
-    }
-}
-
-/// The words that put a folder into a program's search path. A list of `-Wl` ends a word at each comma.
-fn rpath_words(folder: &str) -> Vec<String> {
-    if folder.contains(',') {
-        ["-Xlinker", "-rpath", "-Xlinker", folder].map(str::to_owned).to_vec()
-    } else {
-        vec![format!("-Wl,-rpath,{folder}")]
     }
 }
 
@@ -234,8 +228,43 @@ fn keep_last(list: &mut Vec<String>) {
 /// Lines for a build script: `cargo::rustc-link-search=native=…` and so on, one each.
 #[must_use]
 pub fn cargo_lines(directives: &Directives) -> Vec<String> {
+    let mut lines = cargo_directives(directives);
+    let words = directives.rpath.iter().flat_map(|path| search_path_words(path));
+    lines.extend(words.map(|word| format!("rustc-link-arg={word}")));
+    lines.into_iter().map(|line| format!("cargo::{line}")).collect()
+}
+
+/// What gpubuild-link reads of a manifest to link a program; what lies beside the program is not in it.
+#[must_use]
+pub fn for_cargo(manifest: &Manifest, os: Os) -> CargoLink {
+    let directives = directives(manifest, os);
+    // What a toolkit's libraries are in is found where they lie once the program is given away: `gpubuild pack`.
+    let alone = match os {
+        Os::Linux if links_runtime(manifest) => vec!["$ORIGIN".to_owned(), "$ORIGIN/../lib".to_owned()],
+        _ => Vec::new(),
+    };
+    CargoLink {
+        lines: cargo_directives(&directives),
+        search_path: directives.rpath.clone(),
+        search_path_beside: directives.beside_program(os).rpath,
+        search_path_alone: alone,
+        ..CargoLink::default()
+    }
+}
+
+/// Whether a program needs a toolkit's shared libraries to run.
+fn links_runtime(manifest: &Manifest) -> bool {
+    let shared = manifest.trees.iter().flat_map(|tree| &tree.link).filter_map(|item| match item {
+        LinkItem::Shared { path } => Some(path),
+        _ => None,
+    });
+    shared.filter_map(|path| libraries::find(path)).any(|library| library.role == Role::Runtime)
+}
+
+/// Directives for cargo without the search path of the program.
+fn cargo_directives(directives: &Directives) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.extend(directives.search.iter().map(|path| format!("cargo::rustc-link-search=native={path}")));
+    lines.extend(directives.search.iter().map(|path| format!("rustc-link-search=native={path}")));
     for library in &directives.statics {
         let verbatim = library.path.ends_with(&format!("/{}", library.name));
         let mut modifiers = Vec::new();
@@ -247,13 +276,11 @@ pub fn cargo_lines(directives: &Directives) -> Vec<String> {
         }
         let modifiers =
             if modifiers.is_empty() { String::new() } else { format!(":{}", modifiers.join(",")) };
-        lines.push(format!("cargo::rustc-link-lib=static{modifiers}={}", library.name));
+        lines.push(format!("rustc-link-lib=static{modifiers}={}", library.name));
     }
-    lines.extend(directives.dynamic.iter().map(|name| format!("cargo::rustc-link-lib=dylib={name}")));
-    lines.extend(directives.frameworks.iter().map(|name| format!("cargo::rustc-link-lib=framework={name}")));
-    lines.extend(directives.arguments.iter().map(|text| format!("cargo::rustc-link-arg={text}")));
-    let words = directives.rpath.iter().flat_map(|path| rpath_words(path));
-    lines.extend(words.map(|word| format!("cargo::rustc-link-arg={word}")));
+    lines.extend(directives.dynamic.iter().map(|name| format!("rustc-link-lib=dylib={name}")));
+    lines.extend(directives.frameworks.iter().map(|name| format!("rustc-link-lib=framework={name}")));
+    lines.extend(directives.arguments.iter().map(|text| format!("rustc-link-arg={text}")));
     lines
 }
 
@@ -274,7 +301,7 @@ pub fn words(directives: &Directives) -> Vec<String> {
     words.extend(directives.dynamic.iter().map(|name| format!("-l{name}")));
     words.extend(directives.frameworks.iter().flat_map(|name| ["-framework".to_owned(), name.clone()]));
     words.extend(directives.arguments.iter().cloned());
-    words.extend(directives.rpath.iter().flat_map(|path| rpath_words(path)));
+    words.extend(directives.rpath.iter().flat_map(|path| search_path_words(path)));
     words
 }
 
@@ -345,7 +372,7 @@ pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
     let mut options = directives.arguments.clone();
     // CMake drops words that it has seen: a folder and what stands before it are one.
     options.extend(directives.rpath.iter().map(|path| {
-        if let [word] = rpath_words(path).as_slice() {
+        if let [word] = search_path_words(path).as_slice() {
             return word.clone();
         }
         let quote = if path.contains('\'') { '"' } else { '\'' };

@@ -46,6 +46,7 @@ fn manifest(trees: Vec<BuiltTree>) -> Manifest {
         gpubuild: "0.1.0".into(),
         project: "infer".into(),
         backends: vec![Backend::Cpu, Backend::Vulkan],
+        cargo: None,
         loader: None,
         trees,
     }

@@ -1,5 +1,5 @@
 //! Links the kernels that `gpubuild build` made and tells the program which ones there are.
 
 fn main() {
-    gpubuild::build_rs::link();
+    gpubuild_link::link();
 }

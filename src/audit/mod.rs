@@ -13,8 +13,9 @@ mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_linker::symbols;
+
 use crate::artifacts::{Artifact, BuiltTree, Manifest};
-use crate::exec::symbols;
 use crate::finding::Draft;
 use crate::host::{Host, HostPath};
 use crate::isa::{self, Processor, Promise};

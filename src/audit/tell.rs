@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_linker::symbols;
+
 use super::level::{Judged, Use};
 use super::structure::{self, Runtime, Structure};
 use super::{Limits, Request, Subject, linkage};
-use crate::exec::symbols;
 use crate::finding::{Draft, Evidence};
 use crate::host::HostPath;
 use crate::isa::Processor;

@@ -1,15 +1,17 @@
 //! The build script of a crate that brings a native project along.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use gpubuild_link::internal;
 
 use super::assemble::Source;
 use super::bindings::Place;
 use super::cargo::Crate;
-use super::demand::demand;
 use super::finish::{later, linked};
 use super::missing::Missing;
 use super::prepare::{Planned, Stop};
-use super::same::{self, Brought};
+use super::same;
 use super::script::Script;
 use super::{ScriptError, VARIABLE, talk};
 use crate::artifacts::{Interface, Manifest};
@@ -222,13 +224,14 @@ impl Build {
                 for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
                     script.watch(&file.path);
                 }
-                self.compare(host, script, &krate, &manifest)?;
+                self.compare(host, script, &krate, (&manifest, &path))?;
                 // Whoever names backends elsewhere means those, whatever the features say.
                 if self.backends.is_none()
                     && !self.allow_missing
                     && host.env().get("GPUBUILD_BACKENDS").is_none()
                 {
-                    demand(host, &path, Some(&manifest), script);
+                    let built: Vec<String> = manifest.backends.iter().map(ToString::to_string).collect();
+                    script.append(&internal::demand(variables(host), Path::new(path.as_str()), &built));
                 }
                 return Ok(linked(host, script, &krate, (manifest, path), &[]));
             }
@@ -250,7 +253,7 @@ impl Build {
         match self.build(host, &planned, script, sink) {
             Ok(outcome) => {
                 script.watch_sources(host, &outcome.manifest, &planned.project.build_root);
-                self.compare(host, script, &krate, &outcome.manifest)?;
+                self.compare(host, script, &krate, (&outcome.manifest, &outcome.path))?;
                 let built = (outcome.manifest, outcome.path);
                 Ok(linked(host, script, &krate, built, &planned.shared))
             }
@@ -273,15 +276,18 @@ impl Build {
         host: &dyn Host,
         script: &mut Script,
         krate: &Crate,
-        manifest: &Manifest,
+        (manifest, path): (&Manifest, &HostPath),
     ) -> Result<(), ScriptError> {
         if self.allow_same {
             return Ok(());
         }
-        let mut crates = same::dependencies(host, script);
-        crates.push(Brought::new(&krate.name, manifest));
-        if let Some(error) = same::find(host, &crates) {
-            return Err(ScriptError::Same(error));
+        let own = (krate.name.as_str(), Path::new(path.as_str()));
+        let (watched, same) = internal::same_symbols(variables(host), own);
+        for path in &watched {
+            script.watch(&path.to_string_lossy());
+        }
+        if let Some(message) = same {
+            return Err(ScriptError::Same { message });
         }
         same::mark(host, krate, manifest, script)
             .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })
@@ -339,4 +345,9 @@ impl Build {
 
 fn is_interrupted(error: &BuildError) -> bool {
     matches!(error, BuildError::Fetch(crate::python::FetchError::Interrupted))
+}
+
+/// The environment variables of the build script.
+fn variables(host: &dyn Host) -> impl Iterator<Item = (String, String)> {
+    host.env().iter().map(|(name, value)| (name.to_owned(), value.to_owned()))
 }

@@ -1,9 +1,10 @@
 //! Why a build script did not come to its end.
 
+use gpubuild_link::internal;
+
 use super::missing::Missing;
 use crate::artifacts::ManifestError;
 use crate::exec::BuildError;
-use crate::exec::together::TogetherError;
 use crate::facts::overrides::BadSet;
 use crate::matrix::Reason;
 use crate::project::ProjectError;
@@ -58,8 +59,11 @@ pub enum ScriptError {
         variable: String,
     },
     /// Two crates of a program define the same symbols.
-    #[error("{0}")]
-    Same(TogetherError),
+    #[error("{message}")]
+    Same {
+        /// Which, and how the two copies differ.
+        message: String,
+    },
     /// bindgen failed.
     #[error("failed to make `{file}`: {message}")]
     Bindings {
@@ -111,7 +115,7 @@ impl ScriptError {
             Self::Manifest(error) => error.id(),
             Self::Store(error) => error.id(),
             Self::NotShared { .. } => "script.not-shared",
-            Self::Same(error) => error.id(),
+            Self::Same { .. } => "symbols.same",
             Self::Bindings { .. } => "bindings.failed",
             Self::NoHeaders => "bindings.no-headers",
             Self::NoHeader { .. } => "bindings.header-missing",
@@ -138,11 +142,7 @@ impl ScriptError {
                 let known = crate::Backend::ALL.map(crate::Backend::id).join(", ");
                 Some(format!("backends are {known}; `auto` and `all` are selections"))
             }
-            Self::Same(_) => Some(
-                "let one crate use the libraries of the other: `.share(\"<links key>\")` in its build.rs; or build both projects \
-                 with one gpubuild.toml and `[[with]]` (docs/symbols.md); `.allow_same_symbols()` takes the risk"
-                    .to_owned(),
-            ),
+            Self::Same { .. } => Some(internal::SAME_SYMBOLS_HINT.to_owned()),
             Self::Bindings { .. } => {
                 Some("`cargo build -vv` shows all that bindgen and libclang said".to_owned())
             }

@@ -7,8 +7,7 @@
 
 use std::fmt::Write as _;
 
-use object::write::{Object, Symbol, SymbolSection};
-use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
+use gpubuild_linker::message;
 
 use super::cargo::Crate;
 use super::script::Script;
@@ -160,7 +159,7 @@ impl Missing {
     /// # Errors
     /// The library cannot be written.
     pub(super) fn tell(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
-        let bytes = archive(&self.help(&krate.name), 2, krate)?;
+        let bytes = message::library(&self.help(&krate.name), 2, &krate.os, &krate.arch);
         bring(host, krate, &format!("gpubuild_missing_{}", krate.name), &bytes, script)?;
         script.warning(&self.line());
         Ok(())
@@ -206,73 +205,8 @@ pub(super) fn bring(
     Ok(())
 }
 
-/// A static library for a crate's target, whose objects all define the same symbol.
-///
-/// # Errors
-/// There are no objects for the target.
-pub(super) fn archive(symbol: &str, objects: usize, krate: &Crate) -> std::io::Result<Vec<u8>> {
-    archive_for(symbol, objects, &krate.os, &krate.arch)
-        .map_err(|error| std::io::Error::other(error.to_string()))
-}
-
-fn archive_for(symbol: &str, objects: usize, os: &str, arch: &str) -> Result<Vec<u8>, object::write::Error> {
-    let object = object(symbol, os, arch)?;
-    let mut bytes = b"!<arch>\n".to_vec();
-    for number in 1..=objects {
-        // Names end in a slash as GNU and Microsoft write them; Apple's tools take it for a part of the name.
-        let name = format!("{number}.o{}", if is_apple(os) { "" } else { "/" });
-        let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, object.len());
-        bytes.extend(header.as_bytes());
-        bytes.extend(&object);
-        if object.len() % 2 == 1 {
-            bytes.push(b'\n');
-        }
-    }
-    Ok(bytes)
-}
-
-fn is_apple(os: &str) -> bool {
-    matches!(os, "macos" | "ios" | "tvos" | "watchos" | "visionos")
-}
-
-fn object(symbol: &str, os: &str, arch: &str) -> Result<Vec<u8>, object::write::Error> {
-    let format = match os {
-        "windows" => BinaryFormat::Coff,
-        os if is_apple(os) => BinaryFormat::MachO,
-        _ => BinaryFormat::Elf,
-    };
-    let architecture = match arch {
-        "aarch64" => Architecture::Aarch64,
-        "arm" => Architecture::Arm,
-        "x86" => Architecture::I386,
-        "riscv64" => Architecture::Riscv64,
-        "powerpc64" => Architecture::PowerPc64,
-        "s390x" => Architecture::S390x,
-        "loongarch64" => Architecture::LoongArch64,
-        _ => Architecture::X86_64,
-    };
-    let endianness = if arch == "s390x" { Endianness::Big } else { Endianness::Little };
-    let mut object = Object::new(format, architecture, endianness);
-    let section = object.section_id(object::write::StandardSection::Data);
-    let offset = object.append_section_data(section, &[0], 1);
-    object.add_symbol(Symbol {
-        name: symbol.as_bytes().to_vec(),
-        value: offset,
-        size: 1,
-        kind: SymbolKind::Data,
-        scope: SymbolScope::Linkage,
-        weak: false,
-        section: SymbolSection::Section(section),
-        flags: SymbolFlags::None,
-    });
-    object.write()
-}
-
 #[cfg(test)]
 mod tests {
-    use object::read::archive::ArchiveFile;
-    use object::{Object as _, ObjectSymbol};
-
     use super::*;
 
     fn missing() -> Missing {
@@ -294,22 +228,5 @@ mod tests {
             assert!(help.contains(part), "{part} in {help}");
         }
         assert!(missing().line().starts_with("cannot build cuda: no nvcc [cuda.toolkit.missing]; "));
-    }
-
-    #[test]
-    fn both_objects_define_the_help_for_every_kind_of_target() {
-        for (os, arch) in
-            [("linux", "x86_64"), ("linux", "aarch64"), ("windows", "x86_64"), ("macos", "aarch64")]
-        {
-            let bytes = archive_for("\n  help: do\n", 2, os, arch).unwrap();
-            let archive = ArchiveFile::parse(bytes.as_slice()).unwrap();
-            let mut defined = Vec::new();
-            for member in archive.members() {
-                let object = object::File::parse(member.unwrap().data(bytes.as_slice()).unwrap()).unwrap();
-                let names = object.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition());
-                defined.extend(names.map(|symbol| symbol.name().unwrap().trim_start_matches('_').to_owned()));
-            }
-            assert_eq!(defined, ["\n  help: do\n", "\n  help: do\n"], "{os} {arch}");
-        }
     }
 }

@@ -1,92 +1,16 @@
-//! Crates of one program that bring the same symbols, as two copies of ggml do.
+//! Two crates of one program that each bring a copy of the same known library, as ggml is.
 //!
-//! Cargo shows a build script what the crates hand on that its own crate depends on, and nothing of others. Those are compared
-//! symbol by symbol. For the rest there is a mark: a crate that brings a known library also brings an object that defines one
-//! symbol, the same in every such crate, whose name is the help. A second one in a program stops the linker.
+//! A build script sees only those crates that its own depends on; `gpubuild-link` compares them symbol by symbol. For the others
+//! there is a mark: a crate that brings a known library also brings an object that defines one symbol, the same in every such
+//! crate, whose name is an error message. A second one in a program stops the linker, which prints it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use gpubuild_linker::message;
 
 use super::cargo::Crate;
 use super::missing;
 use super::script::Script;
-use super::share;
-use crate::artifacts::{Artifact, Manifest};
-use crate::exec::symbols;
-use crate::exec::together::TogetherError;
+use crate::artifacts::Manifest;
 use crate::host::Host;
-use crate::project::together::differences;
-
-/// A crate with what it built.
-pub(super) struct Brought {
-    name: String,
-    manifest: Manifest,
-}
-
-impl Brought {
-    pub(super) fn new(name: &str, manifest: &Manifest) -> Self {
-        Self { name: name.to_owned(), manifest: manifest.clone() }
-    }
-
-    fn libraries(&self) -> impl Iterator<Item = &Artifact> {
-        self.manifest.trees.iter().flat_map(|tree| &tree.files).filter(|file| file.kind == "static")
-    }
-
-    /// What structures depend on, without the hashes of headers.
-    fn interface(&self) -> BTreeMap<String, String> {
-        let all = self.manifest.trees.iter().flat_map(|tree| &tree.abi);
-        all.filter(|(name, _)| !name.contains('.'))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect()
-    }
-}
-
-/// What the crates have built that this one depends on and that have a `links` key.
-pub(super) fn dependencies(host: &dyn Host, script: &mut Script) -> Vec<Brought> {
-    let end = format!("_{}", share::MANIFEST);
-    let mut found = Vec::new();
-    for (name, path) in host.env().iter() {
-        let Some(links) = name.strip_prefix("DEP_").and_then(|name| name.strip_suffix(&end)) else {
-            continue;
-        };
-        let path = host.path(path);
-        script.watch(path.as_str());
-        if let Ok(manifest) = Manifest::read(host, &path) {
-            found.push(Brought { name: links.to_lowercase(), manifest });
-        }
-    }
-    found.sort_by(|left, right| left.name.cmp(&right.name));
-    found
-}
-
-/// The first two crates that define a symbol each. Libraries that several name are one.
-pub(super) fn find(host: &dyn Host, crates: &[Brought]) -> Option<TogetherError> {
-    if crates.len() < 2 {
-        return None;
-    }
-    let mut before: Vec<(&Brought, BTreeSet<String>)> = Vec::new();
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
-    for one in crates {
-        let mut defined = BTreeSet::new();
-        for file in one.libraries().filter(|file| seen.insert(&file.path)) {
-            if let Ok(bytes) = host.read(&host.path(&file.path)) {
-                defined.extend(symbols::defined(&bytes).unwrap_or_default());
-            }
-        }
-        for (other, theirs) in &before {
-            let mut same = theirs.intersection(&defined);
-            let Some(symbol) = same.next() else { continue };
-            return Some(TogetherError::SameSymbols {
-                project: other.name.clone(),
-                name: one.name.clone(),
-                symbol: symbol.clone(),
-                more: same.count(),
-                differences: differences(&other.interface(), &one.interface()),
-            });
-        }
-        before.push((one, defined));
-    }
-    None
-}
 
 /// The known library of which a manifest's libraries are a copy: `ggml`.
 fn copy(manifest: &Manifest) -> Option<&str> {
@@ -121,7 +45,7 @@ pub(super) fn mark(
         host,
         krate,
         &format!("gpubuild_copy_{}", krate.name),
-        &missing::archive(&help, 1, krate)?,
+        &message::library(&help, 1, &krate.os, &krate.arch),
         script,
     )
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::artifacts::{LinkItem, Manifest};
+use gpubuild_linker::search_path_words;
+
+use crate::artifacts::Manifest;
 use crate::backend::Backend;
 use crate::exec::stage;
 use crate::glue;
-use crate::host::{Host, HostPath, Os};
+use crate::host::{Host, HostPath};
 use crate::link;
-use crate::toolkit::libraries::{self, Role};
 
 /// The lines for cargo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +30,11 @@ impl Script {
     pub(super) fn say(&mut self, directive: &str) {
         let line = directive.replace(['\n', '\r'], " ");
         writeln!(self.text, "cargo::{line}").expect("writing to a string");
+    }
+
+    /// Lines that are complete.
+    pub(super) fn append(&mut self, lines: &str) {
+        self.text.push_str(lines);
     }
 
     /// A line that cargo shows for packages in the workspace, and for others when they fail.
@@ -83,32 +89,37 @@ impl Script {
 
     /// The link lines of a manifest; `folders` are those of an environment with run-time libraries.
     pub(super) fn link(&mut self, host: &dyn Host, manifest: &Manifest, folders: Vec<String>) -> Vec<String> {
-        let os = host.platform().os;
-        let mut directives = link::directives(manifest, os);
+        let cargo = link::for_cargo(manifest, host.platform().os);
+        let mut search_path = cargo.search_path;
         match place(host, manifest) {
-            Ok(true) => directives = directives.beside_program(os),
+            Ok(true) => search_path = cargo.search_path_beside,
             Ok(false) => {}
             Err(error) => {
                 self.warning(&format!("failed to put shared libraries beside the program: {error}"));
             }
         }
-        let mut directives = directives.with_search_path(folders);
-        // What a toolkit's libraries are in is found where they lie once the program is given away: `gpubuild pack`.
-        if os == Os::Linux && directives.rpath.is_empty() && links_runtime(manifest) {
-            directives.rpath = vec!["$ORIGIN".to_owned(), "$ORIGIN/../lib".to_owned()];
+        search_path
+            .extend(folders.into_iter().filter(|folder| !search_path.contains(folder)).collect::<Vec<_>>());
+        if search_path.is_empty() {
+            search_path = cargo.search_path_alone;
         }
-        for line in link::cargo_lines(&directives) {
-            self.text.push_str(&line);
-            self.text.push('\n');
+        for line in &cargo.lines {
+            self.say(line);
         }
-        directives.statics.into_iter().map(|library| library.name).collect()
+        for word in search_path.iter().flat_map(|folder| search_path_words(folder)) {
+            self.say(&format!("rustc-link-arg={word}"));
+        }
+        let statics = link::directives(manifest, host.platform().os).statics;
+        statics.into_iter().map(|library| library.name).collect()
     }
 
     /// Writes the code that opens modules, and tells cargo where it is.
     pub(super) fn glue(&mut self, host: &dyn Host, manifest: Option<&Manifest>) {
         let Some(out) = host.env().get("OUT_DIR") else { return };
         let path = host.path(out).join(glue::FILE_NAME);
-        match host.write(&path, glue::code(host, manifest).as_bytes()) {
+        let code = manifest.and_then(|manifest| manifest.cargo.as_ref()?.modules.as_deref());
+        let code = code.unwrap_or(gpubuild_link::internal::NO_MODULES);
+        match host.write(&path, code.as_bytes()) {
             Ok(()) => self.say(&format!("rustc-env={}={path}", glue::VARIABLE)),
             Err(error) => self.say(&format!("error=failed to write `{path}`: {error}")),
         }
@@ -169,15 +180,6 @@ fn is_of_cargo(name: &str) -> bool {
     ];
     const STARTS: [&str; 5] = ["CARGO_CFG_", "CARGO_FEATURE_", "CARGO_MANIFEST_", "CARGO_PKG_", "DEP_"];
     NAMES.contains(&name) || STARTS.iter().any(|start| name.starts_with(start))
-}
-
-/// Whether shared libraries of a toolkit are linked, which no machine has by itself.
-fn links_runtime(manifest: &Manifest) -> bool {
-    let shared = manifest.trees.iter().flat_map(|tree| &tree.link).filter_map(|item| match item {
-        LinkItem::Shared { path } => Some(path),
-        _ => None,
-    });
-    shared.filter_map(|path| libraries::find(path)).any(|library| library.role == Role::Runtime)
 }
 
 #[cfg(test)]

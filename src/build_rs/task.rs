@@ -16,7 +16,7 @@ use crate::python::Network;
 use crate::store::settings::Store;
 use crate::toolkit::Catalogue;
 
-/// Builds the native libraries of a project; `gpubuild::build_rs::link()` in the build scripts of its crates links them.
+/// Builds the native libraries of a project; `gpubuild_link::link()` in the build scripts of its crates links them.
 ///
 /// ```no_run
 /// let built = gpubuild::Task::new(".").backends("cpu,vulkan").build().map_err(|error| error.told());

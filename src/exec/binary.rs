@@ -120,7 +120,7 @@ fn run_cargo(
     if job.network == Network::Offline {
         command = command.arg("--offline");
     }
-    // `build_rs::link()` finds the manifest of its own project; only elsewhere it has to be told. Saying it always would make
+    // `gpubuild_link::link()` finds the manifest of its own project; only elsewhere it has to be told. Saying it always would make
     // cargo build again whenever it is called by hand, without the variable. `Build` has to be told that it need not build.
     let variable = if is_of_project(&binary.package, &job.root) { BUILT } else { "GPUBUILD_MANIFEST" };
     command = command.env(variable, manifest_path.as_str());

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_linker::symbols;
+
 use super::abi;
 use super::error::{self, BuildError};
-use super::symbols;
 use crate::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, Interface, LinkItem};
 use crate::backend::Backend;
 use crate::cmake::file_api::{Reply, Target};

@@ -20,7 +20,6 @@ mod shares;
 mod sources;
 pub mod stage;
 pub mod stamp;
-pub mod symbols;
 pub mod timings;
 pub mod together;
 mod tree;
@@ -35,10 +34,12 @@ pub use changed::changed_files;
 pub use error::BuildError;
 
 use self::shares::{Share, Shares};
-use crate::artifacts::{self, Artifact, BuiltTree, Manifest};
+use crate::artifacts::{self, Artifact, BuiltTree, CargoLink, Manifest};
 use crate::backend::Backend;
 use crate::finding::Finding;
+use crate::glue;
 use crate::host::{Host, HostPath, Lock, Wait};
+use crate::link;
 use crate::plan::{Dropped, Package, Plan};
 use crate::python::Network;
 use crate::store::settings::Store;
@@ -144,8 +145,10 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
         backends: plan.backends.clone(),
         loader: plan.loader.clone(),
         trees,
+        cargo: None,
     };
     together::add(job, &plan.with, &mut manifest)?;
+    manifest.cargo = Some(for_cargo(job.host, &manifest));
     publish(job, &path, &manifest)?;
     place(job, &manifest, &stage::runtime_folder(&job.root))?;
     let mut program = None;
@@ -166,6 +169,13 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
         seconds: job.host.elapsed().saturating_sub(started).as_secs_f64(),
     });
     Ok(Outcome { manifest, path, program, dropped: plan.dropped, state })
+}
+
+/// How cargo links a program with what was built.
+fn for_cargo(host: &dyn Host, manifest: &Manifest) -> CargoLink {
+    let beside = stage::needed(host, manifest);
+    let modules = glue::modules(manifest, &beside);
+    CargoLink { beside, modules, ..link::for_cargo(manifest, host.platform().os) }
 }
 
 fn any_built(states: &[State]) -> State {

@@ -5,7 +5,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::artifacts::{Artifact, Manifest};
+use crate::artifacts::{Artifact, Manifest, Placed};
 use crate::host::{Host, HostPath};
 use crate::object;
 
@@ -22,15 +22,6 @@ struct Record {
 #[must_use]
 pub fn runtime_folder(root: &HostPath) -> HostPath {
     root.join(FOLDER)
-}
-
-/// A file that a program looks for, and its name in the folder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
-    /// Where it was built.
-    pub from: String,
-    /// Its name in the folder of the program, with the sub-folder of its tree where that has one.
-    pub name: String,
 }
 
 /// What a program of a manifest needs beside it: nothing, if all of it is static.

@@ -7,8 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_linker::symbols;
+
+use super::Job;
 use super::error::BuildError;
-use super::{Job, symbols};
 use crate::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
 use crate::host::{Command, HostPath, Os, find_program};
 use crate::project::together::{Difference, SameSymbols, With};

@@ -10,6 +10,7 @@
 //! | `@variant@` | nothing, or one `[[variants]]` table of all of them: for crates whose features ask for all |
 //! | `@features@` | nothing, or `"vulkan"`: the backends beside the processor's |
 //! | `@gpubuild@` | the dependency on this library, without the command |
+//! | `@gpubuild-link@` | the dependency on `gpubuild-link` |
 //! | `@commands@` | the commands of the template with what they do |
 
 use super::NewError;
@@ -77,7 +78,8 @@ impl Request<'_> {
             .replace("@variants@\n", &self.variants())
             .replace("@variant@\n", &self.variant())
             .replace("@features@", &self.features())
-            .replace("@gpubuild@", &self.gpubuild.value())
+            .replace("@gpubuild@", &self.gpubuild.build())
+            .replace("@gpubuild-link@", &self.gpubuild.link())
             .replace("@commands@", &self.commands())
     }
 
@@ -137,13 +139,23 @@ fn strings<'a>(list: impl Iterator<Item = &'a Backend>) -> String {
 impl Dependency {
     /// What stands behind `gpubuild =` in a Cargo.toml.
     #[must_use]
-    pub fn value(&self) -> String {
+    pub fn build(&self) -> String {
+        format!("{{ {}, default-features = false }}", self.from(""))
+    }
+
+    /// What stands behind `gpubuild-link =`.
+    #[must_use]
+    pub fn link(&self) -> String {
+        format!("{{ {} }}", self.from("/crates/link"))
+    }
+
+    fn from(&self, folder: &str) -> String {
         let version = release();
         match self {
-            Self::Published => format!("{{ version = \"{version}\", default-features = false }}"),
+            Self::Published => format!("version = \"{version}\""),
             Self::Folder(path) => {
-                let path = toml_edit::Value::from(path.as_str());
-                format!("{{ path = {path}, version = \"{version}\", default-features = false }}")
+                let path = toml_edit::Value::from(format!("{path}{folder}"));
+                format!("path = {path}, version = \"{version}\"")
             }
         }
     }

@@ -56,10 +56,15 @@ fn nothing_is_left_to_fill_in_and_every_project_file_is_read() {
             for cargo in files.iter().filter(|file| file.path.ends_with("Cargo.toml")) {
                 let table: toml::Table = cargo.text.parse().unwrap();
                 let all = ["dependencies", "build-dependencies"].into_iter().filter_map(|key| table.get(key));
-                let ours: Vec<_> = all.filter_map(|list| list.get("gpubuild")).collect();
-                assert_eq!(ours.len(), 1, "{}", cargo.path);
-                assert_eq!(ours[0]["version"].as_str(), Some("0.1"), "{}", cargo.path);
-                assert_eq!(ours[0]["default-features"].as_bool(), Some(false), "{}", cargo.path);
+                let (builds, links): (Vec<_>, Vec<_>) =
+                    all.map(|list| (list.get("gpubuild"), list.get("gpubuild-link"))).unzip();
+                let builds: Vec<_> = builds.into_iter().flatten().collect();
+                let links: Vec<_> = links.into_iter().flatten().collect();
+                assert_eq!(builds.len() + links.len(), 1, "{}", cargo.path);
+                assert!(builds.iter().all(|ours| ours["default-features"].as_bool() == Some(false)));
+                for ours in builds.iter().chain(&links) {
+                    assert_eq!(ours["version"].as_str(), Some("0.1"), "{}", cargo.path);
+                }
             }
         }
     }
@@ -85,9 +90,12 @@ fn backends_are_written_in_the_project_or_its_features() {
 
 #[test]
 fn a_folder_with_quotes_stays_one_text() {
-    let value = Dependency::Folder("/home/a \"b\"\\c".to_owned()).value();
+    let folder = Dependency::Folder("/home/a \"b\"\\c".to_owned());
+    let (value, link) = (folder.build(), folder.link());
     let table: toml::Table = format!("gpubuild = {value}").parse().unwrap();
     assert_eq!(table["gpubuild"]["path"].as_str(), Some("/home/a \"b\"\\c"));
+    let table: toml::Table = format!("gpubuild-link = {link}").parse().unwrap();
+    assert_eq!(table["gpubuild-link"]["path"].as_str(), Some("/home/a \"b\"\\c/crates/link"));
 }
 
 #[track_caller]

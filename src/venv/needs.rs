@@ -206,6 +206,7 @@ mod tests {
             promises: BTreeMap::new(),
         };
         Manifest {
+            cargo: None,
             loader: None,
             schema: 1,
             gpubuild: "0".into(),

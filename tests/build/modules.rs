@@ -2,9 +2,8 @@
 
 use gpubuild::Backend;
 use gpubuild::artifacts::Loader;
-use gpubuild::build_rs;
 use gpubuild::exec::{self, stage};
-use gpubuild::host::{Environment, Host, HostPath, Os, Overlay, find_program};
+use gpubuild::host::{Host, HostPath, Os, find_program};
 use gpubuild::plan::Tree;
 use gpubuild::project::Linkage;
 
@@ -126,9 +125,8 @@ fn rust_program(project: &Project, manifest: &HostPath, main: &str) -> Option<Ho
         ("OUT_DIR", out.to_string()),
         ("PATH", project.host.env().get("PATH").unwrap_or_default().to_owned()),
     ];
-    let env = Environment::new(Os::Linux, variables.iter().map(|(name, value)| (*name, value.as_str())));
-    let (lines, linked) = build_rs::lines(&Overlay::new(&project.host, env));
-    assert!(linked.backends.contains(&Backend::Cpu), "{lines}");
+    let lines = gpubuild_link::internal::lines(variables.map(|(name, value)| (name.to_owned(), value)));
+    assert!(lines.contains("cargo::rustc-cfg=gpubuild_backend=\"cpu\"\n"), "{lines}");
     assert!(!lines.contains("cargo::warning"), "{lines}");
     project.write("../app/main.rs", main);
     let program = project.path("app/target/debug/app");

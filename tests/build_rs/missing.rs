@@ -88,9 +88,9 @@ fn what_is_wrong_is_told_at_once() {
 const LINKING: &[(&str, &str)] = &[
     (
         "app/Cargo.toml",
-        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[features]\nfast = []\ncuda = []\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[features]\nfast = []\ncuda = []\n[build-dependencies]\ngpubuild-link = { path = \"@GPUBUILD@/crates/link\" }\n",
     ),
-    ("app/build.rs", "fn main() {\n    gpubuild::build_rs::link();\n}\n"),
+    ("app/build.rs", "fn main() {\n    gpubuild_link::link();\n}\n"),
     ("app/gpubuild.toml", "schema = 1\n[project]\nname = \"brs-app\"\nsource = \"native\"\n"),
     ("app/native/CMakeLists.txt", "cmake_minimum_required(VERSION 3.16)\nproject(x C)\n"),
     (
@@ -106,7 +106,7 @@ fn a_feature_whose_library_is_not_in_the_manifest_is_told_by_the_linker() {
     let Some(workspace) = workspace(&files) else { return };
     let manifest = |backends: &str| {
         let text = format!(
-            "{{\"schema\":1,\"gpubuild\":\"0.1.0\",\"project\":\"brs-app\",\"backends\":[{backends}],\"trees\":[]}}"
+            "{{\"schema\":1,\"gpubuild\":\"0.1.0\",\"project\":\"brs-app\",\"backends\":[{backends}],\"trees\":[],\"cargo\":{{\"lines\":[],\"search_path\":[],\"search_path_beside\":[],\"search_path_alone\":[],\"beside\":[]}}}}"
         );
         workspace.write("app/target/gpubuild/brs-app/manifest.json", &text);
     };

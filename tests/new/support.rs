@@ -50,7 +50,12 @@ impl Desk {
         let folder = tempfile::tempdir().unwrap();
         let desk = Self { folder, env: Vec::new() };
         let root = toml_text(env!("CARGO_MANIFEST_DIR"));
-        desk.write(".cargo/config.toml", &format!("[patch.crates-io]\ngpubuild = {{ path = {root} }}\n"));
+        let link = toml_text(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/link"));
+        let linker = toml_text(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/linker"));
+        let patches = format!(
+            "[patch.crates-io]\ngpubuild = {{ path = {root} }}\ngpubuild-link = {{ path = {link} }}\ngpubuild-linker = {{ path = {linker} }}\n"
+        );
+        desk.write(".cargo/config.toml", &patches);
         Some(desk)
     }
 

@@ -96,6 +96,7 @@ fn manifest(name: &str, backends: &[Backend], link: Vec<LinkItem>, build: &str) 
     };
     let (project, gpubuild) = (name.to_owned(), "0.0.0".to_owned());
     Manifest {
+        cargo: None,
         schema: SCHEMA,
         gpubuild,
         project,

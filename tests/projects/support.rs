@@ -108,7 +108,8 @@ impl Place {
             }
         };
         let modules = program.join(glue::FILE_NAME);
-        std::fs::write(&modules, glue::code(&host, Some(&manifest))).unwrap();
+        let code = manifest.cargo.and_then(|cargo| cargo.modules);
+        std::fs::write(&modules, code.as_deref().unwrap_or(gpubuild_link::internal::NO_MODULES)).unwrap();
         let lines = format!(
             "cargo::rustc-link-search=native={}\ncargo::rustc-link-lib=static=probe\n{lines}\
              cargo::rustc-link-arg=-fuse-ld=bfd\ncargo::rustc-env={}={}\n",

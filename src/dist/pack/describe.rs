@@ -196,6 +196,7 @@ mod tests {
             gpubuild: String::new(),
             project: "demo".to_owned(),
             backends: backends.to_vec(),
+            cargo: None,
             loader: None,
             trees: vec![tree],
         }

@@ -63,7 +63,7 @@ impl Request {
 }
 
 /// What to do in a program that has no kernels at all.
-pub const NO_KERNELS: &str = "no kernels are linked into this program\nhint: `cargo run --release -- build --run` in the \
+pub const NO_KERNELS: &str = "no kernels are linked into this program\nhint: `cargo run -- build --run` in the \
     root of the repository builds those that this machine can build and starts a program with them";
 
 /// Reads the value of `--backend`.

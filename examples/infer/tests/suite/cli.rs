@@ -37,7 +37,7 @@ fn a_program_without_kernels_says_what_to_run() {
     let output = output(&["run"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stdout), "");
-    assert!(text(&output.stderr).contains("cargo run --release -- build --run"), "{output:?}");
+    assert!(text(&output.stderr).contains("cargo run -- build --run"), "{output:?}");
 }
 
 #[test]

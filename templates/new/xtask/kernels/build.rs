@@ -1,5 +1,5 @@
 //! Links what `cargo xtask build` has built.
 
 fn main() {
-    gpubuild::build_rs::link();
+    gpubuild_link::link();
 }

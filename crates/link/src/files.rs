@@ -1,0 +1,132 @@
+//! Everything that this crate asks the system: files, variables, and the lines for cargo.
+#![expect(clippy::disallowed_methods, reason = "this crate has no `Host`: it is one file's worth of reading")]
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+/// The environment variables of the build script.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    pub(crate) fn read() -> Self {
+        let text = |value: std::ffi::OsString| value.to_string_lossy().into_owned();
+        Self::new(std::env::vars_os().map(|(name, value)| (text(name), text(value))))
+    }
+
+    pub(crate) fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self(variables.into_iter().collect())
+    }
+
+    /// The value of a variable that is set to something.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a build script speaks to cargo on its standard output")]
+pub(crate) fn print(text: &str) {
+    print!("{text}");
+}
+
+pub(crate) fn current_folder() -> Option<PathBuf> {
+    std::env::current_dir().ok()
+}
+
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    std::fs::read(path)
+}
+
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    std::fs::read_to_string(path)
+}
+
+/// Writes a file of this run's own folder, unless it has that content: cargo compares times.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if std::fs::read(path).is_ok_and(|before| before == bytes) {
+        return Ok(());
+    }
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(path, bytes)
+}
+
+pub(crate) fn is_file(path: &Path) -> bool {
+    path.is_file()
+}
+
+pub(crate) fn is_folder(path: &Path) -> bool {
+    path.is_dir()
+}
+
+/// Size and times of a file, in nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) size: u64,
+    pub(crate) modified: u128,
+    /// When content or attributes last changed; zero where the system does not tell.
+    pub(crate) changed: u128,
+}
+
+pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    Some(Stamp {
+        size: metadata.len(),
+        modified: modified.map_or(0, |time| time.as_nanos()),
+        changed: changed(&metadata),
+    })
+}
+
+#[cfg(unix)]
+fn changed(metadata: &std::fs::Metadata) -> u128 {
+    use std::os::unix::fs::MetadataExt;
+    let whole = u128::try_from(metadata.ctime()).unwrap_or_default() * 1_000_000_000;
+    whole + u128::try_from(metadata.ctime_nsec()).unwrap_or_default()
+}
+
+#[cfg(not(unix))]
+fn changed(_: &std::fs::Metadata) -> u128 {
+    0
+}
+
+pub(crate) fn has_hash(path: &Path, sha256: &str) -> bool {
+    let Ok(bytes) = read(path) else { return false };
+    let hash = hmac_sha256::Hash::hash(&bytes);
+    let is_byte = |(index, byte): (usize, &u8)| {
+        let digits = sha256.get(2 * index..2 * index + 2);
+        digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) == Some(*byte)
+    };
+    sha256.len() == 2 * hash.len() && hash.iter().enumerate().all(is_byte)
+}
+
+/// Gives a file a second name, or a copy where the two places are on different disks.
+pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
+    // A second name of a symbolic link would be a link that leads nowhere.
+    let from = std::fs::canonicalize(from)?;
+    if let Some(folder) = to.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::hard_link(&from, to).or_else(|_| std::fs::copy(&from, to).map(|_| ()))
+}
+
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether two paths are the same file, or files with the same content.
+pub(crate) fn is_same(left: &Path, right: &Path) -> bool {
+    let (Some(of_left), Some(of_right)) = (stamp(left), stamp(right)) else { return false };
+    of_left.size == of_right.size
+        && matches!((read(left), read(right)), (Ok(left), Ok(right)) if left == right)
+}

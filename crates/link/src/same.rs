@@ -1,0 +1,87 @@
+//! Crates of one program that bring the same symbols, as two copies of ggml do.
+//!
+//! Cargo shows a build script what the crates hand on that its own crate depends on, and nothing of others.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use gpubuild_linker::symbols;
+
+use crate::files::{self, Variables};
+use crate::manifest::Manifest;
+use crate::script::Script;
+
+/// What to do about it.
+pub(crate) const HINT: &str = "let one crate use the libraries of the other: `.share(\"<links key>\")` in its build.rs; or build \
+both projects with one gpubuild.toml and `[[with]]` (docs/symbols.md); `.allow_same_symbols()` takes the risk";
+
+/// How the name of the variable ends in which cargo hands on where a crate's manifest lies: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
+const END: &str = "_GPUBUILD_MANIFEST";
+
+/// Fails the package if two crates define the same symbols: those that it depends on, and `own`.
+pub(crate) fn compare(variables: &Variables, own: Option<(&str, &Manifest)>, script: &mut Script) {
+    let (watched, same) = compared(variables, own);
+    for path in watched {
+        script.watch(&path);
+    }
+    if let Some(same) = same {
+        script.error(&format!("{same} [symbols.same]\nhint: {HINT}"));
+    }
+}
+
+/// The manifests that were looked for, and a sentence if two crates define the same symbol.
+pub(crate) fn compared(
+    variables: &Variables,
+    own: Option<(&str, &Manifest)>,
+) -> (Vec<PathBuf>, Option<String>) {
+    let handed_on = variables.iter().filter_map(|(name, path)| {
+        Some((name.strip_prefix("DEP_")?.strip_suffix(END)?.to_lowercase(), PathBuf::from(path)))
+    });
+    let (links, paths): (Vec<String>, Vec<PathBuf>) = handed_on.unzip();
+    let manifests: Vec<Option<Manifest>> =
+        paths.iter().map(|path| Manifest::read_any(path).ok().map(|(manifest, _)| manifest)).collect();
+    let with_names = links.iter().zip(&manifests);
+    let mut crates: Vec<(&str, &Manifest)> =
+        with_names.filter_map(|(links, manifest)| Some((links.as_str(), manifest.as_ref()?))).collect();
+    crates.extend(own);
+    let same = find(&crates);
+    (paths, same)
+}
+
+/// A sentence about the first two crates that define the same symbol. Libraries that several name are one.
+fn find(crates: &[(&str, &Manifest)]) -> Option<String> {
+    if crates.len() < 2 {
+        return None;
+    }
+    let mut before: Vec<(&str, &Manifest, BTreeSet<String>)> = Vec::new();
+    let mut seen: BTreeSet<&Path> = BTreeSet::new();
+    for (name, manifest) in crates {
+        let mut defined = BTreeSet::new();
+        for file in manifest.files.iter().filter(|file| file.is_static && seen.insert(&file.path)) {
+            if let Ok(bytes) = files::read(&file.path) {
+                defined.extend(symbols::defined(&bytes).unwrap_or_default());
+            }
+        }
+        for (other, theirs, symbols) in &before {
+            let mut same = symbols.intersection(&defined);
+            if let Some(symbol) = same.next() {
+                let differences = differences(theirs, manifest);
+                let more = same.count();
+                return Some(format!(
+                    "`{other}` and `{name}` both define `{symbol}` and {more} further symbols{differences}"
+                ));
+            }
+        }
+        before.push((*name, *manifest, defined));
+    }
+    None
+}
+
+fn differences(left: &Manifest, right: &Manifest) -> String {
+    let both =
+        left.interface.iter().filter_map(|(name, value)| Some((name, value, right.interface.get(name)?)));
+    let differ = both.filter(|(_, left, right)| left != right);
+    let list: Vec<String> =
+        differ.map(|(name, left, right)| format!("{name} is {left} and {right}")).collect();
+    if list.is_empty() { String::new() } else { format!("; the two copies differ: {}", list.join(", ")) }
+}

@@ -1,0 +1,241 @@
+//! A static library with which a linker prints a message: object files of one section and one symbol, whose name is the
+//! message. The formats are those of the ELF specification, Microsoft's PE/COFF specification and Apple's `mach-o/loader.h`.
+
+/// A static library of some objects that all define one symbol, whose name is the message. A linker that has to take two of
+/// them, or two such libraries, stops and prints it, before anything about undefined functions.
+///
+/// `os` and `arch` are those of the target, as cargo names them: `linux`, `x86_64`. A target that is not known here gets
+/// objects of x86-64, and its linker's own words about them.
+#[must_use]
+pub fn library(message: &str, objects: usize, os: &str, arch: &str) -> Vec<u8> {
+    let object = object(message.as_bytes(), os, arch);
+    let mut bytes = b"!<arch>\n".to_vec();
+    for number in 1..=objects {
+        // Names end in a slash as GNU and Microsoft write them; Apple's tools take it for a part of the name.
+        let name = format!("{number}.o{}", if is_apple(os) { "" } else { "/" });
+        let header = format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, 0, 644, object.len());
+        bytes.extend(header.as_bytes());
+        bytes.extend(&object);
+        if object.len() % 2 == 1 {
+            bytes.push(b'\n');
+        }
+    }
+    bytes
+}
+
+fn is_apple(os: &str) -> bool {
+    matches!(os, "macos" | "ios" | "tvos" | "watchos" | "visionos")
+}
+
+/// An object file in which `symbol` is one byte of data.
+fn object(symbol: &[u8], os: &str, arch: &str) -> Vec<u8> {
+    match os {
+        "windows" => coff(symbol, arch),
+        os if is_apple(os) => mach_o(symbol, arch),
+        _ => elf(symbol, arch),
+    }
+}
+
+/// Bytes with numbers of a target's width and order.
+struct Image {
+    bytes: Vec<u8>,
+    is_big: bool,
+    is_64: bool,
+}
+
+impl Image {
+    fn new(is_big: bool, is_64: bool) -> Self {
+        Self { bytes: Vec::new(), is_big, is_64 }
+    }
+
+    fn put(&mut self, little: &[u8]) {
+        if self.is_big {
+            self.bytes.extend(little.iter().rev());
+        } else {
+            self.bytes.extend(little);
+        }
+    }
+
+    fn u16s(&mut self, values: &[u16]) {
+        for value in values {
+            self.put(&value.to_le_bytes());
+        }
+    }
+
+    fn u32s(&mut self, values: &[u32]) {
+        for value in values {
+            self.put(&value.to_le_bytes());
+        }
+    }
+
+    /// Numbers as wide as an address.
+    fn words(&mut self, values: &[u32]) {
+        for value in values {
+            if self.is_64 { self.put(&u64::from(*value).to_le_bytes()) } else { self.u32s(&[*value]) }
+        }
+    }
+
+    fn align(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+    }
+}
+
+/// Messages are short: no offset comes near the end of 32 bits.
+fn length(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+/// Names of the sections of an ELF file.
+const NAMES: &[u8] = b"\0.data\0.symtab\0.strtab\0.shstrtab\0";
+
+fn elf(symbol: &[u8], arch: &str) -> Vec<u8> {
+    let (machine, is_64, is_big) = match arch {
+        "x86" => (3, false, false),
+        "arm" => (40, false, false),
+        "powerpc64" => (21, true, true),
+        "s390x" => (22, true, true),
+        "aarch64" => (183, true, false),
+        "riscv64" => (243, true, false),
+        "loongarch64" => (258, true, false),
+        _ => (62, true, false),
+    };
+    let mut image = Image::new(is_big, is_64);
+    let (header, section, entry): (u16, u16, u32) = if is_64 { (64, 64, 24) } else { (52, 40, 16) };
+    let data = u32::from(header);
+    let strings = data + 1;
+    let strings_size = length(symbol) + 2;
+    let names = strings + strings_size;
+    let symbols = (names + length(NAMES)).next_multiple_of(8);
+    let sections = (symbols + 2 * entry).next_multiple_of(8);
+
+    // Class, byte order and version; then a relocatable file without an entry point or program headers, with five sections.
+    image.bytes.extend([0x7f, b'E', b'L', b'F', if is_64 { 2 } else { 1 }, if is_big { 2 } else { 1 }, 1]);
+    image.bytes.extend([0; 9]);
+    image.u16s(&[1, machine]);
+    image.u32s(&[1]);
+    image.words(&[0, 0, sections]);
+    image.u32s(&[0]);
+    image.u16s(&[header, 0, 0, section, 5, 4]);
+    image.bytes.push(0);
+    image.bytes.push(0);
+    image.bytes.extend(symbol);
+    image.bytes.push(0);
+    image.bytes.extend(NAMES);
+    image.align();
+    image.bytes.resize(image.bytes.len() + entry as usize, 0);
+    // A global object of one byte at the start of section 1.
+    image.u32s(&[1]);
+    if !is_64 {
+        image.u32s(&[0, 1]);
+    }
+    image.bytes.extend([0x11, 0]);
+    image.u16s(&[1]);
+    if is_64 {
+        image.words(&[0, 1]);
+    }
+    image.align();
+    // Name, type, flags, address, offset, size, link, information, alignment, size of an entry.
+    let mut row = |head: [u32; 2], middle: [u32; 4], link: [u32; 2], last: [u32; 2]| {
+        image.u32s(&head);
+        image.words(&middle);
+        image.u32s(&link);
+        image.words(&last);
+    };
+    row([0, 0], [0; 4], [0, 0], [0, 0]);
+    row([1, 1], [3, 0, data, 1], [0, 0], [1, 0]);
+    row([7, 2], [0, 0, symbols, 2 * entry], [3, 1], [8, entry]);
+    row([15, 3], [0, 0, strings, strings_size], [0, 0], [1, 0]);
+    row([23, 3], [0, 0, names, length(NAMES)], [0, 0], [1, 0]);
+    image.bytes
+}
+
+fn coff(symbol: &[u8], arch: &str) -> Vec<u8> {
+    let machine = match arch {
+        "x86" => 0x14c,
+        "arm" => 0x1c4,
+        "aarch64" => 0xaa64,
+        _ => 0x8664,
+    };
+    let mut image = Image::new(false, true);
+    let data = 20 + 40;
+    // One section, no time, the symbol table behind the data, one symbol.
+    image.u16s(&[machine, 1]);
+    image.u32s(&[0, data + 1, 1]);
+    image.u16s(&[0, 0]);
+    image.bytes.extend(b".data\0\0\0");
+    image.u32s(&[0, 0, 1, data, 0, 0, 0]);
+    // Initialised, readable, writable, aligned to one byte.
+    image.u32s(&[0xc010_0040]);
+    image.bytes.push(0);
+    // A name in the string table; an external symbol at the start of section 1.
+    image.u32s(&[0, 4, 0]);
+    image.u16s(&[1, 0]);
+    image.bytes.extend([2, 0]);
+    image.u32s(&[4 + length(symbol) + 1]);
+    image.bytes.extend(symbol);
+    image.bytes.push(0);
+    image.bytes
+}
+
+fn mach_o(symbol: &[u8], arch: &str) -> Vec<u8> {
+    let (machine, kind) = if arch == "x86_64" { (0x0100_0007, 3) } else { (0x0100_000c, 0) };
+    let mut image = Image::new(false, true);
+    let (header, segment, table) = (32, 72 + 80, 24);
+    let data = header + segment + table;
+    let symbols = data + 8;
+    let strings = symbols + 16;
+    image.u32s(&[0xfeed_facf, machine, kind, 1, 2, segment + table, 0, 0]);
+    // LC_SEGMENT_64 with one section, readable, writable and executable as those of compilers are.
+    image.u32s(&[0x19, segment]);
+    image.bytes.extend([0; 16]);
+    image.words(&[0, 1, data, 1]);
+    image.u32s(&[7, 7, 1, 0]);
+    image.bytes.extend(b"__data\0\0\0\0\0\0\0\0\0\0__DATA\0\0\0\0\0\0\0\0\0\0");
+    image.words(&[0, 1]);
+    image.u32s(&[data, 0, 0, 0, 0, 0, 0, 0]);
+    // LC_SYMTAB; names begin with an underscore.
+    image.u32s(&[2, table, symbols, 1, strings, length(symbol) + 3]);
+    image.bytes.extend([0; 8]);
+    // A global symbol at the start of section 1.
+    image.u32s(&[1]);
+    image.bytes.extend([0x0f, 1, 0, 0]);
+    image.words(&[0]);
+    image.bytes.extend(b"\0_");
+    image.bytes.extend(symbol);
+    image.bytes.push(0);
+    image.bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use object::read::archive::ArchiveFile;
+    use object::{Object as _, ObjectSymbol};
+
+    use super::*;
+
+    #[test]
+    fn both_objects_define_the_help_for_every_kind_of_target() {
+        for (os, arch) in [
+            ("linux", "x86_64"),
+            ("linux", "aarch64"),
+            ("linux", "arm"),
+            ("linux", "x86"),
+            ("linux", "s390x"),
+            ("linux", "riscv64"),
+            ("windows", "x86_64"),
+            ("windows", "aarch64"),
+            ("macos", "aarch64"),
+            ("macos", "x86_64"),
+        ] {
+            let bytes = library("\n  help: do\n", 2, os, arch);
+            let archive = ArchiveFile::parse(bytes.as_slice()).unwrap();
+            let mut defined = Vec::new();
+            for member in archive.members() {
+                let object = object::File::parse(member.unwrap().data(bytes.as_slice()).unwrap()).unwrap();
+                let names = object.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition());
+                defined.extend(names.map(|symbol| symbol.name().unwrap().trim_start_matches('_').to_owned()));
+            }
+            assert_eq!(defined, ["\n  help: do\n", "\n  help: do\n"], "{os} {arch}");
+        }
+    }
+}
