@@ -5,7 +5,7 @@
     python3 benches/projects.py --llama-cpp-sys-2 DIR [--backends cpu,vulkan] [--turns 1] [--work DIR]
 
 DIR is an unpacked copy of the crate llama-cpp-sys-2; its `llama.cpp` folder is what all three build. CMake and cargo get the header
-that gpubuild supplies to Vulkan headers before 1.3.272 (profiles/shims/) through CXXFLAGS: without it they stop there on Debian 12. The
+that gpubuild supplies to Vulkan headers before 1.3.272 (toolkits/profiles/shims/) through CXXFLAGS: without it they stop there on Debian 12. The
 tables on standard output are Markdown; times are seconds of wall clock and of all processes together (user + system), and compiles are
 object files that a compiler wrote. The second table is about the store: what another checkout, another choice of backends and another
 project on the same ggml cost once llama.cpp was built.
@@ -146,7 +146,7 @@ def main():
         (crate / ".cargo-checksum.json").unlink(missing_ok=True)
     shims = work / "shims/vulkan"
     shims.mkdir(parents=True, exist_ok=True)
-    shutil.copy(pathlib.Path(__file__).parent.parent / "profiles/shims/vulkan-layer-settings.hpp", shims / "vulkan.hpp")
+    shutil.copy(pathlib.Path(__file__).parent.parent / "toolkits/profiles/shims/vulkan-layer-settings.hpp", shims / "vulkan.hpp")
     # The crate leaves ggml's search for ccache on; here every compile is done.
     flags = {"CXXFLAGS": f"-I{shims.parent}", "CCACHE_DISABLE": "1"}
     names = arguments.backends.split(",")

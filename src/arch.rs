@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::version::Version;
@@ -92,7 +93,7 @@ impl CudaArch {
     }
 }
 
-/// What `toolkits/cuda-archs.toml` says: on which cards code runs, beside what the numbers themselves tell. It holds for
+/// What `toolkits/tables/cuda-archs.toml` says: on which cards code runs, beside what the numbers themselves tell. It holds for
 /// every release, so that it is no part of a toolkit's description.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -141,8 +142,7 @@ impl Rules {
 fn rules() -> &'static Rules {
     static RULES: OnceLock<Rules> = OnceLock::new();
     RULES.get_or_init(|| {
-        toml::from_str(include_str!("../toolkits/cuda-archs.toml"))
-            .expect("toolkits/cuda-archs.toml is tested")
+        toml::from_str(tables::CUDA_ARCHS).expect("toolkits/tables/cuda-archs.toml is tested")
     })
 }
 

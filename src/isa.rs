@@ -1,14 +1,15 @@
 //! Instruction sets by name: what flags of compilers, levels and options of projects promise. The names are data
-//! (`toolkits/isa.toml`). Pure.
+//! (`toolkits/tables/isa.toml`). Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 
-/// Everything that `toolkits/isa.toml` says.
+/// Everything that `toolkits/tables/isa.toml` says.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -95,8 +96,7 @@ impl Promise {
 #[must_use]
 pub fn table() -> &'static Table {
     TABLE.get_or_init(|| {
-        toml::from_str(include_str!("../toolkits/isa.toml"))
-            .unwrap_or_else(|error| panic!("toolkits/isa.toml: {error}"))
+        toml::from_str(tables::ISA).unwrap_or_else(|error| panic!("toolkits/tables/isa.toml: {error}"))
     })
 }
 

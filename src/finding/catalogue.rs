@@ -3,27 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_findings::FINDINGS;
 use serde::Deserialize;
 
 use super::Affects;
 use crate::backend::Backend;
-
-/// Every embedded family, in the order of the documentation. A family's checks stand in `src/doctor/checks/`.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("general", include_str!("../../findings/general.toml")),
-    ("cuda-toolkit", include_str!("../../findings/cuda-toolkit.toml")),
-    ("cuda-build", include_str!("../../findings/cuda-build.toml")),
-    ("nvidia", include_str!("../../findings/nvidia.toml")),
-    ("container", include_str!("../../findings/container.toml")),
-    ("rocm", include_str!("../../findings/rocm.toml")),
-    ("graphics", include_str!("../../findings/graphics.toml")),
-    ("binary", include_str!("../../findings/binary.toml")),
-    ("build", include_str!("../../findings/build.toml")),
-    ("files", include_str!("../../findings/files.toml")),
-    ("plan", include_str!("../../findings/plan.toml")),
-    ("venv", include_str!("../../findings/venv.toml")),
-    ("audit", include_str!("../../findings/audit.toml")),
-];
 
 /// All findings that are known.
 #[derive(Debug, Clone)]
@@ -183,7 +167,7 @@ impl Findings {
         let parse = |(name, text): &(&str, &str)| -> Family {
             toml::from_str(text).unwrap_or_else(|error| panic!("findings/{name}.toml: {error}"))
         };
-        Self { families: EMBEDDED.iter().map(parse).collect() }
+        Self { families: FINDINGS.iter().map(parse).collect() }
     }
 
     /// The families in the order of the documentation.

@@ -1,10 +1,11 @@
-//! Profiles: names of options and targets of known projects, as data in `profiles/` (docs/profiles.md has the form).
+//! Profiles: names of options and targets of known projects, as data in `toolkits/profiles/` (docs/profiles.md has the form).
 
 mod extra;
 mod names;
 
 use std::collections::BTreeMap;
 
+use gpubuild_toolkits::{PROFILES, SHIMS};
 use serde::{Deserialize, Serialize};
 
 pub use extra::{Extra, Need};
@@ -147,7 +148,7 @@ pub struct ArchSuffix {
 pub struct ShimRow {
     /// The name under which sources include it.
     pub header: String,
-    /// Its text, in `profiles/shims/`.
+    /// Its text, in `toolkits/profiles/shims/`.
     pub file: String,
     /// The first release of the toolkit that does without it.
     pub below: Version,
@@ -161,7 +162,7 @@ impl ShimRow {
     /// The text of the header.
     #[must_use]
     pub fn text(&self) -> Option<&'static str> {
-        SHIMS.into_iter().find(|(name, _)| *name == self.file).map(|(_, text)| text)
+        SHIMS.iter().copied().find(|(name, _)| *name == self.file).map(|(_, text)| text)
     }
 }
 
@@ -301,22 +302,10 @@ impl Conflict {
     }
 }
 
-const SHIMS: [(&str, &str); 1] =
-    [("vulkan-layer-settings.hpp", include_str!("../../profiles/shims/vulkan-layer-settings.hpp"))];
-
-const SOURCES: [(&str, &str); 6] = [
-    ("cmake", include_str!("../../profiles/cmake.toml")),
-    ("ggml", include_str!("../../profiles/ggml.toml")),
-    ("gk", include_str!("../../profiles/gk.toml")),
-    ("llama", include_str!("../../profiles/llama.toml")),
-    ("stable-diffusion", include_str!("../../profiles/stable-diffusion.toml")),
-    ("whisper", include_str!("../../profiles/whisper.toml")),
-];
-
 impl Profile {
     /// Ids of the profiles that are built in, sorted.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        SOURCES.into_iter().map(|(name, _)| name)
+        PROFILES.iter().copied().map(|(name, _)| name)
     }
 
     /// A built-in profile with what it extends already merged in.
@@ -325,7 +314,7 @@ impl Profile {
     /// Never on a released version: a test reads every file.
     #[must_use]
     pub fn builtin(name: &str) -> Option<Self> {
-        let (_, text) = SOURCES.into_iter().find(|(id, _)| *id == name)?;
+        let (_, text) = PROFILES.iter().copied().find(|(id, _)| *id == name)?;
         let own: Self = toml::from_str(text).expect("the profiles in the crate are tested");
         Some(match own.extends.as_deref().and_then(Self::builtin) {
             Some(base) => own.on_top_of(base),

@@ -1,8 +1,9 @@
-//! How the wheels of a toolkit become an installation: `toolkits/provision.toml`.
+//! How the wheels of a toolkit become an installation: `toolkits/tables/provision.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use super::error::ProvisionError;
@@ -146,10 +147,7 @@ pub fn on(path: &str, os: Os) -> String {
 #[must_use]
 pub fn embedded() -> &'static Kits {
     static KITS: OnceLock<Kits> = OnceLock::new();
-    KITS.get_or_init(|| {
-        toml::from_str(include_str!("../../toolkits/provision.toml"))
-            .expect("toolkits/provision.toml is tested")
-    })
+    KITS.get_or_init(|| toml::from_str(tables::PROVISION).expect("toolkits/tables/provision.toml is tested"))
 }
 
 /// The kit of a toolkit.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::LOCKS;
 use serde::{Deserialize, Serialize};
 
 use super::tag::{self, Fit, Libc};
@@ -11,12 +12,6 @@ use crate::version::Version;
 
 /// Value of `schema`.
 pub const SCHEMA: &str = "gpubuild.lock/1";
-
-/// Every embedded lock, by file name without `.toml`.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("cuda-13.0", include_str!("../../toolkits/locks/cuda-13.0.toml")),
-    ("cuda-13.5", include_str!("../../toolkits/locks/cuda-13.5.toml")),
-];
 
 /// The wheels of one release of a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,12 +197,12 @@ impl Pinned {
 /// If one is broken, which a test rules out.
 #[must_use]
 pub fn embedded() -> &'static [Lock] {
-    static LOCKS: OnceLock<Vec<Lock>> = OnceLock::new();
-    LOCKS.get_or_init(|| {
+    static PARSED: OnceLock<Vec<Lock>> = OnceLock::new();
+    PARSED.get_or_init(|| {
         let parse = |(name, text): &(&str, &str)| {
             Lock::parse(text).unwrap_or_else(|error| panic!("toolkits/locks/{name}.toml is tested: {error}"))
         };
-        let mut locks: Vec<Lock> = EMBEDDED.iter().map(parse).collect();
+        let mut locks: Vec<Lock> = LOCKS.iter().map(parse).collect();
         locks.sort_by(|a, b| (&a.toolkit, &a.release).cmp(&(&b.toolkit, &b.release)));
         locks
     })

@@ -26,7 +26,7 @@ fn every_embedded_lock_serves_every_platform_that_it_names() {
 
 #[test]
 fn a_file_of_the_folder_is_not_forgotten() {
-    for (name, text) in EMBEDDED {
+    for (name, text) in LOCKS {
         let lock = Lock::parse(text).unwrap();
         assert_eq!(*name, format!("{}-{}", lock.toolkit, lock.release));
     }
@@ -61,7 +61,7 @@ fn machines_that_no_wheel_fits_are_told_why() {
 
 #[test]
 fn broken_locks_say_what_is_wrong() {
-    let good = EMBEDDED[0].1;
+    let good = LOCKS[0].1;
     let sum = &Lock::parse(good).unwrap().components[0].wheels[0].files[0].sha256;
     for (from, to, message) in [
         (SCHEMA, "gpubuild.lock/9", "`schema` is `gpubuild.lock/9`"),

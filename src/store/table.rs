@@ -1,13 +1,14 @@
-//! What the store looks at, as data: `toolkits/store.toml`.
+//! What the store looks at, as data: `toolkits/tables/store.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::host::Os;
 
-/// The rows of `toolkits/store.toml`; the file says what each is for.
+/// The rows of `toolkits/tables/store.toml`; the file says what each is for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
@@ -36,9 +37,8 @@ impl Table {
     #[must_use]
     pub fn embedded() -> &'static Self {
         static TABLE: LazyLock<Table> = LazyLock::new(|| {
-            let table: Table = toml::from_str(include_str!("../../toolkits/store.toml"))
-                .expect("toolkits/store.toml is tested");
-            assert_eq!(table.schema, 1, "toolkits/store.toml is tested");
+            let table: Table = toml::from_str(tables::STORE).expect("toolkits/tables/store.toml is tested");
+            assert_eq!(table.schema, 1, "toolkits/tables/store.toml is tested");
             table
         });
         &TABLE

@@ -3,33 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use gpubuild_toolkits::DESCRIPTIONS;
+
 use crate::backend::Backend;
 use crate::host::{Host, HostPath};
 
 use super::description::{Description, Kind, ReasonText, Root, Tables};
-
-/// Every embedded description, by file name.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("ccache", include_str!("../../toolkits/ccache.toml")),
-    ("clang", include_str!("../../toolkits/clang.toml")),
-    ("cmake", include_str!("../../toolkits/cmake.toml")),
-    ("cuda", include_str!("../../toolkits/cuda.toml")),
-    ("distcc", include_str!("../../toolkits/distcc.toml")),
-    ("dpcpp-runtime", include_str!("../../toolkits/dpcpp-runtime.toml")),
-    ("gcc", include_str!("../../toolkits/gcc.toml")),
-    ("glslc", include_str!("../../toolkits/glslc.toml")),
-    ("icecream", include_str!("../../toolkits/icecream.toml")),
-    ("metal", include_str!("../../toolkits/metal.toml")),
-    ("msvc", include_str!("../../toolkits/msvc.toml")),
-    ("ninja", include_str!("../../toolkits/ninja.toml")),
-    ("oneapi", include_str!("../../toolkits/oneapi.toml")),
-    ("opencl", include_str!("../../toolkits/opencl.toml")),
-    ("python", include_str!("../../toolkits/python.toml")),
-    ("rocm", include_str!("../../toolkits/rocm.toml")),
-    ("sccache", include_str!("../../toolkits/sccache.toml")),
-    ("uv", include_str!("../../toolkits/uv.toml")),
-    ("vulkan", include_str!("../../toolkits/vulkan.toml")),
-];
 
 /// All descriptions by id.
 #[derive(Debug, Clone)]
@@ -74,7 +53,7 @@ impl Catalogue {
     #[must_use]
     pub fn embedded() -> Self {
         let mut catalogue = Self { descriptions: BTreeMap::new() };
-        for (name, text) in EMBEDDED {
+        for (name, text) in DESCRIPTIONS {
             let (rest, tables) = split(text);
             let place = format!("{name}.toml");
             let mut description = parse(&place, &rest).expect("embedded descriptions are tested");
@@ -225,8 +204,8 @@ mod tests {
     #[test]
     fn embedded_descriptions_are_whole() {
         let catalogue = Catalogue::embedded();
-        assert_eq!(catalogue.iter().count(), EMBEDDED.len());
-        for (name, _) in EMBEDDED {
+        assert_eq!(catalogue.iter().count(), DESCRIPTIONS.len());
+        for (name, _) in DESCRIPTIONS {
             let description = catalogue.get(name).unwrap_or_else(|| panic!("{name}.toml has another id"));
             assert!(!description.install.is_empty(), "{name} has no install help");
             for need in &description.build.tools {
@@ -250,7 +229,7 @@ mod tests {
     fn embedded_descriptions_are_read_in_two_parts_as_in_one() {
         let embedded = Catalogue::embedded();
         let mut with_tables = 0;
-        for (name, text) in EMBEDDED {
+        for (name, text) in DESCRIPTIONS {
             let whole = parse(name, text).unwrap();
             let parts = embedded.get(name).unwrap();
             assert_eq!(

@@ -1,8 +1,9 @@
-//! What names of shared libraries tell: `toolkits/libraries.toml`, and the functions of NVIDIA's driver by release.
+//! What names of shared libraries tell: `toolkits/tables/libraries.toml`, and the functions of NVIDIA's driver by release.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::backend::Backend;
@@ -84,10 +85,7 @@ pub enum Role {
 
 /// The tables are part of the program, and a test reads them.
 fn table() -> &'static Table {
-    TABLE.get_or_init(|| {
-        toml::from_str(include_str!("../../toolkits/libraries.toml"))
-            .expect("toolkits/libraries.toml is tested")
-    })
+    TABLE.get_or_init(|| toml::from_str(tables::LIBRARIES).expect("toolkits/tables/libraries.toml is tested"))
 }
 
 /// What is known of a library by its file name.
@@ -132,11 +130,11 @@ pub fn is_driver_function(name: &str) -> bool {
 #[must_use]
 pub fn function_since(name: &str) -> Option<&'static Version> {
     let functions = FUNCTIONS.get_or_init(|| {
-        let file: Functions = toml::from_str(include_str!("../../toolkits/cuda-functions.toml"))
-            .expect("toolkits/cuda-functions.toml is tested");
+        let file: Functions =
+            toml::from_str(tables::CUDA_FUNCTIONS).expect("toolkits/tables/cuda-functions.toml is tested");
         let mut functions = BTreeMap::new();
         for (version, names) in file.since {
-            let version: Version = version.parse().expect("toolkits/cuda-functions.toml is tested");
+            let version: Version = version.parse().expect("toolkits/tables/cuda-functions.toml is tested");
             functions.extend(names.into_iter().map(|name| (name, version.clone())));
         }
         functions

@@ -1,7 +1,7 @@
 //! `gpubuild venv`: a Python environment with the run-time wheels that built libraries need, and how programs find them.
 //!
 //! [`needs`] reads from the artifact manifest which libraries are needed, [`choose`] says which wheels hold them (pure;
-//! the table is `toolkits/runtime-wheels.toml`), [`environment`] adopts or makes the environment, [`installed`] tells what
+//! the table is `toolkits/tables/runtime-wheels.toml`), [`environment`] adopts or makes the environment, [`installed`] tells what
 //! is in it, [`verify`] has a child load what was installed, and [`record`] keeps for `link`, `build` and build scripts
 //! where it lies. [`copy`] puts the libraries beside a program instead.
 

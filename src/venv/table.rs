@@ -1,8 +1,9 @@
-//! Which wheel holds which library: the form of `toolkits/runtime-wheels.toml`.
+//! Which wheel holds which library: the form of `toolkits/tables/runtime-wheels.toml`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::backend::Backend;
@@ -102,8 +103,8 @@ impl Table {
     pub fn embedded() -> &'static Self {
         static TABLE: OnceLock<Table> = OnceLock::new();
         TABLE.get_or_init(|| {
-            Self::parse(include_str!("../../toolkits/runtime-wheels.toml"))
-                .unwrap_or_else(|error| panic!("toolkits/runtime-wheels.toml is tested: {error}"))
+            Self::parse(tables::RUNTIME_WHEELS)
+                .unwrap_or_else(|error| panic!("toolkits/tables/runtime-wheels.toml is tested: {error}"))
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::build_rs::talk;
@@ -18,7 +19,7 @@ use crate::toolkit::description::Wheel;
 /// The variable that bindgen asks first.
 const VARIABLE: &str = "LIBCLANG_PATH";
 
-/// `toolkits/libclang.toml`.
+/// `toolkits/tables/libclang.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -95,8 +96,7 @@ impl Clang {
 
 impl Pinned {
     fn read(host: &dyn Host, is_asked: bool) -> Self {
-        let table: Table = toml::from_str(include_str!("../../../toolkits/libclang.toml"))
-            .expect("the embedded table is tested");
+        let table: Table = toml::from_str(tables::LIBCLANG).expect("the embedded table is tested");
         let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
         Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_asked }
     }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_platform_has_a_wheel_and_a_library_in_it() {
-        let table: Table = toml::from_str(include_str!("../../../toolkits/libclang.toml")).unwrap();
+        let table: Table = toml::from_str(tables::LIBCLANG).unwrap();
         for (os, arch) in [
             (Os::Linux, Arch::X86_64),
             (Os::Linux, Arch::Aarch64),

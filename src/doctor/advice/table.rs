@@ -1,8 +1,9 @@
-//! The form of `toolkits/distributions.toml`, and which of its rows is about a machine.
+//! The form of `toolkits/tables/distributions.toml`, and which of its rows is about a machine.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::facts::{Distro, Facts};
@@ -90,8 +91,8 @@ struct Parent {
 pub(super) fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let text = include_str!("../../../toolkits/distributions.toml");
-        toml::from_str(text).expect("toolkits/distributions.toml is tested")
+        let text = tables::DISTRIBUTIONS;
+        toml::from_str(text).expect("toolkits/tables/distributions.toml is tested")
     })
 }
 

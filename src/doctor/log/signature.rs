@@ -9,17 +9,6 @@ use serde::Deserialize;
 use super::literal::literals;
 use crate::backend::Backend;
 
-/// Every embedded file. On one line of a log the earlier file wins, so the general ones come last.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("cuda", include_str!("../../../findings/logs/cuda.toml")),
-    ("rocm", include_str!("../../../findings/logs/rocm.toml")),
-    ("graphics", include_str!("../../../findings/logs/graphics.toml")),
-    ("link", include_str!("../../../findings/logs/link.toml")),
-    ("languages", include_str!("../../../findings/logs/languages.toml")),
-    ("cmake", include_str!("../../../findings/logs/cmake.toml")),
-    ("general", include_str!("../../../findings/logs/general.toml")),
-];
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -70,7 +59,8 @@ pub(super) fn embedded() -> Vec<Signature> {
             toml::from_str(text).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"));
         file.signature
     };
-    EMBEDDED.iter().flat_map(parse).collect()
+    // On one line of a log the earlier file wins; the general ones come last.
+    gpubuild_findings::LOG_SIGNATURES.iter().flat_map(parse).collect()
 }
 
 /// A signature with the texts of which every match of it holds one.

@@ -1,9 +1,10 @@
 //! Which Python package for which GPU: PyTorch's builds, CuPy's and ONNX Runtime's, by card, driver and ROCm. Pure; the table is
-//! `toolkits/packages.toml`.
+//! `toolkits/tables/packages.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
@@ -98,10 +99,7 @@ struct Cpu {
 
 /// The table is part of the program, and a test reads it.
 fn table() -> &'static Table {
-    TABLE.get_or_init(|| {
-        toml::from_str(include_str!("../../../toolkits/packages.toml"))
-            .expect("toolkits/packages.toml is tested")
-    })
+    TABLE.get_or_init(|| toml::from_str(tables::PACKAGES).expect("toolkits/tables/packages.toml is tested"))
 }
 
 /// What to install for a GPU.

@@ -1,4 +1,4 @@
-//! The form of a file in `resolvers/`: how a build system looks for a toolkit, step by step, as its public source has it.
+//! The form of a file in `toolkits/resolvers/`: how a build system looks for a toolkit, step by step, as its public source has it.
 //!
 //! Only the form is here; `docs/resolvers.md` explains it to people who write such a file.
 

@@ -14,6 +14,7 @@ mod typed;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::RESOLVERS;
 use serde::Serialize;
 
 use crate::backend::Backend;
@@ -28,14 +29,6 @@ use identify::Identifier;
 use steps::{Aim, Outcome, Walker};
 pub use typed::line_text;
 
-/// Every embedded file.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("cuda", include_str!("../../../resolvers/cuda.toml")),
-    ("rocm", include_str!("../../../resolvers/rocm.toml")),
-    ("vulkan", include_str!("../../../resolvers/vulkan.toml")),
-    ("oneapi", include_str!("../../../resolvers/oneapi.toml")),
-];
-
 /// What the embedded files say.
 ///
 /// # Panics
@@ -45,9 +38,9 @@ pub fn families() -> &'static [Family] {
     static FAMILIES: OnceLock<Vec<Family>> = OnceLock::new();
     FAMILIES.get_or_init(|| {
         let parse = |(name, text): &(&str, &str)| {
-            description::parse(text).unwrap_or_else(|error| panic!("resolvers/{name}.toml: {error}"))
+            description::parse(text).unwrap_or_else(|error| panic!("toolkits/resolvers/{name}.toml: {error}"))
         };
-        EMBEDDED.iter().map(parse).collect()
+        RESOLVERS.iter().map(parse).collect()
     })
 }
 

@@ -1,8 +1,9 @@
-//! What numbers and names of GPUs tell: `toolkits/gpus.toml`. Used only where the machine itself does not say.
+//! What numbers and names of GPUs tell: `toolkits/tables/gpus.toml`. Used only where the machine itself does not say.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::facts::Vendor;
@@ -52,9 +53,7 @@ struct Range {
 
 /// The table is part of the program, and a test reads it.
 fn table() -> &'static Table {
-    TABLE.get_or_init(|| {
-        toml::from_str(include_str!("../../../toolkits/gpus.toml")).expect("toolkits/gpus.toml is tested")
-    })
+    TABLE.get_or_init(|| toml::from_str(tables::GPUS).expect("toolkits/tables/gpus.toml is tested"))
 }
 
 /// The maker with a PCI vendor number.

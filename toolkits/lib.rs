@@ -1,0 +1,87 @@
+//! What gpubuild knows of toolkits, GPUs, build systems and projects, as TOML: `(name, text)` of the files in this folder.
+//!
+//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own. A new file has to be named here: a test
+//! fails until it is.
+
+/// `(name, text)` of files in a folder.
+macro_rules! files {
+    ($folder:literal, $($name:literal)*) => {
+        &[$(($name, include_str!(concat!($folder, $name, ".toml")))),*]
+    };
+}
+
+/// A toolkit or a tool each, by its id.
+pub const DESCRIPTIONS: &[(&str, &str)] = files!("",
+    "ccache" "clang" "cmake" "cuda" "distcc" "dpcpp-runtime" "gcc" "glslc" "icecream" "metal" "msvc" "ninja" "oneapi" "opencl"
+    "python" "rocm" "sccache" "uv" "vulkan"
+);
+
+/// The wheels of a release of a toolkit each.
+pub const LOCKS: &[(&str, &str)] = files!("locks/", "cuda-13.0" "cuda-13.5");
+
+/// How build systems look for a toolkit, step by step.
+pub const RESOLVERS: &[(&str, &str)] = files!("resolvers/", "cuda" "rocm" "vulkan" "oneapi");
+
+/// Names of the options and targets of known CMake projects.
+pub const PROFILES: &[(&str, &str)] =
+    files!("profiles/", "cmake" "ggml" "gk" "llama" "stable-diffusion" "whisper");
+
+/// Headers that profiles put before those of old toolkits.
+pub const SHIMS: &[(&str, &str)] =
+    &[("vulkan-layer-settings.hpp", include_str!("profiles/shims/vulkan-layer-settings.hpp"))];
+
+/// Tables about one subject each.
+pub mod tables {
+    /// On which cards of NVIDIA's code runs.
+    pub const CUDA_ARCHS: &str = include_str!("tables/cuda-archs.toml");
+    /// The functions of NVIDIA's driver by the release that brought them.
+    pub const CUDA_FUNCTIONS: &str = include_str!("tables/cuda-functions.toml");
+    /// What distributions call a package.
+    pub const DISTRIBUTIONS: &str = include_str!("tables/distributions.toml");
+    /// GPUs by their numbers and names.
+    pub const GPUS: &str = include_str!("tables/gpus.toml");
+    /// Instruction sets, levels and processors.
+    pub const ISA: &str = include_str!("tables/isa.toml");
+    /// The libclang that is fetched where there is none.
+    pub const LIBCLANG: &str = include_str!("tables/libclang.toml");
+    /// What the names of shared libraries tell.
+    pub const LIBRARIES: &str = include_str!("tables/libraries.toml");
+    /// Which builds of PyTorch, CuPy and others go with which driver.
+    pub const PACKAGES: &str = include_str!("tables/packages.toml");
+    /// How the wheels of a toolkit become an installation.
+    pub const PROVISION: &str = include_str!("tables/provision.toml");
+    /// Which wheel holds which run-time library.
+    pub const RUNTIME_WHEELS: &str = include_str!("tables/runtime-wheels.toml");
+    /// What the build store looks at.
+    pub const STORE: &str = include_str!("tables/store.toml");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// The names of the TOML files in a folder.
+    #[expect(clippy::disallowed_methods, reason = "a test reads the folder of its crate")]
+    fn names(folder: &str) -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+        let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let files = paths.filter(|path| path.extension().is_some_and(|end| end == "toml"));
+        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn every_file_is_named() {
+        for (folder, files) in [
+            ("", super::DESCRIPTIONS),
+            ("locks", super::LOCKS),
+            ("resolvers", super::RESOLVERS),
+            ("profiles", super::PROFILES),
+        ] {
+            let listed: BTreeSet<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
+            let mut there = names(folder);
+            there.remove("Cargo");
+            assert_eq!(listed, there, "{folder}");
+        }
+    }
+}
