@@ -19,12 +19,9 @@
 //!                link::directives        (pure)   -> gpubuild link, build_rs
 //! ```
 
-pub mod arch;
 pub mod artifacts;
-pub mod backend;
 pub mod build_rs;
 pub mod ci;
-pub mod clean;
 pub mod cmake;
 pub mod diagnose;
 pub mod dist;
@@ -34,8 +31,6 @@ pub mod exec;
 pub mod facts;
 pub mod finding;
 pub mod glue;
-pub mod host;
-pub mod isa;
 pub mod link;
 pub mod look;
 pub mod matrix;
@@ -47,12 +42,9 @@ pub mod project;
 pub mod provision;
 pub mod python;
 pub mod report;
-mod secret;
-pub mod shell;
 pub mod store;
 pub mod toolkit;
 pub mod venv;
-pub mod version;
 
 #[cfg(feature = "cli")]
 pub mod audit;
@@ -61,6 +53,8 @@ pub mod cli;
 #[cfg(feature = "cli")]
 pub mod new;
 
-pub use backend::Backend;
 pub use build_rs::{Build, Task};
-pub use version::Version;
+
+use gpubuild_core::secret;
+pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, version};
+pub use gpubuild_host as host;

@@ -10,6 +10,8 @@ mod gpu;
 mod libc;
 mod os;
 pub mod overrides;
+#[cfg(test)]
+mod recording_tests;
 
 use serde::{Deserialize, Serialize};
 

@@ -92,3 +92,8 @@ fn the_name_of_the_file_says_the_form() {
     assert_eq!(Form::of("a.trace.json"), Form::Trace);
     assert_eq!((duration(3.04), duration(3725.0)), ("3.0 s".to_owned(), "1 h 2 min".to_owned()));
 }
+
+#[test]
+fn the_page_holds_nothing_that_looks_like_a_secret() {
+    assert!(crate::secret::redact(include_str!("timings.html")).kinds.is_empty());
+}

@@ -1,0 +1,211 @@
+//! Finds secrets inside texts by the names of assignments, the forms of known tokens, and entropy, so that nothing that
+//! gpubuild publishes (recordings, reports, logs, the store) contains one.
+//!
+//! A secret is replaced by [`MARK`]; what surrounds it stays: `-DAPI_KEY=[redacted]`.
+
+mod entropy;
+mod name;
+mod scan;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use std::io::{self, Write};
+
+pub use name::{is_secret_name, names_secret};
+
+/// Replaces a secret.
+pub const MARK: &str = "[redacted]";
+
+/// Texts shorter than this cannot contain a secret that could be recognised.
+const SHORTEST: usize = 6;
+
+/// Why a piece of text counts as a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The name of a variable, option, header or query parameter: `API_KEY=`, `--password`, `?token=`.
+    Name,
+    /// A scheme of the Authorization header: `Bearer`.
+    Scheme,
+    /// User and password of a URL.
+    UserInfo,
+    /// The form of a known token, key or webhook: `ghp_`, `AKIA`, PEM.
+    Shape,
+    /// A long random text.
+    Entropy,
+    /// The value of a variable that is secret by its name.
+    Known,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Name => "by name",
+            Self::Scheme => "authorization",
+            Self::UserInfo => "user information of a URL",
+            Self::Shape => "token",
+            Self::Entropy => "random text",
+            Self::Known => "value of another variable",
+        })
+    }
+}
+
+/// A secret in a text, as a range of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    start: usize,
+    end: usize,
+    kind: Kind,
+}
+
+/// A text without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redacted<'a> {
+    /// The text with [`MARK`] in place of each secret.
+    pub text: Cow<'a, str>,
+    /// Which kinds were replaced; empty if the text is unchanged.
+    pub kinds: BTreeSet<Kind>,
+}
+
+/// Replaces every secret in a text.
+#[must_use]
+pub fn redact(text: &str) -> Redacted<'_> {
+    redact_known(text, &[])
+}
+
+/// Replaces every secret in a text and every occurrence of the `known` values.
+#[must_use]
+pub fn redact_known<'a>(text: &'a str, known: &[String]) -> Redacted<'a> {
+    let found = find_known(text, known);
+    if found.is_empty() {
+        return Redacted { text: Cow::Borrowed(text), kinds: BTreeSet::new() };
+    }
+    let mut result = String::with_capacity(text.len());
+    let mut done = 0;
+    for one in &found {
+        result.push_str(&text[done..one.start]);
+        result.push_str(MARK);
+        done = one.end;
+    }
+    result.push_str(&text[done..]);
+    Redacted { text: Cow::Owned(result), kinds: found.iter().map(|one| one.kind).collect() }
+}
+
+/// Replaces every secret in the arguments of a command, also those that an option of their own announces.
+#[must_use]
+pub fn redact_arguments(arguments: &[String], known: &[String]) -> (Vec<String>, BTreeSet<Kind>) {
+    let mut kinds = BTreeSet::new();
+    let mut before = "";
+    let mut redacted = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        if scan::takes_secret(before, argument) {
+            redacted.push(MARK.to_owned());
+            kinds.insert(Kind::Name);
+        } else {
+            let one = redact_known(argument, known);
+            redacted.push(one.text.into_owned());
+            kinds.extend(one.kinds);
+        }
+        before = argument;
+    }
+    (redacted, kinds)
+}
+
+/// The secrets of a text themselves, where each is long and unusual enough to be searched for in other texts.
+#[must_use]
+pub fn values(text: &str) -> Vec<String> {
+    let found = find_known(text, &[]);
+    let values = found.into_iter().map(|one| &text[one.start..one.end]);
+    values.filter(|value| entropy::is_distinct(value)).map(str::to_owned).collect()
+}
+
+/// Whether the value of a secret variable is unusual enough to be searched for in other texts: not a path, not a word.
+#[must_use]
+pub fn is_distinct(value: &str) -> bool {
+    entropy::is_distinct(value)
+}
+
+/// Whether the value of a variable that is secret by its name can be a secret: `SSH_AUTH_SOCK` is a path.
+#[must_use]
+pub fn is_value(value: &str) -> bool {
+    !value.is_empty() && !entropy::is_path(value)
+}
+
+/// Overwrites secrets in the printable parts of a binary file, whose length stays. Entropy is not considered: code and
+/// compressed data have plenty. `None` if there are no secrets.
+#[must_use]
+pub fn mask(bytes: &[u8], known: &[String]) -> Option<Vec<u8>> {
+    let mut masked = None;
+    let mut start = 0;
+    while start < bytes.len() {
+        let is_printable = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\t');
+        let length =
+            bytes[start..].iter().position(|byte| !is_printable(byte)).unwrap_or(bytes.len() - start);
+        let end = start + length;
+        if length >= SHORTEST
+            && let Ok(text) = std::str::from_utf8(&bytes[start..end])
+        {
+            for one in find_known(text, known).iter().filter(|one| one.kind != Kind::Entropy) {
+                let masked: &mut Vec<u8> = masked.get_or_insert_with(|| bytes.to_vec());
+                masked[start + one.start..start + one.end].fill(b'*');
+            }
+        }
+        start = end + 1;
+    }
+    masked
+}
+
+/// All secrets, by position, without overlaps.
+fn find_known(text: &str, known: &[String]) -> Vec<Found> {
+    let mut found = Vec::new();
+    if text.len() < SHORTEST {
+        return found;
+    }
+    let lower = text.to_ascii_lowercase();
+    scan::assignments(text, &mut found);
+    scan::options(text, &mut found);
+    scan::schemes(text, &lower, &mut found);
+    scan::user_info(text, &mut found);
+    scan::netrc(text, &lower, &mut found);
+    shape::private_keys(text, &mut found);
+    shape::webhooks(text, &lower, &mut found);
+    shape::tokens(text, &mut found);
+    entropy::random(text, &mut found);
+    for value in known {
+        found.extend(text.match_indices(value.as_str()).map(|(start, value)| Found {
+            start,
+            end: start + value.len(),
+            kind: Kind::Known,
+        }));
+    }
+    found.retain(|one| one.start < one.end);
+    found.sort_unstable();
+    found.dedup_by(|next, last| {
+        let overlaps = next.start < last.end;
+        if overlaps {
+            last.end = last.end.max(next.end);
+        }
+        overlaps
+    });
+    found
+}
+
+/// A writer that redacts what it is given; each call of `write_all` has to be a whole line or message.
+
+pub struct Redacting<W>(pub W);
+
+impl<W: Write> Write for Redacting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        self.0.write_all(redact(&text).text.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,168 @@
+//! Names of variables, options, headers and parameters whose values are secret.
+
+/// How much a name says about its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Strength {
+    /// The value is a secret, whatever it looks like.
+    Strong,
+    /// The value is a secret if it looks like one.
+    Weak,
+}
+
+/// A variable whose name contains one of these is secret, also where they are not whole words.
+const IN_VARIABLES: [&str; 8] =
+    ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY", "COOKIE"];
+
+/// Ends of words.
+const STRONG: [&str; 21] = [
+    "token",
+    "secret",
+    "secrets",
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "credential",
+    "credentials",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "accountkey",
+    "authkey",
+    "cookie",
+    "authorization",
+    "bearer",
+    "jwt",
+    "sharedaccesssignature",
+    "sharedkey",
+];
+
+/// Words before `key`.
+const KEYS: [&str; 17] = [
+    "api",
+    "access",
+    "private",
+    "secret",
+    "account",
+    "shared",
+    "auth",
+    "encryption",
+    "signing",
+    "storage",
+    "master",
+    "deploy",
+    "client",
+    "app",
+    "subscription",
+    "functions",
+    "service",
+];
+
+/// Whole words.
+const WEAK: [&str; 19] = [
+    "tokens",
+    "auth",
+    "authentication",
+    "pat",
+    "pwd",
+    "pass",
+    "pw",
+    "session",
+    "sessionid",
+    "sid",
+    "sig",
+    "signature",
+    "hmac",
+    "otp",
+    "psk",
+    "dsn",
+    "sas",
+    "webhook",
+    "passcode",
+];
+
+/// Last words of names that describe a secret and do not contain it.
+const ABOUT: [&str; 28] = [
+    "file",
+    "path",
+    "dir",
+    "folder",
+    "url",
+    "uri",
+    "name",
+    "id",
+    "type",
+    "length",
+    "len",
+    "size",
+    "count",
+    "limit",
+    "ttl",
+    "expiry",
+    "expires",
+    "version",
+    "enabled",
+    "algorithm",
+    "method",
+    "provider",
+    "helper",
+    "mode",
+    "format",
+    "host",
+    "endpoint",
+    "server",
+];
+
+/// Whether the value of an environment variable of this name is secret.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let upper = name.to_uppercase();
+    IN_VARIABLES.iter().any(|word| upper.contains(word)) || strength(name) == Some(Strength::Strong)
+}
+
+/// Whether a word of a name says that its value is secret.
+#[must_use]
+pub fn names_secret(name: &str) -> bool {
+    strength(name).is_some()
+}
+
+/// What the name of an assignment says; `None` if nothing.
+pub(super) fn strength(name: &str) -> Option<Strength> {
+    let name = name.strip_prefix("-D").unwrap_or(name);
+    let words = words(name);
+    let last = words.last()?.as_str();
+    let pair = |first: &str, second: &str| words.windows(2).any(|two| two[0] == first && two[1] == second);
+    if (pair("access", "key") && last == "id") || pair("set", "cookie") {
+        return Some(Strength::Strong);
+    }
+    if pair("session", "id") {
+        return Some(Strength::Weak);
+    }
+    if ABOUT.contains(&last) || words.iter().any(|word| word == "public" || word == "pub") {
+        return None;
+    }
+    let is_strong = |word: &String| STRONG.iter().any(|end| word.ends_with(end));
+    if words.iter().any(is_strong) || KEYS.iter().any(|first| pair(first, "key")) {
+        return Some(Strength::Strong);
+    }
+    let is_weak = last == "key" || words.iter().any(|word| WEAK.contains(&word.as_str()));
+    is_weak.then_some(Strength::Weak)
+}
+
+/// `X-Amz-apiKey` is `x`, `amz`, `api`, `key`.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && before.is_ascii_lowercase()) {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| c.is_ascii_alphanumeric()) {
+            word.push(c.to_ascii_lowercase());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}

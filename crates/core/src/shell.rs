@@ -1,0 +1,95 @@
+//! Values as one word of a command line or script, so that a path can't become a command.
+
+use crate::Os;
+use crate::clean;
+
+/// For a POSIX shell.
+#[must_use]
+pub fn posix(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+/// For fish, which reads a backslash before itself and before a quote.
+#[must_use]
+pub fn fish(value: &str) -> String {
+    format!("'{}'", value.replace('\\', r"\\").replace('\'', r"\'"))
+}
+
+/// For PowerShell, which takes typographic quotes for quotes; doubled they stand for themselves.
+#[must_use]
+pub fn powershell(value: &str) -> String {
+    let mut quoted = String::from("'");
+    for c in value.chars() {
+        if matches!(c, '\'' | '\u{2018}'..='\u{201b}') {
+            quoted.push(c);
+        }
+        quoted.push(c);
+    }
+    quoted + "'"
+}
+
+/// For CMake: a bracket argument with as many `=` as it takes.
+#[must_use]
+pub fn cmake_bracket(value: &str) -> String {
+    // The value is followed by `]`, so a `]` at its end must not complete a closing bracket either.
+    let followed = format!("{value}]");
+    let equals = (1..=followed.len())
+        .map(|count| "=".repeat(count))
+        .find(|equals| !followed.contains(&format!("]{equals}]")));
+    let equals = equals.unwrap_or_default();
+    format!("[{equals}[{value}]{equals}]")
+}
+
+/// The value as one word: for a POSIX shell, on Windows for PowerShell. `None` if no command should hold it: it has
+/// characters that are not visible, so that nobody sees what is run, or a program would read it as an option.
+#[must_use]
+pub fn quote(os: Os, value: &str) -> Option<String> {
+    if clean::line(value) != value || value.starts_with(['-', '–', '—', '―']) {
+        return None;
+    }
+    let plain = |c: char| match os {
+        Os::Windows => c.is_ascii_alphanumeric() || "/._-+:=\\".contains(c),
+        Os::Linux | Os::Macos => c.is_ascii_alphanumeric() || "/._-+:=@%,".contains(c),
+    };
+    if !value.is_empty() && value.chars().all(plain) && !value.starts_with('=') {
+        return Some(value.to_owned());
+    }
+    Some(match os {
+        Os::Windows => powershell(value),
+        Os::Linux | Os::Macos => posix(value),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stays_one_word() {
+        for (value, posix, windows) in [
+            ("/usr/local/cuda-12.4", "/usr/local/cuda-12.4", "/usr/local/cuda-12.4"),
+            (r"C:\CUDA", r"'C:\CUDA'", r"C:\CUDA"),
+            ("a b", "'a b'", "'a b'"),
+            ("$(rm -rf ~)", "'$(rm -rf ~)'", "'$(rm -rf ~)'"),
+            ("it's", r"'it'\''s'", "'it''s'"),
+            ("it\u{2019}s", "'it\u{2019}s'", "'it\u{2019}\u{2019}s'"),
+            ("", "''", "''"),
+            ("a;b", "'a;b'", "'a;b'"),
+            ("~root", "'~root'", "'~root'"),
+            ("=ls", "'=ls'", "'=ls'"),
+            ("a,b", "a,b", "'a,b'"),
+            ("@a", "@a", "'@a'"),
+        ] {
+            assert_eq!(quote(Os::Linux, value).as_deref(), Some(posix));
+            assert_eq!(quote(Os::Windows, value).as_deref(), Some(windows));
+        }
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_seen_or_is_an_option_is_refused() {
+        for value in ["a\n;b", "a\u{202e}b", "\0", "\u{1b}[1m", "-rf", "–x", "##[error]x"] {
+            assert_eq!(quote(Os::Linux, value), None, "{value:?}");
+            assert_eq!(quote(Os::Windows, value), None, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! The file system of the machine that we run on.
+#![expect(clippy::disallowed_methods, reason = "this is the door that everything else is sent to")]
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::super::interrupt::Interrupt;
+use crate::{FileKind, HostPath, Lock, NewFile, Owner, PathRules, Stat, Wait};
+
+/// Changing calls name the path: what they answer is shown as it is.
+fn naming<'a>(doing: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
+    move |error| io::Error::new(error.kind(), format!("failed to {doing} `{path}`: {error}"))
+}
+
+/// A path of the standard library in our spelling.
+pub(super) fn host_path(rules: PathRules, path: &Path) -> HostPath {
+    let text = path.to_string_lossy();
+    // What `canonicalize` answers on Windows. Programs, CMake among them, don't take this spelling.
+    let text = match text.strip_prefix(r"\\?\") {
+        Some(rest) if rules == PathRules::Windows && !rest.starts_with("UNC") => rest,
+        _ => &text,
+    };
+    HostPath::new(rules, text)
+}
+
+pub(super) fn stat(path: &HostPath, extensions: &str) -> io::Result<Stat> {
+    let metadata = fs::metadata(path.as_std())?;
+    let kind = if metadata.is_file() {
+        FileKind::File
+    } else if metadata.is_dir() {
+        FileKind::Directory
+    } else if is_device(&metadata) {
+        FileKind::Device
+    } else {
+        FileKind::Other
+    };
+    Ok(Stat {
+        kind,
+        size: if kind == FileKind::File { metadata.len() } else { 0 },
+        executable: kind == FileKind::File && is_executable(path, &metadata, extensions),
+        owner: owner(&metadata),
+        modified: metadata
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+            .map(|since| since.as_nanos()),
+        changed: changed(&metadata),
+    })
+}
+
+#[cfg(unix)]
+fn changed(metadata: &fs::Metadata) -> Option<u128> {
+    use std::os::unix::fs::MetadataExt;
+    let seconds = u128::try_from(metadata.ctime()).ok()?;
+    Some(seconds * 1_000_000_000 + u128::try_from(metadata.ctime_nsec()).ok()?)
+}
+
+#[cfg(not(unix))]
+fn changed(_metadata: &fs::Metadata) -> Option<u128> {
+    None
+}
+
+#[cfg(unix)]
+fn is_device(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    metadata.file_type().is_char_device() || metadata.file_type().is_block_device()
+}
+
+#[cfg(not(unix))]
+fn is_device(_metadata: &fs::Metadata) -> bool {
+    false
+}
+
+#[cfg(unix)]
+fn is_executable(path: &HostPath, metadata: &fs::Metadata, _extensions: &str) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    metadata.permissions().mode() & 0o111 != 0
+        && rustix::fs::access(path.as_std(), rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &HostPath, _metadata: &fs::Metadata, extensions: &str) -> bool {
+    crate::search::has_extension(path, extensions)
+}
+
+#[cfg(unix)]
+#[expect(clippy::unnecessary_wraps, reason = "other platforms have no owner")]
+fn owner(metadata: &fs::Metadata) -> Option<Owner> {
+    use std::os::unix::fs::MetadataExt;
+    Some(Owner { uid: metadata.uid(), gid: metadata.gid() })
+}
+
+#[cfg(not(unix))]
+fn owner(_metadata: &fs::Metadata) -> Option<Owner> {
+    None
+}
+
+pub(super) fn read(path: &HostPath) -> io::Result<Vec<u8>> {
+    fs::read(path.as_std())
+}
+
+pub(super) fn read_start(path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
+    read_part(path, 0, limit)
+}
+
+pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
+    /// The kernel's own files tell no size; without room to start with they are read in tiny pieces.
+    const USUAL: usize = 68 << 10;
+    let mut file = File::open(path.as_std())?;
+    if start > 0 {
+        file.seek(SeekFrom::Start(start))?;
+    }
+    let mut content = Vec::with_capacity(limit.min(USUAL));
+    file.take(limit as u64).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder.as_std())? {
+        // Names that are not UTF-8 are out of scope (docs/limitations.md).
+        names.extend(entry?.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub(super) fn canonical(path: &HostPath) -> io::Result<HostPath> {
+    fs::canonicalize(path.as_std()).map(|canonical| host_path(path.rules(), &canonical))
+}
+
+pub(super) fn read_link(path: &HostPath) -> io::Result<String> {
+    let target = fs::read_link(path.as_std())?;
+    target.into_os_string().into_string().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
+}
+
+pub(super) fn open_device(path: &HostPath) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // A device that waits for its other side must not make us wait.
+        options
+            .custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed());
+    }
+    options.open(path.as_std()).map(drop)
+}
+
+/// The folder of a file, made if it is absent.
+fn made_parent(path: &HostPath) -> io::Result<PathBuf> {
+    let parent = path.as_std().parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
+    fs::create_dir_all(&parent)?;
+    Ok(parent)
+}
+
+/// A temporary name in the folder of `path`, with the permissions that an ordinary new file gets.
+fn temporary_beside(path: &HostPath) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".gpubuild-");
+    #[cfg(unix)]
+    let readable = {
+        use std::os::unix::fs::PermissionsExt;
+        fs::Permissions::from_mode(0o666)
+    };
+    #[cfg(unix)]
+    builder.permissions(readable);
+    builder.tempfile_in(made_parent(path)?)
+}
+
+pub(super) fn write(path: &HostPath, content: &[u8]) -> io::Result<()> {
+    let publish = || {
+        let mut file = temporary_beside(path)?;
+        file.write_all(content)?;
+        file.as_file().sync_all()?;
+        file.persist(path.as_std())?;
+        Ok(())
+    };
+    publish().map_err(naming("write", path))
+}
+
+/// Write system calls for small pieces cost more than the copy into a buffer.
+struct Written(BufWriter<File>);
+
+impl Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl NewFile for Written {
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        self.0.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
+    }
+}
+
+pub(super) fn create(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+    let make = || {
+        made_parent(path)?;
+        File::create_new(path.as_std())
+    };
+    Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("create", path))?))))
+}
+
+pub(super) fn append(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+    let make = || {
+        made_parent(path)?;
+        OpenOptions::new().append(true).create(true).open(path.as_std())
+    };
+    Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("open", path))?))))
+}
+
+/// Windows flushes only what is open for writing.
+pub(super) fn flush(path: &HostPath) -> io::Result<()> {
+    let open = || OpenOptions::new().read(true).write(cfg!(windows)).open(path.as_std());
+    open().and_then(|file| file.sync_all()).map_err(naming("flush", path))
+}
+
+pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
+    Ok(Box::new(File::open(path.as_std())?))
+}
+
+pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {
+    let publish = || {
+        let file = temporary_beside(to)?;
+        fs::copy(from.as_std(), file.path())?;
+        file.as_file().sync_all()?;
+        file.persist(to.as_std())?;
+        Ok(())
+    };
+    publish().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("failed to copy `{from}` to `{to}`: {error}"))
+    })
+}
+
+/// A copy is not flushed to the disk: it is one of thousands, and what they make is verified as a whole.
+pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
+    let make = || {
+        made_parent(to)?;
+        match fs::hard_link(from.as_std(), to.as_std()) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+            Err(_) => fs::copy(from.as_std(), to.as_std()).map(drop),
+            Ok(()) => Ok(()),
+        }
+    };
+    make().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("failed to link `{from}` to `{to}`: {error}"))
+    })
+}
+
+/// A copy that is not flushed: who uses it compares its hash.
+pub(super) fn duplicate(from: &HostPath, to: &HostPath) -> io::Result<()> {
+    let make = || {
+        let parent = made_parent(to)?;
+        let file = tempfile::Builder::new()
+            .prefix(".gpubuild-")
+            .make_in(parent, |path| reflink_copy::reflink_or_copy(from.as_std(), path).map(drop))?;
+        file.persist(to.as_std()).map_err(|error| error.error)
+    };
+    make().map_err(|error: io::Error| {
+        io::Error::new(error.kind(), format!("failed to copy `{from}` to `{to}`: {error}"))
+    })
+}
+
+#[cfg(unix)]
+pub(super) fn is_same_file(one: &HostPath, other: &HostPath) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let of = |path: &HostPath| fs::metadata(path.as_std()).map(|file| (file.dev(), file.ino())).ok();
+    of(one).is_some_and(|one| of(other) == Some(one))
+}
+
+#[cfg(not(unix))]
+pub(super) fn is_same_file(_one: &HostPath, _other: &HostPath) -> bool {
+    false
+}
+
+#[cfg(unix)]
+pub(super) fn symlink(text: &str, link: &HostPath) -> io::Result<()> {
+    let make = || {
+        made_parent(link)?;
+        std::os::unix::fs::symlink(text, link.as_std())
+    };
+    make().map_err(naming("make the link", link))
+}
+
+#[cfg(not(unix))]
+pub(super) fn symlink(_text: &str, link: &HostPath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into()).map_err(naming("make the link", link))
+}
+
+#[cfg(unix)]
+pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let add = || {
+        let mut permissions = fs::metadata(path.as_std())?.permissions();
+        permissions.set_mode(permissions.mode() | 0o111);
+        fs::set_permissions(path.as_std(), permissions)
+    };
+    add().map_err(naming("make executable", path))
+}
+
+#[cfg(not(unix))]
+pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
+    fs::metadata(path.as_std()).map(drop).map_err(naming("make executable", path))
+}
+
+pub(super) fn create_dir_all(path: &HostPath) -> io::Result<()> {
+    fs::create_dir_all(path.as_std()).map_err(naming("make the folder", path))
+}
+
+pub(super) fn rename(from: &HostPath, to: &HostPath) -> io::Result<()> {
+    let mut attempts = 0;
+    loop {
+        match fs::rename(from.as_std(), to.as_std()) {
+            // A virus scanner holds new files open for a moment on Windows.
+            Err(error)
+                if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && attempts < 20 =>
+            {
+                attempts += 1;
+                thread::sleep(Duration::from_millis(50));
+            }
+            result => {
+                return result.map_err(|error| {
+                    io::Error::new(error.kind(), format!("failed to rename `{from}` to `{to}`: {error}"))
+                });
+            }
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(super) fn exchange(one: &HostPath, other: &HostPath) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    let kind = |error: Errno| match error {
+        // File systems over the network, and kernels in a sandbox.
+        Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::ErrorKind::Unsupported.into(),
+        other => io::Error::from(other),
+    };
+    renameat_with(CWD, one.as_std(), CWD, other.as_std(), RenameFlags::EXCHANGE).map_err(kind)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(super) fn exchange(_one: &HostPath, _other: &HostPath) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(super) fn remove(path: &HostPath) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path.as_std()) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path.as_std()),
+        Ok(_) => fs::remove_file(path.as_std()),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(naming("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn temporary_dir(parent: &HostPath) -> io::Result<HostPath> {
+    let make = || {
+        fs::create_dir_all(parent.as_std())?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".gpubuild-");
+        #[cfg(unix)]
+        let readable = {
+            use std::os::unix::fs::PermissionsExt;
+            fs::Permissions::from_mode(0o777)
+        };
+        #[cfg(unix)]
+        builder.permissions(readable);
+        Ok(host_path(parent.rules(), &builder.tempdir_in(parent.as_std())?.keep()))
+    };
+    make().map_err(naming("make a folder in", parent))
+}
+
+/// Polls, so that Ctrl-C ends the wait. Returns only a lock on the file that `path` names at that moment: another process may
+/// have removed or replaced the file while this one waited, and a lock on a deleted file excludes nobody.
+pub(super) fn lock(path: &HostPath, wait: Wait, interrupt: &Interrupt) -> io::Result<Option<Lock>> {
+    loop {
+        let file = open_lock(path)?;
+        let held = match hold(&file, wait, interrupt)? {
+            Held::No => return Ok(None),
+            // Some network file systems have no locks. Building there without one is better than refusing to build.
+            Held::Unsupported => return Ok(Some(Lock { file: None })),
+            Held::Yes => file,
+        };
+        if names(path, &held) {
+            return Ok(Some(Lock { file: Some(Arc::new(held)) }));
+        }
+    }
+}
+
+/// Opens a lock file, creating it and its folder. A symbolic link in its place is an error.
+fn open_lock(path: &HostPath) -> io::Result<File> {
+    /// How often the folder may be removed between its creation and the opening of the file.
+    const ATTEMPTS: u32 = 20;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    let mut attempts = 0;
+    loop {
+        let opened = made_parent(path).and_then(|_| options.open(path.as_std()));
+        match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS => attempts += 1,
+            result => return result.map_err(naming("open the lock", path)),
+        }
+    }
+}
+
+/// Whether a lock is held.
+enum Held {
+    Yes,
+    No,
+    Unsupported,
+}
+
+fn hold(file: &File, wait: Wait, interrupt: &Interrupt) -> io::Result<Held> {
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Held::Yes),
+            Err(TryLockError::WouldBlock) if wait == Wait::No => return Ok(Held::No),
+            Err(TryLockError::WouldBlock) if interrupt.requested() => {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "interrupted"));
+            }
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(50)),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(TryLockError::Error(_)) => return Ok(Held::Unsupported),
+        }
+    }
+}
+
+/// Whether `path` still names an open file.
+#[cfg(unix)]
+fn names(path: &HostPath, file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let there = fs::symlink_metadata(path.as_std()).map(id).ok();
+    there.is_some() && there == file.metadata().map(id).ok()
+}
+
+/// Windows keeps the name of a file that is open: nothing here removes a lock file there.
+#[cfg(not(unix))]
+fn names(_path: &HostPath, _file: &File) -> bool {
+    true
+}
+
+/// Free bytes for this user on the disk that holds `path` or its nearest parent.
+#[cfg(unix)]
+pub(super) fn free_space(path: &HostPath) -> Option<u64> {
+    let disk = path.as_std().ancestors().find_map(|folder| {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        rustix::fs::statvfs(folder).ok()
+    })?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+/// Not known without calling the Windows API.
+#[cfg(not(unix))]
+pub(super) fn free_space(_path: &HostPath) -> Option<u64> {
+    None
+}

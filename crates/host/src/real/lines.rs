@@ -1,0 +1,116 @@
+//! Cuts a stream of bytes into lines.
+
+/// A line longer than this is cut; the rest of it is dropped.
+pub const LONGEST_LINE: usize = 1 << 20;
+
+/// Collects bytes until a line is complete. `\n`, `\r\n` and the lone `\r` of progress displays end one.
+#[derive(Debug, Default)]
+pub struct LineSplitter {
+    pending: Vec<u8>,
+    after_return: AfterReturn,
+}
+
+/// What a `\n` right after a `\r` means.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum AfterReturn {
+    /// The last byte was no `\r`.
+    #[default]
+    No,
+    /// The `\r` already ended a line with text.
+    LineEnded,
+    /// The `\r` stood on an empty line, which its `\n` still has to end.
+    LineEmpty,
+}
+
+impl LineSplitter {
+    /// Takes more bytes and hands over the lines that they complete.
+    pub fn feed(&mut self, bytes: &[u8], mut on_line: impl FnMut(&str)) {
+        for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+            let (text, end) = match piece.split_last() {
+                Some((end @ (b'\n' | b'\r'), text)) => (text, Some(*end)),
+                _ => (piece, None),
+            };
+            if !text.is_empty() {
+                self.after_return = AfterReturn::No;
+                let room = LONGEST_LINE.saturating_sub(self.pending.len());
+                self.pending.extend_from_slice(&text[..text.len().min(room)]);
+            }
+            match end {
+                Some(b'\n') if self.after_return == AfterReturn::LineEnded => {
+                    self.after_return = AfterReturn::No;
+                }
+                Some(b'\n') => {
+                    self.after_return = AfterReturn::No;
+                    self.emit(&mut on_line);
+                }
+                Some(_) if self.pending.is_empty() => {
+                    self.after_return = match self.after_return {
+                        AfterReturn::No => AfterReturn::LineEmpty,
+                        unchanged => unchanged,
+                    };
+                }
+                Some(_) => {
+                    self.after_return = AfterReturn::LineEnded;
+                    self.emit(&mut on_line);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Hands over what is left when the stream ends without a line end.
+    pub fn finish(&mut self, mut on_line: impl FnMut(&str)) {
+        if !self.pending.is_empty() {
+            self.emit(&mut on_line);
+        }
+    }
+
+    fn emit(&mut self, on_line: &mut impl FnMut(&str)) {
+        on_line(&String::from_utf8_lossy(&self.pending));
+        self.pending.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every way of cutting the input in two gives the same lines.
+    fn check(input: &[u8], expected: &[&str]) {
+        for cut in 0..=input.len() {
+            let mut lines = Vec::new();
+            let mut splitter = LineSplitter::default();
+            splitter.feed(&input[..cut], |line| lines.push(line.to_owned()));
+            splitter.feed(&input[cut..], |line| lines.push(line.to_owned()));
+            splitter.finish(|line| lines.push(line.to_owned()));
+            assert_eq!(lines, expected, "{input:?} cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn line_ends_of_every_platform_and_of_progress_displays() {
+        check(b"", &[]);
+        check(b"one", &["one"]);
+        check(b"one\ntwo\n", &["one", "two"]);
+        check(b"one\r\ntwo\r\n", &["one", "two"]);
+        check(b"10%\r20%\r100%\ndone\n", &["10%", "20%", "100%", "done"]);
+        check(b"a\n\nb\r\n\r\nc", &["a", "", "b", "", "c"]);
+        check(b"\r\r\rx\n", &["x"]);
+    }
+
+    #[test]
+    fn invalid_text_is_replaced() {
+        check(b"caf\xe9\nok\n", &["caf\u{fffd}", "ok"]);
+    }
+
+    #[test]
+    fn a_huge_line_is_cut_and_the_next_one_is_whole() {
+        let mut splitter = LineSplitter::default();
+        let mut lines = Vec::new();
+        for _ in 0..3 {
+            splitter.feed(&vec![b'x'; LONGEST_LINE / 2 + 1], |line| lines.push(line.len()));
+        }
+        splitter.feed(b"\nnext\n", |line| lines.push(line.len()));
+        assert_eq!(lines, [LONGEST_LINE, 4]);
+    }
+}

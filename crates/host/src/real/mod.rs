@@ -1,0 +1,392 @@
+//! The machine that we run on.
+
+mod files;
+mod group;
+pub mod lines;
+#[cfg(feature = "command")]
+mod net;
+mod probe;
+mod process;
+mod registry;
+#[cfg(all(test, unix))]
+mod tests;
+mod variable;
+mod watch;
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use super::interrupt::Interrupt;
+use super::{
+    Arch, Command, Counts, Environment, Host, HostPath, Identity, JobPool, Line, Lock, NewFile, Os, Output,
+    Platform, ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Wait, search,
+};
+
+/// The real host. The environment is read once, when it is made.
+#[derive(Debug)]
+pub struct RealHost {
+    platform: Platform,
+    env: Environment,
+    identity: Identity,
+    interrupt: Arc<Interrupt>,
+    answers_probes: bool,
+    made: Instant,
+    processes: AtomicU64,
+    files: AtomicU64,
+    #[cfg(feature = "command")]
+    clients: net::Clients,
+    /// Locks that were taken; those that were given back are empty.
+    locks: Mutex<Vec<(HostPath, Weak<File>)>>,
+}
+
+impl Default for RealHost {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RealHost {
+    /// This machine, with the environment as it is now. Variables that are not UTF-8 are left out.
+    #[must_use]
+    pub fn new() -> Self {
+        let platform = this_platform();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the door: the one place that reads the environment"
+        )]
+        let variables = std::env::vars_os();
+        let variables =
+            variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        #[expect(clippy::disallowed_methods, reason = "this is the door: `Host::elapsed` counts from here")]
+        let made = Instant::now();
+        Self {
+            platform,
+            env: Environment::new(platform.os, variables),
+            identity: this_identity(),
+            interrupt: Arc::default(),
+            answers_probes: false,
+            made,
+            processes: AtomicU64::new(0),
+            files: AtomicU64::new(0),
+            #[cfg(feature = "command")]
+            clients: net::Clients::default(),
+            locks: Mutex::default(),
+        }
+    }
+
+    /// Says that our own executable answers `__probe ID`. Only the `gpubuild` program may say so: a build script that
+    /// started itself for a probe would start its whole build again.
+    #[must_use]
+    pub fn with_own_probes(mut self) -> Self {
+        self.answers_probes = true;
+        self
+    }
+
+    /// Whether we were asked to end, and the way to ask.
+    #[must_use]
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// The same, to be kept by a signal handler.
+    #[must_use]
+    pub fn interrupt_handle(&self) -> Arc<Interrupt> {
+        Arc::clone(&self.interrupt)
+    }
+
+    fn start(&self, command: &Command, on_line: Option<process::OnLine<'_>>) -> Result<Output, RunError> {
+        let program = self.program(command)?;
+        self.processes.fetch_add(1, Ordering::Relaxed);
+        let lock = command.under.as_ref().and_then(|path| self.held(path));
+        process::run(&self.interrupt, &program, command, lock.as_deref(), on_line)
+    }
+
+    /// The program to start: a bare name is searched on the PATH that the child will see.
+    fn program(&self, command: &Command) -> Result<HostPath, RunError> {
+        let name = command.argv.first().map_or("", String::as_str);
+        let not_found = || RunError::NotFound { program: name.to_owned() };
+        if name.is_empty() {
+            return Err(not_found());
+        }
+        if search::is_bare(self.platform, name) {
+            let path = command.env.iter().rev().find(|(variable, _)| match self.platform.os {
+                Os::Windows => variable.eq_ignore_ascii_case("PATH"),
+                Os::Linux | Os::Macos => variable == "PATH",
+            });
+            let path = match path {
+                Some((_, value)) => value.as_deref(),
+                None => self.env.get("PATH"),
+            };
+            return search::find_program_in(self, name, path.unwrap_or_default())
+                .into_iter()
+                .next()
+                .ok_or_else(not_found);
+        }
+        let path = self.path(name);
+        if path.is_absolute() {
+            return Ok(path);
+        }
+        match &command.current_dir {
+            Some(folder) if folder.is_absolute() => Ok(folder.join(name)),
+            _ => self.current_dir().map(|folder| folder.join(name)).map_err(|_| not_found()),
+        }
+    }
+
+    /// The lock on a file, if we hold it.
+    fn held(&self, path: &HostPath) -> Option<Arc<File>> {
+        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        locks.iter().find_map(|(held, file)| file.upgrade().filter(|_| held == path))
+    }
+
+    fn count_file(&self) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn this_platform() -> Platform {
+    let os = if cfg!(windows) {
+        Os::Windows
+    } else if cfg!(target_os = "macos") {
+        Os::Macos
+    } else {
+        Os::Linux
+    };
+    let arch = if cfg!(target_arch = "aarch64") { Arch::Aarch64 } else { Arch::X86_64 };
+    Platform { os, arch }
+}
+
+#[cfg(unix)]
+fn this_identity() -> Identity {
+    let mut groups: Vec<u32> = rustix::process::getgroups()
+        .unwrap_or_default()
+        .into_iter()
+        .map(rustix::process::Gid::as_raw)
+        .chain([rustix::process::getegid().as_raw()])
+        .collect();
+    groups.sort_unstable();
+    groups.dedup();
+    Identity { uid: Some(rustix::process::geteuid().as_raw()), groups }
+}
+
+#[cfg(not(unix))]
+fn this_identity() -> Identity {
+    Identity::default()
+}
+
+impl Host for RealHost {
+    fn platform(&self) -> Platform {
+        self.platform
+    }
+
+    fn env(&self) -> &Environment {
+        &self.env
+    }
+
+    fn own_program(&self) -> Option<HostPath> {
+        let program = std::env::current_exe().ok()?;
+        Some(self.path(program.to_str()?))
+    }
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn current_dir(&self) -> io::Result<HostPath> {
+        #[expect(clippy::disallowed_methods, reason = "this is the door")]
+        let folder = std::env::current_dir()?;
+        Ok(files::host_path(self.platform.path_rules(), &folder))
+    }
+
+    fn stat(&self, path: &HostPath) -> io::Result<Stat> {
+        let extensions = if self.platform.os == Os::Windows { search::extensions(&self.env) } else { "" };
+        files::stat(path, extensions)
+    }
+
+    fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {
+        files::canonical(path)
+    }
+
+    fn read_link(&self, path: &HostPath) -> io::Result<String> {
+        files::read_link(path)
+    }
+
+    fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
+        self.count_file();
+        files::read(path)
+    }
+
+    fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
+        self.count_file();
+        files::read_start(path, limit)
+    }
+
+    fn read_part(&self, path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
+        self.count_file();
+        files::read_part(path, start, limit)
+    }
+
+    fn open(&self, path: &HostPath) -> io::Result<Box<dyn io::Read + Send>> {
+        self.count_file();
+        files::open(path)
+    }
+
+    fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
+        files::list(folder)
+    }
+
+    fn open_device(&self, path: &HostPath) -> io::Result<()> {
+        self.count_file();
+        files::open_device(path)
+    }
+
+    fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
+        registry::value(key, name)
+    }
+
+    fn registry_keys(&self, key: &str) -> Vec<String> {
+        registry::keys(key)
+    }
+
+    fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)> {
+        registry::values(key)
+    }
+
+    fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
+        // Answers nothing where there is no Visual Studio, other platforms included.
+        let tool = cc::windows_registry::find_tool(self.platform.arch.id(), name)?;
+        tool.path().to_str().map(|path| self.path(path))
+    }
+
+    fn run(&self, command: &Command) -> Result<Output, RunError> {
+        self.start(command, None)
+    }
+
+    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+        self.start(command, Some(on_line))
+    }
+
+    fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
+        self.probe_with(id, &[], deadline)
+    }
+
+    fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
+        let own = std::env::current_exe().ok().filter(|_| self.answers_probes);
+        let Some(program) = own.as_deref().and_then(std::path::Path::to_str) else {
+            let error = "drivers are asked by the `gpubuild` program only, not by the library".to_owned();
+            return ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() };
+        };
+        probe::classify(self.run(&Command::new(program, deadline).args(["__probe", id]).args(arguments)))
+    }
+
+    fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
+        files::write(path, content)
+    }
+
+    fn create(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        files::create(path)
+    }
+
+    fn append(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
+        files::append(path)
+    }
+
+    fn set_executable(&self, path: &HostPath) -> io::Result<()> {
+        files::set_executable(path)
+    }
+
+    fn create_dir_all(&self, path: &HostPath) -> io::Result<()> {
+        files::create_dir_all(path)
+    }
+
+    fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::rename(from, to)
+    }
+
+    fn exchange(&self, one: &HostPath, other: &HostPath) -> io::Result<()> {
+        files::exchange(one, other)
+    }
+
+    fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::copy(from, to)
+    }
+
+    fn link(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::link(from, to)
+    }
+
+    fn duplicate(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
+        files::duplicate(from, to)
+    }
+
+    fn is_same_file(&self, one: &HostPath, other: &HostPath) -> bool {
+        files::is_same_file(one, other)
+    }
+
+    fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
+        files::symlink(text, link)
+    }
+
+    fn flush(&self, path: &HostPath) -> io::Result<()> {
+        files::flush(path)
+    }
+
+    fn remove(&self, path: &HostPath) -> io::Result<()> {
+        files::remove(path)
+    }
+
+    fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath> {
+        files::temporary_dir(parent)
+    }
+
+    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>> {
+        let taken = files::lock(path, wait, &self.interrupt)?;
+        if let Some(file) = taken.as_ref().and_then(|lock| lock.file.as_ref()) {
+            let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+            locks.retain(|(_, file)| file.strong_count() > 0);
+            locks.push((path.clone(), Arc::downgrade(file)));
+        }
+        Ok(taken)
+    }
+
+    fn job_pool(&self, pipe: &HostPath, jobs: u32) -> io::Result<Option<JobPool>> {
+        JobPool::make(pipe, jobs)
+    }
+
+    fn free_space(&self, path: &HostPath) -> Option<u64> {
+        files::free_space(path)
+    }
+
+    #[cfg(feature = "command")]
+    fn fetch(&self, request: &crate::net::Request) -> Result<crate::net::Response, crate::net::NetError> {
+        self.clients.fetch(request)
+    }
+
+    fn set_variable(&self, name: &str, value: &str) -> io::Result<()> {
+        variable::set(name, value);
+        Ok(())
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn now(&self) -> u64 {
+        #[expect(clippy::disallowed_methods, reason = "this is the door")]
+        let now = std::time::SystemTime::now();
+        now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.made.elapsed()
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            processes: self.processes.load(Ordering::Relaxed),
+            files: self.files.load(Ordering::Relaxed),
+        }
+    }
+}

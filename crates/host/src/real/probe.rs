@@ -1,0 +1,140 @@
+//! Makes sense of what a child probe did: it may answer, say no, die, hang or talk nonsense.
+
+use serde::Deserialize;
+
+use crate::{Output, ProbeAnswer, ProbeStatus, RunError};
+
+/// The line that a child probe prints last. Vendor libraries like to print before it.
+#[derive(Debug, Deserialize)]
+struct ChildLine {
+    status: ProbeStatus,
+    #[serde(default)]
+    error: String,
+    #[serde(default)]
+    answer: serde_json::Value,
+}
+
+/// What the child's end means.
+pub(super) fn classify(ended: Result<Output, RunError>) -> ProbeAnswer {
+    let output = match ended {
+        Ok(output) => output,
+        Err(error) => {
+            let status = match error {
+                RunError::Timeout { .. } => ProbeStatus::Timeout,
+                _ => ProbeStatus::Failed,
+            };
+            return without_answer(status, error.to_string());
+        }
+    };
+    if let Some(cause) = crash(&output) {
+        return without_answer(ProbeStatus::Crashed, with_last_words(cause, &output));
+    }
+    let line =
+        output.stdout.lines().rev().find_map(|line| serde_json::from_str::<ChildLine>(line.trim()).ok());
+    match line {
+        Some(line) if line.status == ProbeStatus::Ok && line.answer.is_null() => {
+            without_answer(ProbeStatus::Failed, "the probe said `ok` without an answer".to_owned())
+        }
+        Some(line) => ProbeAnswer {
+            status: line.status,
+            error: line.error,
+            answer: if line.answer.is_null() { String::new() } else { line.answer.to_string() },
+        },
+        None => without_answer(
+            ProbeStatus::Failed,
+            with_last_words("the probe gave no answer that can be read".to_owned(), &output),
+        ),
+    }
+}
+
+fn without_answer(status: ProbeStatus, error: String) -> ProbeAnswer {
+    ProbeAnswer { status, error, answer: String::new() }
+}
+
+/// Why the child counts as dead rather than ended.
+fn crash(output: &Output) -> Option<String> {
+    if let Some(signal) = output.signal {
+        return Some(format!("ended by signal {signal}{}", signal_name(signal)));
+    }
+    match output.exit {
+        // A Rust panic.
+        Some(101) => Some("panicked".to_owned()),
+        // Windows: an NTSTATUS of severity "error", 0xC0000005 for an access violation.
+        Some(code) if code.cast_unsigned() >= 0xC000_0000 => {
+            Some(format!("ended by exception 0x{:08X}", code.cast_unsigned()))
+        }
+        _ => None,
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    // These numbers are the same on Linux and macOS.
+    match signal {
+        4 => " (illegal instruction)",
+        6 => " (abort)",
+        8 => " (arithmetic error)",
+        9 => " (killed)",
+        11 => " (segmentation fault)",
+        _ => "",
+    }
+}
+
+fn with_last_words(mut cause: String, output: &Output) -> String {
+    let last =
+        output.stderr.lines().chain(output.stdout.lines()).map(str::trim).rfind(|line| !line.is_empty());
+    if let Some(last) = last {
+        cause.push_str(": ");
+        cause.extend(last.chars().take(200));
+    }
+    cause
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn output(stdout: &str, stderr: &str, exit: i32) -> Output {
+        Output { stdout: stdout.into(), stderr: stderr.into(), exit: Some(exit), signal: None }
+    }
+
+    fn check(ended: Result<Output, RunError>, status: ProbeStatus, error: &str, answer: &str) {
+        let expected = ProbeAnswer { status, error: error.into(), answer: answer.into() };
+        assert_eq!(classify(ended), expected);
+    }
+
+    #[test]
+    fn answers_survive_a_library_that_talks() {
+        let stdout = "MESA: warning\n{\"status\":\"ok\",\"answer\":{\"devices\":[]}}\nbye\n";
+        check(Ok(output(stdout, "", 0)), ProbeStatus::Ok, "", r#"{"devices":[]}"#);
+        check(
+            Ok(output(r#"{"status":"failed","error":"no libcuda"}"#, "", 0)),
+            ProbeStatus::Failed,
+            "no libcuda",
+            "",
+        );
+    }
+
+    #[test]
+    fn death_and_nonsense_become_reasons() {
+        let killed = Ok(Output { signal: Some(11), stderr: "dumping\n".into(), ..Output::default() });
+        check(killed, ProbeStatus::Crashed, "ended by signal 11 (segmentation fault): dumping", "");
+        let violation = 0xC000_0005_u32.cast_signed();
+        check(Ok(output("", "", violation)), ProbeStatus::Crashed, "ended by exception 0xC0000005", "");
+        check(
+            Ok(output("{\"status\":", "", 0)),
+            ProbeStatus::Failed,
+            "the probe gave no answer that can be read: {\"status\":",
+            "",
+        );
+        check(
+            Ok(output(r#"{"status":"ok"}"#, "", 0)),
+            ProbeStatus::Failed,
+            "the probe said `ok` without an answer",
+            "",
+        );
+        let timeout = RunError::Timeout { program: "gpubuild".into(), deadline: Duration::from_secs(3) };
+        check(Err(timeout), ProbeStatus::Timeout, "`gpubuild` did not answer within 3 s and was stopped", "");
+    }
+}

@@ -1,0 +1,285 @@
+use std::io::ErrorKind;
+use std::thread;
+
+use super::*;
+use crate::Stream;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn shell(script: &str, deadline: Duration) -> Command {
+    Command::new("/bin/sh", deadline).args(["-c", script])
+}
+
+struct Folder {
+    // Removed when dropped.
+    _folder: tempfile::TempDir,
+    path: HostPath,
+}
+
+fn folder(host: &RealHost) -> Folder {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = host.path(folder.path().to_str().expect("a path in UTF-8"));
+    Folder { _folder: folder, path }
+}
+
+#[test]
+fn output_and_status_come_back() {
+    let host = RealHost::new();
+    let output = host.run(&shell("echo out; echo err >&2; exit 3", LONG)).unwrap();
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str(), output.exit), ("out\n", "err\n", Some(3)));
+    let output = host.run(&shell("kill -9 $$", LONG)).unwrap();
+    assert_eq!((output.exit, output.signal), (None, Some(9)));
+    assert_eq!(host.counts().processes, 2);
+}
+
+#[test]
+fn standard_input_is_empty_and_variables_and_folder_arrive() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let command = shell("cat; echo $SOME_VALUE; pwd -P; echo ${HOME-unset}", LONG)
+        .env("SOME_VALUE", "a b")
+        .env_remove("HOME")
+        .current_dir(folder.path.clone());
+    let here = host.canonical(&folder.path).unwrap();
+    assert_eq!(host.run(&command).unwrap().stdout, format!("a b\n{here}\nunset\n"));
+}
+
+#[test]
+fn a_bare_name_is_searched_on_the_path_of_the_child() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let tool = folder.path.join("some-tool");
+    host.write(&tool, b"#!/bin/sh\necho found\n").unwrap();
+    host.set_executable(&tool).unwrap();
+    let command = Command::new("some-tool", LONG);
+    assert_eq!(host.run(&command), Err(RunError::NotFound { program: "some-tool".into() }));
+    let command = command.env("PATH", folder.path.as_str());
+    assert_eq!(host.run(&command).unwrap().stdout, "found\n");
+    let relative = Command::new("./some-tool", LONG).current_dir(folder.path.clone());
+    assert_eq!(host.run(&relative).unwrap().stdout, "found\n");
+    assert!(matches!(host.run(&Command::new("/no/such", LONG)), Err(RunError::NotFound { .. })));
+    host.write(&folder.path.join("text"), b"not a program").unwrap();
+    let text = Command::new(folder.path.join("text").as_str(), LONG);
+    assert!(matches!(host.run(&text), Err(RunError::Start { .. })));
+}
+
+/// The script prints the id of a grandchild and then hangs; after the deadline none of its group may live.
+fn check_group_ends(script: &str) {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let pid_file = folder.path.join("pid");
+    let command = shell(script, Duration::from_secs(3)).env("PID_FILE", pid_file.as_str());
+    let started = host.elapsed();
+    let ended = host.run(&command);
+    assert!(matches!(ended, Err(RunError::Timeout { .. })), "{ended:?}");
+    assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
+    let pid = host.read_text(&pid_file).expect("the script wrote its grandchild's id");
+    let pid = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+    // A killed process stays visible until whoever inherited it has noticed.
+    let gone = (0..1000).any(|_| {
+        let state = host.read_text(&host.path(&format!("/proc/{pid}/stat"))).unwrap_or_default();
+        let zombie = state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
+        thread::sleep(Duration::from_millis(10));
+        zombie || rustix::process::test_kill_process(pid).is_err()
+    });
+    assert!(gone, "the grandchild {pid} outlived the deadline");
+}
+
+#[test]
+fn the_deadline_ends_grandchildren() {
+    check_group_ends("sleep 1000 & echo $! > $PID_FILE; wait");
+}
+
+#[test]
+fn the_deadline_ends_a_program_that_ignores_requests() {
+    check_group_ends(
+        "trap '' TERM; sh -c 'trap \"\" TERM; while :; do sleep 1; done' & echo $! > $PID_FILE; while :; do sleep 1; done",
+    );
+}
+
+#[test]
+fn a_grandchild_that_keeps_the_pipe_open_does_not_keep_the_answer() {
+    let host = RealHost::new();
+    let started = host.elapsed();
+    let output = host.run(&shell("sleep 30 & echo $!", LONG)).unwrap();
+    assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
+    let pid = output.stdout.trim().parse().ok().and_then(rustix::process::Pid::from_raw).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_chatty_child_is_read_to_its_end() {
+    let host = RealHost::new();
+    let (mut out, mut err) = (0_usize, 0_usize);
+    let script = "i=0; while [ $i -lt 20000 ]; do echo \"line $i of many, long enough to fill a pipe\"; echo e >&2; i=$((i+1)); done";
+    let output = host
+        .run_lines(&shell(script, LONG), &mut |line| match line.stream {
+            Stream::Stdout => out += 1,
+            Stream::Stderr => err += 1,
+        })
+        .unwrap();
+    assert_eq!((out, err), (20_000, 20_000));
+    assert_eq!(output.stdout.lines().count(), 20_000);
+}
+
+#[test]
+fn lines_arrive_while_the_child_runs() {
+    let host = RealHost::new();
+    let mut seen = Vec::new();
+    let ended = host.run_lines(
+        &shell("printf '10%%\\r20%%\\r'; printf 'caf\\351\\nrest'; sleep 1000", Duration::from_secs(3)),
+        &mut |line| {
+            seen.push(line.text.to_owned());
+        },
+    );
+    assert!(matches!(ended, Err(RunError::Timeout { .. })));
+    assert_eq!(seen, ["10%", "20%", "caf\u{fffd}"]);
+}
+
+#[test]
+fn an_interrupt_ends_what_runs_and_refuses_what_comes() {
+    let host = RealHost::new();
+    let interrupt = host.interrupt_handle();
+    let mut handle = None;
+    let started = host.elapsed();
+    let ended = host.run_lines(&shell("echo started; sleep 1000", LONG), &mut |_| {
+        let interrupt = Arc::clone(&interrupt);
+        handle = Some(thread::spawn(move || interrupt.trigger()));
+    });
+    assert_eq!(ended, Err(RunError::Interrupted));
+    assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
+    assert!(handle.unwrap().join().unwrap(), "a child was running");
+    assert_eq!(host.run(&shell("true", LONG)), Err(RunError::Interrupted));
+    assert_eq!(host.counts().processes, 2);
+    assert!(!interrupt.trigger());
+    assert_eq!(interrupt.requests(), 2);
+}
+
+#[test]
+fn files_are_replaced_whole_and_leave_nothing_behind() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let path = folder.path.join("made/on/the/way/file");
+    host.write(&path, b"one").unwrap();
+    host.write(&path, b"two").unwrap();
+    assert_eq!(host.read_text(&path).unwrap(), "two");
+    assert_eq!(host.list(&path.parent().unwrap()).unwrap(), ["file"]);
+    let copy = folder.path.join("copy");
+    host.set_executable(&path).unwrap();
+    host.copy(&path, &copy).unwrap();
+    assert!(host.stat(&copy).unwrap().executable);
+    host.rename(&copy, &path).unwrap();
+    assert!(!host.exists(&copy));
+    host.remove(&copy).unwrap();
+    host.remove(&folder.path.join("made")).unwrap();
+    assert!(host.list(&folder.path).unwrap().is_empty());
+    let temporary = host.temporary_dir(&folder.path.join("new")).unwrap();
+    assert!(host.is_dir(&temporary));
+}
+
+#[test]
+fn a_write_that_fails_names_the_path() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    host.write(&folder.path.join("file"), b"").unwrap();
+    let below = folder.path.join("file/below");
+    let error = host.write(&below, b"").unwrap_err();
+    assert!(error.to_string().starts_with(&format!("failed to write `{below}`: ")), "{error}");
+    let error = host.rename(&folder.path.join("absent"), &folder.path.join("new")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn links_devices_and_folders_are_told_apart() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    host.write(&folder.path.join("target"), b"12345").unwrap();
+    let link = folder.path.join("link");
+    std::os::unix::fs::symlink("target", link.as_std()).unwrap();
+    assert_eq!(host.stat(&link).unwrap().size, 5);
+    assert!(!host.stat(&link).unwrap().executable);
+    assert_eq!(host.canonical(&link).unwrap(), host.canonical(&folder.path).unwrap().join("target"));
+    assert_eq!(host.stat(&host.path("/dev/null")).unwrap().kind, crate::FileKind::Device);
+    assert!(host.open_device(&host.path("/dev/null")).is_ok());
+    assert_eq!(host.read_start(&link, 2).unwrap(), b"12");
+    assert_eq!(host.stat(&folder.path.join("absent")).unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(host.counts().files, 2);
+    assert!(host.free_space(&folder.path.join("not/there/yet")).unwrap() > 0);
+}
+
+#[test]
+fn a_lock_keeps_others_out_until_it_is_dropped() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let path = folder.path.join("lock");
+    let lock = host.lock(&path, Wait::No).unwrap().unwrap();
+    assert!(host.lock(&path, Wait::No).unwrap().is_none());
+    host.interrupt().trigger();
+    assert_eq!(host.lock(&path, Wait::Yes).unwrap_err().kind(), ErrorKind::Interrupted);
+    drop(lock);
+    assert!(host.lock(&path, Wait::Yes).unwrap().is_some());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_lock_whose_file_is_removed_while_another_waits_still_excludes_others() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let path = folder.path.join("lock");
+    let first = host.lock(&path, Wait::No).unwrap().unwrap();
+    let second = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| host.lock(&path, Wait::Yes).unwrap().unwrap());
+        // The thread waits for the old file by now; if it is late, it opens the new one, which is right as well.
+        std::thread::sleep(Duration::from_millis(200));
+        host.remove(&path).unwrap();
+        drop(first);
+        waiting.join().unwrap()
+    });
+    assert!(host.lock(&path, Wait::No).unwrap().is_none(), "the second lock is on a file that is gone");
+    drop(second);
+    assert!(host.lock(&path, Wait::No).unwrap().is_some());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_place_of_a_lock_is_not_followed() {
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let (path, target) = (folder.path.join("lock"), folder.path.join("target"));
+    host.symlink(target.as_str(), &path).unwrap();
+    assert!(host.lock(&path, Wait::No).is_err());
+    assert!(!host.exists(&target));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_link_is_refused_also_if_its_target_is_not_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let host = RealHost::new();
+    let folder = folder(&host);
+    let path = folder.path.join("link");
+    assert!(crate::links::refuse_link(&host, &path).is_ok());
+    std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(b"/tmp/\xff"), path.as_std()).unwrap();
+    assert!(crate::links::refuse_link(&host, &path).is_err());
+}
+
+#[test]
+fn the_library_never_starts_itself_for_a_probe() {
+    let host = RealHost::new();
+    assert_eq!(host.probe("cuda", LONG).status, ProbeStatus::Failed);
+    assert_eq!(host.counts().processes, 0);
+}
+
+#[test]
+fn a_stream_makes_a_file_once_and_never_over_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = RealHost::new();
+    let path = host.path(folder.path().to_str().unwrap()).join("new/file");
+    let mut file = host.create(&path).unwrap();
+    file.write_all(b"first").unwrap();
+    file.finish().unwrap();
+    assert_eq!(host.create(&path).err().unwrap().kind(), std::io::ErrorKind::AlreadyExists);
+    let mut text = String::new();
+    host.open(&path).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "first");
+}

@@ -1,0 +1,174 @@
+//! Format 1 as it stands in a file. Only its shape; what it means is decided in the modules beside this one.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::RecordingError;
+use crate::{Arch, Identity, Os, ProbeStatus, RegistryType};
+
+/// The name of the format that is read and written.
+pub(super) const SCHEMA: &str = "gpubuild.host/1";
+const SCHEMA_FAMILY: &str = "gpubuild.host/";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    #[serde(rename = "schema")]
+    pub(super) _schema: String,
+    pub(super) platform: PlatformTable,
+    #[serde(default)]
+    pub(super) env: std::collections::BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) file: Vec<Spanned<FileTable>>,
+    #[serde(default)]
+    pub(super) command: Vec<Spanned<CommandTable>>,
+    #[serde(default)]
+    pub(super) probe: Vec<Spanned<ProbeTable>>,
+    #[serde(default)]
+    pub(super) registry: Vec<Spanned<RegistryTable>>,
+    pub(super) process: Option<IdentityTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlatformTable {
+    pub(super) os: Os,
+    pub(super) arch: Arch,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Kind {
+    #[default]
+    File,
+    Executable,
+    Directory,
+    Device,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OwnerTable {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileTable {
+    pub(super) path: Spanned<String>,
+    pub(super) kind: Option<Kind>,
+    pub(super) text: Option<String>,
+    pub(super) base64: Option<Spanned<String>>,
+    pub(super) link: Option<String>,
+    pub(super) open_error: Option<String>,
+    pub(super) owner: Option<OwnerTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommandTable {
+    pub(super) argv: Spanned<Vec<String>>,
+    #[serde(default)]
+    pub(super) stdout: String,
+    #[serde(default)]
+    pub(super) stderr: String,
+    pub(super) exit: Option<i32>,
+    #[serde(default)]
+    pub(super) hang: bool,
+    pub(super) signal: Option<i32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProbeTable {
+    pub(super) id: Spanned<String>,
+    pub(super) status: ProbeStatus,
+    #[serde(default)]
+    pub(super) error: String,
+    #[serde(default)]
+    pub(super) answer: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RegistryTable {
+    pub(super) key: Spanned<String>,
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    #[serde(default)]
+    pub(super) value: Option<Spanned<RegistryText>>,
+    #[serde(default, rename = "type")]
+    pub(super) kind: RegistryType,
+}
+
+/// A registry value: text, or for convenience a number or several texts as TOML writes them.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum RegistryText {
+    Text(String),
+    Number(u64),
+    Texts(Vec<String>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct IdentityTable {
+    pub(super) uid: Option<u32>,
+    #[serde(default)]
+    pub(super) groups: Vec<u32>,
+}
+
+impl From<IdentityTable> for Identity {
+    fn from(table: IdentityTable) -> Self {
+        Self { uid: table.uid, groups: table.groups }
+    }
+}
+
+/// Reads the shape. The schema is looked at first: a newer format has keys that would only look like mistakes.
+pub(super) fn parse(file: &str, text: &str) -> Result<Document, RecordingError> {
+    #[derive(Deserialize)]
+    struct SchemaOnly {
+        schema: Option<Spanned<String>>,
+    }
+    const HINT: &str =
+        "docs/recorded-hosts.md describes every key; `gpubuild host record FILE` writes a whole recording";
+    let from_toml = |error: &toml::de::Error| {
+        RecordingError::new(file, text, error.span(), lowercase_start(error.message()), HINT)
+    };
+    let schema: SchemaOnly = toml::from_str(text).map_err(|error| from_toml(&error))?;
+    let Some(schema) = schema.schema else {
+        let hint = format!("write `schema = \"{SCHEMA}\"` on the first line");
+        return Err(RecordingError::new(
+            file,
+            text,
+            Some(0..0),
+            "there is no `schema`, so this is no recorded host",
+            hint,
+        ));
+    };
+    if schema.get_ref() != SCHEMA {
+        let number =
+            schema.get_ref().strip_prefix(SCHEMA_FAMILY).and_then(|number| number.parse::<u32>().ok());
+        let (what, hint) = match number {
+            Some(number) if number > 1 => (
+                format!(
+                    "format {number} of recorded hosts is newer than this gpubuild, which reads format 1"
+                ),
+                "update gpubuild, or record the host again with this version".to_owned(),
+            ),
+            _ => (
+                format!("`{}` is no format of recorded hosts", schema.get_ref()),
+                format!("this gpubuild reads `{SCHEMA}`"),
+            ),
+        };
+        return Err(RecordingError::new(file, text, Some(schema.span()), what, hint));
+    }
+    toml::from_str(text).map_err(|error| from_toml(&error))
+}
+
+/// Our messages start in lowercase.
+fn lowercase_start(message: &str) -> String {
+    let mut characters = message.chars();
+    characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()
+}

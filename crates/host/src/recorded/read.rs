@@ -1,0 +1,230 @@
+//! From the text of a recording to its value, with every mistake shown at its place.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use toml::Spanned;
+
+use super::format::{
+    self, CommandTable, FileTable, Kind, OwnerTable, ProbeTable, RegistryTable, RegistryText,
+};
+use super::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording, RecordingError};
+use crate::{HostPath, Os, Output, Owner, Platform, ProbeAnswer, RegistryType, RegistryValue};
+use gpubuild_core::backend::Backend;
+
+/// A recording with the places of its files and keys in the text, for problems that show only when all are together.
+pub(super) struct Read {
+    pub(super) recording: Recording,
+    pub(super) file_spans: Vec<Range<usize>>,
+    pub(super) key_spans: Vec<Range<usize>>,
+}
+
+/// What is wrong, where, and what to do.
+struct Mistake {
+    span: Range<usize>,
+    what: String,
+    hint: &'static str,
+}
+
+fn mistake<T>(span: Range<usize>, what: impl Into<String>, hint: &'static str) -> Result<T, Mistake> {
+    Err(Mistake { span, what: what.into(), hint })
+}
+
+pub(super) fn read(file: &str, text: &str) -> Result<Read, RecordingError> {
+    let document = format::parse(file, text)?;
+    let placed =
+        |mistake: Mistake| RecordingError::new(file, text, Some(mistake.span), mistake.what, mistake.hint);
+    let platform = Platform { os: document.platform.os, arch: document.platform.arch };
+    let mut recording = Recording::new(platform);
+    recording.env = document.env;
+    recording.identity = document.process.map(Into::into).unwrap_or_default();
+    let mut file_spans = Vec::new();
+    for table in document.file {
+        let span = table.get_ref().path.span();
+        recording.files.push(read_file(platform, table).map_err(placed)?);
+        file_spans.push(span);
+    }
+    for table in document.command {
+        recording.commands.push(read_command(table).map_err(placed)?);
+    }
+    for table in document.probe {
+        let probe = read_probe(table, &recording.probes).map_err(placed)?;
+        recording.probes.push(probe);
+    }
+    let mut key_spans = Vec::new();
+    for table in document.registry {
+        let span = table.get_ref().key.span();
+        recording.registry.push(read_registry(platform, table).map_err(placed)?);
+        key_spans.push(span);
+    }
+    Ok(Read { recording, file_spans, key_spans })
+}
+
+fn read_file(platform: Platform, table: Spanned<FileTable>) -> Result<RecordedFile, Mistake> {
+    let whole = table.span();
+    let table = table.into_inner();
+    let path_span = table.path.span();
+    let path = HostPath::new(platform.path_rules(), table.path.get_ref());
+    if !super::tree::is_absolute(&path) {
+        let hint = match platform.os {
+            Os::Windows => r"write it with its drive: 'C:\…'",
+            Os::Linux | Os::Macos => "write it from the root: \"/…\"",
+        };
+        return mistake(path_span, format!("`{path}` is not an absolute path on {}", platform.os.id()), hint);
+    }
+    if path.as_str().split(['/', '\\']).any(|name| name == "..") {
+        return mistake(
+            path_span,
+            format!("`{path}` has `..` in it"),
+            "write the path where the file really lies",
+        );
+    }
+    let entry = read_entry(whole, table)?;
+    Ok(RecordedFile { path: path.as_str().to_owned(), entry })
+}
+
+fn read_entry(whole: Range<usize>, table: FileTable) -> Result<Entry, Mistake> {
+    let has_content = table.text.is_some() || table.base64.is_some();
+    let owner = table.owner.map(|OwnerTable { uid, gid }| Owner { uid, gid });
+    if let Some(target) = table.link {
+        if has_content || table.kind.is_some() || table.open_error.is_some() {
+            return mistake(
+                whole,
+                "a `link` is nothing but a link",
+                "record what it points to as a file of its own, and keep only `path` and `link` here",
+            );
+        }
+        if target.is_empty() {
+            return mistake(whole, "the `link` is empty", "write where it points to");
+        }
+        return Ok(Entry::Link(target));
+    }
+    if table.text.is_some() && table.base64.is_some() {
+        return mistake(whole, "the file has both `text` and `base64`", "keep one of them");
+    }
+    let kind = table.kind.unwrap_or_default();
+    if has_content && matches!(kind, Kind::Directory | Kind::Device) {
+        return mistake(whole, "only files have `text` or `base64`", "leave them out, or leave `kind` out");
+    }
+    let content = match (table.text, table.base64) {
+        (Some(text), _) => Some(text.into_bytes()),
+        (None, Some(encoded)) => Some(decode(&encoded)?),
+        (None, None) => None,
+    };
+    let open_error = table.open_error;
+    Ok(match kind {
+        Kind::Directory => Entry::Directory { open_error, owner },
+        Kind::Device => Entry::Device { open_error, owner },
+        Kind::File | Kind::Executable => Entry::File {
+            content: content.map(Arc::from),
+            executable: kind == Kind::Executable,
+            open_error,
+            owner,
+        },
+    })
+}
+
+fn decode(encoded: &Spanned<String>) -> Result<Vec<u8>, Mistake> {
+    let compact: String = encoded.get_ref().split_whitespace().collect();
+    base64::engine::general_purpose::STANDARD.decode(compact).or_else(|error| {
+        let what = format!("this is no base64: {}", error.to_string().to_lowercase());
+        mistake(encoded.span(), what, "write what `base64 FILE` prints, or use `text`")
+    })
+}
+
+fn read_command(table: Spanned<CommandTable>) -> Result<RecordedCommand, Mistake> {
+    let whole = table.span();
+    let table = table.into_inner();
+    if table.argv.get_ref().first().is_none_or(String::is_empty) {
+        return mistake(
+            table.argv.span(),
+            "`argv` names no program",
+            "write the program first: [\"nvcc\", \"--version\"]",
+        );
+    }
+    let ways = [table.exit.is_some(), table.hang, table.signal.is_some()];
+    if ways.into_iter().filter(|way| *way).count() > 1 {
+        return mistake(
+            whole,
+            "a program ends in one way: by `exit`, by `signal`, or it does `hang`",
+            "keep one of them; without any it ends with status 0",
+        );
+    }
+    let result = if table.hang {
+        CommandResult::Hangs
+    } else {
+        CommandResult::Ended(Output {
+            stdout: table.stdout,
+            stderr: table.stderr,
+            exit: if table.signal.is_some() { None } else { Some(table.exit.unwrap_or(0)) },
+            signal: table.signal,
+        })
+    };
+    Ok(RecordedCommand { argv: table.argv.into_inner(), result })
+}
+
+fn read_probe(
+    table: Spanned<ProbeTable>,
+    known: &[(String, ProbeAnswer)],
+) -> Result<(String, ProbeAnswer), Mistake> {
+    let table = table.into_inner();
+    let id = table.id.get_ref();
+    let span = table.id.span();
+    if !Backend::ALL.iter().any(|backend| backend.id() == id && *backend != Backend::Cpu) {
+        return mistake(
+            span,
+            format!("`{id}` is no backend with a probe"),
+            "use one of cuda, rocm, vulkan, opencl, sycl, metal",
+        );
+    }
+    if known.iter().any(|(other, _)| other == id) {
+        return mistake(span, format!("the probe of `{id}` is recorded twice"), "keep one of them");
+    }
+    let answer = ProbeAnswer { status: table.status, error: table.error, answer: table.answer };
+    Ok((table.id.into_inner(), answer))
+}
+
+fn read_registry(platform: Platform, table: Spanned<RegistryTable>) -> Result<RecordedKey, Mistake> {
+    let whole = table.span();
+    let table = table.into_inner();
+    if platform.os != Os::Windows {
+        let what = format!("{} has no registry", platform.os.id());
+        return mistake(whole, what, "leave `[[registry]]` out, or set `os = \"windows\"`");
+    }
+    let Some(value) = table.value else {
+        if table.name.is_some() {
+            return mistake(
+                whole,
+                "the `name` has no `value`",
+                "add it, or leave `name` out for a key without values",
+            );
+        }
+        return Ok(RecordedKey { key: table.key.into_inner(), value: None });
+    };
+    let span = value.span();
+    let (kind, text) = match (table.kind, value.into_inner()) {
+        (RegistryType::Dword, RegistryText::Text(text)) => match number(&text) {
+            Some(number) => (RegistryType::Dword, number.to_string()),
+            None => {
+                return mistake(
+                    span,
+                    format!("`{text}` is no number"),
+                    "write 1 or 0x1, or leave `type` out",
+                );
+            }
+        },
+        (_, RegistryText::Number(number)) => (RegistryType::Dword, number.to_string()),
+        (_, RegistryText::Texts(texts)) => (RegistryType::MultiSz, texts.join("\n")),
+        (kind, RegistryText::Text(text)) => (kind, text),
+    };
+    let value = Some((table.name.unwrap_or_default(), RegistryValue { kind, text }));
+    Ok(RecordedKey { key: table.key.into_inner(), value })
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

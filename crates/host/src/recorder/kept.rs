@@ -1,0 +1,115 @@
+//! Which variables of the environment go into a recording: those that say something, unless their names are those of
+//! secrets. Secrets inside the values are redacted later.
+
+use crate::Os;
+use gpubuild_core::secret;
+
+/// Variables that say something about GPUs, toolkits, compilers and the system, by name.
+const VARIABLES: [&str; 52] = [
+    "APPDATA",
+    "APPTAINER_CONTAINER",
+    "APPTAINER_NAME",
+    "AR",
+    "CC",
+    "CFLAGS",
+    "CI",
+    "CL",
+    "CPATH",
+    "CXX",
+    "CXXFLAGS",
+    "DEVELOPER_DIR",
+    "GITHUB_ACTIONS",
+    "HOME",
+    "INCLUDE",
+    "JETSON_JETPACK",
+    "KUBERNETES_SERVICE_HOST",
+    "LD",
+    "LDFLAGS",
+    "LIB",
+    "LIBPATH",
+    "LIBRARY_PATH",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LOCALAPPDATA",
+    "MACOSX_DEPLOYMENT_TARGET",
+    "NUMBER_OF_PROCESSORS",
+    "PATH",
+    "PATHEXT",
+    "PKG_CONFIG_PATH",
+    "PROCESSOR_ARCHITECTURE",
+    "PROCESSOR_IDENTIFIER",
+    "ProgramData",
+    "ProgramFiles",
+    "ProgramFiles(x86)",
+    "ProgramW6432",
+    "PYTHONPATH",
+    "SDKROOT",
+    "SINGULARITY_CONTAINER",
+    "SINGULARITY_NAME",
+    "SystemDrive",
+    "SystemRoot",
+    "TBBROOT",
+    "TORCH_CUDA_ARCH_LIST",
+    "USERPROFILE",
+    "UV_AMD_GPU_ARCHITECTURE",
+    "UV_CUDA_DRIVER_VERSION",
+    "UV_TORCH_BACKEND",
+    "VIRTUAL_ENV",
+    "WSL_DISTRO_NAME",
+    "container",
+    "windir",
+];
+/// The same, by how they start.
+const PREFIXES: [&str; 37] = [
+    "AMD_",
+    "CCACHE_",
+    "CMAKE_",
+    "CMPLR_ROOT",
+    "CONDA_",
+    "CUDA",
+    "CUDNN",
+    "DYLD_",
+    "GALLIUM_",
+    "GGML_",
+    "GK_",
+    "GPUBUILD_",
+    "GPU_",
+    "HCC_",
+    "HIP",
+    "HSA_",
+    "ICPP_",
+    "LIBGL_",
+    "LP_",
+    "MESA_",
+    "MTL_",
+    "NCCL_",
+    "NINJA_",
+    "NVCC",
+    "NVIDIA_",
+    "OCL_",
+    "ONEAPI_",
+    "OPENCL",
+    "ROCM",
+    "ROCR_",
+    "SCCACHE_",
+    "SYCL_",
+    "VC",
+    "VK_",
+    "VS",
+    "VULKAN_",
+    "XDG_",
+];
+/// Whether a variable goes into recordings.
+pub(super) fn is_kept(os: Os, name: &str, more: &[String]) -> bool {
+    let same = |left: &str, right: &str| match os {
+        Os::Windows => left.eq_ignore_ascii_case(right),
+        Os::Linux | Os::Macos => left == right,
+    };
+    let upper = name.to_uppercase();
+    if secret::is_secret_name(name) {
+        return false;
+    }
+    VARIABLES.iter().any(|known| same(known, name))
+        || more.iter().any(|known| same(known, name))
+        || PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+}

@@ -1,0 +1,544 @@
+//! Records a host: a host that answers as the one behind it and remembers everything that it was asked.
+//!
+//! What a recording holds is exactly what the program looked at, so it answers alike. Names of people and machines are
+//! taken out, and so are secrets; of the environment only what concerns GPUs and toolkits is shown to the program at all.
+
+mod compact;
+mod kept;
+mod redact;
+mod secrets;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::recorded::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
+use super::{
+    Command, Counts, Environment, FileKind, Host, HostPath, Identity, Line, Lock, Output, Owner, PathRules,
+    Platform, ProbeAnswer, RegistryValue, RunError, Stat, Wait,
+};
+use kept::is_kept;
+use redact::Redaction;
+pub use secrets::Redactions;
+use secrets::Secrets;
+
+/// Bytes that are no text are kept up to this size; of larger files only the lines that tell a version.
+const LARGEST_BINARY: usize = 256 << 10;
+/// What such a line contains.
+const VERSION_LINES: [&str; 2] = ["GNU C Library (", "Version "];
+
+/// Records what `look` sees of a host, and lists where secrets were redacted. `more_variables` are names of further
+/// variables that are kept.
+pub fn record(
+    host: &dyn Host,
+    more_variables: &[String],
+    look: impl FnOnce(&dyn Host),
+) -> (Recording, Redactions) {
+    let recorder = Recorder::new(host, more_variables);
+    look(&recorder);
+    recorder.finish()
+}
+
+/// A host that remembers.
+struct Recorder<'a> {
+    inner: &'a dyn Host,
+    env: Environment,
+    secrets: Secrets,
+    log: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    files: BTreeMap<String, Entry>,
+    commands: Vec<RecordedCommand>,
+    probes: BTreeMap<String, ProbeAnswer>,
+    keys: Vec<RecordedKey>,
+}
+
+impl<'a> Recorder<'a> {
+    fn new(inner: &'a dyn Host, more_variables: &[String]) -> Self {
+        let os = inner.platform().os;
+        let mut secrets = Secrets::of(inner.env());
+        let kept = inner.env().iter().filter(|(name, _)| is_kept(os, name, more_variables));
+        // The program sees what the recording will hold, so that both lead to the same findings.
+        let kept: Vec<_> = kept.map(|(name, value)| (name, secrets.text(name, value))).collect();
+        Self { inner, env: Environment::new(os, kept), secrets, log: Mutex::default() }
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers every link on the way and answers where the path really leads, whether or not something is there.
+    fn trace(&self, path: &HostPath) -> HostPath {
+        let mut links = 0;
+        let mut at = root_of(path);
+        let mut pending = names_below(path, &at);
+        while let Some(name) = pending.pop() {
+            if name == ".." {
+                at = at.parent().unwrap_or(at);
+                continue;
+            }
+            let next = at.join(&name);
+            // The kernel's link to whoever asks: a recording has no process numbers.
+            if matches!(next.as_str(), "/proc/self" | "/proc/thread-self") {
+                at = next;
+                continue;
+            }
+            match self.inner.read_link(&next) {
+                Ok(target) if links < 40 => {
+                    links += 1;
+                    self.log().files.insert(next.as_str().to_owned(), Entry::Link(target.clone()));
+                    let target = self.inner.path(&target);
+                    if target.is_absolute() {
+                        at = root_of(&target);
+                        pending.extend(names_below(&target, &at));
+                    } else {
+                        pending.extend(pieces(&target, target.as_str()));
+                    }
+                }
+                _ => at = next,
+            }
+        }
+        match at.rules() {
+            PathRules::Unix => at,
+            // One file under several spellings must be recorded once, under its own.
+            PathRules::Windows => self.inner.canonical(&at).unwrap_or(at),
+        }
+    }
+
+    /// Remembers that something is there. What is known of it already and is more stays.
+    fn note(&self, path: &HostPath, stat: &Stat) {
+        let real = self.trace(path);
+        let entry = match stat.kind {
+            FileKind::Directory => Entry::folder(),
+            FileKind::Device => Entry::Device { open_error: None, owner: stat.owner },
+            FileKind::File | FileKind::Other => {
+                if stat.executable {
+                    Entry::executable(None)
+                } else {
+                    Entry::file(None)
+                }
+            }
+        };
+        let mut log = self.log();
+        match log.files.get_mut(real.as_str()) {
+            Some(Entry::File { executable, .. }) => *executable |= stat.executable,
+            Some(Entry::Device { owner, .. }) => *owner = owner.or(stat.owner),
+            Some(_) => {}
+            None => drop(log.files.insert(real.as_str().to_owned(), entry)),
+        }
+    }
+
+    /// Remembers a name that a folder has, without following it.
+    fn note_child(&self, path: &HostPath) {
+        match self.inner.read_link(path) {
+            Ok(target) => drop(self.log().files.insert(path.as_str().to_owned(), Entry::Link(target))),
+            Err(_) => {
+                if let Ok(stat) = self.inner.stat(path) {
+                    self.note(path, &stat);
+                }
+            }
+        }
+    }
+
+    fn note_content(&self, path: &HostPath, content: &[u8]) {
+        let real = self.trace(path).as_str().to_owned();
+        let mut log = self.log();
+        match log.files.get_mut(&real) {
+            Some(Entry::File { content: known, .. }) => {
+                if known.as_ref().is_none_or(|known| known.len() < content.len()) {
+                    *known = Some(Arc::from(content));
+                }
+            }
+            _ => drop(log.files.insert(real, Entry::file(Some(content)))),
+        }
+    }
+
+    /// Remembers why something did not open. That it is absent needs no remembering.
+    fn note_error(&self, path: &HostPath, error: &io::Error, entry: impl Fn(String, Option<Owner>) -> Entry) {
+        let Some(word) = error_word(error) else { return };
+        let real = self.trace(path);
+        let owner = self.inner.stat(path).ok().and_then(|stat| stat.owner);
+        self.log().files.insert(real.as_str().to_owned(), entry(word, owner));
+    }
+
+    fn note_names(&self, folder: &HostPath, names: &io::Result<Vec<String>>) {
+        let entry = |open_error, owner| Entry::Directory { open_error: Some(open_error), owner };
+        match names {
+            Ok(names) => {
+                let real = self.trace(folder);
+                self.log().files.entry(real.as_str().to_owned()).or_insert_with(Entry::folder);
+                for name in names {
+                    self.note_child(&real.join(name));
+                }
+            }
+            Err(error) => self.note_error(folder, error, entry),
+        }
+    }
+
+    fn note_command(&self, command: &Command, result: CommandResult) {
+        let recorded = RecordedCommand { argv: command.argv.clone(), result };
+        let mut log = self.log();
+        if !log.commands.iter().any(|known| known.argv == recorded.argv) {
+            log.commands.push(recorded);
+        }
+    }
+
+    fn note_result(&self, command: &Command, result: &Result<Output, RunError>) {
+        match result {
+            Ok(output) => self.note_command(command, CommandResult::Ended(output.clone())),
+            Err(RunError::Timeout { .. }) => self.note_command(command, CommandResult::Hangs),
+            Err(_) => {}
+        }
+    }
+
+    fn note_key(&self, key: String, value: Option<(String, RegistryValue)>) {
+        let recorded = RecordedKey { key, value };
+        let mut log = self.log();
+        if !log.keys.contains(&recorded) {
+            log.keys.push(recorded);
+        }
+    }
+
+    fn finish(self) -> (Recording, Redactions) {
+        let mut cleaner = Cleaner { names: Redaction::of(self.inner), secrets: self.secrets };
+        let log = self.log.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut recording = Recording::new(self.inner.platform());
+        recording.env =
+            self.env.iter().map(|(name, value)| (name.to_owned(), cleaner.text(name, value))).collect();
+        recording.identity = self.inner.identity().clone();
+        // By name: the folder may have been a link on the way.
+        let name_of = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let looked_at: BTreeSet<String> = log.files.keys().map(|path| name_of(path)).collect();
+        for (path, entry) in log.files {
+            let entry = short(&path, entry, &|path| looked_at.contains(&name_of(path)));
+            let clean = cleaner.path(&path);
+            let entry = cleaner.entry(&path, &clean, entry);
+            recording.files.push(RecordedFile { path: clean, entry });
+        }
+        recording.commands = log.commands.into_iter().map(|command| cleaner.command(command)).collect();
+        for (id, answer) in log.probes {
+            let place = format!("answer of the {id} probe");
+            let (error, text) = (cleaner.text(&place, &answer.error), cleaner.text(&place, &answer.answer));
+            recording.probes.push((id, ProbeAnswer { status: answer.status, error, answer: text }));
+        }
+        recording.registry = log.keys.into_iter().map(|key| cleaner.key(key)).collect();
+        (recording, cleaner.secrets.redactions)
+    }
+}
+
+/// Takes names of people and machines, and secrets, out of everything that was recorded.
+struct Cleaner {
+    names: Redaction,
+    secrets: Secrets,
+}
+
+impl Cleaner {
+    fn text(&mut self, place: &str, text: &str) -> String {
+        self.names.text(&self.secrets.text(place, text))
+    }
+
+    fn path(&mut self, path: &str) -> String {
+        self.text("paths", path)
+    }
+
+    fn command(&mut self, command: RecordedCommand) -> RecordedCommand {
+        let program = command.argv.first().cloned().unwrap_or_default();
+        let place = format!("command {}", self.path(&program));
+        let argv = self.secrets.arguments(&place, &command.argv);
+        let argv = argv.iter().map(|argument| self.names.text(argument)).collect();
+        let result = match command.result {
+            CommandResult::Hangs => CommandResult::Hangs,
+            CommandResult::Ended(output) => CommandResult::Ended(Output {
+                stdout: self.text(&place, &output.stdout),
+                stderr: self.text(&place, &output.stderr),
+                ..output
+            }),
+        };
+        RecordedCommand { argv, result }
+    }
+
+    fn key(&mut self, recorded: RecordedKey) -> RecordedKey {
+        let key = self.text("registry keys", &recorded.key);
+        let value = recorded.value.map(|(name, value)| {
+            let place = format!("registry key {key}");
+            let text = self.text(&place, &value.text);
+            (self.text(&place, &name), RegistryValue { kind: value.kind, text })
+        });
+        RecordedKey { key, value }
+    }
+
+    fn entry(&mut self, path: &str, place: &str, entry: Entry) -> Entry {
+        match entry {
+            Entry::Link(target) => Entry::Link(self.path(&target)),
+            Entry::File { content: Some(content), executable, open_error, owner } => {
+                let mut content = self.content(place, &content);
+                if path == "/etc/group" {
+                    content = content.map(|content| redact::groups(&content));
+                }
+                Entry::File { content, executable, open_error, owner }
+            }
+            other => other,
+        }
+    }
+
+    fn content(&mut self, place: &str, content: &[u8]) -> Option<Arc<[u8]>> {
+        if let Ok(text) = std::str::from_utf8(content) {
+            return Some(Arc::from(self.text(place, text).into_bytes()));
+        }
+        if content.len() > LARGEST_BINARY {
+            let lines = version_lines(content);
+            return (!lines.is_empty()).then(|| Arc::from(self.text(place, &lines).into_bytes()));
+        }
+        let masked = self.secrets.bytes(place, content);
+        let content = masked.as_deref().unwrap_or(content);
+        (!self.names.concerns(content)).then(|| Arc::from(content))
+    }
+}
+
+/// Of a large file only what matters.
+fn short(path: &str, entry: Entry, looked_at: &dyn Fn(&str) -> bool) -> Entry {
+    match entry {
+        Entry::File { content: Some(whole), executable, open_error, owner } => {
+            let content = compact::content(path, &whole, looked_at).map_or(whole, Arc::from);
+            Entry::File { content: Some(content), executable, open_error, owner }
+        }
+        other => other,
+    }
+}
+
+/// The texts in a library that tell its version.
+fn version_lines(content: &[u8]) -> String {
+    let is_text = |byte: &u8| matches!(byte, b' '..=b'~');
+    content
+        .split(|byte| !is_text(byte))
+        .filter_map(|line| std::str::from_utf8(line).ok())
+        .filter(|line| VERSION_LINES.iter().any(|start| line.starts_with(start)))
+        .fold(String::new(), |lines, line| lines + line + "\n")
+}
+
+/// The word of format 1 for an error; `None` for an absent file.
+fn error_word(error: &io::Error) -> Option<String> {
+    let word = match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::Unsupported => {
+            return None;
+        }
+        ErrorKind::PermissionDenied => "permission-denied",
+        ErrorKind::ResourceBusy => "busy",
+        ErrorKind::TimedOut => "timed-out",
+        ErrorKind::InvalidInput => "invalid-input",
+        _ => match error.raw_os_error() {
+            // ENXIO and ENODEV of Linux and macOS.
+            Some(6 | 19) => "no-such-device",
+            Some(_) => "input-output-error",
+            // A recording's own word, when a recorded host is recorded again.
+            None if error.to_string().ends_with("no such device") => "no-such-device",
+            None => "other",
+        },
+    };
+    Some(word.to_owned())
+}
+
+/// The root of an absolute path.
+fn root_of(path: &HostPath) -> HostPath {
+    let mut at = path.clone();
+    while let Some(parent) = at.parent() {
+        at = parent;
+    }
+    at
+}
+
+/// The names that lead from a root to a path, the last one first.
+fn names_below(path: &HostPath, root: &HostPath) -> Vec<String> {
+    pieces(path, path.as_str().get(root.as_str().len()..).unwrap_or_default())
+}
+
+/// Names between separators, the last one first.
+fn pieces(path: &HostPath, text: &str) -> Vec<String> {
+    let separators: &[char] = match path.rules() {
+        PathRules::Unix => &['/'],
+        PathRules::Windows => &['\\', '/'],
+    };
+    let names = text.split(separators).filter(|name| !name.is_empty() && *name != ".");
+    names.rev().map(str::to_owned).collect()
+}
+
+fn refuse<T>() -> io::Result<T> {
+    Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "nothing is changed while a host is recorded"))
+}
+
+impl Host for Recorder<'_> {
+    fn platform(&self) -> Platform {
+        self.inner.platform()
+    }
+
+    fn env(&self) -> &Environment {
+        &self.env
+    }
+
+    fn identity(&self) -> &Identity {
+        self.inner.identity()
+    }
+
+    fn current_dir(&self) -> io::Result<HostPath> {
+        self.inner.current_dir()
+    }
+
+    fn stat(&self, path: &HostPath) -> io::Result<Stat> {
+        let stat = self.inner.stat(path);
+        match &stat {
+            Ok(stat) => self.note(path, stat),
+            // A dangling link is remembered as one.
+            Err(_) => drop(self.trace(path)),
+        }
+        stat
+    }
+
+    fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {
+        let canonical = self.inner.canonical(path)?;
+        drop(self.stat(path));
+        Ok(canonical)
+    }
+
+    fn read_link(&self, path: &HostPath) -> io::Result<String> {
+        let target = self.inner.read_link(path)?;
+        self.trace(path);
+        Ok(target)
+    }
+
+    fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
+        self.read_start(path, usize::MAX)
+    }
+
+    fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
+        let content =
+            if limit == usize::MAX { self.inner.read(path) } else { self.inner.read_start(path, limit) };
+        let closed =
+            |word, owner| Entry::File { content: None, executable: false, open_error: Some(word), owner };
+        match &content {
+            Ok(content) => self.note_content(path, content),
+            Err(error) => self.note_error(path, error, closed),
+        }
+        content
+    }
+
+    fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
+        let names = self.inner.list(folder);
+        self.note_names(folder, &names);
+        names
+    }
+
+    /// Of a folder that is searched for a pattern, only what matches is remembered: `/usr/lib` has thousands of names.
+    fn list_matching(&self, folder: &HostPath, pattern: &str) -> io::Result<Vec<String>> {
+        let names = self.inner.list_matching(folder, pattern);
+        self.note_names(folder, &names);
+        names
+    }
+
+    fn open_device(&self, path: &HostPath) -> io::Result<()> {
+        let opened = self.inner.open_device(path);
+        match &opened {
+            Ok(()) => drop(self.stat(path)),
+            Err(error) => {
+                self.note_error(path, error, |word, owner| Entry::Device { open_error: Some(word), owner });
+            }
+        }
+        opened
+    }
+
+    fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
+        let value = self.inner.registry_value(key, name)?;
+        self.note_key(key.to_owned(), Some((name.to_owned(), value.clone())));
+        Some(value)
+    }
+
+    fn registry_keys(&self, key: &str) -> Vec<String> {
+        let keys = self.inner.registry_keys(key);
+        for name in &keys {
+            self.note_key(format!(r"{key}\{name}"), None);
+        }
+        keys
+    }
+
+    fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)> {
+        let values = self.inner.registry_values(key);
+        for value in &values {
+            self.note_key(key.to_owned(), Some(value.clone()));
+        }
+        values
+    }
+
+    fn run(&self, command: &Command) -> Result<Output, RunError> {
+        let result = self.inner.run(command);
+        self.note_result(command, &result);
+        result
+    }
+
+    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+        let result = self.inner.run_lines(command, on_line);
+        self.note_result(command, &result);
+        result
+    }
+
+    fn recorded_output(&self, command: &Command) -> Option<Output> {
+        let output = self.inner.recorded_output(command)?;
+        self.note_command(command, CommandResult::Ended(output.clone()));
+        Some(output)
+    }
+
+    fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
+        let answer = self.inner.probe(id, deadline);
+        self.log().probes.insert(id.to_owned(), answer.clone());
+        answer
+    }
+
+    fn write(&self, _path: &HostPath, _content: &[u8]) -> io::Result<()> {
+        refuse()
+    }
+
+    fn set_executable(&self, _path: &HostPath) -> io::Result<()> {
+        refuse()
+    }
+
+    fn create_dir_all(&self, _path: &HostPath) -> io::Result<()> {
+        refuse()
+    }
+
+    fn rename(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
+        refuse()
+    }
+
+    fn copy(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
+        refuse()
+    }
+
+    fn remove(&self, _path: &HostPath) -> io::Result<()> {
+        refuse()
+    }
+
+    fn temporary_dir(&self, _parent: &HostPath) -> io::Result<HostPath> {
+        refuse()
+    }
+
+    fn lock(&self, _path: &HostPath, _wait: Wait) -> io::Result<Option<Lock>> {
+        refuse()
+    }
+
+    fn free_space(&self, path: &HostPath) -> Option<u64> {
+        self.inner.free_space(path)
+    }
+
+    fn now(&self) -> u64 {
+        self.inner.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.inner.elapsed()
+    }
+
+    fn counts(&self) -> Counts {
+        self.inner.counts()
+    }
+}

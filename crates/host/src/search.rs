@@ -1,0 +1,386 @@
+//! Finds programs on PATH and files by pattern, on any host and by its own rules.
+//!
+//! The search itself is the `which` crate's. Its [`Sys`] lets it look at a [`Host`], but it builds paths with the
+//! standard library's rules of the machine that we run on. So it is given every path with forward slashes, which both
+//! rules join alike, and what it answers is read back as a path of the host.
+
+use std::cmp::Ordering;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use which::WhichConfig;
+use which::sys::{Sys, SysMetadata, SysReadDirEntry};
+
+use super::{Environment, FileKind, Host, HostPath, Os, PathRules, Platform};
+
+/// What Windows takes for PATHEXT when it is not set.
+const DEFAULT_EXTENSIONS: &str = ".COM;.EXE;.BAT;.CMD";
+
+/// All programs of this name on the host's PATH, in the order of PATH: the first one is what a shell starts. A name
+/// with a folder in it answers with itself if it can be executed. The current folder is never searched.
+#[must_use]
+pub fn find_program(host: &dyn Host, name: &str) -> Vec<HostPath> {
+    find_program_in(host, name, host.env().get("PATH").unwrap_or_default())
+}
+
+/// The same on another search path.
+#[must_use]
+pub fn find_program_in(host: &dyn Host, name: &str, search_path: &str) -> Vec<HostPath> {
+    let config = if is_bare(host.platform(), name) {
+        WhichConfig::new_with_sys(HostSys { host, name })
+            .binary_name(name.into())
+            .custom_path_list(search_path.into())
+            .system_cwd(false)
+    } else if host.path(name).is_absolute() {
+        // A search path of one folder: on another platform's machine `which` would not see that the name is absolute.
+        let path = host.path(name);
+        let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return Vec::new() };
+        WhichConfig::new_with_sys(HostSys { host, name })
+            .binary_name(file.into())
+            .custom_path_list(folder.as_str().into())
+            .system_cwd(false)
+    } else {
+        return Vec::new();
+    };
+    let Ok(found) = config.all_results() else { return Vec::new() };
+    let mut programs: Vec<HostPath> = Vec::new();
+    for path in found {
+        let program = to_host(host, &path);
+        if program.is_absolute() && !programs.iter().any(|known| known.key() == program.key()) {
+            programs.push(program);
+        }
+    }
+    programs
+}
+
+/// Whether a program's name has no folder in it.
+pub(super) fn is_bare(platform: Platform, name: &str) -> bool {
+    !name.contains('/') && (platform.os != Os::Windows || !name.contains(['\\', ':']))
+}
+
+/// PATHEXT of a Windows host.
+pub(super) fn extensions(env: &Environment) -> &str {
+    env.get("PATHEXT").unwrap_or(DEFAULT_EXTENSIONS)
+}
+
+/// Whether a Windows file name ends with one of the extensions of PATHEXT.
+pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
+    let name = path.file_name().unwrap_or_default().to_ascii_lowercase();
+    extensions
+        .split(';')
+        .any(|extension| !extension.is_empty() && name.ends_with(&extension.trim().to_ascii_lowercase()))
+}
+
+/// A host as `which` wants to see it.
+struct HostSys<'a> {
+    host: &'a dyn Host,
+    /// The program that is searched.
+    name: &'a str,
+}
+
+fn to_host(host: &dyn Host, path: &Path) -> HostPath {
+    let text = path.to_string_lossy();
+    match host.platform().os {
+        Os::Windows => host.path(&text),
+        Os::Linux | Os::Macos => {
+            host.path(&if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() })
+        }
+    }
+}
+
+struct Entry {
+    folder: PathBuf,
+    name: OsString,
+}
+
+impl SysReadDirEntry for Entry {
+    fn file_name(&self) -> OsString {
+        self.name.clone()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+}
+
+struct Metadata(FileKind);
+
+impl SysMetadata for Metadata {
+    fn is_symlink(&self) -> bool {
+        false
+    }
+
+    fn is_file(&self) -> bool {
+        self.0 == FileKind::File
+    }
+}
+
+impl Sys for HostSys<'_> {
+    type ReadDirEntry = Entry;
+    type Metadata = Metadata;
+
+    fn is_windows(&self) -> bool {
+        self.host.platform().os == Os::Windows
+    }
+
+    fn current_dir(&self) -> io::Result<PathBuf> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        None
+    }
+
+    fn env_split_paths(&self, paths: &OsStr) -> Vec<PathBuf> {
+        let separator = if self.is_windows() { ';' } else { ':' };
+        paths
+            .to_string_lossy()
+            .split(separator)
+            .map(|folder| folder.trim_matches('"'))
+            .filter(|folder| !folder.is_empty() && self.host.path(folder).is_absolute())
+            .map(|folder| PathBuf::from(self.host.path(folder).forward_slashes()))
+            .collect()
+    }
+
+    fn env_path(&self) -> Option<OsString> {
+        self.host.env().get("PATH").map(OsString::from)
+    }
+
+    fn env_path_ext(&self) -> Option<OsString> {
+        self.is_windows().then(|| extensions(self.host.env()).into())
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.host.stat(&to_host(self.host, path)).map(|stat| Metadata(stat.kind))
+    }
+
+    fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
+        self.metadata(path)
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<Entry>>>> {
+        // Asked only for the spelling of a program that was found, so the rest of the folder need not be told.
+        let file = self.host.path(self.name).file_name().unwrap_or_default().to_owned();
+        let names = self.host.list_matching(&to_host(self.host, path), &format!("{file}*"))?;
+        let folder = path.to_path_buf();
+        Ok(Box::new(
+            names.into_iter().map(move |name| Ok(Entry { folder: folder.clone(), name: name.into() })),
+        ))
+    }
+
+    fn is_valid_executable(&self, path: &Path) -> io::Result<bool> {
+        self.host.stat(&to_host(self.host, path)).map(|stat| stat.executable)
+    }
+}
+
+/// All paths that match a pattern, in which `*` stands for any text within one name: `/usr/local/cuda-*/bin/nvcc`.
+/// Sorted by name with numbers compared as numbers, so that `cuda-12.10` comes after `cuda-12.9`.
+#[must_use]
+pub fn glob(host: &dyn Host, pattern: &str) -> Vec<HostPath> {
+    let pattern = host.path(pattern);
+    if is_plain(&pattern) {
+        return if host.exists(&pattern) { vec![pattern] } else { Vec::new() };
+    }
+    let mut components = Vec::new();
+    let mut rest = pattern.clone();
+    while let (Some(parent), Some(name)) = (rest.parent(), rest.file_name()) {
+        components.push(name.to_owned());
+        rest = parent;
+    }
+    components.reverse();
+    let mut found = vec![rest];
+    let mut fixed = String::new();
+    for component in &components {
+        if component.contains('*') {
+            found =
+                found.iter().flat_map(|folder| matches(host, &joined(folder, &fixed), component)).collect();
+            fixed.clear();
+        } else {
+            if !fixed.is_empty() {
+                fixed.push('/');
+            }
+            fixed.push_str(component);
+        }
+    }
+    found
+        .iter()
+        .map(|folder| joined(folder, &fixed))
+        .filter(|path| fixed.is_empty() || host.exists(path))
+        .collect()
+}
+
+/// Whether a pattern is one path, spelled as it would be put together again.
+fn is_plain(pattern: &HostPath) -> bool {
+    let text = pattern.as_str();
+    pattern.rules() == PathRules::Unix
+        && text.starts_with('/')
+        && !text.ends_with('/')
+        && !["*", "//", "/."].iter().any(|special| text.contains(special))
+}
+
+fn joined(folder: &HostPath, relative: &str) -> HostPath {
+    if relative.is_empty() { folder.clone() } else { folder.join(relative) }
+}
+
+fn matches(host: &dyn Host, folder: &HostPath, pattern: &str) -> Vec<HostPath> {
+    let mut names = host.list_matching(folder, pattern).unwrap_or_default();
+    names.sort_by(|left, right| natural_order(left, right));
+    names.iter().map(|name| folder.join(name)).collect()
+}
+
+/// Whether a name matches a pattern in which `*` stands for any text.
+#[must_use]
+pub fn name_matches(platform: Platform, pattern: &str, name: &str) -> bool {
+    match platform.os {
+        Os::Windows => star_matches(&pattern.to_lowercase(), &name.to_lowercase()),
+        Os::Linux | Os::Macos => star_matches(pattern, name),
+    }
+}
+
+/// Whether a name fits a pattern in which `*` stands for any text.
+#[must_use]
+pub fn star_matches(pattern: &str, name: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut rest) = name.strip_prefix(head) else { return false };
+    let mut pieces: Vec<&str> = tail.split('*').collect();
+    let last = pieces.pop().unwrap_or_default();
+    for piece in pieces {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = &rest[at + piece.len()..];
+    }
+    rest.ends_with(last)
+}
+
+/// Compares texts with runs of digits taken as numbers.
+#[must_use]
+pub fn natural_order(left: &str, right: &str) -> Ordering {
+    let (mut a, mut b) = (left.as_bytes(), right.as_bytes());
+    while let (Some(&first), Some(&second)) = (a.first(), b.first()) {
+        let order = if first.is_ascii_digit() && second.is_ascii_digit() {
+            let (number, after) = digits(a);
+            let (other, after_other) = digits(b);
+            (a, b) = (after, after_other);
+            number.len().cmp(&other.len()).then_with(|| number.cmp(other))
+        } else {
+            (a, b) = (&a[1..], &b[1..]);
+            first.cmp(&second)
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len()).then_with(|| left.cmp(right))
+}
+
+/// The digits that `text` starts with, without leading zeros, and what follows them.
+fn digits(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    let zeros = number.iter().position(|byte| *byte != b'0').unwrap_or(number.len());
+    (&number[zeros..], rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Arch, RecordedHost};
+
+    fn names(paths: &[HostPath]) -> Vec<&str> {
+        paths.iter().map(HostPath::as_str).collect()
+    }
+
+    #[test]
+    fn every_copy_on_path_is_found_in_order() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .env("PATH", "/usr/local/cuda/bin::/usr/bin:relative:/usr/bin:/missing:/text")
+            .executable("/usr/local/cuda-12.4/bin/nvcc")
+            .link("/usr/local/cuda", "cuda-12.4")
+            .executable("/usr/bin/nvcc")
+            .file("/text/nvcc", "not executable")
+            .directory("/missing/nvcc")
+            .build();
+        assert_eq!(names(&find_program(&host, "nvcc")), ["/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc"]);
+        assert_eq!(names(&find_program(&host, "/usr/bin/nvcc")), ["/usr/bin/nvcc"]);
+        assert!(find_program(&host, "bin/nvcc").is_empty());
+        assert!(find_program(&host, "ninja").is_empty());
+    }
+
+    #[test]
+    fn windows_programs_are_found_by_extension_without_case() {
+        let host = RecordedHost::builder(Os::Windows, Arch::X86_64)
+            .env("Path", r#"C:\Tools;"C:\Program Files\CMake\bin";.;C:\tools"#)
+            .env("PATHEXT", ".COM;.EXE;.BAT")
+            .file(r"C:\Program Files\CMake\bin\cmake.exe", "")
+            .file(r"C:\tools\Cmake.bat", "")
+            .file(
+                r"C:\tools
+inja.txt",
+                "",
+            )
+            .build();
+        assert_eq!(
+            names(&find_program(&host, "cmake")),
+            [r"C:\Tools\Cmake.bat", r"C:\Program Files\CMake\bin\cmake.exe"]
+        );
+        assert_eq!(names(&find_program(&host, "CMAKE.EXE")), [r"C:\Program Files\CMake\bin\cmake.exe"]);
+        let absolute = find_program(&host, "C:/Program Files/CMake/bin/cmake");
+        assert_eq!(names(&absolute), [r"C:\Program Files\CMake\bin\cmake.exe"]);
+        assert!(find_program(&host, "ninja").is_empty());
+    }
+
+    #[test]
+    fn numbers_in_names_count_as_numbers() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .executable("/usr/local/cuda-12.10/bin/nvcc")
+            .executable("/usr/local/cuda-12.9/bin/nvcc")
+            .executable("/usr/local/cuda-9.2/bin/nvcc")
+            .directory("/usr/local/cuda-13/bin")
+            .build();
+        assert_eq!(
+            names(&glob(&host, "/usr/local/cuda-*/bin/nvcc")),
+            [
+                "/usr/local/cuda-9.2/bin/nvcc",
+                "/usr/local/cuda-12.9/bin/nvcc",
+                "/usr/local/cuda-12.10/bin/nvcc"
+            ]
+        );
+        assert_eq!(names(&glob(&host, "/usr/*/cuda-13*")), ["/usr/local/cuda-13"]);
+        assert_eq!(names(&glob(&host, "/usr/local/cuda-13")), ["/usr/local/cuda-13"]);
+        assert!(glob(&host, "/opt/*").is_empty());
+    }
+
+    #[test]
+    fn windows_patterns_ignore_case() {
+        let host = RecordedHost::builder(Os::Windows, Arch::X86_64)
+            .file(r"C:\VulkanSDK\1.3.296.0\Bin\glslc.exe", "")
+            .build();
+        assert_eq!(
+            names(&glob(&host, "c:/vulkansdk/*/bin/GLSLC*")),
+            [r"c:\vulkansdk\1.3.296.0\bin\glslc.exe"]
+        );
+    }
+
+    #[test]
+    fn stars_match_as_in_a_shell() {
+        for (pattern, name, expected) in [
+            ("*", "", true),
+            ("cuda-*", "cuda-12", true),
+            ("cuda-*", "cuda", false),
+            ("lib*.so.*", "libcuda.so.580.65", true),
+            ("lib*.so.*", "libcuda.so", false),
+            ("a*a", "a", false),
+            ("*b*", "abc", true),
+            ("plain", "plain", true),
+        ] {
+            assert_eq!(star_matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn natural_order_is_total_on_odd_names() {
+        let mut names = ["v10", "v9", "v09", "v", "w1", "v1.10", "v1.9"];
+        names.sort_by(|left, right| natural_order(left, right));
+        assert_eq!(names, ["v", "v1.9", "v1.10", "v09", "v9", "v10", "w1"]);
+    }
+}
