@@ -28,13 +28,9 @@ pub mod dist;
 pub mod doctor;
 pub mod event;
 pub mod exec;
-pub mod facts;
-pub mod finding;
 pub mod glue;
 pub mod link;
 pub mod look;
-pub mod matrix;
-pub mod object;
 pub mod patch;
 pub mod plan;
 pub mod planning;
@@ -43,7 +39,6 @@ pub mod provision;
 pub mod python;
 pub mod report;
 pub mod store;
-pub mod toolkit;
 pub mod venv;
 
 #[cfg(feature = "cli")]
@@ -57,4 +52,6 @@ pub use build_rs::{Build, Task};
 
 use gpubuild_core::secret;
 pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, version};
+pub use gpubuild_detect::{facts, finding, matrix, toolkit};
 pub use gpubuild_host as host;
+pub use gpubuild_object as object;

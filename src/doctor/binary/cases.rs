@@ -10,8 +10,8 @@ use crate::host::recorded::RecordedHostBuilder;
 use crate::host::{Arch, Os, RecordedHost};
 use crate::matrix::Probes;
 use crate::object::graph::Target;
-use crate::object::samples::{Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
 use crate::toolkit::{self, Catalogue};
+use gpubuild_samples::{Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
 
 const LIB: &str = "/usr/lib/x86_64-linux-gnu";
 const APP: &str = "/opt/app/bin/app";
@@ -434,7 +434,7 @@ fn the_runtimes_major_release_sets_the_oldest_driver() {
 
 #[test]
 fn kernels_are_compared_with_the_card_and_the_driver() {
-    let file = |entries: &[crate::object::samples::Entry]| {
+    let file = |entries: &[gpubuild_samples::Entry]| {
         Elf::program().section(".nvFatBinSegment", vec![0; 24]).section(".nv_fatbin", fat_binary(&[entries]))
     };
     for (entries, cc, driver, expected) in [

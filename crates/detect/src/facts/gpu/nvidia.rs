@@ -1,0 +1,146 @@
+//! What NVIDIA's kernel driver tells in procfs and sysfs.
+
+use super::merge;
+use crate::facts::{Driver, Fact, Gpu, Vendor, trimmed};
+use crate::finding::Evidence;
+use gpubuild_core::version::Version;
+use gpubuild_host::Host;
+
+const CARDS: &str = "/proc/driver/nvidia/gpus";
+
+/// Adds names and UUIDs to the cards, and cards that only the driver knows.
+pub(super) fn probe_cards(host: &dyn Host, gpus: &mut Vec<Gpu>) {
+    for address in host.list(&host.path(CARDS)).unwrap_or_default() {
+        let path = format!("{CARDS}/{address}/information");
+        let Ok(text) = host.read_text(&host.path(&path)) else { continue };
+        let card = parse_information(&text);
+        let address = card.address.unwrap_or_else(|| address.to_lowercase());
+        let shown = card.model.clone().unwrap_or_else(|| "no model".to_owned());
+        let evidence = Evidence::file(path, shown);
+        let gpu = merge(gpus, Vendor::Nvidia, &address, None);
+        gpu.name = card.model.unwrap_or_else(|| gpu.name.clone());
+        gpu.uuid = card.uuid.or(gpu.uuid.take());
+        gpu.integrated = gpu.integrated.or(Some(false));
+        if gpu.kernel_driver.is_none() {
+            gpu.kernel_driver = Some("nvidia".to_owned());
+        }
+        gpu.found_via.push("procfs".to_owned());
+        gpu.evidence.push(evidence);
+    }
+}
+
+/// One card as `/proc/driver/nvidia/gpus/*/information` describes it.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Card {
+    model: Option<String>,
+    uuid: Option<String>,
+    address: Option<String>,
+}
+
+fn parse_information(text: &str) -> Card {
+    let value = |wanted: &str| {
+        let value = text.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == wanted).then(|| value.trim())
+        });
+        // A card that the driver could not start has question marks.
+        value.filter(|value| !value.is_empty() && !value.contains("??")).map(str::to_owned)
+    };
+    let model = value("Model").filter(|model| model != "Unknown").map(|model| {
+        if model.starts_with("NVIDIA") { model } else { format!("{} {model}", Vendor::Nvidia.label()) }
+    });
+    Card { model, uuid: value("GPU UUID"), address: value("Bus Location").map(|at| at.to_lowercase()) }
+}
+
+/// The kernel driver, if it is loaded.
+pub(super) fn probe_driver(host: &dyn Host) -> Option<Driver> {
+    let proc_path = "/proc/driver/nvidia/version";
+    let proc_text = trimmed(host, proc_path);
+    let module_path = "/sys/module/nvidia/version";
+    let module_version = trimmed(host, module_path).and_then(|text| text.parse::<Version>().ok());
+    let flavour = proc_text.as_deref().map(parse_flavour);
+    let version = match (module_version, proc_text.as_deref().and_then(parse_version)) {
+        (Some(version), _) => {
+            let evidence = vec![Evidence::file(module_path, version.as_str())];
+            Some(Fact { value: version, found_via: "sysfs".to_owned(), evidence })
+        }
+        (None, Some(version)) => {
+            let line = proc_text.as_deref().and_then(|text| text.lines().next()).unwrap_or_default();
+            let evidence = vec![Evidence::file(proc_path, line)];
+            Some(Fact { value: version, found_via: "procfs".to_owned(), evidence })
+        }
+        (None, None) => None,
+    };
+    if version.is_none() && proc_text.is_none() && !host.is_dir(&host.path("/sys/module/nvidia")) {
+        return None;
+    }
+    let flavour = flavour.map(str::to_owned);
+    Some(Driver { vendor: Vendor::Nvidia, module: "nvidia".to_owned(), version, flavour })
+}
+
+fn parse_flavour(text: &str) -> &'static str {
+    if text.contains("Open Kernel Module") { "open" } else { "proprietary" }
+}
+
+/// The version in `NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 …`.
+fn parse_version(text: &str) -> Option<Version> {
+    let line = text.lines().find(|line| line.starts_with("NVRM version"))?;
+    line.split_whitespace()
+        .find(|word| word.contains('.') && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+        .and_then(|word| word.parse().ok())
+}
+
+/// The version as NVIDIA writes it, from the one that Windows has: `32.0.15.7283` is `572.83`.
+pub(super) fn from_windows_version(text: &str) -> Option<Version> {
+    let digits: String = text.split('.').skip(2).collect();
+    let digits = digits.get(digits.len().checked_sub(5)?..)?;
+    format!("{}.{}", digits.get(..3)?, digits.get(3..)?).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_flavours_of_the_driver() {
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder@U22)  Sun Jul 27 07:06:32 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
+        assert_eq!(
+            (parse_flavour(open), parse_version(open).unwrap().to_string().as_str()),
+            ("open", "580.65.06")
+        );
+        let closed =
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n";
+        assert_eq!(
+            (parse_flavour(closed), parse_version(closed).unwrap().as_str()),
+            ("proprietary", "535.183.01")
+        );
+        assert_eq!(parse_version("NVRM version: garbled\n"), None);
+        assert_eq!(parse_version(""), None);
+    }
+
+    #[test]
+    fn a_card_s_description() {
+        let text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 1234\nGPU UUID: \t GPU-0a1b\nBus Type: \t PCIe\nBus Location: \t 0000:C1:00.0\nDevice Minor: \t 0\n";
+        let card = Card {
+            model: Some("NVIDIA H200".into()),
+            uuid: Some("GPU-0a1b".into()),
+            address: Some("0000:c1:00.0".into()),
+        };
+        assert_eq!(parse_information(text), card);
+        let broken = "Model: \t\t Unknown\nGPU UUID: \t GPU-????????-????\n";
+        assert_eq!(parse_information(broken), Card::default());
+        assert_eq!(
+            parse_information("Model: Tesla V100-SXM2-16GB\n").model.as_deref(),
+            Some("NVIDIA Tesla V100-SXM2-16GB")
+        );
+    }
+
+    #[test]
+    fn windows_spells_versions_its_own_way() {
+        let version = |text| from_windows_version(text).map(|version| version.to_string());
+        assert_eq!(version("32.0.15.7283").as_deref(), Some("572.83"));
+        assert_eq!(version("31.0.15.3623").as_deref(), Some("536.23"));
+        assert_eq!(version("32.0"), None);
+        assert_eq!(version(""), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! The C library and its version, from the library itself.
+
+use std::time::Duration;
+
+use super::{Fact, Libc};
+use crate::finding::{Evidence, EvidenceKind};
+use gpubuild_core::version::Version;
+use gpubuild_host::{Arch, Command, Host, HostPath, Os, library};
+
+/// Programs that tell the version of glibc. They are never started for it; a recording may have their output.
+const TELLING_PROGRAMS: [&[&str]; 2] = [&["ldd", "--version"], &["getconf", "GNU_LIBC_VERSION"]];
+
+pub(super) fn probe(host: &dyn Host) -> Option<Fact<Libc>> {
+    match host.platform().os {
+        Os::Linux => probe_musl(host).or_else(|| probe_glibc(host)),
+        Os::Windows => Some(implied("msvcrt")),
+        Os::Macos => Some(implied("libsystem")),
+    }
+}
+
+/// The platform has one C library.
+fn implied(family: &str) -> Fact<Libc> {
+    let value = Libc { family: family.to_owned(), version: None };
+    Fact { value, found_via: "platform".to_owned(), evidence: Vec::new() }
+}
+
+fn fact(family: &str, version: Option<Version>, found_via: &str, evidence: Evidence) -> Fact<Libc> {
+    let value = Libc { family: family.to_owned(), version };
+    Fact { value, found_via: found_via.to_owned(), evidence: vec![evidence] }
+}
+
+fn probe_musl(host: &dyn Host) -> Option<Fact<Libc>> {
+    let loader = host.path(&format!("/lib/ld-musl-{}.so.1", host.platform().arch.id()));
+    if !host.exists(&loader) || library::find(host, "libc.so.6").is_some() {
+        return None;
+    }
+    let database = "/lib/apk/db/installed";
+    if let Some(version) = host.read_text(&host.path(database)).ok().and_then(|text| parse_apk(&text)) {
+        let evidence = Evidence::file(database, version.as_str());
+        return Some(fact("musl", Some(version), "file", evidence));
+    }
+    let version = host.read(&loader).ok().and_then(|bytes| parse_musl(&bytes));
+    let said = version.as_ref().map_or("present", Version::as_str);
+    let evidence = Evidence::file(loader.as_str(), said);
+    Some(fact("musl", version, "file", evidence))
+}
+
+fn probe_glibc(host: &dyn Host) -> Option<Fact<Libc>> {
+    let library = library::find(host, "libc.so.6");
+    let from_library = library.as_ref().and_then(|path| {
+        from_real_name(host, path).or_else(|| {
+            let version = banner(host, path)?;
+            let evidence = Evidence::file(path.as_str(), format!("GNU C Library {version}"));
+            Some(fact("glibc", Some(version), "file", evidence))
+        })
+    });
+    from_library
+        .or_else(|| from_header(host))
+        .or_else(|| TELLING_PROGRAMS.iter().find_map(|argv| from_recorded_program(host, argv)))
+        .or_else(|| library.map(|path| fact("glibc", None, "file", Evidence::file(path.as_str(), "present"))))
+}
+
+/// Old releases were installed as `libc-2.31.so` with a link.
+fn from_real_name(host: &dyn Host, path: &HostPath) -> Option<Fact<Libc>> {
+    let target = host.read_link(path).ok()?;
+    let name = target.rsplit('/').next()?;
+    let version = name.strip_prefix("libc-")?.strip_suffix(".so")?.parse().ok()?;
+    Some(fact("glibc", Some(version), "file", Evidence::file(path.as_str(), format!("link to {name}"))))
+}
+
+fn from_header(host: &dyn Host) -> Option<Fact<Libc>> {
+    let multiarch = match host.platform().arch {
+        Arch::X86_64 => "/usr/include/x86_64-linux-gnu/features.h",
+        Arch::Aarch64 => "/usr/include/aarch64-linux-gnu/features.h",
+    };
+    ["/usr/include/features.h", multiarch].iter().find_map(|path| {
+        let version = parse_header(&host.read_text(&host.path(path)).ok()?)?;
+        let evidence = Evidence::file(
+            *path,
+            format!("__GLIBC__ {}, __GLIBC_MINOR__ {}", version.major(), version.minor()),
+        );
+        Some(fact("glibc", Some(version), "header", evidence))
+    })
+}
+
+fn from_recorded_program(host: &dyn Host, argv: &[&str]) -> Option<Fact<Libc>> {
+    let command = Command::new(argv[0], Duration::from_secs(5)).args(argv[1..].iter().copied());
+    let output = host.recorded_output(&command)?;
+    // musl's `ldd` says so on standard error and fails.
+    let text = format!("{}\n{}", output.stdout, output.stderr);
+    let family = if text.contains("musl") { "musl" } else { "glibc" };
+    let version = parse_program(&text)?;
+    let first = text.trim().lines().next().unwrap_or_default().to_owned();
+    Some(fact(family, Some(version), "exec", Evidence::new(EvidenceKind::Exec, argv.join(" "), first)))
+}
+
+/// Looks for the banner piece by piece from the end: it lies there, among the constants, and the library is large.
+fn banner(host: &dyn Host, path: &HostPath) -> Option<Version> {
+    const PIECE: usize = 64 << 10;
+    let size = usize::try_from(host.stat(path).ok()?.size).ok()?;
+    let starts = (0..size).step_by(PIECE);
+    starts.rev().find_map(|start| {
+        let bytes = host.read_part(path, start as u64, PIECE + LONGEST_BANNER).ok()?;
+        parse_banner(&bytes)
+    })
+}
+
+/// More than any distribution's banner is long, in bytes.
+const LONGEST_BANNER: usize = 200;
+
+/// The banner that stands in `libc.so.6`: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
+fn parse_banner(library: &[u8]) -> Option<Version> {
+    const BANNER: &[u8] = b"GNU C Library (";
+    const VERSION: &str = "version ";
+    let start = memchr::memmem::find(library, BANNER)?;
+    let line = &library[start..library.len().min(start + LONGEST_BANNER)];
+    let line = String::from_utf8_lossy(line);
+    let after = &line[line.find(VERSION)? + VERSION.len()..];
+    let end = after.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(after.len());
+    after[..end].trim_end_matches('.').parse().ok()
+}
+
+/// The text that musl's loader prints: `Version 1.2.4`. In the library itself the number stands apart.
+fn parse_musl(library: &[u8]) -> Option<Version> {
+    let text = String::from_utf8_lossy(library);
+    text.lines()
+        .find_map(|line| line.trim().strip_prefix("Version ")?.split_whitespace().next()?.parse().ok())
+}
+
+/// Alpine's list of installed packages.
+fn parse_apk(text: &str) -> Option<Version> {
+    let package = text.split("\n\n").find(|package| package.lines().any(|line| line == "P:musl"))?;
+    let version = package.lines().find_map(|line| line.strip_prefix("V:"))?;
+    version.split("-r").next()?.parse().ok()
+}
+
+fn parse_header(text: &str) -> Option<Version> {
+    let number = |name: &str| {
+        text.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            (words.next() == Some("#define") && words.next() == Some(name)).then(|| words.next()).flatten()
+        })
+    };
+    format!("{}.{}", number("__GLIBC__")?, number("__GLIBC_MINOR__")?).parse().ok()
+}
+
+/// `ldd (Debian GLIBC 2.36-9+deb12u10) 2.36`, `glibc 2.36`, `Version 1.2.4`: the last word of the first line that ends
+/// with a version.
+fn parse_program(text: &str) -> Option<Version> {
+    text.lines().find_map(|line| Version::find_in(line.split_whitespace().last()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::RecordedHost;
+    use gpubuild_host::recorded::RecordedHostBuilder;
+
+    fn linux() -> RecordedHostBuilder {
+        RecordedHost::builder(Os::Linux, Arch::X86_64)
+    }
+
+    fn check(host: RecordedHostBuilder, expected: Option<(&str, &str)>) {
+        let host = host.env("PATH", "/usr/bin").build();
+        let fact = probe(&host);
+        let found = fact.as_ref().map(|fact| (fact.value.label(), fact.found_via.clone()));
+        assert_eq!(found, expected.map(|(label, via)| (label.to_owned(), via.to_owned())));
+        assert_eq!(host.counts().processes, 0, "what was recorded costs no process");
+    }
+
+    #[test]
+    fn the_library_itself_is_asked_first() {
+        let banner = b"constants\0GNU C Library (Debian GLIBC 2.36-9+deb12u13) stable release version 2.36.\nCopyright\0";
+        check(
+            linux()
+                .bytes("/usr/lib/x86_64-linux-gnu/libc.so.6", banner)
+                .link("/lib", "usr/lib")
+                .file("/usr/include/features.h", "#define\t__GLIBC__ 2\n#define __GLIBC_MINOR__ 99\n"),
+            Some(("glibc-2.36", "file")),
+        );
+        check(
+            linux()
+                .opaque("/lib/x86_64-linux-gnu/libc-2.31.so")
+                .link("/lib/x86_64-linux-gnu/libc.so.6", "libc-2.31.so"),
+            Some(("glibc-2.31", "file")),
+        );
+    }
+
+    #[test]
+    fn then_headers_then_what_was_recorded_of_programs() {
+        check(
+            linux().opaque("/lib64/libc.so.6").file(
+                "/usr/include/features.h",
+                "# define __GNU__ 1\n#define\t__GLIBC__\t2\n#define\t__GLIBC_MINOR__\t39\n",
+            ),
+            Some(("glibc-2.39", "header")),
+        );
+        check(
+            linux().opaque("/lib64/libc.so.6").command(
+                &["ldd", "--version"],
+                "ldd (Ubuntu GLIBC 2.35-0ubuntu3.8) 2.35\nCopyright (C) 2022 Free Software Foundation, Inc.\n",
+            ),
+            Some(("glibc-2.35", "exec")),
+        );
+        check(
+            linux().command(&["getconf", "GNU_LIBC_VERSION"], "glibc 2.28\n"),
+            Some(("glibc-2.28", "exec")),
+        );
+        check(linux().opaque("/lib64/libc.so.6"), Some(("glibc", "file")));
+        check(linux(), None);
+    }
+
+    #[test]
+    fn musl_is_told_by_its_loader() {
+        let installed = "C:Q1\nP:busybox\nV:1.36.1-r0\n\nC:Q2\nP:musl\nV:1.2.4-r2\nA:x86_64\n\n";
+        check(
+            linux().opaque("/lib/ld-musl-x86_64.so.1").file("/lib/apk/db/installed", installed),
+            Some(("musl-1.2.4", "file")),
+        );
+        check(linux().opaque("/lib/ld-musl-x86_64.so.1"), Some(("musl", "file")));
+        // A glibc system with musl's loader installed beside it.
+        check(
+            linux()
+                .opaque("/lib/ld-musl-x86_64.so.1")
+                .file("/lib64/libc.so.6", "GNU C Library (GNU libc) stable release version 2.40.\n"),
+            Some(("glibc-2.40", "file")),
+        );
+    }
+
+    #[test]
+    fn nonsense_in_the_library_is_no_version() {
+        assert_eq!(parse_banner(b"GNU C Library ("), None);
+        assert_eq!(parse_banner(b"GNU C Library (x) version .\xff"), None);
+        assert_eq!(parse_banner(b""), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! What a recording of a machine keeps: all that is asked of it, and nothing of its people.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use super::gather;
+use gpubuild_host::recorded::{CommandResult, RecordedHostBuilder};
+use gpubuild_host::{Arch, Command, Host, Os, RealHost, RecordedHost, find_program, glob, library, record};
+
+/// More than what is kept of a library.
+const LARGE: usize = 1 << 20;
+
+fn linux() -> RecordedHostBuilder {
+    RecordedHost::builder(Os::Linux, Arch::X86_64)
+}
+
+/// Records what `look` sees, writes and reads the recording, and looks again: both must see the same.
+fn check<T: PartialEq + std::fmt::Debug>(host: &dyn Host, look: impl Fn(&dyn Host) -> T) -> (T, String) {
+    let mut first = None;
+    let (recording, _) = record(host, &[], |host| first = Some(look(host)));
+    let text = recording.to_toml();
+    let replayed =
+        RecordedHost::parse("replay.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let again = look(&replayed);
+    assert_eq!(Some(&again), first.as_ref(), "{text}");
+    (again, text)
+}
+
+#[test]
+fn this_machine_recorded_has_the_same_facts() {
+    let host = RealHost::new();
+    let (facts, text) = check(&host, gather);
+    assert_eq!(facts.platform, host.platform());
+    assert!(text.len() < 1 << 20, "{} bytes", text.len());
+    if host.platform().os == Os::Linux {
+        assert!(
+            text.contains("path = \"/proc/self/status\"")
+                && !text.contains(&format!("/proc/{}", std::process::id()))
+        );
+    }
+}
+
+#[test]
+fn a_machine_with_everything_answers_alike() {
+    let host = linux()
+        .env("PATH", "/usr/local/cuda/bin:/usr/bin")
+        .env("LD_LIBRARY_PATH", "/opt/lib")
+        .env("GPUBUILD_SET", "cuda.cc=90")
+        .executable("/usr/local/cuda-12.4/bin/nvcc")
+        .executable("/usr/bin/nvcc")
+        .link("/usr/local/cuda", "/etc/alternatives/cuda")
+        .link("/etc/alternatives/cuda", "../../usr/local/cuda-12.4")
+        .link("/usr/local/dangling", "nowhere")
+        .file("/usr/local/cuda-12.4/version.json", "{\"cuda\": {\"version\": \"12.4.1\"}}\n")
+        .bytes(
+            "/opt/lib/libcuda.so.1",
+            &[0x7f, b'E', b'L', b'F', 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 62, 0, 1],
+        )
+        .file("/odd", "a\r\nb\0c\u{1b}'''\"\"\"\\")
+        .closed_device("/dev/kfd", "permission-denied", 109)
+        .closed_device("/dev/nvidia0", "no-such-device", 0)
+        .device("/dev/dri/renderD128")
+        .file("/etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n")
+        .link("/sys/bus/pci/devices/0000:c1:00.0", "../../../devices/pci/0000:c1:00.0")
+        .file("/sys/devices/pci/0000:c1:00.0/class", "0x030200\n")
+        .file("/sys/devices/pci/0000:c1:00.0/vendor", "0x10de\n")
+        .file("/sys/devices/pci/0000:c1:00.0/device", "0x2335\n")
+        .link("/sys/devices/pci/0000:c1:00.0/driver", "../../../bus/pci/drivers/nvidia")
+        .command(&["/usr/bin/nvcc", "--version"], "release 12.4\n")
+        .command_result(&["/usr/bin/nvcc", "hang"], CommandResult::Hangs)
+        .probe("cuda", "{\"driver_version\": 12040}")
+        .identity(1000, &[1000, 27])
+        .build();
+    let second = Duration::from_secs(1);
+    let (_, text) = check(&host, |host| {
+        let open = |path: &str| host.open_device(&host.path(path)).map_err(|error| error.kind());
+        let seen = (
+            gather(host),
+            find_program(host, "nvcc"),
+            glob(host, "/usr/local/cuda*/version.json"),
+            glob(host, "/usr/local/*"),
+            library::find(host, "libcuda.so.1"),
+            host.canonical(&host.path("/usr/local/cuda/bin")).map_err(|error| error.kind()),
+            host.read_link(&host.path("/usr/local/dangling")).map_err(|error| error.kind()),
+            host.read(&host.path("/odd")).map_err(|error| error.kind()),
+        );
+        let devices =
+            (open("/dev/kfd"), open("/dev/nvidia0"), open("/dev/dri/renderD128"), open("/dev/none"));
+        let kfd = host.stat(&host.path("/dev/kfd")).map(|stat| stat.owner).map_err(|error| error.kind());
+        let ran = (
+            host.run(&Command::new("/usr/bin/nvcc", second).arg("--version")),
+            host.run(&Command::new("/usr/bin/nvcc", second).arg("hang")),
+            host.run(&Command::new("nothing", second)),
+            host.probe("cuda", second),
+            host.identity().clone(),
+        );
+        (seen, devices, kfd, ran)
+    });
+    assert!(text.contains("open_error = \"no-such-device\""), "{text}");
+    assert!(text.contains("version.json"));
+}
+
+#[test]
+fn windows_registry_and_paths_answer_alike() {
+    let key = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}\0000";
+    let host = RecordedHost::builder(Os::Windows, Arch::X86_64)
+        .env("Path", r"C:\CUDA\bin")
+        .executable(r"C:\CUDA\bin\nvcc.exe")
+        .registry(key, "DriverDesc", "NVIDIA GeForce RTX 4090")
+        .registry(key, "DriverVersion", "32.0.15.7283")
+        .registry(key, "MatchingDeviceId", r"PCI\VEN_10DE&DEV_2684")
+        .registry_number(key, "HardwareInformation.qwMemorySize", 25_757_220_864)
+        .build();
+    let (seen, _) = check(&host, |host| (gather(host), find_program(host, "NVCC")));
+    assert_eq!(seen.0.gpus.len(), 1);
+    assert_eq!(seen.1[0].as_str(), r"C:\CUDA\bin\nvcc.exe");
+}
+
+#[test]
+fn people_and_secrets_stay_at_home() {
+    let host = linux()
+        .env("HOME", "/home/alice")
+        .env("USER", "alice")
+        .env("PATH", "/home/alice/bin:/usr/bin")
+        .env("CUDA_PATH", "/home/alice/cuda")
+        .env("UV_INDEX_URL", "https://pypi.example")
+        .env("GPUBUILD_API_TOKEN", "very-secret")
+        .env("CMAKE_PROXY", "http://me:very-secret@proxy")
+        .env("EDITOR", "vi")
+        .file("/etc/hostname", "wonderland\n")
+        .file("/home/alice/cuda/version.txt", "built by alice on wonderland\n")
+        .bytes("/home/alice/cuda/lib.bin", b"\xff/home/alice\xff")
+        .link("/opt/cuda", "/home/alice/cuda")
+        .build();
+    let (recording, redactions) = record(&host, &[], |host| {
+        assert_eq!(host.env().get("EDITOR"), None);
+        assert!(host.read(&host.path("/opt/cuda/version.txt")).is_ok());
+        assert!(host.read(&host.path("/opt/cuda/lib.bin")).is_ok());
+    });
+    let text = recording.to_toml();
+    for word in ["alice", "wonderland", "secret", "EDITOR", "UV_INDEX"] {
+        assert!(!text.contains(word), "{word}:\n{text}");
+    }
+    let summary = redactions.summary();
+    assert_eq!(summary, "redacted 2 values: CMAKE_PROXY, GPUBUILD_API_TOKEN");
+    let replayed = RecordedHost::parse("replay.toml", &text).unwrap();
+    assert_eq!(replayed.env().get("CUDA_PATH"), Some("/home/user/cuda"));
+    assert_eq!(replayed.env().get("CMAKE_PROXY"), Some("http://[redacted]@proxy"));
+    assert_eq!(
+        replayed.read_text(&replayed.path("/opt/cuda/version.txt")).unwrap(),
+        "built by user on host\n"
+    );
+    assert!(replayed.is_file(&replayed.path("/home/user/cuda/lib.bin")));
+}
+
+#[test]
+fn of_a_large_library_its_version_is_kept() {
+    let mut library = vec![0xff_u8; LARGE];
+    library.extend_from_slice(b"\0GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\n\0");
+    let host = linux().bytes("/lib/x86_64-linux-gnu/libc.so.6", &library).build();
+    let (libc, text) = check(&host, |host| gather(host).libc);
+    assert_eq!(libc.map(|libc| libc.value.label()).as_deref(), Some("glibc-2.36"));
+    assert!(text.len() < 1000, "{text}");
+}
+
+#[test]
+fn nothing_is_changed_while_recording() {
+    let host = linux().file("/x", "").build();
+    record(&host, &[], |host| {
+        let error = host.write(&host.path("/y"), b"").expect_err("a recorder changes nothing");
+        assert_eq!(error.kind(), ErrorKind::ReadOnlyFilesystem);
+    });
+}

@@ -1,0 +1,320 @@
+//! What the drivers themselves answered, checked and merged with what files told.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::facts::{Gpu, Vendor};
+use crate::finding::{Evidence, EvidenceKind};
+use gpubuild_core::backend::Backend;
+use gpubuild_host::{ProbeAnswer, ProbeStatus};
+
+use super::Reason;
+
+/// The answers of the child probes by backend.
+pub type Probes = BTreeMap<Backend, ProbeAnswer>;
+
+/// An answer that was read.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    /// The devices in it, software ones included.
+    pub(super) devices: Vec<Gpu>,
+    /// What was wrong with it.
+    pub(super) reason: Option<Reason>,
+    /// Whether the driver answered at all.
+    pub(super) answered: bool,
+}
+
+impl Answer {
+    /// Whether the driver drives a device that is no program.
+    pub(super) fn drives_hardware(&self) -> bool {
+        self.devices.iter().any(|gpu| gpu.vendor != Vendor::Software)
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Document {
+    driver_version: Option<i64>,
+    devices: Vec<Device>,
+    platforms: Vec<OpenClPlatform>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OpenClPlatform {
+    name: String,
+    devices: Vec<Device>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Device {
+    name: String,
+    r#type: String,
+    cc: Option<String>,
+    arch: Option<String>,
+    memory_bytes: Option<u64>,
+    pci: Option<String>,
+    uuid: Option<String>,
+    vendor_id: Option<u32>,
+    driver_id: Option<u32>,
+    unified_memory: Option<bool>,
+}
+
+/// Reads one backend's answer.
+pub(super) fn read(backend: Backend, answer: &ProbeAnswer) -> Answer {
+    let broken = |id: &str, text: String, hint: &str| Answer {
+        reason: Some(Reason { id: id.to_owned(), text, hint: Some(hint.to_owned()), ..Reason::default() }),
+        ..Answer::default()
+    };
+    match answer.status {
+        ProbeStatus::Crashed => broken(
+            "probe.crashed",
+            format!("the {backend} driver crashed when it was asked: {}", answer.error),
+            "reinstall the driver; what files tell is shown",
+        ),
+        ProbeStatus::Timeout => broken(
+            "probe.timeout",
+            format!("the {backend} driver did not answer in time: {}", answer.error),
+            "look for hung GPU processes and in the kernel's log",
+        ),
+        ProbeStatus::Failed => broken(
+            "probe.failed",
+            format!("the {backend} driver says no: {}", answer.error),
+            "see what `gpubuild doctor` finds",
+        ),
+        ProbeStatus::Ok => parse(backend, &answer.answer).unwrap_or_else(|problem| {
+            broken(
+                "probe.invalid",
+                format!("the {backend} driver's answer makes no sense: {problem}"),
+                "what files tell is shown; reinstall the driver if it does not work",
+            )
+        }),
+    }
+}
+
+fn parse(backend: Backend, text: &str) -> Result<Answer, String> {
+    let document: Document = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if let Some(version) = document.driver_version.filter(|version| !(1000..100_000).contains(version)) {
+        return Err(format!("driver version {version}"));
+    }
+    let platforms = document.platforms.into_iter().flat_map(|platform| {
+        let name = platform.name;
+        platform.devices.into_iter().map(move |mut device| {
+            if device.name.is_empty() {
+                device.name.clone_from(&name);
+            }
+            device
+        })
+    });
+    let devices = document
+        .devices
+        .into_iter()
+        .chain(platforms)
+        .map(|device| gpu(backend, device))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Answer { devices, reason: None, answered: true })
+}
+
+fn gpu(backend: Backend, device: Device) -> Result<Gpu, String> {
+    const MOST: u64 = 16 << 40;
+    const LEAST: u64 = 16 << 20;
+    if device.name.trim().is_empty() || device.name.len() > 256 {
+        return Err("a device without a name".to_owned());
+    }
+    let name: String = device.name.trim().chars().filter(|c| !c.is_control()).collect();
+    let memory = device.memory_bytes.filter(|bytes| *bytes != 0);
+    if let Some(bytes) = memory.filter(|bytes| !(LEAST..=MOST).contains(bytes)) {
+        return Err(format!("{bytes} bytes of memory on `{name}`"));
+    }
+    let arch = match (&device.cc, &device.arch) {
+        (Some(cc), _) => Some(
+            cc.parse::<gpubuild_core::arch::CudaArch>()
+                .map_err(|_| format!("compute capability `{cc}`"))?
+                .sm(),
+        ),
+        (None, Some(arch)) => {
+            // `gfx90a:sramecc+:xnack-` is gfx90a with features.
+            let arch = arch.split(':').next().unwrap_or_default();
+            if !arch.starts_with("gfx") {
+                return Err(format!("architecture `{arch}`"));
+            }
+            Some(arch.to_owned())
+        }
+        (None, None) => None,
+    };
+    let evidence = Evidence::new(EvidenceKind::Dlopen, format!("probe:{backend}"), name.clone());
+    Ok(Gpu {
+        vendor: vendor(backend, &device, &name),
+        name,
+        pci: device.pci.as_deref().map(normal_pci),
+        ids: None,
+        kernel_driver: None,
+        arch,
+        memory_bytes: memory,
+        integrated: device.unified_memory.or(match device.r#type.as_str() {
+            "integrated-gpu" => Some(true),
+            "discrete-gpu" => Some(false),
+            _ => None,
+        }),
+        uuid: device.uuid,
+        found_via: vec![format!("probe:{backend}")],
+        evidence: vec![evidence],
+    })
+}
+
+fn vendor(backend: Backend, device: &Device, name: &str) -> Vendor {
+    // VkDriverId of SwiftShader and llvmpipe.
+    if device.r#type == "cpu" || matches!(device.driver_id, Some(10 | 13)) {
+        return Vendor::Software;
+    }
+    let by_id = match device.vendor_id {
+        Some(0x10de) => Some(Vendor::Nvidia),
+        Some(0x1002) => Some(Vendor::Amd),
+        Some(0x8086) => Some(Vendor::Intel),
+        Some(0x106b) => Some(Vendor::Apple),
+        Some(0x17cb | 0x5143) => Some(Vendor::Qualcomm),
+        Some(_) => Some(Vendor::Other),
+        None => None,
+    };
+    let lower = name.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    by_id.unwrap_or(match backend {
+        Backend::Cuda => Vendor::Nvidia,
+        Backend::Rocm => Vendor::Amd,
+        _ if has(&["llvmpipe", "pocl", "swiftshader"]) => Vendor::Software,
+        _ if has(&["nvidia", "geforce", "quadro", "tesla"]) => Vendor::Nvidia,
+        _ if has(&["amd", "radeon", "gfx"]) => Vendor::Amd,
+        _ if has(&["intel", "arc"]) => Vendor::Intel,
+        _ if has(&["apple"]) || backend == Backend::Metal => Vendor::Apple,
+        _ if has(&["adreno", "qualcomm"]) => Vendor::Qualcomm,
+        _ => Vendor::Other,
+    })
+}
+
+/// `00000000:C1:00.0` as the kernel writes it: `0000:c1:00.0`.
+fn normal_pci(text: &str) -> String {
+    let lower = text.trim().to_lowercase();
+    match lower.split_once(':') {
+        Some((domain, rest)) if domain.len() == 8 && rest.contains(':') => format!("{}:{rest}", &domain[4..]),
+        Some((_, rest)) if !rest.contains(':') => format!("0000:{lower}"),
+        _ => lower,
+    }
+}
+
+/// Merges the devices of an answer into what files told: one card stays one.
+pub(super) fn merge(gpus: &mut Vec<Gpu>, probed: &[Gpu]) {
+    for device in probed.iter().filter(|gpu| gpu.vendor != Vendor::Software) {
+        match same(gpus, probed, device) {
+            Some(index) => fill(&mut gpus[index], device),
+            None => gpus.push(device.clone()),
+        }
+    }
+}
+
+/// The card that a probed device is: by PCI address, by UUID, by name, or because there is no other of its maker.
+fn same(gpus: &[Gpu], probed: &[Gpu], device: &Gpu) -> Option<usize> {
+    let by =
+        |test: &dyn Fn(&Gpu) -> bool| gpus.iter().position(|gpu| gpu.vendor == device.vendor && test(gpu));
+    let differs = |gpu: &Gpu| gpu.pci.is_some() && device.pci.is_some() && gpu.pci != device.pci;
+    let of_vendor = |list: &[Gpu]| list.iter().filter(|gpu| gpu.vendor == device.vendor).count();
+    by(&|gpu| gpu.pci.is_some() && gpu.pci == device.pci)
+        .or_else(|| by(&|gpu| gpu.uuid.is_some() && gpu.uuid == device.uuid))
+        .or_else(|| {
+            by(&|gpu| {
+                gpu.name == device.name && !differs(gpu) && !gpu.found_via.contains(&device.found_via[0])
+            })
+        })
+        .or_else(|| {
+            let alone = of_vendor(gpus) == 1 && of_vendor(probed) == 1;
+            if alone { by(&|gpu| !differs(gpu)) } else { None }
+        })
+}
+
+fn fill(gpu: &mut Gpu, device: &Gpu) {
+    if gpu.found_via.iter().all(|via| !via.starts_with("probe:")) {
+        gpu.name.clone_from(&device.name);
+    }
+    // A driver's own word on the architecture and the memory is better than a table's.
+    gpu.arch = device.arch.clone().or_else(|| gpu.arch.take());
+    gpu.memory_bytes = device.memory_bytes.or(gpu.memory_bytes);
+    gpu.integrated = gpu.integrated.or(device.integrated);
+    gpu.pci = gpu.pci.take().or_else(|| device.pci.clone());
+    gpu.uuid = gpu.uuid.take().or_else(|| device.uuid.clone());
+    gpu.found_via.extend(device.found_via.iter().cloned());
+    gpu.evidence.extend(device.evidence.iter().cloned());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ok(text: &str) -> ProbeAnswer {
+        ProbeAnswer { status: ProbeStatus::Ok, error: String::new(), answer: text.to_owned() }
+    }
+
+    #[test]
+    fn one_card_stays_one() {
+        let text = r#"{"driver_version": 12040, "devices": [
+            {"name": "NVIDIA H200", "cc": "9.0", "memory_bytes": 150754820096, "pci": "00000000:C1:00.0"}]}"#;
+        let answer = read(Backend::Cuda, &ok(text));
+        assert!(answer.answered && answer.reason.is_none());
+        let mut gpus = answer.devices.clone();
+        gpus[0].name = "NVIDIA GPU 10de:2335".to_owned();
+        gpus[0].arch = None;
+        gpus[0].found_via = vec!["sysfs".to_owned()];
+        merge(&mut gpus, &answer.devices);
+        let vulkan = r#"{"devices": [
+            {"name": "NVIDIA H200", "type": "discrete-gpu", "vendor_id": 4318},
+            {"name": "llvmpipe (LLVM 15.0.6, 256 bits)", "type": "cpu", "vendor_id": 65541, "driver_id": 13}]}"#;
+        let vulkan = read(Backend::Vulkan, &ok(vulkan));
+        merge(&mut gpus, &vulkan.devices);
+        assert_eq!(gpus.len(), 1);
+        assert_eq!(gpus[0].arch.as_deref(), Some("sm_90"));
+        assert_eq!(gpus[0].pci.as_deref(), Some("0000:c1:00.0"));
+        assert_eq!(gpus[0].found_via, ["sysfs", "probe:cuda", "probe:vulkan"]);
+        assert_eq!(vulkan.devices[1].vendor, Vendor::Software);
+    }
+
+    #[test]
+    fn two_cards_of_one_name_stay_two() {
+        let text = r#"{"devices": [{"name": "A100", "cc": "8.0"}, {"name": "A100", "cc": "8.0"}]}"#;
+        let answer = read(Backend::Cuda, &ok(text));
+        let mut gpus = Vec::new();
+        merge(&mut gpus, &answer.devices);
+        assert_eq!(gpus.len(), 2);
+        merge(
+            &mut gpus,
+            &read(Backend::Vulkan, &ok(r#"{"devices": [{"name": "A100", "vendor_id": 4318}]}"#)).devices,
+        );
+        assert_eq!(gpus.len(), 2);
+    }
+
+    #[test]
+    fn nonsense_becomes_a_reason() {
+        for text in [
+            "",
+            "[]garbage",
+            r#"{"devices": 3}"#,
+            r#"{"driver_version": -1}"#,
+            r#"{"driver_version": 2000000000}"#,
+            r#"{"devices": [{"name": ""}]}"#,
+            r#"{"devices": [{"name": "x", "memory_bytes": 18446744073709551615}]}"#,
+            r#"{"devices": [{"name": "x", "memory_bytes": 1}]}"#,
+            r#"{"devices": [{"name": "x", "cc": "banana"}]}"#,
+            r#"{"devices": [{"name": "x", "arch": "sm_90"}]}"#,
+        ] {
+            let answer = read(Backend::Cuda, &ok(text));
+            assert_eq!(
+                answer.reason.as_ref().map(|reason| reason.id.as_str()),
+                Some("probe.invalid"),
+                "{text}"
+            );
+            assert!(answer.devices.is_empty());
+        }
+        let crashed =
+            ProbeAnswer { status: ProbeStatus::Crashed, error: "signal 11".into(), answer: String::new() };
+        assert_eq!(read(Backend::Rocm, &crashed).reason.unwrap().id, "probe.crashed");
+    }
+}

@@ -1,0 +1,100 @@
+//! Reasons in words: the texts stand in the descriptions, by id; the case at hand fills their placeholders.
+
+use crate::facts::Facts;
+use crate::toolkit::description::Description;
+use crate::toolkit::{Catalogue, Inventory};
+use gpubuild_host::Os;
+
+use super::Reason;
+
+/// What every rule looks at.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) inventory: &'a Inventory,
+    pub(super) catalogue: &'a Catalogue,
+}
+
+impl Case<'_> {
+    pub(super) fn os(&self) -> Os {
+        self.facts.platform.os
+    }
+
+    pub(super) fn in_container(&self) -> bool {
+        self.facts.container.is_some()
+    }
+
+    /// A reason with the words of its id. `values` fill the placeholders; one without a value loses its hint.
+    pub(super) fn say(&self, id: &str, about: &Description, values: &[(&str, String)]) -> Reason {
+        let words = self.catalogue.reason(id);
+        let fill = |template: &str| {
+            let mut text = template.to_owned();
+            for (name, value) in values {
+                text = text.replace(&format!("{{{name}}}"), value);
+            }
+            for (name, table) in [("{install}", &about.install), ("{install_driver}", &about.install_driver)]
+            {
+                if text.contains(name) {
+                    let command =
+                        self.for_distribution(table).unwrap_or_else(|| format!("install {}", about.name));
+                    text = text.replace(name, &command);
+                }
+            }
+            text
+        };
+        let text = words.map_or_else(|| format!("{}: {id}", about.name), |words| fill(&words.text));
+        let hint = words.and_then(|words| words.hint.as_deref()).map(fill).filter(|hint| !hint.contains('{'));
+        let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        Reason { id: id.to_owned(), text, hint, values, about: Some(about.id.clone()) }
+    }
+
+    /// The entry of an install table for this distribution.
+    pub(super) fn for_distribution(
+        &self,
+        table: &std::collections::BTreeMap<String, String>,
+    ) -> Option<String> {
+        for_distribution(self.facts, table).cloned()
+    }
+}
+
+/// The entry of a table for a distribution: its release (`ubuntu-22.04`), its own name, its package manager, those it is
+/// like.
+pub fn for_distribution<'t, T>(
+    facts: &Facts,
+    table: &'t std::collections::BTreeMap<String, T>,
+) -> Option<&'t T> {
+    let distro = facts.distro.as_ref().map(|fact| &fact.value);
+    if let Some(found) = distro.and_then(|distro| table.get(&distro.label())) {
+        return Some(found);
+    }
+    let names = distro.into_iter().flat_map(|distro| std::iter::once(&distro.id).chain(&distro.like));
+    let fallback = match facts.platform.os {
+        Os::Windows => Some("winget"),
+        Os::Macos => Some("brew"),
+        Os::Linux => None,
+    };
+    names
+        .flat_map(|name| [Some(name.as_str()), package_manager(name)])
+        .chain([fallback])
+        .flatten()
+        .find_map(|key| table.get(key))
+}
+
+/// The package manager of a distribution by its `ID`.
+fn package_manager(id: &str) -> Option<&'static str> {
+    Some(match id {
+        "debian" | "ubuntu" | "linuxmint" | "pop" | "raspbian" | "kali" | "elementary" | "zorin" => "apt",
+        "fedora" | "rhel" | "centos" | "rocky" | "almalinux" | "ol" | "amzn" => "dnf",
+        "arch" | "manjaro" | "endeavouros" | "cachyos" => "pacman",
+        "suse" | "opensuse" | "opensuse-leap" | "opensuse-tumbleweed" | "sles" => "zypper",
+        "alpine" => "apk",
+        "windows" => "winget",
+        "macos" => "brew",
+        _ => return None,
+    })
+}
+
+/// `a`, `b` and `c` in one line, each in backticks.
+pub(super) fn quoted<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
+    items.into_iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
+}

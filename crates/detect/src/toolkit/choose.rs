@@ -1,0 +1,64 @@
+//! Which of several copies a build takes, and why.
+//!
+//! The order: a complete copy before an incomplete one; then a variable that names the toolkit, PATH, an active
+//! environment, the newest that gpubuild installed itself, the system's own default, and of the other known folders the
+//! newest.
+
+use std::cmp::Reverse;
+
+use super::Installation;
+use super::probe::Copy;
+use super::search::Rank;
+
+/// Orders copies, the chosen one first, and gives each its reason. An incomplete copy is never chosen.
+pub(super) fn choose(mut copies: Vec<Copy>) -> Vec<Installation> {
+    copies.sort_by_key(|copy| {
+        // Among equals on PATH the first one wins, as it does for the shell; the sort is stable.
+        let newest = match copy.rank {
+            Rank::Own | Rank::Known => {
+                Reverse(copy.installation.version.as_ref().map(|fact| fact.value.clone()))
+            }
+            Rank::Explicit | Rank::Path | Rank::Environment | Rank::Default => Reverse(None),
+        };
+        (!copy.installation.is_complete(), copy.rank, newest)
+    });
+    let several = copies.iter().filter(|copy| copy.installation.is_complete()).count() > 1;
+    let winner = copies
+        .first()
+        .filter(|copy| copy.installation.is_complete())
+        .map(|copy| (copy.installation.root.clone(), why(copy)));
+    let mut installations = Vec::with_capacity(copies.len());
+    for (index, copy) in copies.into_iter().enumerate() {
+        let mut installation = copy.installation;
+        let missing: Vec<String> =
+            installation.missing_parts().into_iter().map(|id| id.replace('-', " ")).collect();
+        installation.reason = match &winner {
+            _ if !missing.is_empty() => format!("incomplete: no {}", missing.join(", no ")),
+            Some((_, why)) if index == 0 && several => why.clone(),
+            Some(_) if index == 0 => "the only complete copy".to_owned(),
+            Some((root, why)) => format!("`{root}` comes first: {why}"),
+            None => "incomplete".to_owned(),
+        };
+        installation.chosen = index == 0 && missing.is_empty();
+        installations.push(installation);
+    }
+    installations
+}
+
+fn why(copy: &Copy) -> String {
+    match copy.rank {
+        Rank::Explicit => {
+            format!("`{}` names it", copy.way.strip_prefix("env:").unwrap_or(&copy.way))
+        }
+        Rank::Path => "it is first on PATH".to_owned(),
+        Rank::Environment => format!(
+            "it belongs to the environment that `{}` names",
+            copy.way.strip_prefix("env:").unwrap_or(&copy.way)
+        ),
+        Rank::Own => "gpubuild installed it for you".to_owned(),
+        Rank::Default => {
+            format!("`{}` leads to it", copy.way.strip_prefix("known:").unwrap_or(&copy.way))
+        }
+        Rank::Known => "it is the newest known copy".to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+//! Patterns in descriptions: `{version}` in a text, and placeholders for what differs between hosts.
+
+use gpubuild_core::version::Version;
+use gpubuild_host::{Arch, Host, Os};
+
+/// The versions for which a pattern with one `{version}` stands in `text`, in the order of the text.
+///
+/// White space in the pattern matches any run of blanks, so that `define CUDART_VERSION {version}` finds a macro however
+/// it is aligned.
+pub fn extract_all(pattern: &str, text: &str) -> Vec<Version> {
+    let Some((before, after)) = pattern.split_once("{version}") else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut start = 0;
+    while start <= text.len() {
+        let Some((_, end)) = find_loose(before, text, start) else { break };
+        let digits =
+            text[end..].find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len() - end);
+        let number = text[end..end + digits].trim_end_matches('.');
+        if !number.is_empty()
+            && number.starts_with(|c: char| c.is_ascii_digit())
+            && matches_loose(after, &text[end + number.len()..]).is_some()
+            && let Ok(version) = number.parse()
+        {
+            found.push(version);
+        }
+        start = next_boundary(text, end.max(start + 1));
+    }
+    found
+}
+
+/// The first of [`extract_all`].
+pub fn extract(pattern: &str, text: &str) -> Option<Version> {
+    extract_all(pattern, text).into_iter().next()
+}
+
+fn next_boundary(text: &str, mut index: usize) -> usize {
+    while index < text.len() && !text.is_char_boundary(index) {
+        index += 1;
+    }
+    index
+}
+
+/// Where `pattern` stands in `text` at or after `start`: its first and last-but-one byte.
+fn find_loose(pattern: &str, text: &str, start: usize) -> Option<(usize, usize)> {
+    if pattern.is_empty() {
+        return Some((start, start));
+    }
+    // What has to stand there literally is found fastest.
+    let first = pattern.split(' ').next().unwrap_or_default();
+    let finder = memchr::memmem::Finder::new(first);
+    let mut at = start;
+    while at < text.len() {
+        let rest = &text[at..];
+        at += if first.is_empty() { rest.find([' ', '\t']) } else { finder.find(rest.as_bytes()) }?;
+        if let Some(length) = matches_loose(pattern, &text[at..]) {
+            return Some((at, at + length));
+        }
+        at = next_boundary(text, at + 1);
+    }
+    None
+}
+
+/// The length of the match if `text` starts with `pattern`; blanks match any run of blanks.
+fn matches_loose(pattern: &str, text: &str) -> Option<usize> {
+    let mut rest = text;
+    let mut words = pattern.split(' ');
+    rest = rest.strip_prefix(words.next()?)?;
+    for word in words {
+        let trimmed = rest.trim_start_matches([' ', '\t']);
+        if trimmed.len() == rest.len() {
+            return None;
+        }
+        rest = trimmed.strip_prefix(word)?;
+    }
+    Some(text.len() - rest.len())
+}
+
+/// Replaces the placeholders that depend on the host. `None` if one of them has no value here.
+pub fn fill(template: &str, host: &dyn Host) -> Option<String> {
+    let mut filled = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some(open) = rest.find('{') {
+        let close = open + rest[open..].find('}')?;
+        filled.push_str(&rest[..open]);
+        filled.push_str(&value(&rest[open + 1..close], host)?);
+        rest = &rest[close + 1..];
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+fn value(name: &str, host: &dyn Host) -> Option<String> {
+    let platform = host.platform();
+    let env = |name: &str, default: Option<&str>| {
+        host.env()
+            .get(name)
+            .map(|value| value.trim_end_matches(['/', '\\']).to_owned())
+            .or(default.map(str::to_owned))
+    };
+    match name {
+        // Filled by whoever reads a version.
+        "version" => Some("{version}".to_owned()),
+        "arch" => Some(platform.arch.id().to_owned()),
+        "triplet" => Some(format!("{}-linux-gnu", platform.arch.id())),
+        "exe" => Some(if platform.os == Os::Windows { ".exe" } else { "" }.to_owned()),
+        // Visual Studio's word for the architecture.
+        "vs_arch" => Some(if platform.arch == Arch::X86_64 { "x64" } else { "arm64" }.to_owned()),
+        "home" => match platform.os {
+            Os::Windows => env("USERPROFILE", None),
+            Os::Linux | Os::Macos => env("HOME", None),
+        },
+        "program_files" => env("ProgramFiles", Some("C:\\Program Files")),
+        "program_files_x86" => env("ProgramFiles(x86)", Some("C:\\Program Files (x86)")),
+        "local_app_data" => env("LOCALAPPDATA", None),
+        "system32" => env("SystemRoot", Some("C:\\Windows")).map(|root| format!("{root}\\System32")),
+        other => env(other.strip_prefix("env:")?, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(pattern: &str, text: &str) -> Option<String> {
+        extract(pattern, text).map(|version| version.to_string())
+    }
+
+    #[test]
+    fn versions_are_found_where_the_pattern_says() {
+        for (pattern, text, expected) in [
+            ("define CUDART_VERSION {version}", "#define CUDART_VERSION  12040\n", Some("12040")),
+            ("CUDA/v{version}", "C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v12.6", Some("12.6")),
+            ("cuda-{version}", "/usr/local/cuda-12.4", Some("12.4")),
+            ("cuda-{version}", "/usr/local/cuda-old/x/cuda-11.8/y", Some("11.8")),
+            ("gcc-{version}", "/usr/bin/x86_64-linux-gnu-gcc-12", Some("12")),
+            ("gcc-{version}", "/usr/bin/gcc", None),
+            (", {version}, VK_HEADER_VERSION)", "VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION)", Some("3")),
+            ("MSVC/{version}/bin", "VC/Tools/MSVC/14.41.34120/bin/Hostx64", Some("14.41.34120")),
+            ("{version}", "6.2.0-66\n", Some("6.2.0")),
+            ("", "1.2", None),
+        ] {
+            assert_eq!(one(pattern, text).as_deref(), expected, "{pattern} in {text}");
+        }
+    }
+
+    #[test]
+    fn limits_of_a_host_config_are_read() {
+        let config = "#if __GNUC__ > 13\n#error\n#if (__clang_major__ >= 18) || (__clang_major__ < 3)\n\
+            #if _MSC_VER < 1910 || _MSC_VER >= 1950\n";
+        assert_eq!(one("__GNUC__ > {version}", config).as_deref(), Some("13"));
+        assert_eq!(one("__clang_major__ >= {version}", config).as_deref(), Some("18"));
+        assert_eq!(one("_MSC_VER >= {version}", config).as_deref(), Some("1950"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_extraction_fail(pattern in ".{0,12}", text in ".{0,40}") {
+            let _ = extract_all(&format!("{pattern}{{version}}"), &text);
+            let _ = extract_all(&format!("{pattern}{{version}}x y"), &text);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! From the places of a description to paths on the host: PATH and files.
+
+use std::io;
+
+use gpubuild_host::search::find_program_in;
+use gpubuild_host::{FileKind, Host, HostPath, Os};
+
+pub use gpubuild_host::search::glob as expand;
+
+/// The folders of PATH that are absolute, in order, each once.
+pub fn path_folders(host: &dyn Host) -> Vec<HostPath> {
+    let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
+    let mut folders: Vec<HostPath> = Vec::new();
+    for text in host.env().get("PATH").unwrap_or_default().split(separator) {
+        let folder = host.path(text.trim_matches('"'));
+        if folder.is_absolute() && folders.iter().all(|known| known.key() != folder.key()) {
+            folders.push(folder);
+        }
+    }
+    folders
+}
+
+/// Every file that a bare program name can mean in these folders, in order.
+pub fn programs(host: &dyn Host, folders: &[HostPath], name: &str) -> Vec<HostPath> {
+    if host.platform().os == Os::Windows {
+        let list = folders.iter().map(HostPath::as_str).collect::<Vec<_>>().join(";");
+        return find_program_in(host, name, &list);
+    }
+    // Elsewhere a name means one file in each folder. Some forty names are searched at each start.
+    let program =
+        |path: &HostPath| host.stat(path).is_ok_and(|stat| stat.kind == FileKind::File && stat.executable);
+    folders.iter().map(|folder| folder.join(name)).filter(program).collect()
+}
+
+/// Goes up from a path; stays at the root.
+pub fn go_up(path: &HostPath, folders: usize) -> HostPath {
+    (0..folders).fold(path.clone(), |path, _| path.parent().unwrap_or(path))
+}
+
+/// Reads the first part of a text file; files of toolkits say what they are near their start.
+pub fn read_head(host: &dyn Host, path: &HostPath) -> io::Result<String> {
+    const LIMIT: usize = 64 * 1024;
+    Ok(text(host.read_start(path, LIMIT)?))
+}
+
+/// Bytes as text; what is no UTF-8 is replaced.
+fn text(bytes: Vec<u8>) -> String {
+    // Almost always nothing has to be copied.
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}

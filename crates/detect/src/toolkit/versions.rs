@@ -1,0 +1,171 @@
+//! The version of a copy, from files first.
+
+use std::time::Duration;
+
+use crate::facts::Fact;
+use crate::finding::{Evidence, EvidenceKind};
+use gpubuild_core::version::Version;
+use gpubuild_host::{Command, Host, HostPath, Output};
+
+use super::description::{ArchQuestion, Description, Scale, VersionSource};
+use super::pattern::{extract, extract_all, fill};
+use super::places::{expand, read_head};
+
+/// Where a copy is, for its version sources.
+pub struct Place<'a> {
+    /// Folder that relative paths start from.
+    pub root: &'a HostPath,
+    /// Real path of the root, or of the program of a tool.
+    pub real: &'a HostPath,
+}
+
+/// The version, from the first source that answers without running anything.
+pub fn from_files(host: &dyn Host, description: &Description, place: &Place<'_>) -> Option<Fact<Version>> {
+    description.version.iter().find_map(|source| from_source(host, source, place))
+}
+
+fn from_source(host: &dyn Host, source: &VersionSource, place: &Place<'_>) -> Option<Fact<Version>> {
+    if let Some(pattern) = &source.path {
+        let versions = extract_all(&fill(pattern, host)?, &place.real.forward_slashes());
+        let version =
+            versions.into_iter().find(|version| !source.dotted || version.as_str().contains('.'))?;
+        return Some(fact(version, "path", Evidence::file(place.real.as_str(), "name")));
+    }
+    if let Some(pattern) = &source.entry {
+        let pattern = place.root.join(&fill(pattern, host)?).normalized();
+        let name = pattern.file_name()?.to_owned();
+        let stars = pattern.as_str().replace("{version}", "*");
+        return expand(host, &stars)
+            .into_iter()
+            .filter_map(|path| {
+                // `share/cmake-3.25` counts and `share/cmake-3.25.old` does not.
+                let version = extract(&format!("/{name}/"), &format!("/{}/", path.file_name()?))?;
+                Some(fact(version, "path", Evidence::file(path.as_str(), "name")))
+            })
+            .max_by(|left, right| left.value.cmp(&right.value));
+    }
+    let file = place.root.join(&fill(source.file.as_ref()?, host)?);
+    expand(host, file.as_str()).iter().find_map(|path| {
+        let text = read_head(host, path).ok()?;
+        let version = match &source.json {
+            Some(key) => json_version(&text, key)?,
+            None => text_version(&text, source)?,
+        };
+        let evidence = Evidence::file(path.as_str(), version.as_str());
+        Some(fact(version, "file", evidence))
+    })
+}
+
+fn fact(value: Version, found_via: &str, evidence: Evidence) -> Fact<Version> {
+    Fact { value, found_via: found_via.to_owned(), evidence: vec![evidence] }
+}
+
+fn json_version(text: &str, key: &str) -> Option<Version> {
+    let document: serde_json::Value = serde_json::from_str(text).ok()?;
+    let value = key.split('.').try_fold(&document, |value, name| value.get(name))?;
+    value.as_str()?.parse().ok()
+}
+
+fn text_version(text: &str, source: &VersionSource) -> Option<Version> {
+    let pieces: Vec<Version> =
+        source.text.iter().map(|pattern| extract(pattern, text)).collect::<Option<_>>()?;
+    match source.scale {
+        Scale::Plain => pieces.iter().map(Version::as_str).collect::<Vec<_>>().join(".").parse().ok(),
+        Scale::Thousands => {
+            let number = pieces.first()?.major();
+            format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+        }
+    }
+}
+
+/// How long a program has to tell its version.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+/// The version that the program itself tells. Runs it once, with the first arguments that the description names; what a
+/// recording has for the others costs nothing.
+pub fn from_program(host: &dyn Host, description: &Description, program: &HostPath) -> Option<Fact<Version>> {
+    let mut sources = description.version.iter().filter(|source| !source.args.is_empty());
+    let command =
+        |source: &VersionSource| Command::new(program.as_str(), DEADLINE).args(source.args.iter().cloned());
+    let first = sources.next()?;
+    let asked = host.run(&command(first)).ok().and_then(|output| said(first, program, &output));
+    asked.or_else(|| {
+        sources.find_map(|source| said(source, program, &host.recorded_output(&command(source))?))
+    })
+}
+
+/// The version in what a program printed.
+fn said(source: &VersionSource, program: &HostPath, output: &Output) -> Option<Fact<Version>> {
+    if !output.success() {
+        return None;
+    }
+    let mut lines = output.stdout.lines().map(str::trim).filter(|line| !line.is_empty());
+    let (line, version) = if let Some(pattern) = source.text.first() {
+        lines.find_map(|line| Some((line, extract(pattern, line)?)))?
+    } else {
+        // gcc -dumpfullversion prints nothing but the number; others print a sentence that has one.
+        let line = lines.next()?;
+        (line, Version::find_in(line).or_else(|| line.parse().ok())?)
+    };
+    let place = format!("{program} {}", source.args.join(" "));
+    Some(fact(version, "program", Evidence::new(EvidenceKind::Exec, place, line)))
+}
+
+/// The architectures that a compiler says it can build for, once it is asked.
+pub fn archs_of_program(
+    host: &dyn Host,
+    question: &ArchQuestion,
+    program: &HostPath,
+    ask: Ask,
+) -> Vec<String> {
+    let command = Command::new(program.as_str(), DEADLINE).args(question.args.iter().cloned());
+    let output = match ask {
+        Ask::Recorded => host.recorded_output(&command),
+        Ask::Program => host.run(&command).ok(),
+    };
+    let Some(output) = output.filter(Output::success) else { return Vec::new() };
+    let words = output.stdout.split_whitespace();
+    words.filter_map(|word| word.strip_prefix(question.prefix.as_str())).map(str::to_owned).collect()
+}
+
+/// Whether a program may be started for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// Only what a recording has counts.
+    Recorded,
+    /// It may.
+    Program,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_key_is_followed() {
+        let text = r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}"#;
+        assert_eq!(json_version(text, "cuda.version").unwrap().as_str(), "12.4.1");
+        assert!(json_version(text, "cuda.nothing").is_none());
+        assert!(json_version("{", "cuda").is_none());
+    }
+
+    #[test]
+    fn macros_are_scaled_and_joined() {
+        let cuda = VersionSource {
+            text: vec!["define CUDART_VERSION {version}".into()],
+            scale: Scale::Thousands,
+            ..VersionSource::default()
+        };
+        assert_eq!(text_version("#define CUDART_VERSION  11080", &cuda).unwrap().as_str(), "11.8");
+        let hip = VersionSource {
+            text: vec![
+                "define HIP_VERSION_MAJOR {version}".into(),
+                "define HIP_VERSION_MINOR {version}".into(),
+            ],
+            ..VersionSource::default()
+        };
+        let header = "#define HIP_VERSION_MAJOR 6\n#define HIP_VERSION_MINOR 2\n";
+        assert_eq!(text_version(header, &hip).unwrap().as_str(), "6.2");
+        assert!(text_version("#define HIP_VERSION_MAJOR 6\n", &hip).is_none());
+    }
+}

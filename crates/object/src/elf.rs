@@ -1,0 +1,243 @@
+//! ELF: what a Linux executable or library needs and offers, from its program headers as the loader reads them.
+
+use object::elf::{self, FileHeader32, FileHeader64};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
+use object::{Endianness, ReadRef};
+
+use super::bytes::Data;
+use super::{Binary, Format, Kind, Machine, Needed, Unreadable, device_code};
+use gpubuild_detect::toolkit::libraries;
+
+/// Entries of a table of versions; no library has so many.
+const MOST: usize = 1 << 16;
+/// Libraries that one file names; none has so many.
+const MOST_LIBRARIES: usize = 1 << 12;
+
+/// Reads a file that starts with ELF's magic.
+pub(super) fn parse(data: Data<'_, '_>) -> Result<Binary, Unreadable> {
+    match data.bytes(0, 5).and_then(|start| start.get(4)) {
+        Some(1) => File::<FileHeader32<Endianness>>::open(data)?.binary(),
+        Some(2) => File::<FileHeader64<Endianness>>::open(data)?.binary(),
+        _ => Err(Unreadable::damaged("its header has no class")),
+    }
+}
+
+struct File<'a, 'h, Elf: FileHeader> {
+    data: Data<'a, 'h>,
+    endian: Elf::Endian,
+    header: &'a Elf,
+    segments: &'a [Elf::ProgramHeader],
+    strings: u64,
+}
+
+impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
+    fn open(data: Data<'a, 'h>) -> Result<Self, Unreadable> {
+        let header = Elf::parse(data)?;
+        let endian = header.endian()?;
+        match header.e_type(endian) {
+            elf::ET_EXEC | elf::ET_DYN => {}
+            elf::ET_REL => {
+                return Err(Unreadable::Foreign(
+                    "an object file: look into the program that it is linked into",
+                ));
+            }
+            elf::ET_CORE => return Err(Unreadable::Foreign("a core dump")),
+            _ => return Err(Unreadable::Foreign("an ELF file that no loader takes")),
+        }
+        let segments = header.program_headers(endian, data)?;
+        Ok(Self { data, endian, header, segments, strings: 0 })
+    }
+
+    fn binary(mut self) -> Result<Binary, Unreadable> {
+        let endian = self.endian;
+        let machine = machine(self.header.e_machine(endian), self.header.is_class_64());
+        let mut binary = Binary::new(Format::Elf, machine, Kind::Library);
+        for segment in self.segments {
+            if let Some(path) = segment.interpreter(endian, self.data)? {
+                binary.interpreter = Some(String::from_utf8_lossy(path).into_owned());
+            }
+        }
+        let mut dynamic: &[Elf::Dyn] = &[];
+        for segment in self.segments {
+            if let Some(table) = segment.dynamic(endian, self.data)? {
+                dynamic = table;
+            }
+        }
+        if binary.interpreter.is_some() || self.header.e_type(endian) == elf::ET_EXEC {
+            binary.kind = Kind::Program;
+        }
+        self.read_dynamic(dynamic, &mut binary)?;
+        self.read_sections(&mut binary);
+        Ok(binary)
+    }
+
+    /// Where an address lies in the file.
+    fn offset(&self, address: u64) -> Option<u64> {
+        self.segments.iter().filter(|segment| segment.p_type(self.endian) == elf::PT_LOAD).find_map(
+            |segment| {
+                let start = segment.p_vaddr(self.endian).into();
+                let inside = address.checked_sub(start)?;
+                let size: u64 = segment.p_filesz(self.endian).into();
+                let offset: u64 = segment.p_offset(self.endian).into();
+                (inside < size).then(|| offset.checked_add(inside)).flatten()
+            },
+        )
+    }
+
+    fn string(&self, at: u64) -> Result<String, Unreadable> {
+        let text = self.strings.checked_add(at).and_then(|at| self.data.text(at));
+        text.ok_or_else(|| Unreadable::damaged("a name lies outside of the table of names"))
+    }
+
+    fn read_dynamic(&mut self, dynamic: &[Elf::Dyn], binary: &mut Binary) -> Result<(), Unreadable> {
+        let end = dynamic.iter().position(|entry| entry.tag(self.endian) == elf::DT_NULL);
+        let dynamic = &dynamic[..end.unwrap_or(dynamic.len())];
+        let find = |wanted| {
+            let entry = dynamic.iter().find(|entry| entry.tag(self.endian) == wanted)?;
+            Some(entry.val(self.endian))
+        };
+        let address = |wanted| find(wanted).map(|address| (address, self.offset(address)));
+        let (needs, need_count) = (address(elf::DT_VERNEED), find(elf::DT_VERNEEDNUM));
+        let (offers, offer_count) = (address(elf::DT_VERDEF), find(elf::DT_VERDEFNUM));
+        match address(elf::DT_STRTAB) {
+            Some((_, Some(offset))) => self.strings = offset,
+            Some((_, None)) => return Err(Unreadable::damaged("its table of names lies outside of it")),
+            None => return Ok(()),
+        }
+        for entry in dynamic {
+            let value = entry.val(self.endian);
+            match entry.tag(self.endian) {
+                elf::DT_NEEDED if binary.needed.len() < MOST_LIBRARIES => {
+                    binary.needed.push(Needed::at_start(self.string(value)?));
+                }
+                elf::DT_SONAME => binary.name = Some(self.string(value)?),
+                elf::DT_RPATH => binary.rpath = folders(&self.string(value)?),
+                elf::DT_RUNPATH => binary.runpath = folders(&self.string(value)?),
+                // A program that can lie anywhere and is linked statically has no loader.
+                elf::DT_FLAGS_1 if value & elf::DF_1_PIE.0 != 0 => binary.kind = Kind::Program,
+                _ => {}
+            }
+        }
+        if !binary.runpath.is_empty() {
+            // The loader forgets the older form where the newer one is there.
+            binary.rpath.clear();
+        }
+        if let (Some((_, Some(at))), Some(count)) = (needs, need_count) {
+            self.read_needed_versions(at, count, binary);
+        }
+        if let (Some((_, Some(at))), Some(count)) = (offers, offer_count) {
+            self.read_offered_versions(at, count, binary);
+        }
+        Ok(())
+    }
+
+    fn read_needed_versions(&self, mut at: u64, count: u64, binary: &mut Binary) {
+        let mut steps = 0;
+        for _ in 0..count {
+            let Ok(need) = self.data.read_at::<elf::Verneed<Endianness>>(at) else { return };
+            let Ok(library) = self.string(need.vn_file.get(self.endian).into()) else { return };
+            let mut versions = Vec::new();
+            let mut place = at.saturating_add(need.vn_aux.get(self.endian).into());
+            for _ in 0..need.vn_cnt.get(self.endian) {
+                steps += 1;
+                let Ok(one) = self.data.read_at::<elf::Vernaux<Endianness>>(place) else { break };
+                let is_weak = one.vna_flags.get(self.endian).0 & elf::VER_FLG_WEAK.0 != 0;
+                if let (Ok(name), false) = (self.string(one.vna_name.get(self.endian).into()), is_weak) {
+                    versions.push(name);
+                }
+                let next: u64 = one.vna_next.get(self.endian).into();
+                if next == 0 || steps > MOST {
+                    break;
+                }
+                place = place.saturating_add(next);
+            }
+            if let Some(needed) = binary.needed.iter_mut().find(|needed| needed.name == library) {
+                needed.versions.extend(versions);
+            }
+            let next: u64 = need.vn_next.get(self.endian).into();
+            steps += 1;
+            if next == 0 || steps > MOST {
+                return;
+            }
+            at = at.saturating_add(next);
+        }
+    }
+
+    fn read_offered_versions(&self, mut at: u64, count: u64, binary: &mut Binary) {
+        let most = count.min(MOST as u64);
+        for _ in 0..most {
+            let Ok(offer) = self.data.read_at::<elf::Verdef<Endianness>>(at) else { return };
+            let name = at.saturating_add(offer.vd_aux.get(self.endian).into());
+            let is_base = offer.vd_flags.get(self.endian).0 & elf::VER_FLG_BASE.0 != 0;
+            if let (Ok(name), false) = (self.data.read_at::<elf::Verdaux<Endianness>>(name), is_base)
+                && let Ok(name) = self.string(name.vda_name.get(self.endian).into())
+            {
+                binary.offers.push(name);
+            }
+            let next: u64 = offer.vd_next.get(self.endian).into();
+            if next == 0 {
+                return;
+            }
+            at = at.saturating_add(next);
+        }
+    }
+
+    /// Sections are for linkers: a file without them runs as well, and tells less.
+    fn read_sections(&self, binary: &mut Binary) {
+        let Ok(sections) = self.header.sections(self.endian, self.data) else { return };
+        let named: Vec<(String, u64, u64)> = sections
+            .iter()
+            .filter(|section| section.sh_type(self.endian) != elf::SHT_NOBITS)
+            .filter_map(|section| {
+                let name = sections.section_name(self.endian, section).ok()?;
+                let name = String::from_utf8_lossy(name).into_owned();
+                Some((name, section.sh_offset(self.endian).into(), section.sh_size(self.endian).into()))
+            })
+            .collect();
+        device_code(binary, self.data, &named);
+        let driver = |name: &str| libraries::is_driver(name);
+        let is_driver = binary.name.as_deref().is_some_and(driver);
+        if !is_driver && !binary.needed.iter().any(|needed| driver(&needed.name)) {
+            return;
+        }
+        let Ok(symbols) = sections.symbols(self.endian, self.data, elf::SHT_DYNSYM) else { return };
+        let mut imported = Vec::new();
+        for symbol in symbols.iter() {
+            use object::read::elf::Sym;
+            let Ok(name) = symbol.name(self.endian, symbols.strings()) else { continue };
+            let name = String::from_utf8_lossy(name).into_owned();
+            if !libraries::is_driver_function(&name) {
+                continue;
+            }
+            match (symbol.is_undefined(self.endian), symbol.st_bind() == elf::STB_WEAK) {
+                (true, false) => imported.push(name),
+                (false, _) if is_driver => binary.functions.push(name),
+                _ => {}
+            }
+        }
+        if let Some(needed) = binary.needed.iter_mut().find(|needed| driver(&needed.name)) {
+            needed.functions = imported;
+        }
+    }
+}
+
+/// A list of folders; empty ones mean the current folder and are left out.
+fn folders(list: &str) -> Vec<String> {
+    list.split(':').filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
+}
+
+fn machine(number: elf::Machine, wide: bool) -> Machine {
+    let name = match (number, wide) {
+        (elf::EM_X86_64, true) => "x86_64",
+        (elf::EM_X86_64, false) => "x32",
+        (elf::EM_AARCH64, _) => "aarch64",
+        (elf::EM_386, _) => "i386",
+        (elf::EM_ARM, _) => "arm",
+        (elf::EM_RISCV, true) => "riscv64",
+        (elf::EM_PPC64, _) => "powerpc64",
+        (elf::EM_S390, _) => "s390x",
+        (elf::EM_LOONGARCH, _) => "loongarch64",
+        _ => "another processor",
+    };
+    Machine { name, wide, number: u32::from(number.0) }
+}

@@ -1,0 +1,98 @@
+//! macOS: `@rpath`, `@loader_path`, `@executable_path`, dyld's variables, and libraries that lie in no file.
+
+use super::{Link, Target, Walk};
+use crate::Needed;
+use gpubuild_detect::toolkit::libraries;
+use gpubuild_host::library::search::{Match, Via};
+use gpubuild_host::{HostPath, Os};
+
+/// Loads everything that is named.
+pub(super) fn walk(walk: &mut Walk<'_>) {
+    walk.graph.knows_system = walk.host.exists(&walk.host.path("/usr/lib/dyld"));
+    let mut at = 0;
+    while at < walk.graph.objects.len() {
+        let needed = walk.graph.objects[at].binary().map(|binary| binary.needed.clone()).unwrap_or_default();
+        for needed in needed {
+            link(walk, at, needed);
+        }
+        at += 1;
+    }
+}
+
+fn link(walk: &mut Walk<'_>, from: usize, needed: Needed) {
+    let paths = places(walk, from, &needed.name);
+    let lookup = walk.loader.macos(&paths);
+    let machine = walk.graph.objects[0].binary().map(|binary| binary.machine.name);
+    let mut foreign = Vec::new();
+    let mut found = None;
+    let mut later = Vec::new();
+    for one in lookup.usable {
+        let fits = match walk.look(&one.path) {
+            Ok(binary) => machine.is_none_or(|machine| binary.machine.name == machine),
+            Err(_) => true,
+        };
+        match (fits, &found) {
+            (false, _) => foreign.push(one),
+            (true, None) => found = Some(one),
+            (true, Some(_)) => later.push(walk.copy(one)),
+        }
+    }
+    let in_cache = |place: &Match| libraries::is_of_system(Os::Macos, place.path.as_str());
+    let target = if let Some(index) = walk.known(&needed.name) {
+        Target::Loaded(index)
+    } else if let Some(first) = found {
+        match walk.load(&first, &needed.name, from) {
+            Some(index) => Target::Loaded(index),
+            None => Target::Unknown,
+        }
+    } else if paths.iter().any(in_cache) {
+        Target::System
+    } else {
+        walk.absent(&needed.name, foreign)
+    };
+    walk.graph.links.push(Link { from, needed, target, own: None, later });
+}
+
+/// What a name stands for, in the order of dyld.
+fn places(walk: &Walk<'_>, from: usize, name: &str) -> Vec<Match> {
+    let Some(rest) = name.strip_prefix("@rpath/") else {
+        let path = expand(walk, from, name);
+        return path.map(|path| Match { path, via: Via::Path }).into_iter().collect();
+    };
+    let mut places = Vec::new();
+    let mut at = Some(from);
+    let mut steps = walk.graph.objects.len();
+    while let (Some(index), 1..) = (at, steps) {
+        let list = walk.graph.objects[index].binary().map(|binary| binary.rpath.clone()).unwrap_or_default();
+        for folder in list {
+            let folder = expand(walk, index, &folder);
+            places.extend(folder.map(|folder| Match { path: folder.join(rest), via: Via::Rpath }));
+        }
+        at = walk.graph.objects[index].parent;
+        steps -= 1;
+    }
+    if places.is_empty() {
+        // Nothing says what it stands for; the last part is still looked for in the fallback folders.
+        places.push(Match { path: walk.host.path(&format!("/@rpath/{rest}")), via: Via::Rpath });
+    }
+    places
+}
+
+fn expand(walk: &Walk<'_>, owner: usize, text: &str) -> Option<HostPath> {
+    let folder = |index: usize| {
+        let object = &walk.graph.objects[index];
+        if index == 0 { object.real.parent() } else { object.path.parent() }
+    };
+    let below = |folder: Option<HostPath>, rest: &str| {
+        let folder = folder?;
+        let rest = rest.trim_start_matches('/');
+        Some(if rest.is_empty() { folder } else { folder.join(rest).normalized() })
+    };
+    if let Some(rest) = text.strip_prefix("@loader_path") {
+        return below(folder(owner), rest);
+    }
+    if let Some(rest) = text.strip_prefix("@executable_path") {
+        return below(folder(0), rest);
+    }
+    Some(walk.host.path(text))
+}
