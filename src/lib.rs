@@ -19,7 +19,6 @@
 //!                link::directives        (pure)   -> gpubuild link, build_rs
 //! ```
 
-pub mod artifacts;
 pub mod build_rs;
 pub mod ci;
 pub mod cmake;
@@ -28,13 +27,9 @@ pub mod dist;
 pub mod doctor;
 pub mod event;
 pub mod exec;
-pub mod glue;
-pub mod link;
 pub mod look;
 pub mod patch;
-pub mod plan;
 pub mod planning;
-pub mod project;
 pub mod provision;
 pub mod python;
 pub mod report;
@@ -55,3 +50,4 @@ pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, vers
 pub use gpubuild_detect::{facts, finding, matrix, toolkit};
 pub use gpubuild_host as host;
 pub use gpubuild_object as object;
+pub use gpubuild_plan::{artifacts, glue, link, plan, project};

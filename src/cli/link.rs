@@ -5,8 +5,23 @@ use super::{Context, Exit, Failure};
 use crate::artifacts::manifest_path;
 use crate::artifacts::{Manifest, ManifestError};
 use crate::exec::changed_files;
-use crate::link::{self, Format};
+use crate::link;
 use crate::report::link::LinkDocument;
+
+/// The forms in which `gpubuild link` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Lines for a build script.
+    Cargo,
+    /// The document of the contract.
+    Json,
+    /// A `.pc` file.
+    PkgConfig,
+    /// A CMake script that makes the target `gpubuild::<project>`.
+    Cmake,
+    /// One line for a linker that a C compiler drives, quoted for a shell.
+    Plain,
+}
 
 /// Arguments of `link`.
 #[derive(Debug, clap::Args)]

@@ -16,6 +16,27 @@ use crate::provision::{self, locks::PROJECT_FOLDER};
 use crate::python::Lock;
 use crate::report;
 
+/// The words of `--linkage`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum LinkageWord {
+    /// Archives: everything is in the program.
+    Static,
+    /// Shared libraries that the program names.
+    Shared,
+    /// Shared libraries, and every backend a module that the program opens while it runs.
+    Dynamic,
+}
+
+impl From<LinkageWord> for Linkage {
+    fn from(word: LinkageWord) -> Self {
+        match word {
+            LinkageWord::Static => Self::Static,
+            LinkageWord::Shared => Self::Shared,
+            LinkageWord::Dynamic => Self::Dynamic,
+        }
+    }
+}
+
 /// What to plan: shared by `plan`, `build`, `test`.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Selection {
@@ -37,7 +58,7 @@ pub struct Selection {
     pub cuda_archs: Option<String>,
     /// How the libraries come into a program [default: gpubuild.toml, else static]
     #[arg(long, value_enum, value_name = "KIND")]
-    pub linkage: Option<Linkage>,
+    pub linkage: Option<LinkageWord>,
     /// What stands in front of the compilers: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
     /// `none` [default: `GPUBUILD_LAUNCHER`, else `CMAKE_<LANG>_COMPILER_LAUNCHER`, else gpubuild.toml, else none]
     #[arg(long, value_name = "NAME")]
@@ -148,7 +169,7 @@ pub fn with_wish<T>(
 ) -> Result<(Project, T), Failure> {
     let (project, mut request) = wanted(selection, context, host)?;
     request.without.extend_from_slice(without);
-    let linkage = selection.linkage.or(project.file.project.linkage).unwrap_or_default();
+    let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
         return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(&reason.id, reason.text.clone()) });
     }

@@ -45,3 +45,22 @@ impl<'a> LinkDocument<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Static;
+
+    #[test]
+    fn the_document_names_libraries_in_the_order_for_the_linker() {
+        let library =
+            |name: &str, take| Static { name: name.to_owned(), path: format!("/b/lib{name}.a"), take };
+        let directives = Directives {
+            search: vec!["/b/cpu".into(), "/b c".into()],
+            statics: vec![library("gk-cpu", Take::Whole), library("gk-core", Take::Needed)],
+            dynamic: vec!["dl".into(), "m".into()],
+            ..Directives::default()
+        };
+        insta::assert_json_snapshot!(LinkDocument::new(&directives));
+    }
+}

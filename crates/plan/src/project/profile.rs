@@ -12,9 +12,9 @@ pub use extra::{Extra, Need};
 pub use names::{Wanted, declared};
 
 use crate::artifacts::Loader;
-use crate::backend::Backend;
-use crate::host::Os;
-use crate::version::Version;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_host::Os;
 
 /// What a project calls its options and targets, and what it cannot combine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -453,7 +453,7 @@ mod tests {
     /// A row with a toolkit that nothing describes would be built with the backend's own, without a word.
     #[test]
     fn toolkits_of_rows_are_described() {
-        let catalogue = crate::toolkit::Catalogue::embedded();
+        let catalogue = gpubuild_detect::toolkit::Catalogue::embedded();
         let mut named = 0;
         for name in Profile::names() {
             for row in Profile::builtin(name).unwrap().backends.values() {

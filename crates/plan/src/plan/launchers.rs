@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use super::{Plan, Tree};
-use crate::backend::Backend;
-use crate::facts::Facts;
-use crate::host::{Environment, HostPath};
-use crate::matrix::for_distribution;
 use crate::project::CacheTable;
-use crate::toolkit::description::LauncherDescription;
-use crate::toolkit::{Catalogue, Inventory};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::Facts;
+use gpubuild_detect::matrix::for_distribution;
+use gpubuild_detect::toolkit::description::LauncherDescription;
+use gpubuild_detect::toolkit::{Catalogue, Inventory};
+use gpubuild_host::{Environment, HostPath};
 
 /// A program that can stand in front of compilers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub fn launchers(
     let mut known: Vec<_> = catalogue.iter().filter(|description| description.launcher.is_some()).collect();
     // Caches first: only they have an order among themselves.
     known.sort_by_key(|description| (description.preference == 0, description.preference, &description.id));
-    let launcher = |description: &&crate::toolkit::Description| {
+    let launcher = |description: &&gpubuild_detect::toolkit::Description| {
         let table = description.launcher.clone()?;
         Some(Launcher {
             id: description.id.clone(),

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use gpubuild_linker::search_path_words;
 
 use crate::artifacts::{BuiltTree, CargoLink, LinkItem, Manifest};
-use crate::host::Os;
 use crate::plan::linkage::own_folder;
-use crate::toolkit::libraries::{self, Role};
+use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_host::Os;
 
 /// A link line taken apart. The order inside each list is the order for the linker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,22 +45,6 @@ pub enum Take {
     Needed,
     /// Everything, for libraries that register themselves.
     Whole,
-}
-
-/// The forms in which `gpubuild link` prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Format {
-    /// Lines for a build script.
-    Cargo,
-    /// The document of the contract.
-    Json,
-    /// A `.pc` file.
-    PkgConfig,
-    /// A CMake script that makes the target `gpubuild::<project>`.
-    Cmake,
-    /// One line for a linker that a C compiler drives, quoted for a shell.
-    Plain,
 }
 
 /// Takes the link lines of all trees apart.
@@ -348,7 +332,7 @@ pub fn pkg_config(directives: &Directives, manifest: &Manifest) -> String {
 #[must_use]
 pub fn cmake(directives: &Directives, manifest: &Manifest) -> String {
     let target = format!("gpubuild::{}", manifest.project);
-    let quoted = |word: &str| crate::shell::cmake_bracket(&word.replace('\\', "/"));
+    let quoted = |word: &str| gpubuild_core::shell::cmake_bracket(&word.replace('\\', "/"));
     let mut text = format!(
         "# Written by `gpubuild link --format cmake`.\nif(NOT TARGET {target})\n  add_library({target} INTERFACE IMPORTED)\nendif()\n"
     );

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::Fetch;
 use super::make::{HostCompiler, Kit, Tools};
-use crate::backend::Backend;
-use crate::facts::Facts;
-use crate::host::Platform;
-use crate::matrix::{Reason, for_distribution};
 use crate::project::profile::Profile;
-use crate::toolkit::description::{ArchRow, Wheel};
-use crate::toolkit::{Catalogue, Description, Installation, Inventory};
-use crate::version::Version;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Facts;
+use gpubuild_detect::matrix::{Reason, for_distribution};
+use gpubuild_detect::toolkit::description::{ArchRow, Wheel};
+use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
+use gpubuild_host::Platform;
 
 /// Roles that the planner asks for.
 const HOST_COMPILER: &str = "host-compiler";

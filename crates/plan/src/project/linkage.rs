@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Kinds of linkage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Linkage {
     /// Archives: everything is in the program.
     #[default]

@@ -22,11 +22,11 @@ use serde::{Deserialize, Serialize};
 
 use self::provision::Provision;
 use crate::artifacts::Loader;
-use crate::backend::Backend;
-use crate::host::HostPath;
 use crate::plan::extra::PlannedExtra;
 use crate::project::profile::{Abi, Wanted};
 use crate::project::{Linkage, SourceCopy};
+use gpubuild_core::backend::Backend;
+use gpubuild_host::HostPath;
 
 /// Everything that a build will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

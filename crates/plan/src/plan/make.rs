@@ -6,19 +6,19 @@ use super::provision::Provision;
 use super::request::{Request, Selection};
 use super::tree;
 use super::{Binary, Dropped, Fetch, Jobs, Plan};
-use crate::arch::CudaArch;
 use crate::artifacts::Loader;
-use crate::backend::Backend;
-use crate::facts::Facts;
-use crate::host::{Environment, HostPath};
-use crate::matrix::{Matrix, Readiness, Reason};
 use crate::project::Linkage;
 use crate::project::Project;
 use crate::project::profile::{Conflict, Row};
-use crate::toolkit::Installation;
-use crate::toolkit::range::CudaRange;
-use crate::toolkit::rules::Window;
-use crate::version::Version;
+use gpubuild_core::arch::CudaArch;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Facts;
+use gpubuild_detect::matrix::{Matrix, Readiness, Reason};
+use gpubuild_detect::toolkit::Installation;
+use gpubuild_detect::toolkit::range::CudaRange;
+use gpubuild_detect::toolkit::rules::Window;
+use gpubuild_host::{Environment, HostPath};
 
 /// Everything that a plan follows from.
 #[derive(Debug, Clone, Copy)]
@@ -245,7 +245,7 @@ fn choose(inputs: &Inputs<'_>) -> Choice {
 /// `cpu`, whatever is ready, and whatever has hardware here, so that the plan says why that one is not built. What needs no
 /// toolkit could be built anywhere: it is where a card can run it.
 fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
-    use crate::matrix::Presence;
+    use gpubuild_detect::matrix::Presence;
     inputs
         .matrix
         .verdicts

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Backend;
-use crate::host::{Host, HostPath};
+use gpubuild_core::backend::Backend;
+use gpubuild_host::{Host, HostPath};
 
 /// Version of the form of [`Manifest`].
 pub const SCHEMA: u32 = 1;
@@ -121,7 +121,7 @@ impl ManifestError {
 
 impl Manifest {
     /// Takes the libraries of other trees out of its link lines, where those are linked by somebody else.
-    pub(crate) fn forget(&mut self, others: &[BuiltTree]) {
+    pub fn forget(&mut self, others: &[BuiltTree]) {
         let theirs: Vec<&str> =
             others.iter().flat_map(|tree| &tree.link).filter_map(LinkItem::library).collect();
         for tree in &mut self.trees {

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::backend::Backend;
-use crate::host::HostPath;
-use crate::matrix::Reason;
-use crate::version::Version;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::HostPath;
 
 /// A toolkit that a build installs first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

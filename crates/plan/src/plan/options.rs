@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::backend::edit_distance;
-use crate::matrix::Reason;
 use crate::project::Project;
 use crate::project::profile::Profile;
+use gpubuild_core::backend::edit_distance;
+use gpubuild_detect::matrix::Reason;
 
 /// The project with every option under the name that it has there.
 ///
@@ -141,8 +141,8 @@ pub(super) fn declares(profile: &Profile, project: &Project, option: &str) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{HostPath, PathRules};
     use crate::project;
+    use gpubuild_host::{HostPath, PathRules};
 
     fn project(profile: &str, options: &str, known: &[&str]) -> Project {
         let text = format!(

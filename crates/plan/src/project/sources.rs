@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::host::HostPath;
+use gpubuild_host::HostPath;
 
 /// A copy of the sources, with patches applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

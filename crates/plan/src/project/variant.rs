@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use crate::backend::Backend;
 use crate::project::{Archs, Project, ProjectFile, Request};
-use crate::version::Requirement;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Requirement;
 
 /// The longest name: that of a label of a wheel's variant.
 pub const MOST_CHARACTERS: usize = 16;

@@ -1,9 +1,9 @@
 //! What was asked for and by whom: flag > `GPUBUILD_BACKENDS` > `GGML_*` > gpubuild.toml > auto.
 
-use crate::backend::{Backend, UnknownBackend};
-use crate::host::Environment;
 use crate::project::profile::Profile;
 use crate::project::{ProjectTable, Request as FileRequest};
+use gpubuild_core::backend::{Backend, UnknownBackend};
+use gpubuild_host::Environment;
 
 /// Backends to build, and where that wish came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn ecosystem_words(env: &Environment) -> (Words, Words) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Os;
+    use gpubuild_host::Os;
 
     fn ask(flag: Option<&str>, env: &[(&str, &str)], file: Option<FileRequest>) -> Request {
         let environment = Environment::new(Os::Linux, env.iter().copied());

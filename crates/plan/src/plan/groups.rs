@@ -5,8 +5,8 @@
 //! the processor's code come from the first tree.
 
 use super::make::{Inputs, rule_against};
-use crate::backend::Backend;
 use crate::project::Linkage;
+use gpubuild_core::backend::Backend;
 
 /// The backends of one tree, and why they are apart from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]

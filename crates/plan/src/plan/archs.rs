@@ -1,10 +1,10 @@
 //! Which architectures are built: wish x devices x toolkit, each removal with its reason.
 
-use crate::arch::{CudaArch, CudaCode, parse_cuda_list};
-use crate::matrix::Reason;
 use crate::project::Archs;
 use crate::project::profile::ArchSuffix;
-use crate::toolkit::range::{CudaRange, Knows};
+use gpubuild_core::arch::{CudaArch, CudaCode, parse_cuda_list};
+use gpubuild_detect::matrix::Reason;
+use gpubuild_detect::toolkit::range::{CudaRange, Knows};
 
 /// What was asked for, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct ArchWish {
 impl ArchWish {
     /// For CUDA: the flag, else the variables that CMake and Rust crates read, else the project.
     #[must_use]
-    pub fn cuda(flag: Option<&str>, env: &crate::host::Environment, file: Option<&Archs>) -> Self {
+    pub fn cuda(flag: Option<&str>, env: &gpubuild_host::Environment, file: Option<&Archs>) -> Self {
         match flag {
             Some(text) => Self { text: text.to_owned(), origin: format!("--cuda-archs {text}") },
             None => Self::resolve(env, &["CUDAARCHS", "CUDA_COMPUTE_CAP"], file),
@@ -27,7 +27,7 @@ impl ArchWish {
 
     /// The first of the variables that is set, else what the project says, else `auto`.
     #[must_use]
-    pub fn resolve(env: &crate::host::Environment, variables: &[&str], file: Option<&Archs>) -> Self {
+    pub fn resolve(env: &gpubuild_host::Environment, variables: &[&str], file: Option<&Archs>) -> Self {
         if let Some((name, value)) = variables.iter().find_map(|name| Some((*name, env.get(name)?))) {
             return Self { text: value.to_owned(), origin: format!("{name}={value}") };
         }
@@ -317,11 +317,11 @@ mod tests {
         let rule = ArchSuffix { from: 120, to: 129, suffix: 'a' };
         let list = parse_cuda_list("90-virtual;120;121-real;120f-real").unwrap();
         let (list, changed) = with_suffix(list, Some(&rule));
-        assert_eq!(crate::arch::cmake_list(&list), "90-virtual;120a;120f-real;121a-real");
+        assert_eq!(gpubuild_core::arch::cmake_list(&list), "90-virtual;120a;120f-real;121a-real");
         assert_eq!(changed.as_deref(), Some("120a for 120, 121a-real for 121-real"));
     }
-    use crate::arch::cmake_list;
-    use crate::toolkit::range::Basis;
+    use gpubuild_core::arch::cmake_list;
+    use gpubuild_detect::toolkit::range::Basis;
 
     fn wish(text: &str) -> ArchWish {
         ArchWish { text: text.to_owned(), origin: "test".to_owned() }

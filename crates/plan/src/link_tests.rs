@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::artifacts::{Artifact, BuiltTree};
-use crate::backend::Backend;
+use gpubuild_core::backend::Backend;
 
 fn artifact(path: &str, kind: &str, sha256: &str) -> Artifact {
     Artifact {
@@ -95,7 +95,6 @@ fn every_format_quotes_what_it_has_to() {
     insta::assert_snapshot!(plain(&directives));
     insta::assert_snapshot!(pkg_config(&directives, &manifest));
     insta::assert_snapshot!(cmake(&directives, &manifest));
-    insta::assert_json_snapshot!(crate::report::link::LinkDocument::new(&directives));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::abi::{default_of, version};
 use super::profile::{Abi, VersionPlace};
-use crate::host::{Host, HostPath};
+use gpubuild_host::{Host, HostPath};
 
 /// What to do with symbols that two projects define.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -132,8 +132,8 @@ fn passed(script: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Arch, Os, RecordedHost};
     use crate::project::profile::Profile;
+    use gpubuild_host::{Arch, Os, RecordedHost};
 
     fn sources(name: u32, minor: u32, script: &str) -> Interface {
         let header = format!(

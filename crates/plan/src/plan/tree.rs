@@ -7,13 +7,13 @@ use super::entries::{Entries, entries};
 use super::groups::Part;
 use super::make::{HostCompiler, Inputs, Kit, Remarks, is_self_contained};
 use super::{Jobs, Shim, Tree, linkage};
-use crate::arch::cmake_list;
-use crate::backend::Backend;
-use crate::host::Os;
-use crate::matrix::Reason;
 use crate::project::Linkage;
 use crate::project::profile::ShimRow;
-use crate::version::Requirement;
+use gpubuild_core::arch::cmake_list;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Requirement;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::Os;
 
 type Blocked = (Backend, Vec<Reason>);
 

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::make::Inputs;
 use super::options::declares;
-use crate::backend::{Backend, edit_distance};
-use crate::matrix::Reason;
+use gpubuild_core::backend::{Backend, edit_distance};
+use gpubuild_detect::matrix::Reason;
 
 /// Such a backend in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

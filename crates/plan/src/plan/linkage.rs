@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::groups::Part;
 use super::make::Inputs;
 use super::tree;
-use crate::backend::Backend;
-use crate::host::{HostPath, Os};
-use crate::matrix::Reason;
 use crate::project::{Linkage, Project};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::{HostPath, Os};
 
 /// Why a project cannot be linked in this way, whatever the backends.
 #[must_use]

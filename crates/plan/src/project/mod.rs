@@ -29,8 +29,8 @@ pub use sources::{PlannedPatch, SourceCopy};
 use self::features::Features;
 use self::profile::{Profile, declared};
 use self::together::With;
-use crate::backend::Backend;
-use crate::host::{Host, HostPath};
+use gpubuild_core::backend::Backend;
+use gpubuild_host::{Host, HostPath};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "gpubuild.toml";

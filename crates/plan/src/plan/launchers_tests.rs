@@ -1,15 +1,15 @@
 use super::*;
-use crate::host::Os;
 use crate::plan::Jobs;
+use gpubuild_host::Os;
 
 fn launcher(id: &str, here: bool) -> Launcher {
     let description = Catalogue::embedded().get(id).unwrap().launcher.clone().unwrap();
-    let program = here.then(|| HostPath::new(crate::host::PathRules::Unix, &format!("/usr/bin/{id}")));
+    let program = here.then(|| HostPath::new(gpubuild_host::PathRules::Unix, &format!("/usr/bin/{id}")));
     Launcher { id: id.into(), program, description, has_hosts: false, install: Some(format!("get {id}")) }
 }
 
 fn plan(backends: &[Backend]) -> Plan {
-    let unix = |text| HostPath::new(crate::host::PathRules::Unix, text);
+    let unix = |text| HostPath::new(gpubuild_host::PathRules::Unix, text);
     let tree = Tree {
         abi: None,
         choices: Vec::new(),
@@ -57,7 +57,7 @@ fn ask(here: &[&str], flag: Option<&str>, env: &[(&str, &str)], table: &str) -> 
     let known: Vec<Launcher> =
         ["ccache", "sccache", "distcc"].iter().map(|id| launcher(id, here.contains(id))).collect();
     let (env, table) = (Environment::new(Os::Linux, env.iter().copied()), toml::from_str(table).unwrap());
-    let root = HostPath::new(crate::host::PathRules::Unix, "/p");
+    let root = HostPath::new(gpubuild_host::PathRules::Unix, "/p");
     let scene = Scene { launchers: &known, flag, env: &env, table: &table, root: &root };
     let mut plan = plan(&[Backend::Cpu, Backend::Cuda]);
     apply(&mut plan, &scene)?;

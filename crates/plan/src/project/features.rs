@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::backend::Backend;
+use gpubuild_core::backend::Backend;
 
 /// The features of a Cargo.toml, each with what it switches on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

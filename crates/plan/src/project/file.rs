@@ -6,10 +6,10 @@ use serde::Deserialize;
 
 use super::variant::{CiTable, VariantTable};
 use super::{CacheTable, PackTable};
-use crate::backend::Backend;
 use crate::project::Linkage;
 use crate::project::profile::Wanted;
 use crate::project::together::SameSymbols;
+use gpubuild_core::backend::Backend;
 
 /// The file as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
