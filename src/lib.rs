@@ -27,6 +27,7 @@ pub mod dist;
 pub mod doctor;
 pub mod event;
 pub mod exec;
+pub mod log;
 pub mod look;
 pub mod patch;
 pub mod planning;
@@ -47,7 +48,7 @@ pub use build_rs::{Build, Task};
 
 use gpubuild_core::secret;
 pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, version};
-pub use gpubuild_detect::{facts, finding, matrix, toolkit};
+pub use gpubuild_detect::{facts, finding, matrix, tell, toolkit};
 pub use gpubuild_host as host;
 pub use gpubuild_object as object;
 pub use gpubuild_plan::{artifacts, glue, link, plan, project};

@@ -312,7 +312,9 @@ impl Build {
         sink: &(dyn Fn(&Event) + Sync),
     ) -> Result<Outcome, BuildError> {
         self.tell(&planned.plan, script);
-        let explain = |printed: Printed<'_>| known::explain(host, &planned.sight, printed);
+        let explain = |printed: Printed<'_>| {
+            known::explain(host, &planned.sight.facts, &planned.sight.catalogue, printed)
+        };
         let replan = |without: &[(Backend, String)]| {
             self.make(host, planned, without).map_err(|stop| match stop {
                 Stop::Wrong(error) => error.to_string(),

@@ -85,7 +85,7 @@ impl Task {
         let plan = self.plan(&scene, &[])?;
         let replan =
             |without: &[(Backend, String)]| self.plan(&scene, without).map_err(|error| error.to_string());
-        let explain = |printed: Printed<'_>| known::explain(host, &sight, printed);
+        let explain = |printed: Printed<'_>| known::explain(host, &sight.facts, &sight.catalogue, printed);
         let job = Job {
             host,
             project: project.file.project.name.clone(),

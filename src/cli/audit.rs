@@ -9,7 +9,6 @@ use super::{Context, Exit, Failure};
 use crate::artifacts::manifest_path;
 use crate::artifacts::{BuiltTree, Manifest};
 use crate::audit::{self, Audit, Depth, Limits, Request};
-use crate::doctor::Teller;
 use crate::exec;
 use crate::finding::catalogue::Subject;
 use crate::finding::{Draft, Finding, Findings, Kind, Severity};
@@ -19,6 +18,7 @@ use crate::plan::bytes;
 use crate::project::{AuditTable, Project};
 use crate::report::Schema;
 use crate::report::doctor::Document;
+use crate::tell::Teller;
 use crate::toolkit::Catalogue;
 use crate::version::Version;
 

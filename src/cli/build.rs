@@ -296,7 +296,9 @@ impl Work<'_> {
             }
             events.show(event);
         };
-        let explain = |printed: Printed<'_>| known::explain(self.context.host, self.sight, printed);
+        let explain = |printed: Printed<'_>| {
+            known::explain(self.context.host, &self.sight.facts, &self.sight.catalogue, printed)
+        };
         let job = Job {
             host: self.context.host,
             project: self.project.file.project.name.clone(),

@@ -33,6 +33,7 @@ pub mod test;
 mod timings;
 pub mod toolkit;
 pub mod venv;
+mod words;
 
 use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure};
 use crate::backend::Backend;
+use crate::cli::words;
 use crate::finding::{Affects, Finding, Remedy, Severity};
 use crate::host::Host;
 use crate::plan::make::{Missing, Refusal};
@@ -15,27 +16,6 @@ use crate::project::variant;
 use crate::provision::{self, locks::PROJECT_FOLDER};
 use crate::python::Lock;
 use crate::report;
-
-/// The words of `--linkage`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum LinkageWord {
-    /// Archives: everything is in the program.
-    Static,
-    /// Shared libraries that the program names.
-    Shared,
-    /// Shared libraries, and every backend a module that the program opens while it runs.
-    Dynamic,
-}
-
-impl From<LinkageWord> for Linkage {
-    fn from(word: LinkageWord) -> Self {
-        match word {
-            LinkageWord::Static => Self::Static,
-            LinkageWord::Shared => Self::Shared,
-            LinkageWord::Dynamic => Self::Dynamic,
-        }
-    }
-}
 
 /// What to plan: shared by `plan`, `build`, `test`.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -58,7 +38,7 @@ pub struct Selection {
     pub cuda_archs: Option<String>,
     /// How the libraries come into a program [default: gpubuild.toml, else static]
     #[arg(long, value_enum, value_name = "KIND")]
-    pub linkage: Option<LinkageWord>,
+    pub linkage: Option<words::Linkage>,
     /// What stands in front of the compilers: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
     /// `none` [default: `GPUBUILD_LAUNCHER`, else `CMAKE_<LANG>_COMPILER_LAUNCHER`, else gpubuild.toml, else none]
     #[arg(long, value_name = "NAME")]

@@ -11,7 +11,7 @@ use super::{Context, Exit, Failure};
 use crate::artifacts::Manifest;
 use crate::artifacts::manifest_path;
 use crate::backend::Backend;
-use crate::doctor::Teller;
+use crate::cli::words;
 use crate::exec::{Event, Tools, binary};
 use crate::facts::Vendor;
 use crate::finding::{Draft, Finding, Findings, Severity};
@@ -20,6 +20,7 @@ use crate::matrix::for_distribution;
 use crate::plan::request::Selection;
 use crate::project::Project;
 use crate::python::tag::Libc;
+use crate::tell::Teller;
 use crate::venv::choose::{Choice, Question, choose};
 use crate::venv::needs::{Needs, of_build};
 use crate::venv::provide::{Error, Job, Mode, Provided, provide};
@@ -62,7 +63,7 @@ pub struct Arguments {
     /// Print the setting of the loader's search variable for a shell, and do nothing else
     #[arg(long, value_enum, value_name = "SHELL", num_args = 0..=1, require_equals = true, default_missing_value = "sh",
           conflicts_with_all = ["json", "check", "force", "copy_to"])]
-    print_env: Option<Shell>,
+    print_env: Option<words::Shell>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
@@ -84,7 +85,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         let record = record(context, project.as_ref(), &folder);
         let catalogue = host_arguments.catalogue(context)?;
         let sight = look::look(context.host, catalogue);
-        let text = print_env(context.host, record.as_ref(), &folder, shell);
+        let text = print_env(context.host, record.as_ref(), &folder, shell.into());
         context.printer.answer(&text.map_err(|problem| failure(context, &sight, &problem))?)?;
         return Ok(Exit::Done);
     }

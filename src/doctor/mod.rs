@@ -10,13 +10,11 @@ pub mod checks;
 pub mod file;
 mod fold;
 mod interest;
-pub mod log;
 pub mod packages;
 pub mod resolvers;
 pub mod self_check;
 pub mod signs;
 pub mod snapshot;
-mod tell;
 pub mod validate;
 
 use crate::backend::Backend;
@@ -25,10 +23,10 @@ use crate::finding::{Consequence, Draft, Finding, Findings, Kind, Severity, cata
 use crate::host::{Environment, Host};
 use crate::matrix::{Matrix, Probes};
 use crate::project::ProjectFile;
+use crate::tell::Teller;
 use crate::toolkit::{Catalogue, Inventory};
 
 pub use signs::Signs;
-pub use tell::Teller;
 
 /// Everything that a check may look at.
 #[derive(Clone, Copy)]

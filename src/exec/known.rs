@@ -1,15 +1,16 @@
 //! The known failures in what a program of a build printed.
 
 use super::Printed;
-use crate::doctor::Teller;
-use crate::doctor::log::{Signatures, tell};
+use crate::facts::Facts;
 use crate::finding::{Finding, Findings};
 use crate::host::Host;
-use crate::look::Sight;
+use crate::log::{Signatures, tell};
+use crate::tell::Teller;
+use crate::toolkit::Catalogue;
 
 /// The causes, the root cause first.
 #[must_use]
-pub fn explain(host: &dyn Host, sight: &Sight, printed: Printed<'_>) -> Vec<Finding> {
+pub fn explain(host: &dyn Host, facts: &Facts, catalogue: &Catalogue, printed: Printed<'_>) -> Vec<Finding> {
     let mut reading = Signatures::embedded().read(printed.lines.join("\n").as_bytes());
     if reading.causes.is_empty() {
         return Vec::new();
@@ -19,6 +20,6 @@ pub fn explain(host: &dyn Host, sight: &Sight, printed: Printed<'_>) -> Vec<Find
     }
     let findings = Findings::embedded();
     let is_root = host.identity().uid == Some(0);
-    let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, is_root);
+    let teller = Teller::new(facts, catalogue, &findings, is_root);
     tell(&reading, printed.log, &teller, &findings)
 }

@@ -3,8 +3,8 @@
 //! Pure but for [`killed_by_kernel`], which reads one counter.
 
 use crate::cmake::progress;
-use crate::doctor::log::Signatures;
 use crate::host::Host;
+use crate::log::Signatures;
 
 /// Id of the finding.
 pub const OUT_OF_MEMORY: &str = "build.out-of-memory";

@@ -11,7 +11,6 @@ use crate::{clean, shell};
 
 /// Forms of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Format {
     /// A POSIX shell: `eval "$(gpubuild toolkit env)"`
     Sh,

@@ -5,7 +5,6 @@ use crate::shell::{fish, posix, powershell};
 
 /// For whom the setting is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum Shell {
     /// sh, bash, zsh: for `eval`.
     Sh,

@@ -5,4 +5,5 @@
 pub mod facts;
 pub mod finding;
 pub mod matrix;
+pub mod tell;
 pub mod toolkit;

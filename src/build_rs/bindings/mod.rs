@@ -22,13 +22,13 @@ use super::missing::{Cause, Missing};
 use super::script::Script;
 use super::{ScriptError, talk};
 use crate::artifacts::Manifest;
-use crate::doctor::Teller;
 use crate::doctor::signs::cuda_build::libclang;
 use crate::finding::{Affects, Draft, Findings, Severity};
 use crate::host::{Host, HostPath, Overlay, RealHost};
 use crate::look;
 use crate::project;
 use crate::store::settings::Store;
+use crate::tell::Teller;
 use crate::toolkit::Catalogue;
 
 /// What bindgen says, as a panic, where it cannot load libclang.

@@ -2,12 +2,12 @@
 
 use super::{Arguments, FailOn};
 use crate::cli::{Context, Exit, Failure, look};
-use crate::doctor::Teller;
-use crate::doctor::log::{Signatures, tell};
 use crate::facts;
 use crate::finding::Findings;
 use crate::host::{Host, standard_input};
+use crate::log::{Signatures, tell};
 use crate::report::doctor::Document;
+use crate::tell::Teller;
 
 /// Reads the log and tells. Its causes are told for this machine, or for a recorded one.
 pub(super) fn run(arguments: &Arguments, file: &str, context: &Context<'_>) -> Result<Exit, Failure> {

@@ -6,13 +6,14 @@ use crate::cli::look::{self, Sight};
 use crate::cli::{Context, Exit, Failure};
 use crate::doctor::snapshot::{self, Snapshot};
 use crate::doctor::validate::Outcome;
-use crate::doctor::{self, Case, Filter, Teller};
+use crate::doctor::{self, Case, Filter};
 use crate::finding::{Findings, Severity, catalogue::Subject};
 use crate::host::Host;
 use crate::matrix::Probes;
 use crate::plan::request::Selection;
 use crate::project::Project;
 use crate::report::doctor::Document;
+use crate::tell::Teller;
 use crate::toolkit::{self, Catalogue};
 
 /// Everything that was seen and said about a machine.

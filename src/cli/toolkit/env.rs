@@ -1,7 +1,7 @@
 //! `gpubuild toolkit env`.
 
 use super::{Wanted, failure};
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{Context, Exit, Failure, words};
 use crate::host::Os;
 use crate::provision;
 use crate::provision::env::{self, Format};
@@ -15,13 +15,13 @@ pub(super) struct Arguments {
     wanted: Wanted,
     /// For which shell; `powershell` on Windows and `sh` elsewhere if it is left out
     #[arg(long, value_enum, value_name = "FORM")]
-    format: Option<Format>,
+    format: Option<words::Variables>,
 }
 
 impl Arguments {
     /// Whether standard output is one JSON document.
     pub(super) fn is_json(&self) -> bool {
-        self.format == Some(Format::Json)
+        self.format == Some(words::Variables::Json)
     }
 }
 
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let os = context.host.platform().os;
     let settings = env::settings(&one, os);
     let usual = if os == Os::Windows { Format::Powershell } else { Format::Sh };
-    match arguments.format.unwrap_or(usual) {
+    match arguments.format.map_or(usual, Format::from) {
         Format::Json => context.printer.json(&report::toolkit::Env::new(&one, &settings))?,
         format => {
             let lines = env::lines(&settings, format, os, context.host.env());

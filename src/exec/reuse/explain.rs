@@ -11,7 +11,7 @@ use crate::store::explain::TreeExplanation;
 use crate::store::files;
 
 /// What a build would find in the store for a tree. Changes nothing but notes of hashes.
-pub(crate) fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeExplanation, BuildError> {
+pub fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeExplanation, BuildError> {
     let host = job.host;
     let sources = files::walk(host, &tree.source, &tree.build)
         .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;

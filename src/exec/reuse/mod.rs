@@ -1,7 +1,6 @@
 //! The store from the side of a build: what is taken from it in place of building, what is put into it afterwards, and what
 //! of an earlier build in the same folder cannot be relied on.
 
-#[cfg(feature = "cli")]
 mod explain;
 mod publish;
 mod settle;
@@ -12,8 +11,7 @@ mod tell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-#[cfg(feature = "cli")]
-pub(crate) use explain::explain;
+pub use explain::explain;
 use serde::{Deserialize, Serialize};
 
 use super::Job;

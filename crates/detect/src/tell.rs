@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::facts::Facts;
 use crate::finding::{Draft, Entry, Finding, Findings, Remedy, Severity};
-use crate::host::Os;
 use crate::matrix::for_distribution;
-use crate::shell;
 use crate::toolkit::{Catalogue, Description};
+use gpubuild_core::Os;
+use gpubuild_core::shell;
 
 /// Knows the words of every finding and the machine that they are said about.
 #[derive(Clone, Copy)]

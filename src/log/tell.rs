@@ -1,8 +1,8 @@
 //! Findings from what a log shows: words, the remedy for this machine, consequences under their causes.
 
 use super::{Cause, Reading};
-use crate::doctor::Teller;
 use crate::finding::{Consequence, Draft, Evidence, Finding, Findings, Severity, catalogue};
+use crate::tell::Teller;
 
 /// The finding of a log in which nothing was recognised.
 pub const UNRECOGNISED: &str = "build.unrecognised";

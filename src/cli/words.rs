@@ -1,0 +1,53 @@
+//! The words of options whose values are types of the libraries, which know nothing of command lines.
+
+/// An enum of the words, and its conversion.
+macro_rules! words {
+    ($name:ident for $of:path { $($(#[$doc:meta])* $variant:ident),* $(,)? }) => {
+        #[doc = concat!("The words for [`", stringify!($of), "`].")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+        pub enum $name {
+            $($(#[$doc])* $variant),*
+        }
+
+        impl From<$name> for $of {
+            fn from(word: $name) -> Self {
+                match word {
+                    $($name::$variant => Self::$variant),*
+                }
+            }
+        }
+    };
+}
+
+words!(Linkage for crate::project::Linkage {
+    /// Archives: everything is in the program.
+    Static,
+    /// Shared libraries that the program names.
+    Shared,
+    /// Shared libraries, and every backend a module that the program opens while it runs.
+    Dynamic,
+});
+
+words!(Shell for crate::venv::shell::Shell {
+    /// sh, bash, zsh: for `eval`.
+    Sh,
+    /// fish: for `source`.
+    Fish,
+    /// PowerShell: for `Invoke-Expression`.
+    Powershell,
+    /// Lines for the file that `GITHUB_ENV` names.
+    Github,
+});
+
+words!(Variables for crate::provision::env::Format {
+    /// A POSIX shell: `eval "$(gpubuild toolkit env)"`
+    Sh,
+    /// Fish: `gpubuild toolkit env --format fish | source`
+    Fish,
+    /// PowerShell: `gpubuild toolkit env --format powershell | Out-String | Invoke-Expression`
+    Powershell,
+    /// Lines for the file that `GITHUB_ENV` names
+    Github,
+    /// JSON
+    Json,
+});
