@@ -21,21 +21,12 @@
 
 pub mod build_rs;
 pub mod ci;
-pub mod cmake;
-pub mod diagnose;
 pub mod dist;
 pub mod doctor;
-pub mod event;
-pub mod exec;
-pub mod log;
 pub mod look;
-pub mod patch;
 pub mod planning;
 pub mod provision;
-pub mod python;
 pub mod report;
-pub mod store;
-pub mod venv;
 
 #[cfg(feature = "cli")]
 pub mod audit;
@@ -49,6 +40,7 @@ pub use build_rs::{Build, Task};
 use gpubuild_core::secret;
 pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, version};
 pub use gpubuild_detect::{facts, finding, matrix, tell, toolkit};
+pub use gpubuild_exec::{cmake, diagnose, event, exec, log, patch, python, store, venv};
 pub use gpubuild_host as host;
 pub use gpubuild_object as object;
 pub use gpubuild_plan::{artifacts, glue, link, plan, project};

@@ -1,0 +1,408 @@
+//! CMake's file API: what to ask, and a reader of the answers.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::artifacts::Compiler;
+
+/// The question, written before configuring.
+pub const QUERY: &str = r#"{"requests":[{"kind":"codemodel","version":2},{"kind":"toolchains","version":1},{"kind":"cache","version":2},{"kind":"cmakeFiles","version":1}]}
+"#;
+
+/// Where the question lies.
+#[must_use]
+pub fn query_path(build: &HostPath) -> HostPath {
+    build.join(".cmake/api/v1/query/client-gpubuild/query.json")
+}
+
+/// Why the answer could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileApiError {
+    /// CMake left no answer.
+    #[error("CMake left no answer in `{folder}`")]
+    NoReply {
+        /// The reply folder.
+        folder: String,
+    },
+    /// CMake left an error in place of an answer.
+    #[error("CMake could not answer through its file API: {message}")]
+    Refused {
+        /// What it wrote.
+        message: String,
+    },
+    /// A file is missing or not what the format says.
+    #[error("failed to read CMake's answer `{path}`: {message}")]
+    Broken {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+/// What a configured tree told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// The targets of the configuration that was asked for.
+    pub targets: Vec<Target>,
+    /// Compilers by language.
+    pub compilers: BTreeMap<String, Toolchain>,
+    /// Cache entries by name.
+    pub cache: BTreeMap<String, String>,
+    /// Cache entries that are files and were searched in vain.
+    pub unfound: Vec<String>,
+    /// Every file that configuring read and that is not generated, absolute.
+    pub inputs: Vec<String>,
+    /// Those of them that are not CMake's own.
+    pub scripts: Vec<String>,
+    /// Version of the CMake that answered.
+    pub cmake_version: String,
+}
+
+/// A target of the project.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// `STATIC_LIBRARY`, `SHARED_LIBRARY`, `MODULE_LIBRARY`, `EXECUTABLE`, `INTERFACE_LIBRARY`, …
+    pub kind: String,
+    /// Files that it produces, absolute.
+    pub artifacts: Vec<String>,
+    /// Fragments of its link line in order; empty for libraries that are archives.
+    pub link: Vec<Fragment>,
+    /// Language that drives its linker.
+    pub link_language: Option<String>,
+    /// Its sources, by the flags that they are compiled with.
+    pub compile: Vec<Compile>,
+    /// Folders in which its sources look for headers, absolute, in order.
+    pub includes: Vec<String>,
+    /// What its sources are compiled with: `NAME` or `NAME=value`.
+    pub defines: Vec<String>,
+}
+
+/// Sources that are compiled with the same flags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compile {
+    /// `C`, `CXX`, `CUDA`.
+    pub language: String,
+    /// Pieces of the command line.
+    pub flags: Vec<String>,
+    /// Paths, absolute or from the top source folder.
+    pub sources: Vec<String>,
+}
+
+/// A piece of a link line.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Fragment {
+    /// The text, escaped for the shell that the generator writes for.
+    pub fragment: String,
+    /// `flags`, `libraries`, `libraryPath`, `frameworkPath`.
+    pub role: String,
+}
+
+/// A compiler with what its linker adds by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toolchain {
+    /// The compiler.
+    pub compiler: Compiler,
+    /// Libraries that its linker adds by itself.
+    pub implicit_libraries: Vec<String>,
+}
+
+impl Reply {
+    /// The target of that name.
+    #[must_use]
+    pub fn target(&self, name: &str) -> Option<&Target> {
+        self.targets.iter().find(|target| target.name == name)
+    }
+}
+
+/// Reads the newest answer in a build folder.
+///
+/// # Errors
+/// There is none, or it is not what the format says.
+pub fn read(host: &dyn Host, build: &HostPath, configuration: &str) -> Result<Reply, FileApiError> {
+    let folder = build.join(".cmake/api/v1/reply");
+    let names = host.list(&folder).unwrap_or_default();
+    let newest = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).max();
+    // Both names end in the time of writing, which sorts as text; an error that is newer than the last index counts.
+    let (index, error) = (newest("index-"), newest("error-"));
+    let time =
+        |name: Option<&String>| name.and_then(|name| name.split_once('-')).map(|(_, rest)| rest.to_owned());
+    if let Some(name) = error.filter(|_| time(error) > time(index)) {
+        let message = host.read_text(&folder.join(name)).unwrap_or_default();
+        return Err(FileApiError::Refused {
+            message: message.split_whitespace().collect::<Vec<_>>().join(" "),
+        });
+    }
+    let index = index.ok_or_else(|| FileApiError::NoReply { folder: folder.to_string() })?;
+    let reader = Reader { host, folder: &folder, build };
+    reader.reply(index, configuration)
+}
+
+struct Reader<'a> {
+    host: &'a dyn Host,
+    folder: &'a HostPath,
+    build: &'a HostPath,
+}
+
+impl Reader<'_> {
+    fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, FileApiError> {
+        let path = self.folder.join(name);
+        let broken = |message: String| FileApiError::Broken { path: path.to_string(), message };
+        let bytes = self.host.read(&path).map_err(|error| broken(error.to_string()))?;
+        serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))
+    }
+
+    fn reply(&self, index: &str, configuration: &str) -> Result<Reply, FileApiError> {
+        let index_file: raw::Index = self.json(index)?;
+        let object = |kind: &str| index_file.objects.iter().find(|object| object.kind == kind);
+        let mut reply = Reply { cmake_version: index_file.cmake.version.string, ..Reply::default() };
+        let codemodel = object("codemodel").ok_or_else(|| FileApiError::Broken {
+            path: self.folder.join(index).to_string(),
+            message: "there is no codemodel in it".to_owned(),
+        })?;
+        let codemodel: raw::Codemodel = self.json(&codemodel.json_file)?;
+        let chosen = codemodel
+            .configurations
+            .iter()
+            .find(|entry| entry.name.eq_ignore_ascii_case(configuration))
+            .or_else(|| codemodel.configurations.first());
+        for entry in chosen.map(|entry| entry.targets.as_slice()).unwrap_or_default() {
+            let target: raw::Target = self.json(&entry.json_file)?;
+            reply.targets.push(self.target(target));
+        }
+        if let Some(object) = object("toolchains") {
+            let file: raw::Toolchains = self.json(&object.json_file)?;
+            reply.compilers = file.toolchains.into_iter().map(raw::Toolchain::into_entry).collect();
+        }
+        if let Some(object) = object("cache") {
+            let file: raw::Cache = self.json(&object.json_file)?;
+            let in_vain = |entry: &&raw::CacheEntry| {
+                entry.kind == "FILEPATH"
+                    && entry.value.ends_with("-NOTFOUND")
+                    && !entry.name.starts_with("CMAKE_")
+            };
+            reply.unfound = file.entries.iter().filter(in_vain).map(|entry| entry.name.clone()).collect();
+            reply.cache = file.entries.into_iter().map(|entry| (entry.name, entry.value)).collect();
+        }
+        if let Some(object) = object("cmakeFiles") {
+            let file: raw::CmakeFiles = self.json(&object.json_file)?;
+            let source = self.host.path(&file.paths.source);
+            for input in file.inputs.into_iter().filter(|input| !input.is_generated) {
+                let path = source.join(&input.path).normalized().to_string();
+                if !input.is_cmake {
+                    reply.scripts.push(path.clone());
+                }
+                reply.inputs.push(path);
+            }
+            for list in [&mut reply.inputs, &mut reply.scripts] {
+                list.sort();
+                list.dedup();
+            }
+        }
+        Ok(reply)
+    }
+
+    fn target(&self, target: raw::Target) -> Target {
+        let absolute = |path: &str| self.build.join(path).normalized().to_string();
+        let link = target.link.unwrap_or_default();
+        let source = |index: &usize| target.sources.get(*index).map(|source| source.path.clone());
+        let compile = target.compile_groups.iter().map(|group| Compile {
+            language: group.language.clone(),
+            flags: group.fragments.iter().map(|piece| piece.fragment.clone()).collect(),
+            sources: group.source_indexes.iter().filter_map(source).collect(),
+        });
+        let groups = &target.compile_groups;
+        let includes = groups.iter().flat_map(|group| &group.includes).map(|entry| absolute(&entry.path));
+        let defines = groups.iter().flat_map(|group| &group.defines).map(|entry| entry.define.clone());
+        Target {
+            includes: without_repeats(includes),
+            defines: without_repeats(defines),
+            compile: compile.collect(),
+            name: target.name,
+            kind: target.kind,
+            artifacts: target.artifacts.iter().map(|artifact| absolute(&artifact.path)).collect(),
+            link: link.command_fragments,
+            link_language: link.language,
+        }
+    }
+}
+
+fn without_repeats(list: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    list.filter(|entry| seen.insert(entry.clone())).collect()
+}
+
+/// The files as they are written.
+mod raw {
+    use serde::Deserialize;
+
+    use gpubuild_plan::artifacts::Compiler;
+
+    #[derive(Deserialize)]
+    pub(super) struct Index {
+        pub(super) cmake: Cmake,
+        pub(super) objects: Vec<Object>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Cmake {
+        pub(super) version: CmakeVersion,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct CmakeVersion {
+        pub(super) string: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Object {
+        pub(super) kind: String,
+        #[serde(rename = "jsonFile")]
+        pub(super) json_file: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Codemodel {
+        pub(super) configurations: Vec<Configuration>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Configuration {
+        #[serde(default)]
+        pub(super) name: String,
+        #[serde(default)]
+        pub(super) targets: Vec<TargetEntry>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct TargetEntry {
+        #[serde(rename = "jsonFile")]
+        pub(super) json_file: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Target {
+        pub(super) name: String,
+        #[serde(rename = "type")]
+        pub(super) kind: String,
+        #[serde(default)]
+        pub(super) artifacts: Vec<PathEntry>,
+        pub(super) link: Option<Link>,
+        #[serde(default)]
+        pub(super) sources: Vec<PathEntry>,
+        #[serde(default, rename = "compileGroups")]
+        pub(super) compile_groups: Vec<CompileGroup>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct CompileGroup {
+        #[serde(default)]
+        pub(super) language: String,
+        #[serde(default, rename = "compileCommandFragments")]
+        pub(super) fragments: Vec<Piece>,
+        #[serde(default, rename = "sourceIndexes")]
+        pub(super) source_indexes: Vec<usize>,
+        #[serde(default)]
+        pub(super) includes: Vec<PathEntry>,
+        #[serde(default)]
+        pub(super) defines: Vec<Define>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Define {
+        pub(super) define: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Piece {
+        pub(super) fragment: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct PathEntry {
+        pub(super) path: String,
+    }
+
+    #[derive(Deserialize, Default)]
+    pub(super) struct Link {
+        pub(super) language: Option<String>,
+        #[serde(default, rename = "commandFragments")]
+        pub(super) command_fragments: Vec<super::Fragment>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Toolchains {
+        pub(super) toolchains: Vec<Toolchain>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Toolchain {
+        language: String,
+        compiler: RawCompiler,
+    }
+
+    #[derive(Deserialize)]
+    struct RawCompiler {
+        #[serde(default)]
+        id: String,
+        #[serde(default)]
+        version: String,
+        #[serde(default)]
+        path: String,
+        #[serde(default)]
+        implicit: Implicit,
+    }
+
+    #[derive(Deserialize, Default)]
+    struct Implicit {
+        #[serde(default, rename = "linkLibraries")]
+        link_libraries: Vec<String>,
+    }
+
+    impl Toolchain {
+        pub(super) fn into_entry(self) -> (String, super::Toolchain) {
+            let RawCompiler { id, version, path, implicit } = self.compiler;
+            let compiler = Compiler { id, version, path };
+            (self.language, super::Toolchain { compiler, implicit_libraries: implicit.link_libraries })
+        }
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Cache {
+        pub(super) entries: Vec<CacheEntry>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct CacheEntry {
+        pub(super) name: String,
+        pub(super) value: String,
+        #[serde(default, rename = "type")]
+        pub(super) kind: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct CmakeFiles {
+        pub(super) paths: Paths,
+        #[serde(default)]
+        pub(super) inputs: Vec<Input>,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Paths {
+        pub(super) source: String,
+    }
+
+    #[derive(Deserialize)]
+    pub(super) struct Input {
+        pub(super) path: String,
+        #[serde(default, rename = "isGenerated")]
+        pub(super) is_generated: bool,
+        #[serde(default, rename = "isCMake")]
+        pub(super) is_cmake: bool,
+    }
+}

@@ -1,0 +1,417 @@
+//! The probe's link line, as the file API gives it, turned into [`LinkItem`]s in the same order.
+
+use super::file_api::{Reply, Target};
+use gpubuild_host::{HostPath, Os, PathRules};
+use gpubuild_plan::artifacts::LinkItem;
+
+/// What is needed to read a link line.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// Folder that relative paths start from: the top of the build tree.
+    pub build: &'a HostPath,
+    /// Operating system of the host.
+    pub os: Os,
+}
+
+/// The link line of the probe, complete for a linker that a C compiler drives.
+#[must_use]
+pub fn link_items(context: Context<'_>, reply: &Reply, probe: &Target) -> Vec<LinkItem> {
+    let mut reader = Reader { context, reply, items: Vec::new() };
+    for fragment in &probe.link {
+        let words = split(&fragment.fragment, context.build.rules());
+        reader.read(&words, &fragment.role);
+    }
+    if probe.link_language.as_deref() != Some("C") {
+        reader.add_runtime(probe.link_language.as_deref().unwrap_or_default());
+    }
+    without_repeats(reader.items)
+}
+
+/// Splits a fragment into words and undoes the quoting that CMake added for a shell.
+#[must_use]
+pub fn split(text: &str, rules: PathRules) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        match (character, quote) {
+            (' ' | '\t' | '\n', None) => words.extend(word.take()),
+            ('"', None | Some('"')) | ('\'', Some('\'')) => {
+                quote = if quote.is_some() { None } else { Some(character) };
+                word.get_or_insert_default();
+            }
+            ('\'', None) if rules == PathRules::Unix => {
+                quote = Some('\'');
+                word.get_or_insert_default();
+            }
+            ('\\', None | Some('"')) => {
+                let escapes = match rules {
+                    PathRules::Windows => characters.peek() == Some(&'"'),
+                    PathRules::Unix if quote.is_some() => {
+                        matches!(characters.peek(), Some('"' | '\\' | '$' | '`'))
+                    }
+                    PathRules::Unix => characters.peek().is_some(),
+                };
+                let next = if escapes { characters.next() } else { None };
+                word.get_or_insert_default().push(next.unwrap_or(character));
+            }
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+struct Reader<'a> {
+    context: Context<'a>,
+    reply: &'a Reply,
+    items: Vec<LinkItem>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, words: &[String], role: &str) {
+        let mut rest = words.iter().map(String::as_str);
+        while let Some(word) = rest.next() {
+            match word {
+                "-framework" | "-weak_framework" => self.framework(rest.next()),
+                "-L" | "-F" | "-Xlinker" => {
+                    if let Some(next) = rest.next() {
+                        self.two(word, next);
+                    }
+                }
+                _ if role == "frameworkPath" => self.argument(word),
+                _ if role == "flags" && !is_link_flag(word) => {}
+                _ => self.word(word),
+            }
+        }
+    }
+
+    fn two(&mut self, option: &str, value: &str) {
+        match option {
+            "-L" => self.search(value),
+            "-F" => self.argument(&format!("-F{value}")),
+            _ => self.argument(&format!("-Wl,{value}")),
+        }
+    }
+
+    fn framework(&mut self, name: Option<&str>) {
+        if let Some(name) = name {
+            self.items.push(LinkItem::Framework { name: name.to_owned() });
+        }
+    }
+
+    fn word(&mut self, word: &str) {
+        let upper = word.to_ascii_uppercase();
+        if let Some(name) = word.strip_prefix("-Wl,-framework,") {
+            self.framework(Some(name));
+        } else if word.starts_with("-Wl,-rpath,") || word.starts_with("-Wl,-rpath=") {
+            // Where our own shared libraries lie is derived from their paths; CMake's folders are of the build only.
+        } else if upper.starts_with("/LIBPATH:") || upper.starts_with("-LIBPATH:") {
+            self.search(word.get("/LIBPATH:".len()..).unwrap_or_default());
+        } else if let Some(folder) = word.strip_prefix("-L") {
+            self.search(folder);
+        } else if let Some(name) = word.strip_prefix("-l").filter(|name| !name.starts_with(':')) {
+            self.items.push(LinkItem::System { name: name.to_owned() });
+        } else if word.starts_with('-') || (self.is_windows() && word.starts_with('/')) {
+            self.argument(word);
+        } else {
+            self.file(word);
+        }
+    }
+
+    fn file(&mut self, word: &str) {
+        let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+        let lower = name.to_ascii_lowercase();
+        let has_suffix = |suffix: &str| lower.strip_suffix(suffix).is_some();
+        let is_lib = has_suffix(".lib");
+        if is_lib && name == word && !self.reply_has(&self.absolute(word)) {
+            let name = name[..name.len() - ".lib".len()].to_owned();
+            return self.items.push(LinkItem::System { name });
+        }
+        let path = self.absolute(word);
+        if let Some(stem) = name.strip_suffix(".framework") {
+            if let Some(folder) = self.context.build.join(word).parent() {
+                self.argument(&format!("-F{folder}"));
+            }
+            self.framework(Some(stem));
+        } else if has_suffix(".dll.a") || (is_lib && !self.is_static(&path)) || is_shared_name(&lower) {
+            // A `.lib` of somebody else may be either; linkers take both in the same way.
+            let path = self.development_name(path);
+            self.items.push(LinkItem::Shared { path });
+        } else if let Some(part) = part_of_libc(name).filter(|_| !self.reply_has(&path)) {
+            // Where there is no `libpthread.so`, CMake finds the archive; the linker knows better what to take.
+            self.items.push(LinkItem::System { name: part.to_owned() });
+        } else if is_lib || has_suffix(".a") {
+            self.items.push(LinkItem::Static { path });
+        } else {
+            self.argument(&path);
+        }
+    }
+
+    /// A shared library of this project is linked by the name without version: `libx.so` in place of `libx.so.1.2`.
+    fn development_name(&self, path: String) -> String {
+        let Some(end) = path.find(".so.") else { return path };
+        let short = path[..end + ".so".len()].to_owned();
+        if self.reply_has(&short) { short } else { path }
+    }
+
+    fn reply_has(&self, path: &str) -> bool {
+        self.reply.targets.iter().any(|target| target.artifacts.iter().any(|artifact| artifact == path))
+    }
+
+    fn is_static(&self, path: &str) -> bool {
+        let own = self.reply.targets.iter().filter(|target| target.kind == "STATIC_LIBRARY");
+        own.flat_map(|target| &target.artifacts).any(|artifact| artifact == path)
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        self.context.build.join(path).normalized().to_string()
+    }
+
+    fn is_windows(&self) -> bool {
+        self.context.os == Os::Windows
+    }
+
+    fn search(&mut self, folder: &str) {
+        let path = self.absolute(folder);
+        self.items.push(LinkItem::Search { path });
+    }
+
+    fn argument(&mut self, text: &str) {
+        self.items.push(LinkItem::Argument { text: text.to_owned() });
+    }
+
+    /// What the driver of `language` adds to a link by itself and the C driver does not.
+    fn add_runtime(&mut self, language: &str) {
+        const OF_THE_C_DRIVER: [&str; 6] = ["c", "gcc", "gcc_s", "gcc_eh", "mingw32", "msvcrt"];
+        let Some(toolchain) = self.reply.compilers.get(language) else { return };
+        for name in &toolchain.implicit_libraries {
+            if name.starts_with(['-', '/']) || OF_THE_C_DRIVER.contains(&name.as_str()) {
+                continue;
+            }
+            self.items.push(LinkItem::System { name: name.clone() });
+        }
+    }
+}
+
+/// Flags of a link line that a program needs, among those that only concern how this project compiles.
+fn is_link_flag(word: &str) -> bool {
+    const NEEDED: [&str; 8] =
+        ["-Wl,", "-fopenmp", "-fsycl", "-pthread", "--hip-link", "--offload", "-L", "-l"];
+    NEEDED.iter().any(|start| word.starts_with(start))
+}
+
+/// A part of the C library that goes by its name, `pthread` of `libpthread.a`.
+fn part_of_libc(file: &str) -> Option<&str> {
+    const PARTS: [&str; 6] = ["c", "dl", "m", "pthread", "rt", "util"];
+    file.strip_prefix("lib")?.strip_suffix(".a").filter(|name| PARTS.contains(name))
+}
+
+fn is_shared_name(lower: &str) -> bool {
+    let versioned =
+        lower.split_once(".so.").is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit()));
+    versioned || [".so", ".dylib", ".tbd"].iter().any(|end| lower.ends_with(end))
+}
+
+/// Arguments that change the meaning of what follows: with one of them on the line, nothing may move.
+fn is_positional(text: &str) -> bool {
+    ["archive", "start-group", "end-group", "-Bstatic", "-Bdynamic", "push-state", "pop-state"]
+        .iter()
+        .any(|word| text.contains(word))
+}
+
+/// Drops repeats that cannot matter. Static libraries stay: CMake repeats them when they need each other.
+fn without_repeats(items: Vec<LinkItem>) -> Vec<LinkItem> {
+    if items.iter().any(|item| matches!(item, LinkItem::Argument { text } if is_positional(text))) {
+        return items;
+    }
+    let mut kept: Vec<LinkItem> = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let repeated = match item {
+            LinkItem::Static { .. } => kept.last() == Some(item),
+            // A shared library has to follow all that need it: its last place serves them all.
+            LinkItem::System { .. } | LinkItem::Shared { .. } => items[index + 1..].contains(item),
+            LinkItem::Framework { .. } | LinkItem::Argument { .. } | LinkItem::Search { .. } => {
+                kept.contains(item)
+            }
+        };
+        if !repeated {
+            kept.push(item.clone());
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::file_api::{Fragment, Toolchain};
+    use super::*;
+    use gpubuild_plan::artifacts::Compiler;
+
+    fn target(name: &str, kind: &str, artifact: &str) -> Target {
+        Target {
+            includes: Vec::new(),
+            name: name.into(),
+            kind: kind.into(),
+            artifacts: vec![artifact.into()],
+            link: Vec::new(),
+            link_language: None,
+            compile: Vec::new(),
+            defines: Vec::new(),
+        }
+    }
+
+    fn read(
+        os: Os,
+        build: &str,
+        targets: Vec<Target>,
+        language: &str,
+        fragments: &[(&str, &str)],
+    ) -> Vec<String> {
+        let rules = if os == Os::Windows { PathRules::Windows } else { PathRules::Unix };
+        let build = HostPath::new(rules, build);
+        let toolchain = Toolchain {
+            compiler: Compiler { id: "GNU".into(), version: "12".into(), path: "/usr/bin/c++".into() },
+            implicit_libraries: ["stdc++", "m", "gcc_s", "gcc", "c"].map(String::from).to_vec(),
+        };
+        let reply =
+            Reply { targets, compilers: BTreeMap::from([("CXX".to_owned(), toolchain)]), ..Reply::default() };
+        let link =
+            fragments.iter().map(|(role, text)| Fragment { fragment: (*text).into(), role: (*role).into() });
+        let probe = Target {
+            link: link.collect(),
+            link_language: Some(language.into()),
+            compile: Vec::new(),
+            ..target("p", "EXECUTABLE", "p")
+        };
+        link_items(Context { build: &build, os }, &reply, &probe).iter().map(show).collect()
+    }
+
+    fn show(item: &LinkItem) -> String {
+        match item {
+            LinkItem::Static { path } => format!("static {path}"),
+            LinkItem::Shared { path } => format!("shared {path}"),
+            LinkItem::System { name } => format!("system {name}"),
+            LinkItem::Framework { name } => format!("framework {name}"),
+            LinkItem::Argument { text } => format!("argument {text}"),
+            LinkItem::Search { path } => format!("search {path}"),
+        }
+    }
+
+    #[test]
+    fn a_static_project_on_linux() {
+        // The fragments of a C and C++ project, as CMake 4.4 wrote them.
+        let fragments = [
+            ("flags", "-O3 -DNDEBUG"),
+            ("libraries", "-Wl,-rpath,/b"),
+            ("libraries", "ggml/libggml.a"),
+            ("libraries", "ggml/libggml-base.a"),
+            ("libraries", "-lm"),
+            ("libraries", "-ldl"),
+            ("libraries", "/usr/lib/x86_64-linux-gnu/libvulkan.so"),
+            ("libraries", "libsh.so.1.2.3"),
+            ("libraries", "-lstdc++"),
+            ("libraries", "-lm"),
+        ];
+        let targets = vec![target("sh", "SHARED_LIBRARY", "/b/libsh.so")];
+        assert_eq!(
+            read(Os::Linux, "/b", targets, "C", &fragments),
+            [
+                "static /b/ggml/libggml.a",
+                "static /b/ggml/libggml-base.a",
+                "system dl",
+                "shared /usr/lib/x86_64-linux-gnu/libvulkan.so",
+                "shared /b/libsh.so",
+                "system stdc++",
+                "system m",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_linker_that_cxx_drives_names_its_runtime() {
+        let lines = read(Os::Linux, "/b", Vec::new(), "CXX", &[("libraries", "liba.a")]);
+        assert_eq!(lines, ["static /b/liba.a", "system stdc++", "system m"]);
+    }
+
+    #[test]
+    fn libraries_that_need_each_other_stay_repeated() {
+        let fragments =
+            [("libraries", "a.a"), ("libraries", "b.a"), ("libraries", "a.a"), ("libraries", "a.a")];
+        let lines = read(Os::Linux, "/b", Vec::new(), "C", &fragments);
+        assert_eq!(lines, ["static /b/a.a", "static /b/b.a", "static /b/a.a"]);
+    }
+
+    #[test]
+    fn nothing_moves_around_positional_arguments() {
+        let fragments = [
+            ("libraries", "-Wl,--push-state,--whole-archive a.a -Wl,--pop-state"),
+            ("libraries", "-lm"),
+            ("libraries", "b.a -lm"),
+        ];
+        let lines = read(Os::Linux, "/b", Vec::new(), "C", &fragments);
+        assert_eq!(lines[1], "static /b/a.a");
+        assert_eq!(lines[3..], ["system m", "static /b/b.a", "system m"]);
+    }
+
+    #[test]
+    fn apple_frameworks_and_windows_libraries() {
+        let fragments = [
+            ("libraries", "-framework Metal"),
+            ("libraries", "-Wl,-framework,Foundation"),
+            ("libraries", "-framework Metal"),
+            ("frameworkPath", "-F/Library/Frameworks"),
+            ("libraries", "/opt/homebrew/lib/libomp.dylib"),
+        ];
+        assert_eq!(
+            read(Os::Macos, "/b", Vec::new(), "C", &fragments),
+            [
+                "framework Metal",
+                "framework Foundation",
+                "argument -F/Library/Frameworks",
+                "shared /opt/homebrew/lib/libomp.dylib",
+            ]
+        );
+        let fragments = [
+            ("flags", "/DWIN32 /INCREMENTAL:NO"),
+            ("libraries", "src\\gk-cpu.lib"),
+            ("libraries", "dll.lib"),
+            ("libraryPath", "-LIBPATH:C:\\CUDA\\lib\\x64"),
+            ("libraries", "\"C:\\Program Files\\Vulkan\\Lib\\vulkan-1.lib\""),
+            ("libraries", "kernel32.lib user32.lib"),
+        ];
+        let targets = vec![
+            target("dll", "SHARED_LIBRARY", "C:\\b\\dll.lib"),
+            target("gk-cpu", "STATIC_LIBRARY", "C:\\b\\src\\gk-cpu.lib"),
+        ];
+        assert_eq!(
+            read(Os::Windows, "C:\\b", targets, "C", &fragments),
+            [
+                "static C:\\b\\src\\gk-cpu.lib",
+                "shared C:\\b\\dll.lib",
+                "search C:\\CUDA\\lib\\x64",
+                "shared C:\\Program Files\\Vulkan\\Lib\\vulkan-1.lib",
+                "system kernel32",
+                "system user32",
+            ]
+        );
+    }
+
+    #[test]
+    fn quoting_is_undone() {
+        for (text, words) in [
+            (r#""/a b/libx.a" -lm"#, vec!["/a b/libx.a", "-lm"]),
+            (r"/a\ b/libx.a", vec!["/a b/libx.a"]),
+            (r#"'-Wl,-z,"x"'"#, vec![r#"-Wl,-z,"x""#]),
+            (r#""\$ORIGIN""#, vec!["$ORIGIN"]),
+            ("", vec![]),
+            (r#"a "" b"#, vec!["a", "", "b"]),
+        ] {
+            assert_eq!(split(text, PathRules::Unix), words, "{text}");
+        }
+        assert_eq!(split(r#""C:\a b\x.lib" C:\c.lib"#, PathRules::Windows), [r"C:\a b\x.lib", r"C:\c.lib"]);
+    }
+}

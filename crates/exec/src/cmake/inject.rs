@@ -1,0 +1,37 @@
+//! The script that is injected into a project's configuration (`inject.cmake`), with the names of a plan filled in.
+
+use super::initial_cache::MARK;
+use super::unused;
+use gpubuild_core::shell::cmake_bracket;
+use gpubuild_plan::plan::Tree;
+
+/// The probe's name among the project's targets.
+pub const PROBE: &str = "gpubuild_probe";
+
+/// The script before the names of a plan are filled in.
+pub const TEMPLATE: &str = include_str!("inject.cmake");
+
+/// The script for a tree.
+#[must_use]
+pub fn script(tree: &Tree) -> String {
+    let list = |names: &mut dyn Iterator<Item = &str>| {
+        let joined: Vec<&str> = names.collect();
+        cmake_bracket(&joined.join(";"))
+    };
+    // `a|b` and, where it may be missing, `a|b?`: none of these characters is in the name of a target.
+    let choices: Vec<String> = tree
+        .choices
+        .iter()
+        .map(|choice| format!("{}{}", choice.any.join("|"), if choice.optional { "?" } else { "" }))
+        .collect();
+    let shims =
+        if tree.shims.is_empty() { String::new() } else { super::shim_folder(tree).forward_slashes() };
+    TEMPLATE
+        .replace("@TARGETS@", &list(&mut tree.targets.iter().map(String::as_str)))
+        .replace("@CHOICES@", &list(&mut choices.iter().map(String::as_str)))
+        .replace("@WATCHED@", &list(&mut unused::watched(&tree.cache)))
+        .replace("@SWITCHES@", &list(&mut unused::switches(&tree.cache)))
+        .replace("@DEVICE_JOBS@", &cmake_bracket(&tree.jobs.device.to_string()))
+        .replace("@SHIMS@", &cmake_bracket(&shims))
+        .replace("@MARK@", MARK)
+}

@@ -1,0 +1,139 @@
+//! CMake as a program that is driven and asked: choice of version and generator, the initial-cache file, the probe target
+//! that is injected into a project without touching its sources, and the reader of the file API.
+//!
+//! Nothing here guesses: paths, link lines and compilers are what CMake itself reports.
+
+pub mod file_api;
+pub mod fragments;
+pub mod initial_cache;
+pub mod inject;
+pub mod progress;
+pub mod unused;
+
+use std::time::Duration;
+
+use gpubuild_host::{Command, Host, HostPath};
+use gpubuild_plan::plan::Tree;
+
+/// The oldest CMake that reads `CMAKE_PROJECT_TOP_LEVEL_INCLUDES`, which the probe needs.
+pub const OLDEST: &str = "3.24";
+
+/// How long configuring may take. Projects that download or compile tools while configuring need many minutes.
+const CONFIGURE_DEADLINE: Duration = Duration::from_secs(60 * 60);
+
+/// How long a build may take; CUDA projects with many architectures run for hours.
+const BUILD_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The folder inside a build tree that holds our own files.
+#[must_use]
+pub fn own_folder(tree: &Tree) -> HostPath {
+    own_folder_in(&tree.build)
+}
+
+/// The same for the build folder of a tree.
+#[must_use]
+pub fn own_folder_in(build: &HostPath) -> HostPath {
+    build.join("gpubuild")
+}
+
+/// Whether to keep what an earlier configuration left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Keep the cache: only inputs of the configuration changed.
+    Keep,
+    /// Forget the cache and the compiler checks: options, compilers or environment changed.
+    Fresh,
+}
+
+/// Writes the files that configuring reads: query, initial cache and injected script.
+///
+/// # Errors
+/// An entry that CMake cannot store, or the operating system's word on why a file could not be written.
+pub fn write_inputs(host: &dyn Host, tree: &Tree) -> std::io::Result<()> {
+    let own = own_folder(tree);
+    let script = own.join("inject.cmake");
+    let cache = initial_cache::with_include(&tree.cache, &script.forward_slashes());
+    let text = initial_cache::render(&cache)
+        .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidInput, error.to_string()))?;
+    host.write(&file_api::query_path(&tree.build), file_api::QUERY.as_bytes())?;
+    host.write(&own.join("initial-cache.cmake"), text.as_bytes())?;
+    for shim in &tree.shims {
+        host.write(&shim_folder(tree).join(&shim.header), shim.text.as_bytes())?;
+    }
+    host.write(&script, inject::script(tree).as_bytes())
+}
+
+/// The folder of headers that stand before those of toolkits.
+#[must_use]
+pub fn shim_folder(tree: &Tree) -> HostPath {
+    own_folder(tree).join("shims")
+}
+
+/// The command that configures a tree.
+#[must_use]
+pub fn configure_command(cmake: &HostPath, tree: &Tree, start: Start) -> Command {
+    let mut command = Command::new(cmake.as_str(), CONFIGURE_DEADLINE)
+        .args(["-S", tree.source.as_str(), "-B", tree.build.as_str(), "-G", tree.generator.as_str()])
+        .arg("-C")
+        .arg(own_folder(tree).join("initial-cache.cmake").as_str());
+    if start == Start::Fresh {
+        command = command.arg("--fresh");
+    }
+    with_tree_env(command, tree)
+}
+
+/// How many compilers may run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width<'a> {
+    /// So many.
+    Jobs(u32),
+    /// As many as a pool gives that `MAKEFLAGS` names like this.
+    Pool(&'a str),
+}
+
+/// The command that builds the named targets of a tree.
+#[must_use]
+pub fn build_command(cmake: &HostPath, tree: &Tree, targets: &[String], width: Width<'_>) -> Command {
+    let mut command = Command::new(cmake.as_str(), BUILD_DEADLINE).args(["--build", tree.build.as_str()]);
+    command = match width {
+        Width::Jobs(jobs) => command.args(["--parallel", &jobs.max(1).to_string()]),
+        // With a number of its own Ninja asks no pool, and CMake would take one from here.
+        Width::Pool(flags) => command.env("MAKEFLAGS", flags).env_remove("CMAKE_BUILD_PARALLEL_LEVEL"),
+    };
+    if is_multi_config(&tree.generator) {
+        command = command.args(["--config", configuration(tree)]);
+    }
+    if !targets.is_empty() {
+        command = command.arg("--target").args(targets.iter().map(String::as_str));
+    }
+    with_tree_env(command, tree).env("NINJA_STATUS", progress::STATUS_FORMAT)
+}
+
+/// Whether a generator builds several configurations from one tree.
+#[must_use]
+pub fn is_multi_config(generator: &str) -> bool {
+    generator.contains("Multi-Config") || generator.starts_with("Visual Studio") || generator == "Xcode"
+}
+
+/// The configuration that is built and read back: `Release` unless the plan says otherwise.
+#[must_use]
+pub fn configuration(tree: &Tree) -> &str {
+    tree.cache.get("CMAKE_BUILD_TYPE").map_or("Release", String::as_str)
+}
+
+fn with_tree_env(mut command: Command, tree: &Tree) -> Command {
+    for (name, value) in &tree.env {
+        command = command.env(name, value);
+    }
+    // Variables that would change what is configured behind the plan's back.
+    for name in ["CMAKE_GENERATOR", "CMAKE_GENERATOR_PLATFORM", "CMAKE_GENERATOR_TOOLSET", "DESTDIR"] {
+        if !tree.env.contains_key(name) {
+            command = command.env_remove(name);
+        }
+    }
+    // The plan has settled these; one that is left out must not come back.
+    for language in gpubuild_plan::plan::launchers::LANGUAGES {
+        command = command.env_remove(gpubuild_plan::plan::launchers::entry(language));
+    }
+    command.env("CLICOLOR_FORCE", "0").env("CMAKE_COLOR_DIAGNOSTICS", "OFF").env("LC_ALL", "C.UTF-8")
+}

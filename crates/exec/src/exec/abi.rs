@@ -1,0 +1,41 @@
+//! What has to agree before two copies of a library may meet in one program, read from the project as it was configured.
+
+use std::collections::BTreeMap;
+
+use crate::cmake::file_api::Reply;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::Tree;
+use gpubuild_plan::project::abi::{default_of, version};
+use gpubuild_plan::project::profile::Abi;
+
+/// Definitions with their values, hashes of headers, and the version; what the project does not have is left out.
+pub(super) fn read(host: &dyn Host, tree: &Tree, abi: &Abi, reply: &Reply) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut defaults = BTreeMap::new();
+    for header in &abi.headers {
+        let Ok(text) = host.read_text(&tree.source.join(header)) else { continue };
+        let name = header.rsplit('/').next().unwrap_or(header);
+        found.insert(name.to_owned(), crate::store::sha256(text.as_bytes()));
+        for define in &abi.defines {
+            if let Some(value) = default_of(&text, define) {
+                defaults.entry(define.clone()).or_insert(value);
+            }
+        }
+    }
+    let set = reply.target(&abi.target).map(|target| target.defines.as_slice()).unwrap_or_default();
+    for define in &abi.defines {
+        let value = set.iter().find_map(|text| match text.split_once('=') {
+            Some((name, value)) => (name == define).then(|| value.to_owned()),
+            None => (text == define).then(|| "1".to_owned()),
+        });
+        if let Some(value) = value.or_else(|| defaults.remove(define)) {
+            found.insert(define.clone(), value);
+        }
+    }
+    let version = abi
+        .version
+        .iter()
+        .find_map(|place| version(&host.read_text(&tree.source.join(&place.file)).ok()?, &place.prefix));
+    found.extend(version.map(|version| ("version".to_owned(), version)));
+    found
+}

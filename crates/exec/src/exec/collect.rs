@@ -1,0 +1,299 @@
+//! What a built tree consists of, as the file API tells it, and whether it is what the plan asked for.
+
+use std::collections::BTreeSet;
+
+use gpubuild_linker::symbols;
+
+use super::abi;
+use super::error::{self, BuildError};
+use crate::cmake::file_api::{Reply, Target};
+use crate::cmake::fragments::{self, Context};
+use crate::cmake::inject::PROBE;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::isa::{self, is_machine_flag};
+use gpubuild_host::Host;
+use gpubuild_object::{KernelKind, embedded};
+use gpubuild_plan::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, Interface, LinkItem};
+use gpubuild_plan::plan::Tree;
+
+/// The targets to build: those of the plan that produce something, and the project's libraries on the link line.
+#[must_use]
+pub fn targets_to_build(tree: &Tree, reply: &Reply) -> Vec<String> {
+    let on_line = linked_targets(tree, reply);
+    let asked = asked_for(tree, reply);
+    let wanted = reply.targets.iter().filter(|target| {
+        let is_asked = asked.contains(target.name.as_str());
+        let named = is_asked && !target.artifacts.is_empty();
+        let module = is_module_of(tree, target);
+        let utility = is_asked && target.kind == "UTILITY";
+        named || module || utility || on_line.contains(target.name.as_str())
+    });
+    let mut names: Vec<String> = wanted.map(|target| target.name.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Whether a target is one of the tree's modules: `ggml-cuda`, or `ggml-cpu-haswell` for `ggml-cpu`.
+fn is_module_of(tree: &Tree, target: &Target) -> bool {
+    let is_one = |module: &String| {
+        target.name.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    target.kind == "MODULE_LIBRARY" && tree.modules.iter().any(is_one)
+}
+
+/// The targets of the plan by the names that they have in this version of the project.
+fn asked_for<'a>(tree: &'a Tree, reply: &Reply) -> BTreeSet<&'a str> {
+    let there = |name: &&String| reply.target(name).is_some();
+    let chosen = tree.choices.iter().filter_map(|choice| choice.any.iter().find(there));
+    tree.targets.iter().chain(chosen).map(String::as_str).collect()
+}
+
+fn link_line(tree: &Tree, reply: &Reply, os: gpubuild_host::Os) -> Vec<LinkItem> {
+    if tree.targets.is_empty() {
+        return Vec::new();
+    }
+    let context = Context { build: &tree.build, os };
+    reply.target(PROBE).map(|probe| fragments::link_items(context, reply, probe)).unwrap_or_default()
+}
+
+/// What the probe's one source would be compiled with, were it compiled.
+fn interface(reply: &Reply) -> Interface {
+    let probe = reply.target(PROBE);
+    probe
+        .map(|probe| Interface { includes: probe.includes.clone(), defines: probe.defines.clone() })
+        .unwrap_or_default()
+}
+
+/// The project's own libraries that stand on the probe's link line.
+fn linked_targets<'a>(tree: &Tree, reply: &'a Reply) -> BTreeSet<&'a str> {
+    // Paths are told apart from names in the same way on every platform.
+    let os = match tree.build.rules() {
+        gpubuild_host::PathRules::Windows => gpubuild_host::Os::Windows,
+        gpubuild_host::PathRules::Unix => gpubuild_host::Os::Linux,
+    };
+    let items = link_line(tree, reply, os);
+    let paths: BTreeSet<&str> = items.iter().filter_map(path_of).collect();
+    let is_linked =
+        |target: &&Target| target.artifacts.iter().any(|artifact| paths.contains(artifact.as_str()));
+    reply.targets.iter().filter(is_linked).map(|target| target.name.as_str()).collect()
+}
+
+fn path_of(item: &LinkItem) -> Option<&str> {
+    match item {
+        LinkItem::Static { path } | LinkItem::Shared { path } => Some(path),
+        _ => None,
+    }
+}
+
+/// Reads what a tree produced.
+///
+/// # Errors
+/// A file that CMake promised is not there or cannot be read, or is no library.
+pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Result<BuiltTree, BuildError> {
+    let built: BTreeSet<String> = targets_to_build(tree, reply).into_iter().collect();
+    let mut files = Vec::new();
+    for target in reply.targets.iter().filter(|target| built.contains(&target.name)) {
+        for path in &target.artifacts {
+            files.push(artifact(host, tree, target, path)?);
+        }
+    }
+    files.sort_by(|left, right| left.path.cmp(&right.path));
+    let compilers =
+        reply.compilers.iter().map(|(language, toolchain)| (language.clone(), toolchain.compiler.clone()));
+    Ok(BuiltTree {
+        id: tree.id.clone(),
+        backends: tree.backends.clone(),
+        folder: tree.folder.clone(),
+        key: key.to_owned(),
+        source: tree.source.to_string(),
+        build: tree.build.to_string(),
+        generator: tree.generator.clone(),
+        cmake: reply.cmake_version.clone(),
+        cache: tree.cache.clone(),
+        files,
+        link: link_line(tree, reply, host.platform().os),
+        extra: tree.extra.clone(),
+        abi: tree.abi.as_ref().map(|abi| abi::read(host, tree, abi, reply)).unwrap_or_default(),
+        compilers: compilers.collect(),
+        compile: compile_groups(reply, &built),
+        interface: interface(reply),
+        promises: reply
+            .cache
+            .iter()
+            .filter(|(name, value)| isa::table().is_option(name) && !value.is_empty())
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    })
+}
+
+/// How the sources were compiled that may be in what was built: object libraries become part of other targets.
+fn compile_groups(reply: &Reply, built: &BTreeSet<String>) -> Vec<CompileGroup> {
+    let is_in = |target: &&Target| target.kind == "OBJECT_LIBRARY" || built.contains(&target.name);
+    let mut groups: Vec<CompileGroup> = Vec::new();
+    for target in reply.targets.iter().filter(is_in) {
+        for group in &target.compile {
+            let pieces = group.flags.iter().flat_map(|piece| piece.split_ascii_whitespace());
+            let flags: Vec<String> = pieces.filter(|flag| is_machine_flag(flag)).map(str::to_owned).collect();
+            let name = |path: &String| path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
+            let sources = group.sources.iter().map(name);
+            // Groups that differ only in definitions count as one.
+            let same = |known: &&mut CompileGroup| {
+                known.target == target.name && known.language == group.language && known.flags == flags
+            };
+            match groups.iter_mut().find(same) {
+                Some(known) => known.sources.extend(sources),
+                None => groups.push(CompileGroup {
+                    target: target.name.clone(),
+                    language: group.language.clone(),
+                    flags,
+                    sources: sources.collect(),
+                }),
+            }
+        }
+    }
+    groups
+}
+
+fn artifact(host: &dyn Host, tree: &Tree, target: &Target, path: &str) -> Result<Artifact, BuildError> {
+    let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
+    let bytes = host.read(&host.path(path)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            incomplete(format!("`{path}` of target `{}` is not there", target.name))
+        }
+        _ => BuildError::io("read", &path, &error),
+    })?;
+    let kind = kind_of(&target.kind);
+    let device_code = device_code(host, path, &bytes);
+    let symbols = if kind == "static" {
+        let defined = symbols::defined(&bytes)
+            .map_err(|error| incomplete(format!("`{path}` is no library: {error}")))?;
+        u64::try_from(defined.len()).ok()
+    } else {
+        None
+    };
+    Ok(Artifact {
+        target: target.name.clone(),
+        kind: kind.to_owned(),
+        path: path.to_owned(),
+        bytes: bytes.len() as u64,
+        sha256: crate::store::sha256(&bytes),
+        symbols,
+        device_code,
+    })
+}
+
+/// Code for GPUs in a file. One that hides it in a form of its own has none here, which is no error.
+fn device_code(host: &dyn Host, path: &str, bytes: &[u8]) -> Vec<DeviceCode> {
+    let Ok((cuda, hip)) = embedded(host, &host.path(path), bytes) else { return Vec::new() };
+    let cuda = cuda.bytes.iter().map(|(kernel, bytes)| {
+        let (arch, kind) = match kernel.kind {
+            KernelKind::Sass => (kernel.arch.sm(), "sass"),
+            KernelKind::Ptx => (kernel.arch.sm().replace("sm_", "compute_"), "ptx"),
+            KernelKind::Lto => (kernel.arch.sm(), "lto"),
+        };
+        (arch, kind, *bytes)
+    });
+    let hip = hip.bytes.iter().map(|(arch, bytes)| (arch.clone(), "code-object", *bytes));
+    let mut found: Vec<DeviceCode> = Vec::new();
+    for (arch, kind, bytes) in cuda.chain(hip) {
+        // Object files that different toolkits made count together.
+        match found.iter_mut().find(|code| code.arch == arch && code.kind == kind) {
+            Some(code) => code.bytes += bytes,
+            None => found.push(DeviceCode { arch, kind: kind.to_owned(), bytes }),
+        }
+    }
+    found
+}
+
+fn kind_of(kind: &str) -> &'static str {
+    match kind {
+        "STATIC_LIBRARY" => "static",
+        "SHARED_LIBRARY" => "shared",
+        "MODULE_LIBRARY" => "module",
+        "EXECUTABLE" => "executable",
+        _ => "other",
+    }
+}
+
+/// Refuses a tree that lacks a target of the plan, or in which nothing speaks of a backend that it should hold.
+///
+/// # Errors
+/// What is missing.
+pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Result<(), BuildError> {
+    let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
+    if reply.target(PROBE).is_none() {
+        let (version, oldest) = (&reply.cmake_version, crate::cmake::OLDEST);
+        return Err(incomplete(format!(
+            "CMake {version} did not tell its link line: it takes CMake {oldest}"
+        )));
+    }
+    let there = |name: &String| reply.target(name).is_some();
+    let missing = tree.choices.iter().find(|choice| !choice.optional && !choice.any.iter().any(there));
+    if let Some(choice) = missing {
+        return Err(incomplete(format!("CMake knows no target `{choice}`")));
+    }
+    // An alias or somebody else's library is not among the project's targets; the injected script has looked for it.
+    let is_own = |name: &&String| !name.contains("::");
+    if let Some(name) = tree.targets.iter().filter(is_own).find(|name| reply.target(name).is_none()) {
+        return Err(incomplete(format!("CMake knows no target `{name}`")));
+    }
+    let is_there = |module: &&String| {
+        let of_this = Tree { modules: vec![(*module).clone()], ..tree.clone() };
+        reply.targets.iter().any(|target| is_module_of(&of_this, target))
+    };
+    if let Some(name) = tree.modules.iter().find(|module| !is_there(module)) {
+        return Err(incomplete(match reply.target(name) {
+            Some(target) => format!("its target `{name}` is no module but {}", kind_of(&target.kind)),
+            None => format!("it has no module `{name}`"),
+        }));
+    }
+    let parts: Vec<String> = built
+        .files
+        .iter()
+        .map(|file| format!("{} {}", file.target, file.path.rsplit(['/', '\\']).next().unwrap_or_default()))
+        .chain(built.link.iter().map(|item| match item {
+            LinkItem::Static { path } | LinkItem::Shared { path } => {
+                path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned()
+            }
+            LinkItem::System { name } | LinkItem::Framework { name } => name.clone(),
+            LinkItem::Argument { text } => text.clone(),
+            LinkItem::Search { .. } => String::new(),
+        }))
+        .collect();
+    // The processor's code needs no library of its own in every project.
+    let missing = tree
+        .backends
+        .iter()
+        .find(|backend| **backend != Backend::Cpu && !parts.iter().any(|part| error::names(part, **backend)));
+    match missing {
+        Some(backend) => Err(incomplete(format!("none of its libraries is of `{backend}`"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses libraries of which two define the same symbol.
+///
+/// # Errors
+/// The first such symbol with both libraries.
+pub fn refuse_duplicates(host: &dyn Host, trees: &[BuiltTree]) -> Result<(), BuildError> {
+    let mut seen = BTreeSet::new();
+    let mut libraries = Vec::new();
+    for file in trees.iter().flat_map(|tree| &tree.files) {
+        // The same library from two trees is linked once.
+        if file.kind != "static" || !seen.insert((file.target.as_str(), file.sha256.as_str())) {
+            continue;
+        }
+        let bytes =
+            host.read(&host.path(&file.path)).map_err(|error| BuildError::io("read", &file.path, &error))?;
+        libraries.push((file.path.clone(), symbols::defined(&bytes).unwrap_or_default()));
+    }
+    let mut found = symbols::duplicates(&libraries).into_iter();
+    let Some(first) = found.next() else { return Ok(()) };
+    Err(BuildError::Duplicate {
+        symbol: first.symbol,
+        first: first.first,
+        second: first.second,
+        more: found.count(),
+    })
+}

@@ -1,0 +1,165 @@
+//! Putting the result of a whole tree into the store.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::{Reuse, TREES};
+use crate::cmake::file_api::Reply;
+use crate::event::Event;
+use crate::exec::stamp::Stamp;
+use crate::store::entry::{self, Draft, Entry, Inputs};
+use crate::store::key::Parts;
+use crate::store::settings::Store;
+use crate::store::{maintain, outputs, surroundings};
+use gpubuild_core::isa::is_machine_flag;
+use gpubuild_core::secret;
+use gpubuild_host::{HostPath, Lock};
+use gpubuild_plan::artifacts::BuiltTree;
+
+/// Bytes that a store copies in a second, about: what is built faster than it is stored a few times is not stored.
+const COPIED_PER_SECOND: f64 = 100e6;
+
+/// How much longer building has to take than storing.
+const WORTH: f64 = 4.0;
+
+impl Reuse<'_> {
+    /// Puts the result into the store. A build is as good without: what goes wrong is told in one line.
+    pub(in crate::exec) fn publish(
+        &mut self,
+        lock: Option<Lock>,
+        ninja: Option<&HostPath>,
+        reply: &Reply,
+        stamp: &Stamp,
+        seconds: f64,
+    ) {
+        let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return };
+        self.note_parts(&parts);
+        if !self.writable || !self.contents.trusted {
+            return;
+        }
+        let objects = self.publish_objects(store, ninja, seconds);
+        match objects.and_then(|()| self.draft(store, &parts, reply, stamp, seconds)) {
+            Ok(Some(entry)) => {
+                let (tree, key) = (self.tree.id.clone(), entry.key.clone());
+                (self.job.sink)(&Event::Stored { tree, key, bytes: entry.bytes });
+                self.elsewhere.write();
+            }
+            Ok(None) => {}
+            Err(error) => self.tell_unused(format!("the result is not stored: {error}")),
+        }
+        drop(lock);
+    }
+
+    fn draft(
+        &mut self,
+        store: &Store,
+        parts: &Parts,
+        reply: &Reply,
+        stamp: &Stamp,
+        seconds: f64,
+    ) -> std::io::Result<Option<Entry>> {
+        let (host, tree) = (self.job.host, self.tree);
+        let native = self.native || outputs::is_for_this_processor(host, tree, reply);
+        let processor = if native { surroundings::processor(host) } else { None };
+        // Which processor it is made for is not known here.
+        if native && processor.is_none() {
+            return Ok(None);
+        }
+        let Some(outputs) = outputs::gather(host, tree, reply, &stamp.built, &self.places) else {
+            return Ok(None);
+        };
+        let bytes: u64 = outputs.files.iter().map(|file| file.bytes).sum();
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        if bytes > store.limit || seconds < WORTH * bytes as f64 / COPIED_PER_SECOND {
+            return Ok(None);
+        }
+        // A build that takes the result has the options of its own plan.
+        let promises = promises(&stamp.built);
+        let built = BuiltTree { cache: BTreeMap::new(), promises, ..stamp.built.clone() };
+        let result = serde_json::to_value(&built).map_err(std::io::Error::other)?;
+        // Definitions of the interface cannot be redacted: a build that takes them needs their values.
+        if self.holds_secret(&result) {
+            return Ok(None);
+        }
+        let Some((outside, programs)) = self.outside(reply, stamp) else { return Ok(None) };
+        let label = format!("{} {}", self.job.project, tree.id);
+        let entry = Entry::new(host, &self.places, TREES, parts.key(), label, &outputs.files, seconds);
+        let inputs = Inputs {
+            parts: parts.clone(),
+            origin: tree.source.to_string(),
+            outside,
+            programs,
+            path_names: (!reply.unfound.is_empty()).then(|| entry::path_names(host)),
+            processor,
+            read: stamp.read.iter().map(|path| self.places.take_out(path)).collect(),
+            result: self.places.take_out_of(result),
+        };
+        let draft = Draft { entry, inputs, outputs: &outputs.files, links: &outputs.links };
+        let entry = entry::publish(host, store, &self.places, draft)?;
+        let limits = maintain::Limits { size: Some(store.limit), ..maintain::Limits::default() };
+        maintain::prune(host, store, limits)?;
+        Ok(Some(entry))
+    }
+
+    /// Whether a text of the result is a secret or repeats one of the environment.
+    fn holds_secret(&self, result: &Value) -> bool {
+        let env = self.job.host.env();
+        let mut known: Vec<String> = env.iter().flat_map(|(_, value)| secret::values(value)).collect();
+        let named =
+            env.iter().filter(|(name, value)| secret::names_secret(name) && secret::is_distinct(value));
+        known.extend(named.map(|(_, value)| value.to_owned()));
+        let mut waiting = vec![result];
+        while let Some(value) = waiting.pop() {
+            match value {
+                Value::String(text) if !secret::redact_known(text, &known).kinds.is_empty() => return true,
+                Value::Array(items) => waiting.extend(items),
+                Value::Object(items) => waiting.extend(items.values()),
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Files that were read elsewhere, with hashes, and programs that were found on PATH. `None` if one is gone already.
+    fn outside(
+        &mut self,
+        reply: &Reply,
+        stamp: &Stamp,
+    ) -> Option<(BTreeMap<String, String>, BTreeMap<String, String>)> {
+        let host = self.job.host;
+        let mut paths: BTreeSet<String> = stamp.outside.keys().cloned().collect();
+        let mut programs = BTreeMap::new();
+        for value in reply.cache.values() {
+            let path = host.path(value);
+            let is_ours = path.is_inside(&self.tree.build) || self.sources.contains_key(value);
+            if is_ours || !path.is_absolute() || !host.is_file(&path) {
+                continue;
+            }
+            paths.insert(value.clone());
+            if let Some(name) = path.file_name()
+                && gpubuild_host::find_program(host, name).first() == Some(&path)
+            {
+                programs.insert(name.to_owned(), value.clone());
+            }
+        }
+        let paths: Vec<String> = paths.into_iter().collect();
+        let hashes = self.elsewhere.hashes(&paths);
+        let named = paths.iter().zip(hashes).map(|(path, hash)| Some((self.places.take_out(path), hash?)));
+        Some((named.collect::<Option<_>>()?, programs))
+    }
+}
+
+/// The promises of a tree without flags that promise no instructions: `CMAKE_C_FLAGS` repeats `CFLAGS`.
+fn promises(built: &BuiltTree) -> BTreeMap<String, String> {
+    let is_promise = |word: &&str| is_machine_flag(word);
+    let kept = |(name, value): (&String, &String)| {
+        let value = if name.starts_with("CMAKE_") && name.ends_with("_FLAGS") {
+            value.split_ascii_whitespace().filter(is_promise).collect::<Vec<_>>().join(" ")
+        } else {
+            value.clone()
+        };
+        (!value.is_empty()).then(|| (name.clone(), value))
+    };
+    built.promises.iter().filter_map(kept).collect()
+}

@@ -1,0 +1,189 @@
+//! Objects of single targets: taking them before a tree is built, putting them in afterwards.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Reuse, objects_path, reused_path};
+use crate::cmake::file_api::Reply;
+use crate::event::Event;
+use crate::exec::collect;
+use crate::exec::error::BuildError;
+use crate::exec::objects::{self, Compiled, OBJECTS, Scene};
+use crate::store::entry::{self, Draft, Entry, Inputs};
+use crate::store::key::Parts;
+use crate::store::outputs::{self, Output};
+use crate::store::settings::Store;
+use gpubuild_host::HostPath;
+
+impl Reuse<'_> {
+    /// Puts the objects of targets into the build folder that some tree compiled before, and writes the script that has
+    /// CMake take them. Says whether there are any.
+    pub(in crate::exec) fn take_objects(
+        &mut self,
+        ninja: Option<&HostPath>,
+        reply: &Reply,
+    ) -> Result<bool, BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
+        let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return Ok(false) };
+        // Who wants the commands of all units gets them.
+        let lists = |name: &str| tree.cache.get(name).is_some_and(|value| value == "ON");
+        if !self.fresh || lists("CMAKE_EXPORT_COMPILE_COMMANDS") {
+            return Ok(false);
+        }
+        let (Some(steps), Some(all)) = (self.ask(ninja, &["compdb"]), self.ask(ninja, &["targets", "all"]))
+        else {
+            return Ok(false);
+        };
+        self.outputs = objects::outputs(&all, &tree.build);
+        let needed = collect::targets_to_build(tree, reply);
+        let mut all = objects::compiled(reply, &objects::steps(&steps), &tree.source, &tree.build);
+        all.retain(|compiled| needed.contains(&compiled.target));
+        let keyed: Vec<(Compiled, Parts)> = {
+            let mut scene = Scene {
+                host,
+                places: &self.places,
+                sources: &self.sources,
+                contents: &self.contents,
+                elsewhere: &mut self.elsewhere,
+                tree: &parts,
+                outputs: &self.outputs,
+                layouts: BTreeMap::new(),
+            };
+            let parts = |one: Compiled| scene.parts(&one).map(|parts| (one, parts));
+            all.into_iter().filter_map(parts).collect()
+        };
+        for (compiled, parts) in keyed {
+            if self.take_target(store, &parts)? {
+                self.native |= parts.0.contains_key("processor");
+                self.also_read.extend(compiled.units.iter().map(|unit| unit.source.clone()));
+                self.taken.push(compiled);
+            } else {
+                self.left.push((compiled, parts));
+            }
+        }
+        if self.taken.is_empty() {
+            return Ok(false);
+        }
+        let text = objects::script(&self.taken, &objects_path(tree));
+        let path = reused_path(tree);
+        host.write(&path, text.as_bytes()).map_err(|error| BuildError::io("write", &path, &error))?;
+        Ok(true)
+    }
+
+    fn take_target(&mut self, store: &Store, parts: &Parts) -> Result<bool, BuildError> {
+        let host = self.job.host;
+        for folder in entry::candidates(store, OBJECTS, &parts.key(), &self.places) {
+            let serving = Entry::serving(host, &folder, &self.places, &mut self.elsewhere);
+            let Ok((entry, inputs)) = serving else { continue };
+            match entry.put(host, &folder, &self.places) {
+                Ok(()) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                    return Err(BuildError::io("write into", &self.tree.build, &error));
+                }
+                // Thrown away while it was being taken.
+                Err(_) => continue,
+            }
+            self.also_read.extend(inputs.read.iter().map(|path| self.places.path(path).to_string()));
+            if self.writable {
+                entry::note_use(host, &folder);
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Whether CMake, told to take the objects, links the same as before. If not, nothing is taken.
+    pub(in crate::exec) fn keeps_objects(
+        &mut self,
+        before: &Reply,
+        after: Option<&Reply>,
+    ) -> Result<bool, BuildError> {
+        let probe = |reply: &Reply| reply.target(crate::cmake::inject::PROBE).map(|probe| probe.link.clone());
+        let same = after.is_some_and(|after| {
+            let artifacts = |reply: &Reply| -> BTreeMap<String, Vec<String>> {
+                reply.targets.iter().map(|target| (target.name.clone(), target.artifacts.clone())).collect()
+            };
+            probe(before) == probe(after) && artifacts(before) == artifacts(after)
+        });
+        if same {
+            let left = self.left.iter().map(|(compiled, _)| compiled.units.len()).sum();
+            (self.job.sink)(&Event::ObjectsTaken {
+                tree: self.tree.id.clone(),
+                targets: self.taken.iter().map(|compiled| compiled.target.clone()).collect(),
+                objects: self.taken.iter().map(|compiled| compiled.units.len()).sum(),
+                left,
+            });
+            return Ok(true);
+        }
+        self.taken.clear();
+        self.also_read.clear();
+        let path = reused_path(self.tree);
+        self.job.host.remove(&path).map_err(|error| BuildError::io("remove", &path, &error))?;
+        Ok(false)
+    }
+
+    /// What was read by whoever compiled the objects that were taken.
+    pub(in crate::exec) fn also_read(&self) -> impl Iterator<Item = String> {
+        self.also_read.iter().cloned()
+    }
+
+    /// Puts the objects of targets that were compiled here into the store.
+    pub(super) fn publish_objects(
+        &mut self,
+        store: &Store,
+        ninja: Option<&HostPath>,
+        seconds: f64,
+    ) -> std::io::Result<()> {
+        let left = std::mem::take(&mut self.left);
+        if left.is_empty() {
+            return Ok(());
+        }
+        let deps = objects::deps(&self.ask(ninja, &["deps"]).unwrap_or_default(), &self.tree.build);
+        let units: usize = left.iter().map(|(compiled, _)| compiled.units.len()).sum();
+        for (compiled, parts) in left {
+            let Some(closure) = objects::closure(&compiled, &deps, &self.outputs) else { continue };
+            #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+            let seconds = seconds * compiled.units.len() as f64 / units as f64;
+            self.publish_target(store, &compiled, parts, closure, seconds)?;
+        }
+        Ok(())
+    }
+
+    fn publish_target(
+        &mut self,
+        store: &Store,
+        compiled: &Compiled,
+        parts: Parts,
+        closure: BTreeSet<String>,
+        seconds: f64,
+    ) -> std::io::Result<()> {
+        let (host, key) = (self.job.host, parts.key());
+        // Somebody else puts the same in at this moment.
+        let Some(_lock) = host.lock(&entry::lock_path(store, &key), gpubuild_host::Wait::No)? else {
+            return Ok(());
+        };
+        let folder = objects_path(self.tree).join(&compiled.target);
+        let outputs: Option<Vec<Output>> = compiled
+            .units
+            .iter()
+            .map(|unit| {
+                let output = outputs::read(host, &host.path(&unit.object), &self.places)?;
+                Some(Output { belongs: folder.join(&unit.name), ..output })
+            })
+            .collect();
+        let paths: Vec<String> = closure.into_iter().collect();
+        let hashes: Option<Vec<String>> = self.elsewhere.hashes(&paths).into_iter().collect();
+        let (Some(outputs), Some(hashes)) = (outputs, hashes) else { return Ok(()) };
+        let named = |path: &String| self.places.take_out(path);
+        let label = format!("{} {} {}", self.job.project, self.tree.id, compiled.target);
+        let entry = Entry::new(host, &self.places, OBJECTS, key, label, &outputs, seconds);
+        let inputs = Inputs {
+            parts,
+            origin: self.tree.source.to_string(),
+            outside: paths.iter().map(named).zip(hashes).collect(),
+            read: paths.iter().map(named).collect(),
+            ..Inputs::default()
+        };
+        let draft = Draft { entry, inputs, outputs: &outputs, links: &[] };
+        entry::publish(host, store, &self.places, draft).map(drop)
+    }
+}

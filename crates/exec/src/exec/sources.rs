@@ -1,0 +1,130 @@
+//! The sources that a plan patches: a copy in the build folder, kept like the original and the patches. The original is only
+//! read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::BuildError;
+use super::{Event, Job};
+use crate::patch::{self, Done, Files};
+use crate::store::files::{self, FileStamp, Snapshot};
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::project::SourceCopy;
+
+/// What the copy was made of, by path below the folder.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    /// The original's files.
+    from: BTreeMap<String, FileStamp>,
+    /// The copy's files.
+    to: BTreeMap<String, FileStamp>,
+    /// Hashes of the patches.
+    patches: Vec<String>,
+}
+
+/// Brings the copy up to date. Files that need no change keep their time, so that nothing is compiled again for them.
+///
+/// # Errors
+/// A patch that does not apply, or a file that cannot be read or written.
+pub(super) fn prepare(job: &Job<'_>, copy: &SourceCopy) -> Result<(), BuildError> {
+    let host = job.host;
+    let path = HostPath::new(copy.to.rules(), &format!("{}.json", copy.to));
+    let last: Record = crate::store::read_json(host, &path).unwrap_or_default();
+    let from = below(&walk(host, &copy.from, &job.root)?, &copy.from);
+    let diffs = read_patches(host, copy)?;
+    let hashes: Vec<String> = diffs.iter().map(|text| crate::store::sha256(text.as_bytes())).collect();
+    if last.from == from && last.patches == hashes && !last.to.is_empty() {
+        let to = below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to);
+        if to == last.to {
+            return Ok(());
+        }
+    }
+    let changed = changed(job, copy, &diffs)?;
+    let mut kept = BTreeSet::new();
+    for (name, stamp) in &from {
+        if changed.contains_key(name) {
+            continue;
+        }
+        let target = copy.to.join(name);
+        let same = last.from.get(name) == Some(stamp)
+            && last.to.get(name).is_some_and(|was| files::stamp(host, &target) == Some(*was));
+        if !same {
+            if let Some(parent) = target.parent() {
+                host.create_dir_all(&parent).map_err(|error| BuildError::io("create", &parent, &error))?;
+            }
+            host.copy(&copy.from.join(name), &target)
+                .map_err(|error| BuildError::io("write", &target, &error))?;
+        }
+        kept.insert(name.clone());
+    }
+    for (name, text) in &changed {
+        let Some(text) = text else { continue };
+        let target = copy.to.join(name);
+        if host.read_text(&target).ok().as_ref() != Some(text) {
+            host.write(&target, text.as_bytes()).map_err(|error| BuildError::io("write", &target, &error))?;
+        }
+        kept.insert(name.clone());
+    }
+    for name in below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to).keys() {
+        if !kept.contains(name) {
+            let old = copy.to.join(name);
+            host.remove(&old).map_err(|error| BuildError::io("remove", &old, &error))?;
+        }
+    }
+    let to = below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to);
+    crate::store::write_json(host, &path, &Record { from, to, patches: hashes })
+        .map_err(|error| BuildError::io("write", &path, &error))
+}
+
+fn walk(host: &dyn Host, folder: &HostPath, without: &HostPath) -> Result<Snapshot, BuildError> {
+    files::walk_all(host, folder, without)
+        .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))
+}
+
+/// The same by path below a folder, with forward slashes.
+fn below(snapshot: &Snapshot, folder: &HostPath) -> BTreeMap<String, FileStamp> {
+    let start = folder.as_str().len();
+    let name = |path: &str| path[start..].trim_start_matches(['/', '\\']).replace('\\', "/");
+    snapshot.iter().map(|(path, stamp)| (name(path), *stamp)).collect()
+}
+
+fn read_patches(host: &dyn Host, copy: &SourceCopy) -> Result<Vec<String>, BuildError> {
+    let read = |patch: &gpubuild_plan::project::PlannedPatch| {
+        host.read_text(&patch.path).map_err(|error| BuildError::io("read", &patch.path, &error))
+    };
+    copy.patches.iter().map(read).collect()
+}
+
+/// The texts of all files that patches speak of, after all patches. One that is optional and does not apply is passed over.
+fn changed(job: &Job<'_>, copy: &SourceCopy, diffs: &[String]) -> Result<Files, BuildError> {
+    let host = job.host;
+    let mut texts = Files::new();
+    for (patch, text) in copy.patches.iter().zip(diffs) {
+        let failed = |error: &patch::PatchError| BuildError::Patch {
+            patch: patch.path.to_string(),
+            folder: copy.from.to_string(),
+            why: error.to_string(),
+        };
+        let exists = |name: &str| match texts.get(name) {
+            Some(known) => known.is_some(),
+            None => host.is_file(&copy.from.join(name)),
+        };
+        let names = patch::files(text, &exists).map_err(|error| failed(&error))?;
+        for name in names {
+            texts.entry(name).or_insert_with_key(|name| host.read_text(&copy.from.join(name)).ok());
+        }
+        let name = patch.path.to_string();
+        match patch::apply(text, &mut texts) {
+            Ok(Done::Applied) => {}
+            Ok(Done::Already) => {
+                (job.sink)(&Event::Note { text: format!("the sources have the change of `{name}` already") });
+            }
+            Err(error) if patch.optional => {
+                (job.sink)(&Event::Note { text: format!("optional patch `{name}` is left out: {error}") });
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+    Ok(texts)
+}

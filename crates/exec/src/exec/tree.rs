@@ -1,0 +1,417 @@
+//! One tree: stamp, configuration, build, collection.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{ALONE, BuildError, is_disk_full};
+use super::launcher;
+use super::log::Log;
+use super::memory::{self, Sign};
+use super::reuse::{Found, Reuse};
+use super::shares::Share;
+use super::stamp::{self, Stamp};
+use super::{Job, Tools, changed, collect};
+use crate::cmake::file_api::{self, Reply};
+use crate::cmake::{self, Start, Width, unused};
+use crate::diagnose::first_error;
+use crate::event::FirstError;
+use crate::event::{Event, State};
+use crate::python::Network;
+use crate::store::files::{self, Snapshot};
+use gpubuild_host::{Command, HostPath};
+use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
+use gpubuild_plan::plan::extra::PlannedExtra;
+use gpubuild_plan::plan::{Tree, options};
+
+/// How Ninja begins to say that it takes part in a jobserver.
+const JOBSERVER: &str = "ninja: Jobserver mode detected";
+
+/// Bytes that a disk has to have left not to be called full after a failure.
+const ROOM: usize = 128 * 1024;
+
+/// What a tree was last configured with. Without a change in it, building is enough.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Configured {
+    key: String,
+    /// Names of all files below the source folder: a new one may match a pattern in the project.
+    files: String,
+}
+
+/// Configures and builds a tree, unless nothing changed.
+pub(super) fn run(
+    job: &Job<'_>,
+    tools: &Tools,
+    tree: &Tree,
+    extra: &[PlannedExtra],
+    share: Share<'_>,
+) -> Result<(BuiltTree, State), BuildError> {
+    let started = job.host.elapsed();
+    let missing = |tool: &str| BuildError::NoTool { tool: tool.to_owned() };
+    let cmake = tools.cmake.as_ref().ok_or_else(|| missing("CMake"))?;
+    let ninja = tools.ninja.as_ref().filter(|_| tree.generator.starts_with("Ninja"));
+    let mut tree = tree.clone();
+    if tree.generator.starts_with("Ninja") {
+        let ninja = ninja.ok_or_else(|| missing("Ninja"))?;
+        tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
+    }
+    launcher::settle(job.host, job.sink, &mut tree);
+    let run = Run { job, cmake, ninja, tree: &tree, extra, share };
+    let result = run.unless_unchanged();
+    let seconds = job.host.elapsed().saturating_sub(started).as_secs_f64();
+    match &result {
+        Ok((_, state)) => (job.sink)(&Event::Finished { tree: tree.id.clone(), state: *state, seconds }),
+        Err(
+            BuildError::Configure { error, causes, log, .. } | BuildError::Compile { error, causes, log, .. },
+        ) => {
+            let (error, causes, log) = ((**error).clone(), causes.clone(), log.clone());
+            (job.sink)(&Event::Failed { tree: tree.id.clone(), error, causes, log });
+        }
+        Err(_) => {}
+    }
+    result
+}
+
+struct Run<'a> {
+    job: &'a Job<'a>,
+    cmake: &'a HostPath,
+    ninja: Option<&'a HostPath>,
+    tree: &'a Tree,
+    /// What is known of the project's further backends.
+    extra: &'a [PlannedExtra],
+    share: Share<'a>,
+}
+
+impl Run<'_> {
+    fn unless_unchanged(&self) -> Result<(BuiltTree, State), BuildError> {
+        let host = self.job.host;
+        let key = stamp::key(self.tree, host.env());
+        let sources = files::walk(host, &self.tree.source, &self.tree.build)
+            .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
+        let stamp = Stamp::read(host, self.tree);
+        if let Some(stamp) = &stamp
+            && stamp.holds(host, &key, &sources)
+        {
+            if let Some(newer) = stamp.with_new_times(host) {
+                self.write_stamp(&newer)?;
+            }
+            return Ok((stamp.built.clone(), State::Unchanged));
+        }
+        self.remove_damaged(stamp.as_ref())?;
+        let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
+        let mut reuse = Reuse::begin(self.job, self.tree, sources.clone(), &tools);
+        if let Some(stamp) = stamp.filter(|stamp| reuse.is_same(stamp, &key)) {
+            let stamp = stamp.looking_like(sources);
+            self.write_stamp(&stamp)?;
+            return Ok((stamp.built, State::Unchanged));
+        }
+        let lock = match reuse.take()? {
+            Found::Hit(built, read) => {
+                let elsewhere = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
+                let outside = files::snapshot(host, elsewhere);
+                let outputs = self.outputs(&built);
+                let stamp = Stamp::new(key, reuse.key(), sources, outside, outputs, read, *built);
+                self.write_stamp(&stamp)?;
+                return Ok((stamp.built, State::Taken));
+            }
+            Found::Miss(lock) => lock,
+        };
+        let started = host.elapsed();
+        let log_path = cmake::own_folder(self.tree).join("build.log");
+        let mut log = Log::new(self.job, &self.tree.id, log_path);
+        self.remove(&Stamp::path(self.tree))?;
+        reuse.settle(self.ninja)?;
+        self.configure(&key, &sources, &mut log)?;
+        let mut reply = self.reply()?;
+        let takes_objects = reuse.take_objects(self.ninja, &reply)?
+            && self.configure_with_objects(&mut reuse, &reply, &mut log)?;
+        self.build(&mut log)?;
+        // How sources are compiled is told only where all of them are; without that the answer may be newer now.
+        if !takes_objects {
+            reply = self.reply()?;
+        }
+        let built = collect::built_tree(host, self.tree, &key, &reply)?;
+        collect::refuse_incomplete(self.tree, &reply, &built)?;
+        let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
+        let changed = reuse.note_changes()?;
+        // Without Ninja the headers that were read are not known, and there is no stamp.
+        let Some(mut depfiles) = self.dependencies(&reply) else { return Ok((built, State::Built)) };
+        depfiles.extend(reuse.also_read());
+        let mut tools = vec![self.cmake];
+        tools.extend(self.ninja);
+        let mut read = stamp::read_paths(self.tree, &reply, &built, &depfiles, &tools);
+        // Names of targets are no files, and Ninja lists those too.
+        read.retain(|path| sources.contains_key(path) || host.is_file(&host.path(path)));
+        let elsewhere: Vec<&str> =
+            read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path)).collect();
+        let outside = files::snapshot(host, elsewhere);
+        let content = reuse.key().filter(|_| changed.is_empty());
+        let stamp = Stamp::new(key, content, sources, outside, self.outputs(&built), read, built);
+        self.write_stamp(&stamp)?;
+        reuse.publish(lock, self.ninja, &reply, &stamp, seconds);
+        Ok((stamp.built, State::Built))
+    }
+
+    fn outputs(&self, built: &BuiltTree) -> Snapshot {
+        files::snapshot(self.job.host, built.files.iter().map(|file| file.path.as_str()))
+    }
+
+    /// Removes artifacts that differ from what was recorded when they were built, and those of a build that ended before it
+    /// recorded anything. Ninja compares times only, and would take a truncated library for a new one.
+    fn remove_damaged(&self, stamp: Option<&Stamp>) -> Result<(), BuildError> {
+        let host = self.job.host;
+        let manifest = if stamp.is_none() {
+            Manifest::read(host, &gpubuild_plan::artifacts::manifest_path(&self.job.root)).ok()
+        } else {
+            None
+        };
+        let from_manifest = || manifest.iter().flat_map(|manifest| &manifest.trees);
+        let recorded = stamp
+            .map(|stamp| &stamp.built)
+            .into_iter()
+            .chain(from_manifest().filter(|tree| tree.id == self.tree.id));
+        let mut recorded: BTreeMap<&str, Option<&Artifact>> =
+            recorded.flat_map(|tree| &tree.files).map(|file| (file.path.as_str(), Some(file))).collect();
+        let reply = self.reply().ok();
+        let made = reply.iter().flat_map(|reply| &reply.targets).flat_map(|target| &target.artifacts);
+        for path in made {
+            recorded.entry(path).or_default();
+        }
+        for (path, file) in recorded {
+            let place = host.path(path);
+            let seen = stamp.map(|stamp| &stamp.outputs);
+            let is_intact = file.is_some_and(|file| changed::is_intact(host, file, seen));
+            if !is_intact && place.is_inside(&self.tree.build) {
+                self.remove(&place)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What is needed to see next time that nothing changed. The artifacts are on the disk before it: after a power failure
+    /// there is no stamp of a library that was not written.
+    fn write_stamp(&self, stamp: &Stamp) -> Result<(), BuildError> {
+        let path = Stamp::path(self.tree);
+        for file in &stamp.built.files {
+            self.job
+                .host
+                .flush(&self.job.host.path(&file.path))
+                .map_err(|error| BuildError::io("flush", &file.path, &error))?;
+        }
+        crate::store::write_json(self.job.host, &path, stamp)
+            .map_err(|error| BuildError::io("write", &path, &error))
+    }
+
+    fn remove(&self, path: &HostPath) -> Result<(), BuildError> {
+        self.job.host.remove(path).map_err(|error| BuildError::io("remove", path, &error))
+    }
+
+    fn reply(&self) -> Result<Reply, BuildError> {
+        let configuration = cmake::configuration(self.tree);
+        Ok(file_api::read(self.job.host, &self.tree.build, configuration)?)
+    }
+
+    /// Configures, unless the last configuration was the same and complete. CMake's own rules in the build files notice
+    /// changes inside the project's scripts.
+    fn configure(&self, key: &str, sources: &Snapshot, log: &mut Log<'_>) -> Result<(), BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
+        let names: Vec<&str> = sources.keys().map(String::as_str).collect();
+        let wanted =
+            Configured { key: key.to_owned(), files: crate::store::sha256(names.join("\n").as_bytes()) };
+        let path = cmake::own_folder(tree).join("configured.json");
+        let last: Option<Configured> = crate::store::read_json(host, &path);
+        if last.as_ref() == Some(&wanted) && self.reply().is_ok() {
+            return Ok(());
+        }
+        self.refuse_download()?;
+        let started = host.elapsed();
+        (self.job.sink)(&Event::Configuring {
+            tree: tree.id.clone(),
+            backends: tree.backends.clone(),
+            build: tree.build.to_string(),
+        });
+        self.remove(&path)?;
+        cmake::write_inputs(host, tree).map_err(|error| BuildError::io("write into", &tree.build, &error))?;
+        let same_options = last.is_some_and(|last| last.key == wanted.key);
+        let untouched = !host.exists(&tree.build.join("CMakeCache.txt"));
+        let start = if same_options || untouched { Start::Keep } else { Start::Fresh };
+        let output = log.run(&cmake::configure_command(self.cmake, tree, start))?;
+        if !output.success() {
+            self.refuse_full_disk(log)?;
+            let error = Box::new(failure(log, output.exit));
+            let causes = self.job.causes(log);
+            let (tree, log) = (tree.id.clone(), log.path().to_string());
+            return Err(BuildError::Configure { tree, error, causes, log });
+        }
+        self.refuse_unused()?;
+        crate::store::write_json(host, &path, &wanted)
+            .map_err(|error| BuildError::io("write", &path, &error))?;
+        let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
+        (self.job.sink)(&Event::Configured { tree: tree.id.clone(), seconds });
+        Ok(())
+    }
+
+    /// Without the network nothing can be downloaded. What was downloaded before lies in the build folder.
+    fn refuse_download(&self) -> Result<(), BuildError> {
+        let (host, tree) = (self.job.host, self.tree);
+        if self.job.network != Network::Offline || host.exists(&tree.build.join("CMakeCache.txt")) {
+            return Ok(());
+        }
+        let mut extra = self.extra.iter().filter(|extra| tree.extra.contains(&extra.id));
+        let downloads = extra.find_map(|extra| Some((extra.id.clone(), extra.network.clone()?)));
+        downloads.map_or(Ok(()), |(extra, what)| Err(BuildError::Offline { extra, what }))
+    }
+
+    /// Configures again so that objects from the store take the place of sources. If that changes what is linked, or does
+    /// not work, everything is compiled.
+    fn configure_with_objects(
+        &self,
+        reuse: &mut Reuse<'_>,
+        before: &Reply,
+        log: &mut Log<'_>,
+    ) -> Result<bool, BuildError> {
+        let command = cmake::configure_command(self.cmake, self.tree, Start::Keep);
+        let done = log.run(&command)?.success();
+        let after = if done { self.reply().ok() } else { None };
+        if reuse.keeps_objects(before, after.as_ref())? {
+            return Ok(true);
+        }
+        // Without the script this is the configuration that worked before.
+        log.run(&command)?;
+        Ok(false)
+    }
+
+    fn refuse_unused(&self) -> Result<(), BuildError> {
+        let host = self.job.host;
+        let list = host.read_text(&cmake::own_folder(self.tree).join("unused.txt")).unwrap_or_default();
+        if list.trim().is_empty() {
+            return Ok(());
+        }
+        let own = cmake::own_folder(self.tree);
+        let reply = self.reply()?;
+        let paths = reply.scripts.iter().map(|path| host.path(path));
+        let scripts: Vec<String> = paths
+            .filter(|path| !path.is_inside(&own))
+            .filter_map(|path| host.read_text(&path).ok())
+            .collect();
+        let mut names = unused::unknown(&list, &scripts);
+        names.retain(|name| !self.tree.may_be_unknown.contains(name));
+        if names.is_empty() {
+            return Ok(());
+        }
+        let known: Vec<&str> = reply
+            .cache
+            .keys()
+            .map(String::as_str)
+            .filter(|name| !self.tree.cache.contains_key(*name))
+            .collect();
+        let near = |name: &String| {
+            let near = options::nearest(name, known.iter().copied())?;
+            Some((name.clone(), near.to_owned()))
+        };
+        let near = names.iter().filter_map(near).collect();
+        Err(BuildError::UnusedEntries { folder: self.tree.source.to_string(), names, near })
+    }
+
+    /// A full disk makes tools fail with all kinds of messages, CMake without a word about the disk. So after a failure it
+    /// is asked whether a file of moderate size can still be written.
+    fn refuse_full_disk(&self, log: &Log<'_>) -> Result<(), BuildError> {
+        let path = cmake::own_folder(self.tree).join("room");
+        let written = self.job.host.write(&path, &vec![0; ROOM]);
+        // If it cannot be removed, it is in nobody's way.
+        let _ = self.job.host.remove(&path);
+        let full = written.is_err_and(|error| error.kind() == std::io::ErrorKind::StorageFull);
+        if full || log.last().iter().any(|line| is_disk_full(line)) {
+            return Err(BuildError::DiskFull { path: self.tree.build.to_string() });
+        }
+        Ok(())
+    }
+
+    /// Builds, and tries again with fewer compilers at once after one was killed: what is compiled by then stays.
+    fn build(&self, log: &mut Log<'_>) -> Result<(), BuildError> {
+        let (host, tree, sink) = (self.job.host, self.tree, self.job.sink);
+        let targets = collect::targets_to_build(tree, &self.reply()?);
+        let counting = launcher::Counting::begin(host, tree);
+        // Only the first attempt draws from the pool: what was too much for the memory is counted by this tree alone.
+        let mut pool = self.share.shares.make_flags();
+        let fixed = self.share.fixed.max(1);
+        let (mut jobs, mut attempts) = (if pool.is_some() { self.share.shares.total } else { fixed }, 0);
+        loop {
+            let killed_before = memory::killed_by_kernel(host);
+            let (name, build) = (tree.id.clone(), tree.build.to_string());
+            sink(&Event::Compiling { tree: name, build, jobs });
+            let width = pool.as_deref().map_or(Width::Jobs(jobs), Width::Pool);
+            let command = cmake::build_command(self.cmake, tree, &targets, width);
+            let output = log.run_with(&command, &mut |line| !line.starts_with(JOBSERVER))?;
+            sink(&Event::Compiled { tree: tree.id.clone(), success: output.success() });
+            if output.success() {
+                counting.tell(sink);
+                return Ok(());
+            }
+            self.refuse_full_disk(log)?;
+            let sign = memory::sign(log.last()).map(|sign| match sign {
+                Sign::Silent if memory::killed_by_kernel(host) > killed_before => {
+                    Sign::Said("the kernel killed a process for want of memory".to_owned())
+                }
+                sign => sign,
+            });
+            let width = memory::width_of(log.last(), jobs, tree.jobs.device.max(1));
+            let next =
+                sign.as_ref().and_then(|_| memory::narrower(width, attempts)).map(|next| next.min(fixed));
+            let Some(next) = next else { return Err(self.compile_error(log, output.exit, sign)) };
+            let why = match sign {
+                Some(Sign::Said(line)) => line,
+                _ => "a step failed without a word".to_owned(),
+            };
+            sink(&Event::Narrowed { tree: tree.id.clone(), before: width, jobs: next, why });
+            (pool, jobs, attempts) = (None, next, attempts + 1);
+        }
+    }
+
+    fn compile_error(&self, log: &Log<'_>, exit: Option<i32>, sign: Option<Sign>) -> BuildError {
+        let mut error = Box::new(failure(log, exit));
+        if let Some(Sign::Said(line)) = sign {
+            error.message = format!("{ALONE}: {line}");
+        }
+        let causes = self.job.causes(log);
+        let (tree, at) = (self.tree.id.clone(), log.path().to_string());
+        // Ninja runs CMake again when a script of the project changed.
+        if log.last().iter().any(|line| line.starts_with("-- Configuring incomplete")) {
+            return BuildError::Configure { tree, error, causes, log: at };
+        }
+        BuildError::Compile { tree, error, causes, log: at }
+    }
+
+    /// What compilers read, from Ninja's log of depfiles, and what other steps are declared to read; also in trees that
+    /// this one builds for itself. `None` without Ninja.
+    fn dependencies(&self, reply: &Reply) -> Option<Vec<String>> {
+        let host = self.job.host;
+        let ask = |build: &HostPath, words: &[String]| {
+            let command = Command::new(self.ninja?.as_str(), Duration::from_secs(120))
+                .args(["-C", build.as_str(), "-t"])
+                .args(words.iter().map(String::as_str));
+            host.run(&command).ok().filter(gpubuild_host::Output::success).map(|output| output.stdout)
+        };
+        let build = &self.tree.build;
+        let mut paths = stamp::parse_deps(&ask(build, &["deps".to_owned()])?, build);
+        // Ninja before 1.11 does not know this question.
+        let mut words = vec!["inputs".to_owned()];
+        words.extend(collect::targets_to_build(self.tree, reply));
+        paths.extend(stamp::parse_inputs(&ask(build, &words).unwrap_or_default(), build));
+        for nested in files::folders_with(host, build, ".ninja_deps").iter().filter(|folder| *folder != build)
+        {
+            let deps = ask(nested, &["deps".to_owned()]).unwrap_or_default();
+            paths.extend(stamp::parse_deps(&deps, nested));
+        }
+        Some(paths)
+    }
+}
+
+fn failure(log: &Log<'_>, exit: Option<i32>) -> FirstError {
+    first_error(log.last()).unwrap_or_else(|| {
+        let how = exit
+            .map_or_else(|| "a signal ended it".to_owned(), |code| format!("it ended with status {code}"));
+        FirstError { message: format!("{how} and said nothing"), ..FirstError::default() }
+    })
+}

@@ -1,0 +1,331 @@
+//! The installer: pinned wheels into a folder or an environment, by uv or by pip, checked against their sums.
+//!
+//! Settings of uv and pip (index, certificates, proxies, caches) hold. What is not here: which wheels, and where to.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use super::Network;
+use super::error::InstallError;
+use super::lock::Pinned;
+use super::said::{Cause, cause, what_it_said};
+use crate::event::{Event, Sink};
+use gpubuild_detect::toolkit::Tools;
+use gpubuild_host::{Command, Host, HostPath, Os, Output, RunError};
+
+/// The least time that an installation gets: a slow line and a wheel of 50 MB.
+const SHORTEST_DEADLINE: Duration = Duration::from_secs(20 * 60);
+/// Bytes in a second that a line must bring to be worth waiting for.
+const SLOWEST_LINE: u64 = 64 << 10;
+/// Wheels below this size are installed together.
+const SMALL: u64 = 4 << 20;
+
+/// Where wheels go.
+#[derive(Debug, Clone, Copy)]
+pub enum Target<'a> {
+    /// A folder that becomes like `site-packages`; all wheels go there in one call.
+    Folder(&'a HostPath),
+    /// The environment of this Python; a call for each large wheel, so that what is there stays there.
+    Environment {
+        /// Its program.
+        python: &'a HostPath,
+    },
+}
+
+/// How wheels are found.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// Whether an index may be asked.
+    pub network: Network,
+    /// Folders that hold wheels.
+    pub find_links: &'a [HostPath],
+}
+
+/// Installs pinned wheels. Offline, uv still takes what is in its cache; pip needs a folder with the wheels.
+///
+/// # Errors
+/// See [`InstallError`]. What was downloaded stays in the cache of uv or pip.
+pub fn install(
+    host: &dyn Host,
+    tools: &Tools,
+    wheels: &[Pinned],
+    into: Target<'_>,
+    options: Options<'_>,
+    sink: Sink<'_>,
+) -> Result<(), InstallError> {
+    refuse_truncated(host, wheels, options.find_links)?;
+    let total = wheels.iter().map(Pinned::size).sum();
+    let mut done = 0;
+    for group in groups(wheels, into) {
+        let names = group.iter().map(|wheel| wheel.package.as_str()).collect::<Vec<_>>().join(", ");
+        sink(&Event::Installing { what: names, done, total });
+        let scratch = scratch(host, into)?;
+        let result = Call { host, tools, group, into, options, scratch: &scratch }.install();
+        // Whatever is left of a failure is in nobody's way.
+        let _ = host.remove(&scratch);
+        result?;
+        done += group.iter().map(Pinned::size).sum::<u64>();
+    }
+    sink(&Event::Installing { what: String::new(), done, total });
+    Ok(())
+}
+
+/// The requirements file: names, versions, and the sums of their wheels.
+#[must_use]
+pub fn requirements_text(wheels: &[Pinned]) -> String {
+    let mut text = String::new();
+    for wheel in wheels {
+        write!(text, "{}=={}", wheel.package, wheel.version).expect("writing to a string");
+        for file in &wheel.files {
+            write!(text, " \\\n    --hash=sha256:{}", file.sha256).expect("writing to a string");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// pip skips a folder that is there already, and `nvidia` is in every wheel: one call for a folder.
+fn groups<'a>(wheels: &'a [Pinned], into: Target<'_>) -> Vec<&'a [Pinned]> {
+    match into {
+        _ if wheels.is_empty() => Vec::new(),
+        Target::Folder(_) => vec![wheels],
+        Target::Environment { .. } => wheels.chunk_by(|a, b| a.size() < SMALL && b.size() < SMALL).collect(),
+    }
+}
+
+/// A file of the right name and the wrong size is told before anything starts.
+fn refuse_truncated(host: &dyn Host, wheels: &[Pinned], folders: &[HostPath]) -> Result<(), InstallError> {
+    for file in wheels.iter().flat_map(|wheel| &wheel.files).filter(|file| file.size > 0) {
+        for folder in folders {
+            let path = folder.join(&file.name);
+            if let Ok(stat) = host.stat(&path)
+                && stat.size != file.size
+            {
+                return Err(InstallError::Truncated {
+                    path: path.to_string(),
+                    has: stat.size,
+                    pinned: file.size,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A folder beside the target for what the call needs itself.
+fn scratch(host: &dyn Host, into: Target<'_>) -> Result<HostPath, InstallError> {
+    let beside = match into {
+        Target::Folder(folder) => folder.parent(),
+        Target::Environment { python } => python.parent().and_then(|bin| bin.parent()),
+    };
+    let beside = beside.unwrap_or_else(|| host.path("."));
+    host.temporary_dir(&beside).map_err(|error| write_error(&beside, &error))
+}
+
+fn write_error(path: &HostPath, error: &std::io::Error) -> InstallError {
+    let cause = match error.kind() {
+        std::io::ErrorKind::StorageFull => Some(Cause::Space),
+        std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
+            Some(Cause::ReadOnly)
+        }
+        _ => None,
+    };
+    let message = error.to_string();
+    match cause {
+        Some(cause) => {
+            InstallError::Failed { what: "into".to_owned(), version: path.to_string(), cause, message }
+        }
+        None => InstallError::Write { path: path.to_string(), message },
+    }
+}
+
+/// One call of an installer.
+struct Call<'a> {
+    host: &'a dyn Host,
+    tools: &'a Tools,
+    group: &'a [Pinned],
+    into: Target<'a>,
+    options: Options<'a>,
+    scratch: &'a HostPath,
+}
+
+impl Call<'_> {
+    fn install(&self) -> Result<(), InstallError> {
+        let requirements = self.scratch.join("requirements.txt");
+        self.host
+            .write(&requirements, requirements_text(self.group).as_bytes())
+            .map_err(|error| write_error(&requirements, &error))?;
+        match &self.tools.uv {
+            Some(uv) => self.finish(&self.run(&self.uv(uv, &requirements))?),
+            None => self.by_pip(&requirements),
+        }
+    }
+
+    fn uv(&self, uv: &HostPath, requirements: &HostPath) -> Command {
+        let mut command = Command::new(uv.as_str(), self.deadline()).args(["pip", "install"]);
+        command = self.common(command).args(["-r", requirements.as_str()]);
+        if self.options.network == Network::Offline {
+            command = command.arg("--offline");
+        }
+        let python = match self.into {
+            Target::Folder(_) => self.tools.python.as_ref(),
+            Target::Environment { python } => Some(python),
+        };
+        if let Some(python) = python {
+            command = command.args(["--python", python.as_str()]);
+        }
+        command.env("NO_COLOR", "1")
+    }
+
+    fn by_pip(&self, requirements: &HostPath) -> Result<(), InstallError> {
+        if self.options.network == Network::Offline && self.options.find_links.is_empty() {
+            let first = &self.group[0];
+            return Err(InstallError::Offline {
+                what: first.package.clone(),
+                version: first.version.clone(),
+            });
+        }
+        let python = self.tools.python.as_ref();
+        let of_target = match self.into {
+            Target::Folder(_) => None,
+            Target::Environment { python } => Some(python),
+        };
+        let Some(first) = of_target.or(python) else {
+            return Err(InstallError::NoPython { what: self.what() });
+        };
+        let mut output = self.run(&self.pip(first, None, requirements))?;
+        if lacks_pip(&output)
+            && let (Some(target), Some(python)) = (of_target, python)
+        {
+            // An environment without pip is served by the pip beside it.
+            output = self.run(&self.pip(python, Some(target), requirements))?;
+        }
+        if lacks_pip(&output) {
+            let own = self.own_environment(python.unwrap_or(first))?;
+            output = self.run(&self.pip(&own, of_target, requirements))?;
+        }
+        self.finish(&output)
+    }
+
+    fn pip(&self, python: &HostPath, target: Option<&HostPath>, requirements: &HostPath) -> Command {
+        let mut command = Command::new(python.as_str(), self.deadline()).args(["-m", "pip"]);
+        if let Some(target) = target.filter(|target| *target != python) {
+            command = command.args(["--python", target.as_str()]);
+        }
+        command = command.args(["install", "--disable-pip-version-check", "--no-input", "--no-color"]);
+        if matches!(self.into, Target::Folder(_)) {
+            command = command.arg("--no-compile");
+        }
+        command = self.common(command).args(["-r", requirements.as_str()]);
+        // `--target` and a user site that is set for good exclude each other. A pip that does not know how to resume
+        // passes over the last one.
+        command.env("PIP_USER", "0").env("PIP_REQUIRE_VIRTUALENV", "0").env("PIP_RESUME_RETRIES", "5")
+    }
+
+    /// What both take.
+    fn common(&self, command: Command) -> Command {
+        let mut command = command.args(["--require-hashes", "--no-deps", "--only-binary", ":all:"]);
+        if let Target::Folder(folder) = self.into {
+            command = command.args(["--target", folder.as_str()]);
+        }
+        for folder in self.options.find_links {
+            command = command.args(["--find-links", folder.as_str()]);
+        }
+        if self.options.network == Network::Offline && !self.options.find_links.is_empty() {
+            command = command.arg("--no-index");
+        }
+        command
+    }
+
+    /// A Python without pip makes an environment that has it, if its venv module is complete.
+    fn own_environment(&self, python: &HostPath) -> Result<HostPath, InstallError> {
+        let folder = self.scratch.join("venv");
+        let command = Command::new(python.as_str(), SHORTEST_DEADLINE).args(["-m", "venv", folder.as_str()]);
+        let made = self.run(&command)?.success();
+        let inside = match self.host.platform().os {
+            Os::Windows => "Scripts/python.exe",
+            Os::Linux | Os::Macos => "bin/python",
+        };
+        let own = folder.join(inside);
+        if made && self.host.is_file(&own) {
+            return Ok(own);
+        }
+        Err(InstallError::NoPip { what: self.what(), python: python.to_string() })
+    }
+
+    fn run(&self, command: &Command) -> Result<Output, InstallError> {
+        self.host.run(command).map_err(|error| match error {
+            RunError::Interrupted => InstallError::Interrupted,
+            other => self.failed(Cause::Other, other.to_string()),
+        })
+    }
+
+    fn finish(&self, output: &Output) -> Result<(), InstallError> {
+        if output.success() {
+            return Ok(());
+        }
+        let cause = cause(output);
+        if cause == Cause::NotFound
+            && self.options.network == Network::Offline
+            && self.options.find_links.is_empty()
+        {
+            let first = &self.group[0];
+            return Err(InstallError::Offline {
+                what: first.package.clone(),
+                version: first.version.clone(),
+            });
+        }
+        Err(self.failed(cause, what_it_said(output)))
+    }
+
+    fn failed(&self, cause: Cause, message: String) -> InstallError {
+        let version = match self.group {
+            [only] => only.version.clone(),
+            _ => String::new(),
+        };
+        InstallError::Failed { what: self.what(), version, cause, message }
+    }
+
+    fn what(&self) -> String {
+        self.group.iter().map(|wheel| wheel.package.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    fn deadline(&self) -> Duration {
+        let bytes: u64 = self.group.iter().map(Pinned::size).sum();
+        SHORTEST_DEADLINE.max(Duration::from_secs(bytes / SLOWEST_LINE))
+    }
+}
+
+fn lacks_pip(output: &Output) -> bool {
+    !output.success() && output.stderr.contains("No module named pip")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::python::lock::PinnedFile;
+
+    fn pinned(package: &str, size: u64) -> Pinned {
+        let file = |sum: &str| PinnedFile { name: String::new(), sha256: sum.to_owned(), size };
+        Pinned { package: package.into(), version: "1.13.2".into(), files: vec![file("aa"), file("bb")] }
+    }
+
+    #[test]
+    fn requirements_name_every_sum() {
+        assert_eq!(
+            requirements_text(&[pinned("ninja", 0)]),
+            "ninja==1.13.2 \\\n    --hash=sha256:aa \\\n    --hash=sha256:bb\n"
+        );
+    }
+
+    #[test]
+    fn an_environment_gets_large_wheels_one_by_one() {
+        let wheels =
+            [pinned("a", 1), pinned("b", 2), pinned("c", SMALL), pinned("d", 3 * SMALL), pinned("e", 1)];
+        let host = gpubuild_host::RealHost::new();
+        let python = host.path("/v/bin/python");
+        let sizes = |into| groups(&wheels, into).iter().map(|group| group.len()).collect::<Vec<_>>();
+        assert_eq!(sizes(Target::Environment { python: &python }), [2, 1, 1, 1]);
+        assert_eq!(sizes(Target::Folder(&python)), [5]);
+    }
+}

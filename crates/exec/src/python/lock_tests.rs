@@ -1,0 +1,75 @@
+use super::*;
+use gpubuild_host::{Arch, Os};
+
+const LINUX: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
+
+fn new_glibc() -> Libc {
+    Libc::Glibc(Some("2.36".parse().unwrap()))
+}
+
+#[test]
+fn every_embedded_lock_serves_every_platform_that_it_names() {
+    assert!(offered("cuda").len() >= 2);
+    for lock in embedded() {
+        let all: Vec<String> = lock.optional().map(str::to_owned).collect();
+        assert!(lock.platforms.is_sorted(), "{}", lock.release);
+        for platform in &lock.platforms {
+            let (os, arch) = platform.split_once('-').unwrap();
+            let os = if os == "windows" { Os::Windows } else { Os::Linux };
+            let arch = if arch == "x86_64" { Arch::X86_64 } else { Arch::Aarch64 };
+            let wheels = lock.select(&all, Platform { os, arch }, &new_glibc()).unwrap();
+            assert!(wheels.iter().all(|wheel| wheel.files.len() == 1 && wheel.size() > 1000), "{platform}");
+        }
+        assert!(lock.version.as_str().starts_with(lock.release.as_str()), "{}", lock.version);
+    }
+}
+
+#[test]
+fn a_file_of_the_folder_is_not_forgotten() {
+    for (name, text) in LOCKS {
+        let lock = Lock::parse(text).unwrap();
+        assert_eq!(*name, format!("{}-{}", lock.toolkit, lock.release));
+    }
+}
+
+#[test]
+fn components_bring_what_they_need() {
+    let lock = offered("cuda").into_values().next_back().unwrap();
+    let names = |with: &[String]| -> Vec<String> {
+        lock.select(with, LINUX, &new_glibc()).unwrap().into_iter().map(|wheel| wheel.package).collect()
+    };
+    let base = names(&[]);
+    assert!(base.contains(&"nvidia-cuda-nvcc".to_owned()) && !base.contains(&"nvidia-cublas".to_owned()));
+    let more = names(&["cublas".to_owned()]);
+    assert!(more.contains(&"nvidia-cublas".to_owned()) && more.contains(&"nvidia-cuda-nvrtc".to_owned()));
+    let unknown = lock.select(&["cufoo".to_owned()], LINUX, &new_glibc());
+    assert_eq!(unknown, Err(SelectError::UnknownComponent("cufoo".to_owned())));
+}
+
+#[test]
+fn machines_that_no_wheel_fits_are_told_why() {
+    let lock = offered("cuda").into_values().next().unwrap();
+    let why = |platform: Platform, libc: &Libc| match lock.select(&[], platform, libc) {
+        Err(SelectError::Platform { fit, .. }) => fit,
+        other => panic!("{other:?}"),
+    };
+    let old = Libc::Glibc(Some("2.11".parse().unwrap()));
+    assert_eq!(why(LINUX, &Libc::Musl), Fit::NeedsGlibc);
+    assert!(matches!(why(LINUX, &old), Fit::NeedsNewerGlibc(_)));
+    assert_eq!(why(Platform { os: Os::Macos, arch: Arch::Aarch64 }, &Libc::Other), Fit::OtherPlatform);
+}
+
+#[test]
+fn broken_locks_say_what_is_wrong() {
+    let good = LOCKS[0].1;
+    let sum = &Lock::parse(good).unwrap().components[0].wheels[0].files[0].sha256;
+    for (from, to, message) in [
+        (SCHEMA, "gpubuild.lock/9", "`schema` is `gpubuild.lock/9`"),
+        (sum.as_str(), "abc", "`abc` is no sha256"),
+        ("needs = [\"nvrtc\"]", "needs = [\"x\"]", "needs `x`, which is not there"),
+        ("release", "relaese", "unknown field"),
+    ] {
+        let error = Lock::parse(&good.replace(from, to)).unwrap_err();
+        assert!(error.contains(message), "{error}");
+    }
+}

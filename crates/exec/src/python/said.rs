@@ -1,0 +1,152 @@
+//! What uv and pip print when they fail: the telling lines, and what they mean.
+
+use gpubuild_host::Output;
+
+/// Why wheels were not installed, as far as the installer's words tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// A file is not the one that is pinned.
+    Hash,
+    /// A file is no whole wheel.
+    Damaged,
+    /// The index did not answer, or stopped.
+    Network,
+    /// Neither the index nor the folders have the file.
+    NotFound,
+    /// The disk is full.
+    Space,
+    /// A folder may not be written.
+    ReadOnly,
+    /// Anything else.
+    Other,
+}
+
+/// Words in lower case, the most telling first: a connection that ends early may also look like a wrong sum.
+const WORDS: &[(Cause, &[&str])] = &[
+    (Cause::Space, &["no space left", "os error 28", "errno 28", "not enough space", "disk quota"]),
+    (
+        Cause::ReadOnly,
+        &["read-only file system", "permission denied", "os error 30", "errno 30", "access is denied"],
+    ),
+    (
+        Cause::Network,
+        &[
+            "error sending request",
+            "connection refused",
+            "connection reset",
+            "connection broken",
+            "newconnectionerror",
+            "failed to establish a new connection",
+            "incompleteread",
+            "incomplete download",
+            "error decoding response body",
+            "end of file before message length",
+            "read timed out",
+            "operation timed out",
+            "timed out",
+            "name resolution",
+            "dns error",
+            "network is unreachable",
+            "proxyerror",
+            "sslerror",
+            "ssl: certificate",
+            "invalid peer certificate",
+            "http status server error",
+            "http status client error",
+        ],
+    ),
+    (Cause::Hash, &["do not match the hashes", "hash mismatch", "hashes did not match", "hash-checking"]),
+    (
+        Cause::Damaged,
+        &[
+            "badzipfile",
+            "bad zip",
+            "not a zip file",
+            "is invalid",
+            "failed to extract",
+            "failed to unzip",
+            "unable to locate the end of central directory",
+            "unexpected end of file",
+            "truncated",
+            "corrupt",
+        ],
+    ),
+    (
+        Cause::NotFound,
+        &[
+            "no matching distribution",
+            "could not find a version that satisfies",
+            "was not found in",
+            "not found in the cache",
+            "not found in the package registry",
+            "no solution found",
+            "network connectivity is disabled",
+            "no compatible",
+            "there is no version of",
+        ],
+    ),
+];
+
+/// What the words of an installer mean.
+#[must_use]
+pub fn cause(output: &Output) -> Cause {
+    let text = format!("{}\n{}", output.stderr, output.stdout).to_lowercase();
+    let found = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
+    found.map_or(Cause::Other, |(cause, _)| *cause)
+}
+
+/// The last lines that say that something is wrong, on one line.
+#[must_use]
+pub fn what_it_said(output: &Output) -> String {
+    let lines: Vec<&str> = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let tells =
+        |line: &&str| line.to_ascii_lowercase().contains("error") || line.starts_with(['×', '├', '╰']);
+    let errors: Vec<&str> = lines.iter().copied().filter(tells).collect();
+    let telling = if errors.is_empty() { &lines } else { &errors };
+    let last: Vec<&str> = telling.iter().rev().take(3).rev().copied().collect();
+    last.iter()
+        .map(|line| line.trim_start_matches(['×', '├', '╰', '─', '▶', ' ']))
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn output(stderr: &str) -> Output {
+        Output { stderr: stderr.to_owned(), ..Output::default() }
+    }
+
+    #[test]
+    fn installers_are_quoted_by_their_errors() {
+        let pip = output("Looking in indexes\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES\nsome text\n");
+        assert_eq!(what_it_said(&pip), "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES");
+        let uv =
+            output("  × Failed to download `a==1`\n  ├─▶ Failed to fetch: `x`\n  ╰─▶ tcp connect error\n");
+        assert_eq!(what_it_said(&uv), "Failed to download `a==1`; Failed to fetch: `x`; tcp connect error");
+    }
+
+    #[test]
+    fn words_tell_causes() {
+        for (text, expected) in [
+            ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", Cause::Hash),
+            ("× Failed to read `a`\n├─▶ Hash mismatch for `a`", Cause::Hash),
+            (
+                "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
+                Cause::Space,
+            ),
+            ("error: failed to create directory `/c`: Read-only file system (os error 30)", Cause::ReadOnly),
+            ("ERROR: No matching distribution found for a==1", Cause::NotFound),
+            (
+                "WARNING: Retrying ... NewConnectionError('...: Connection refused')\nERROR: No matching distribution found for a==1",
+                Cause::Network,
+            ),
+            ("error sending request for url (x)\n╰─▶ tcp connect error", Cause::Network),
+            ("zipfile.BadZipFile: File is not a zip file", Cause::Damaged),
+            ("something else", Cause::Other),
+        ] {
+            assert_eq!(cause(&output(text)), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! For which machines a wheel is made: the last part of its file name (PEP 425, 600, 656).
+
+use gpubuild_core::version::Version;
+use gpubuild_host::{Arch, Os, Platform};
+
+/// The C library of a machine, as far as wheels care.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Libc {
+    /// GNU's, of this version; `None` if it is not known.
+    Glibc(Option<Version>),
+    /// musl.
+    Musl,
+    /// None that wheels ask for (Windows, macOS), or an unknown one.
+    Other,
+}
+
+/// Whether a wheel runs on a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fit {
+    /// It does.
+    Yes,
+    /// It is for another system or processor.
+    OtherPlatform,
+    /// It is for GNU's C library, and the machine has musl.
+    NeedsGlibc,
+    /// It is for a newer C library.
+    NeedsNewerGlibc(Version),
+}
+
+/// Whether the wheel with this file name runs on a machine.
+#[must_use]
+pub fn fit(file_name: &str, platform: Platform, libc: &Libc) -> Fit {
+    let stem = file_name.strip_suffix(".whl").unwrap_or(file_name);
+    let tags = stem.rsplit('-').next().unwrap_or_default();
+    let mut best = Fit::OtherPlatform;
+    for tag in tags.split('.') {
+        let fit = fit_of_tag(tag, platform, libc);
+        if rank(&fit) < rank(&best) {
+            best = fit;
+        }
+    }
+    best
+}
+
+fn rank(fit: &Fit) -> u8 {
+    match fit {
+        Fit::Yes => 0,
+        Fit::NeedsNewerGlibc(_) => 1,
+        Fit::NeedsGlibc => 2,
+        Fit::OtherPlatform => 3,
+    }
+}
+
+fn fit_of_tag(tag: &str, platform: Platform, libc: &Libc) -> Fit {
+    if tag == "any" {
+        return Fit::Yes;
+    }
+    let (windows, linux) = match platform.arch {
+        Arch::X86_64 => ("win_amd64", "_x86_64"),
+        Arch::Aarch64 => ("win_arm64", "_aarch64"),
+    };
+    let yes_if = |fits: bool| if fits { Fit::Yes } else { Fit::OtherPlatform };
+    match platform.os {
+        Os::Windows => yes_if(tag == windows),
+        Os::Macos => {
+            let arch = if platform.arch == Arch::Aarch64 { "_arm64" } else { "_x86_64" };
+            yes_if(tag.starts_with("macosx_") && (tag.ends_with(arch) || tag.ends_with("_universal2")))
+        }
+        Os::Linux => match tag.strip_suffix(linux) {
+            Some("linux") => Fit::Yes,
+            Some(kind) if kind.starts_with("musllinux") => yes_if(*libc == Libc::Musl),
+            Some(kind) => glibc_of(kind).map_or(Fit::OtherPlatform, |needs| fit_of_glibc(needs, libc)),
+            None => Fit::OtherPlatform,
+        },
+    }
+}
+
+/// The oldest glibc that a `manylinux` tag without its architecture allows.
+fn glibc_of(kind: &str) -> Option<Version> {
+    let text = match kind {
+        "manylinux1" => "2.5".to_owned(),
+        "manylinux2010" => "2.12".to_owned(),
+        "manylinux2014" => "2.17".to_owned(),
+        _ => kind.strip_prefix("manylinux_")?.replace('_', "."),
+    };
+    text.parse().ok()
+}
+
+fn fit_of_glibc(needs: Version, libc: &Libc) -> Fit {
+    match libc {
+        Libc::Musl => Fit::NeedsGlibc,
+        Libc::Glibc(Some(has)) if *has < needs => Fit::NeedsNewerGlibc(needs),
+        // Where the version is not known, the installer decides.
+        Libc::Glibc(_) | Libc::Other => Fit::Yes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINUX: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
+
+    fn glibc(version: &str) -> Libc {
+        Libc::Glibc(Some(version.parse().unwrap()))
+    }
+
+    #[test]
+    fn names_tell_the_machines_that_a_wheel_is_for() {
+        let nvcc = "nvidia_cuda_nvcc-13.0.88-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl";
+        let cublas = "nvidia_cublas-13.1.1.3-py3-none-manylinux_2_27_x86_64.whl";
+        let arm = Platform { os: Os::Linux, arch: Arch::Aarch64 };
+        let windows = Platform { os: Os::Windows, arch: Arch::X86_64 };
+        let mac = Platform { os: Os::Macos, arch: Arch::Aarch64 };
+        let table = [
+            (nvcc, LINUX, glibc("2.36"), Fit::Yes),
+            (nvcc, LINUX, glibc("2.17"), Fit::Yes),
+            (nvcc, LINUX, glibc("2.12"), Fit::NeedsNewerGlibc("2.17".parse().unwrap())),
+            (nvcc, LINUX, Libc::Glibc(None), Fit::Yes),
+            (nvcc, LINUX, Libc::Musl, Fit::NeedsGlibc),
+            (nvcc, arm, glibc("2.36"), Fit::OtherPlatform),
+            (nvcc, windows, Libc::Other, Fit::OtherPlatform),
+            (cublas, LINUX, glibc("2.17"), Fit::NeedsNewerGlibc("2.27".parse().unwrap())),
+            ("a-1-py3-none-win_amd64.whl", windows, Libc::Other, Fit::Yes),
+            ("a-1-py3-none-win_arm64.whl", windows, Libc::Other, Fit::OtherPlatform),
+            ("a-1-py3-none-macosx_10_10_universal2.whl", mac, Libc::Other, Fit::Yes),
+            ("a-1-py3-none-macosx_10_10_x86_64.whl", mac, Libc::Other, Fit::OtherPlatform),
+            ("a-1-py3-none-musllinux_1_1_x86_64.whl", LINUX, Libc::Musl, Fit::Yes),
+            ("a-1-py3-none-musllinux_1_1_x86_64.whl", LINUX, glibc("2.36"), Fit::OtherPlatform),
+            ("a-1-py3-none-any.whl", LINUX, Libc::Musl, Fit::Yes),
+            ("nonsense", LINUX, glibc("2.36"), Fit::OtherPlatform),
+        ];
+        for (name, platform, libc, expected) in table {
+            assert_eq!(fit(name, platform, &libc), expected, "{name} on {platform:?} with {libc:?}");
+        }
+    }
+}

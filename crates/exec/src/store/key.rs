@@ -1,0 +1,152 @@
+//! Keys: a hash over named parts, each of named items, so that it can be told what is different.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::sha256;
+use gpubuild_core::secret;
+
+/// Longer values are hashed: people would not compare them anyway.
+const LONGEST_SHOWN: usize = 24;
+
+/// Everything that a result depends on and that is known before it is made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Parts(pub BTreeMap<String, BTreeMap<String, String>>);
+
+/// A part that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// `sources`, `options`, `programs`.
+    pub part: String,
+    /// The items: a file, an option.
+    pub items: Vec<Change>,
+}
+
+/// An item that differs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// Its name.
+    pub name: String,
+    /// What it was; left out if it is new.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+    /// What it is; left out if it is gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+}
+
+impl Parts {
+    /// Sets an item.
+    pub fn set(&mut self, part: &str, name: impl Into<String>, value: impl Into<String>) {
+        self.0.entry(part.to_owned()).or_default().insert(name.into(), value.into());
+    }
+
+    /// Sets an item to the hash of a value that must not be written anywhere.
+    pub fn set_hashed(&mut self, part: &str, name: impl Into<String>, value: &str) {
+        self.set(part, name, sha256(value.as_bytes()));
+    }
+
+    /// Sets an item to its value if that is short and plainly not a secret, else to its hash.
+    pub fn set_shown(&mut self, part: &str, name: &str, value: &str) {
+        if value.len() <= LONGEST_SHOWN && secret::redact(&format!("{name}={value}")).kinds.is_empty() {
+            self.set(part, name, value);
+        } else {
+            self.set_hashed(part, name, value);
+        }
+    }
+
+    /// The hash of each part.
+    ///
+    /// # Panics
+    /// Never: plain data always serialises.
+    #[must_use]
+    pub fn hashes(&self) -> BTreeMap<String, String> {
+        let hash = |items: &BTreeMap<String, String>| {
+            sha256(&serde_json::to_vec(items).expect("plain data serialises"))
+        };
+        self.0.iter().map(|(name, items)| (name.clone(), hash(items))).collect()
+    }
+
+    /// The key.
+    ///
+    /// # Panics
+    /// Never: plain data always serialises.
+    #[must_use]
+    pub fn key(&self) -> String {
+        sha256(&serde_json::to_vec(&self.hashes()).expect("plain data serialises"))
+    }
+
+    /// What is different from an earlier state, sorted.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Vec<Difference> {
+        let nothing = BTreeMap::new();
+        let names: std::collections::BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
+        let mut found = Vec::new();
+        for part in names {
+            let (was, is) = (before.0.get(part).unwrap_or(&nothing), self.0.get(part).unwrap_or(&nothing));
+            let items: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
+            let items: Vec<Change> = items
+                .into_iter()
+                .filter(|name| was.get(*name) != is.get(*name))
+                .map(|name| Change {
+                    name: name.clone(),
+                    before: was.get(name).cloned(),
+                    now: is.get(name).cloned(),
+                })
+                .collect();
+            if !items.is_empty() {
+                found.push(Difference { part: part.clone(), items });
+            }
+        }
+        found
+    }
+}
+
+impl Difference {
+    /// `sources: ggml.c changed, new.c is new`, with at most a few items.
+    #[must_use]
+    pub fn line(&self) -> String {
+        const SHOWN: usize = 3;
+        let mut items: Vec<String> = self.items.iter().take(SHOWN).map(Change::words).collect();
+        if self.items.len() > SHOWN {
+            items.push(format!("{} more", self.items.len() - SHOWN));
+        }
+        format!("{}: {}", self.part, items.join(", "))
+    }
+}
+
+impl Change {
+    fn words(&self) -> String {
+        // Hashes tell people nothing.
+        let is_short = |text: &String| text.len() < 48 && !text.is_empty();
+        match (&self.before, &self.now) {
+            (Some(before), Some(now)) if is_short(before) && is_short(now) => {
+                format!("`{}` was `{before}`, is `{now}`", self.name)
+            }
+            (Some(_), Some(_)) => format!("`{}` changed", self.name),
+            (None, _) => format!("`{}` is new", self.name),
+            (Some(_), None) => format!("`{}` is gone", self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_named() {
+        let mut before = Parts::default();
+        before.set("options", "X", "ON");
+        before.set("sources", "a.c", "0".repeat(64));
+        let mut now = before.clone();
+        assert!(now.since(&before).is_empty() && now.key() == before.key());
+        now.set("options", "X", "OFF");
+        now.set("sources", "b.c", "1".repeat(64));
+        let lines: Vec<String> = now.since(&before).iter().map(Difference::line).collect();
+        assert_eq!(lines, ["options: `X` was `ON`, is `OFF`", "sources: `b.c` is new"]);
+        assert_ne!(now.key(), before.key());
+    }
+}

@@ -1,0 +1,148 @@
+//! Which store is used, if any: the flag, `GPUBUILD_STORE`, `[cache]` of the project file.
+
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::plan::bytes;
+use gpubuild_plan::project::{Access, CacheTable};
+
+/// The variable that names or switches off the store.
+pub const VARIABLE: &str = "GPUBUILD_STORE";
+
+/// Bytes that the store may take before what was not used for longest is thrown away.
+pub const DEFAULT_LIMIT: u64 = 10 << 30;
+
+/// A store that is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    /// Folder of this version's entries.
+    pub root: HostPath,
+    /// What may be done; never [`Access::Off`].
+    pub access: Access,
+    /// Bytes that it may take.
+    pub limit: u64,
+}
+
+/// A setting that is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{value}` is no {what}")]
+pub struct SettingsError {
+    /// As it is written.
+    pub value: String,
+    /// What it should be.
+    pub what: &'static str,
+}
+
+impl SettingsError {
+    /// Stable id.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        "cache.setting-invalid"
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        "`[cache] max_size` and `--max-size` take sizes such as `5GiB`, `--older-than` ages such as `30d`"
+    }
+}
+
+impl Store {
+    /// The store of these settings; `None` where it is off, or where this machine has no place for it.
+    ///
+    /// # Errors
+    /// A size that is none.
+    pub fn open(
+        host: &dyn Host,
+        table: &CacheTable,
+        project: Option<&HostPath>,
+    ) -> Result<Option<Self>, SettingsError> {
+        let limit = table.max_size.as_deref().map(size).transpose()?.unwrap_or(DEFAULT_LIMIT);
+        let mut access = table.store.unwrap_or(Access::On);
+        let mut folder = match (&table.folder, project) {
+            (Some(folder), Some(project)) => Some(project.join(folder).normalized()),
+            (Some(folder), None) => Some(host.path(folder)),
+            (None, _) => gpubuild_host::folders::cache_folder(host).map(|cache| cache.join("store")),
+        };
+        match host.env().get(VARIABLE) {
+            None => {}
+            Some("off" | "0" | "false") => access = Access::Off,
+            Some("readonly") => access = Access::Readonly,
+            Some("on" | "1" | "true") => access = Access::On,
+            Some(named) => {
+                let path = host.path(named);
+                let current = || host.current_dir().map(|here| here.join(named).normalized()).ok();
+                folder = if path.is_absolute() { Some(path) } else { current() };
+                access = if access == Access::Off { Access::On } else { access };
+            }
+        }
+        let folder = folder.filter(|_| access != Access::Off);
+        Ok(folder.map(|folder| Self { root: folder.join(super::FORMAT), access, limit }))
+    }
+
+    /// Whether results are put in.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.access == Access::On
+    }
+}
+
+/// Bytes of a size.
+///
+/// # Errors
+/// It is none.
+pub fn size(text: &str) -> Result<u64, SettingsError> {
+    bytes::parse(text).ok_or_else(|| SettingsError { value: text.to_owned(), what: "size" })
+}
+
+/// Seconds of an age: `30d`, `12h`, `45m`, `10s`, `2w`.
+///
+/// # Errors
+/// It is none.
+pub fn age(text: &str) -> Result<u64, SettingsError> {
+    let wrong = || SettingsError { value: text.to_owned(), what: "age" };
+    let split = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(split);
+    let seconds = match unit.trim() {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        "w" => 7 * 24 * 3600,
+        _ => return Err(wrong()),
+    };
+    number.parse::<u64>().ok().and_then(|number| number.checked_mul(seconds)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{Arch, Os, RecordedHost};
+
+    fn opened(value: Option<&str>, table: &CacheTable) -> Option<Store> {
+        let builder = RecordedHost::builder(Os::Linux, Arch::X86_64).env("GPUBUILD_CACHE", "/c");
+        let builder = if let Some(value) = value { builder.env(VARIABLE, value) } else { builder };
+        let host = builder.build();
+        Store::open(&host, table, Some(&host.path("/p"))).unwrap()
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file() {
+        let table: CacheTable = toml::from_str("store = \"readonly\"\nmax_size = \"1GiB\"").unwrap();
+        let store = opened(None, &table).unwrap();
+        assert_eq!((store.access, store.limit), (Access::Readonly, 1 << 30));
+        assert_eq!(store.root.as_str(), "/c/store/v1");
+        assert_eq!(opened(Some("off"), &table), None);
+        assert_eq!(opened(Some("/s"), &table).unwrap().root.as_str(), "/s/v1");
+        let table: CacheTable = toml::from_str("store = \"off\"\nfolder = \"../s\"").unwrap();
+        assert_eq!(opened(None, &table), None);
+        assert_eq!(opened(Some("on"), &table).unwrap().root.as_str(), "/s/v1");
+    }
+
+    #[test]
+    fn ages_are_read() {
+        assert_eq!(age("30d"), Ok(30 * 86_400));
+        assert_eq!(age("2w"), Ok(14 * 86_400));
+        for wrong in ["", "30", "d", "-1d", "99999999999999999999d", "3y"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
+}

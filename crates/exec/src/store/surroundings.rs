@@ -1,0 +1,178 @@
+//! What a build takes from the machine without naming it: programs on PATH, packages under the usual prefixes, the state of
+//! a git repository, the processor.
+
+use std::collections::BTreeMap;
+
+use super::contents::Contents;
+use super::files;
+use super::key::Parts;
+use super::sha256;
+use super::table::Table;
+use gpubuild_host::{Host, HostPath, Os, find_program, glob};
+use gpubuild_plan::plan::Tree;
+
+/// Programs of bare names, in the order of the table: where each is first found, links resolved.
+#[must_use]
+pub fn programs(host: &dyn Host) -> Vec<(String, Option<HostPath>)> {
+    let first = |name: &String| {
+        let found = find_program(host, name).into_iter().next()?;
+        Some(host.canonical(&found).unwrap_or(found))
+    };
+    Table::embedded().programs.iter().map(|name| (name.clone(), first(name))).collect()
+}
+
+/// Programs that options and variables name by path: compilers, assemblers, launchers.
+#[must_use]
+pub fn named_programs(host: &dyn Host, tree: &Tree) -> Vec<(String, HostPath)> {
+    let named = tree.cache.iter().filter(|(_, value)| host.path(value).is_absolute());
+    let mut found = Vec::new();
+    for (name, value) in named {
+        let path = host.path(value);
+        if host.stat(&path).is_ok_and(|stat| stat.executable) {
+            found.push((name.clone(), host.canonical(&path).unwrap_or(path)));
+        }
+    }
+    for name in ["CC", "CXX", "CUDACXX", "CUDAHOSTCXX", "HIPCXX", "OBJC", "NVCC_CCBIN"] {
+        let word = host.env().get(name).and_then(|value| value.split_whitespace().next());
+        if let Some(path) = word.and_then(|word| find_program(host, word).into_iter().next()) {
+            found.push((format!("${name}"), host.canonical(&path).unwrap_or(path)));
+        }
+    }
+    found
+}
+
+/// The names in the folders where packages are searched.
+pub fn packages(host: &dyn Host, tree: &Tree, parts: &mut Parts) {
+    let table = Table::embedded();
+    let mut prefixes: Vec<HostPath> =
+        table.prefixes(host.platform().os).iter().map(|prefix| host.path(prefix)).collect();
+    let separator = if host.platform().os == Os::Windows { &[';'][..] } else { &[';', ':'][..] };
+    for name in &table.prefix_entries {
+        let values = [tree.cache.get(name).map(String::as_str), host.env().get(name)];
+        let folders = values.into_iter().flatten().flat_map(|value| value.split(separator));
+        prefixes.extend(folders.map(|folder| host.path(folder)).filter(HostPath::is_absolute));
+    }
+    prefixes.retain(|prefix| !prefix.is_inside(&tree.source) && !prefix.is_inside(&tree.build));
+    for prefix in prefixes {
+        for folder in &table.folders {
+            let pattern = prefix.join(folder);
+            let found = if folder.contains('*') { glob(host, pattern.as_str()) } else { vec![pattern] };
+            for folder in found {
+                if let Ok(names) = host.list(&folder) {
+                    parts.set("packages", folder.as_str(), sha256(names.join("\n").as_bytes()));
+                }
+            }
+        }
+    }
+}
+
+/// What git would answer in a folder: commit, tags. `None` outside of repositories.
+#[must_use]
+pub fn git_state(host: &dyn Host, source: &HostPath) -> Option<String> {
+    let mut folder = Some(source.clone());
+    let dot_git = loop {
+        let here = folder?;
+        let candidate = here.join(".git");
+        if host.exists(&candidate) {
+            break candidate;
+        }
+        folder = here.parent();
+    };
+    let text = |path: HostPath| host.read_text(&path).unwrap_or_default();
+    let git = match host
+        .read_text(&dot_git)
+        .ok()
+        .and_then(|said| Some(said.strip_prefix("gitdir:")?.trim().to_owned()))
+    {
+        Some(elsewhere) => dot_git.parent()?.join(&elsewhere).normalized(),
+        None => dot_git,
+    };
+    let common = match text(git.join("commondir")).trim() {
+        "" => git.clone(),
+        relative => git.join(relative).normalized(),
+    };
+    let head = text(git.join("HEAD"));
+    let branch = head.strip_prefix("ref:").map(str::trim).unwrap_or_default().to_owned();
+    let at = if branch.is_empty() { String::new() } else { text(common.join(&branch)) };
+    let tags = host.list(&common.join("refs/tags")).unwrap_or_default().join("\n");
+    Some(sha256([head, at, text(common.join("packed-refs")), tags].join("\0").as_bytes()))
+}
+
+/// What compilers can learn of the processor; `None` where it is not known.
+#[must_use]
+pub fn processor(host: &dyn Host) -> Option<String> {
+    let text = host.read_text(&host.path("/proc/cpuinfo")).ok()?;
+    let first = text.split("\n\n").next()?;
+    let tells = [
+        "vendor_id",
+        "cpu family",
+        "model",
+        "stepping",
+        "flags",
+        "Features",
+        "CPU implementer",
+        "CPU part",
+        "CPU variant",
+    ];
+    let lines: Vec<&str> = first
+        .lines()
+        .filter(|line| line.split(':').next().is_some_and(|name| tells.contains(&name.trim())))
+        .collect();
+    (!lines.is_empty()).then(|| sha256(lines.join("\n").as_bytes()))
+}
+
+/// Files elsewhere by path, with hashes that are noted for all projects of a user.
+pub struct Elsewhere<'a> {
+    host: &'a dyn Host,
+    note: Option<HostPath>,
+    noted: Option<Contents>,
+    seen: BTreeMap<String, Option<String>>,
+    new: Contents,
+}
+
+/// So many are worth reading back.
+const MOST_NOTED: usize = 20_000;
+
+impl<'a> Elsewhere<'a> {
+    /// With a note of hashes, if there is a place for one.
+    #[must_use]
+    pub fn new(host: &'a dyn Host, note: Option<HostPath>) -> Self {
+        let noted = note.as_ref().and_then(|note| Contents::read(host, note));
+        Self { host, note, noted, seen: BTreeMap::new(), new: Contents::default() }
+    }
+
+    /// Hashes of files; `None` for one that is not there or cannot be read.
+    pub fn hashes(&mut self, paths: &[String]) -> Vec<Option<String>> {
+        let unseen = paths.iter().filter(|path| !self.seen.contains_key(*path)).map(String::as_str);
+        let snapshot = files::snapshot(self.host, unseen);
+        let contents = Contents::of(self.host, &snapshot, self.noted.as_ref());
+        for path in paths {
+            if !self.seen.contains_key(path) {
+                self.seen.insert(path.clone(), contents.files.get(path).map(|known| known.sha256.clone()));
+            }
+        }
+        self.new.files.extend(contents.files);
+        paths.iter().map(|path| self.seen.get(path).cloned().flatten()).collect()
+    }
+
+    /// Hash of one file.
+    pub fn hash(&mut self, path: &str) -> Option<String> {
+        self.hashes(std::slice::from_ref(&path.to_owned())).pop().flatten()
+    }
+
+    /// Notes the hashes for others. Nothing depends on it.
+    pub fn write(&self) {
+        let Some(note) = &self.note else { return };
+        let mut all = self.noted.clone().unwrap_or_else(|| Contents::of(self.host, &BTreeMap::new(), None));
+        if self.new.files.iter().all(|(path, known)| all.files.get(path) == Some(known)) {
+            return;
+        }
+        if all.files.len() > MOST_NOTED {
+            all.files.clear();
+        }
+        all.files.extend(self.new.files.clone());
+        if let Err(error) = all.write(self.host, note) {
+            tracing::debug!(path = %note, %error, "failed to note hashes");
+        }
+    }
+}

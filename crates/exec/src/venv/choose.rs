@@ -1,0 +1,368 @@
+//! Pure: the libraries that are needed -> the wheels that hold them, or why there are none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::needs::Toolkit;
+use super::problem::Problem;
+use super::table::{Release, Table, Wheel};
+use crate::python::tag::{self, Fit, Libc};
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Evidence, EvidenceKind};
+use gpubuild_detect::toolkit::{Description, libraries};
+use gpubuild_host::Platform;
+
+/// What the choice rests on.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The wheels that are known.
+    pub table: &'a Table,
+    /// Where it will run.
+    pub platform: Platform,
+    /// Its C library.
+    pub libc: &'a Libc,
+    /// The libraries that are needed, with who needs each.
+    pub libraries: &'a BTreeMap<String, String>,
+    /// The toolkit that they were built with.
+    pub toolkit: Option<&'a Toolkit>,
+    /// `--cuda`.
+    pub major: Option<u64>,
+    /// NVIDIA's driver, where there is one.
+    pub driver: Option<&'a Version>,
+    /// Which driver which release needs.
+    pub cuda: &'a Description,
+}
+
+/// The wheels to install.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice<'a> {
+    /// The release that they are of.
+    pub release: &'a Release,
+    /// In the order in which their libraries are loaded.
+    pub wheels: Vec<&'a Wheel>,
+    /// Libraries that no wheel holds.
+    pub unknown: Vec<String>,
+}
+
+/// Chooses the wheels. Without libraries, those that programs usually need.
+///
+/// # Errors
+/// Two majors of CUDA, a release without wheels, a driver or a C library that is too old, another platform.
+pub fn choose<'a>(question: &Question<'a>) -> Result<Choice<'a>, Problem> {
+    let os = question.platform.os;
+    let majors = question.majors()?;
+    let release = question.release(&majors)?;
+    let known = question.libraries.keys().filter_map(|library| release.wheel_of(os, library));
+    let mut packages: BTreeSet<&str> = known.map(|wheel| wheel.package.as_str()).collect();
+    if question.libraries.is_empty() {
+        packages =
+            release.wheels.iter().filter(|wheel| wheel.usual).map(|wheel| wheel.package.as_str()).collect();
+    }
+    let unknown = question.libraries.keys().filter(|library| release.wheel_of(os, library).is_none());
+    let choice =
+        Choice { release, wheels: release.with_needs(&packages), unknown: unknown.cloned().collect() };
+    for wheel in &choice.wheels {
+        question.refuse_platform(wheel)?;
+    }
+    Ok(choice)
+}
+
+impl<'a> Question<'a> {
+    /// The majors that every library can be of.
+    fn majors(&self) -> Result<BTreeSet<u64>, Problem> {
+        let os = self.platform.os;
+        let mut left = self.table.majors();
+        // Who left no other choice, for the message.
+        let mut because: Option<(String, u64)> = None;
+        let mut narrow = |what: String, to: &BTreeSet<u64>| -> Result<(), Problem> {
+            let both: BTreeSet<u64> = left.intersection(to).copied().collect();
+            let major = to.first().copied().unwrap_or_default();
+            if both.is_empty() {
+                let (first, other) = because.clone().unwrap_or_default();
+                return Err(Problem::refused("venv.two-majors")
+                    .value("first", first)
+                    .value("first_major", other.to_string())
+                    .value("second", what)
+                    .value("second_major", major.to_string()));
+            }
+            if both.len() == 1 && because.is_none() {
+                because = Some((what, major));
+            }
+            left = both;
+            Ok(())
+        };
+        if let Some(major) = self.major {
+            if !self.table.majors().contains(&major) {
+                return Err(self.no_release(&format!("CUDA {major}")));
+            }
+            narrow(format!("--cuda {major}"), &BTreeSet::from([major]))?;
+        }
+        for (library, by) in self.libraries {
+            let majors = self.table.majors_of(os, library);
+            let what = format!("`{library}`, which {by} needs");
+            if !majors.is_empty() {
+                narrow(what, &majors)?;
+            } else if let Some(release) = libraries::release(library) {
+                if self.table.majors().contains(&release.major()) {
+                    narrow(what, &BTreeSet::from([release.major()]))?;
+                } else {
+                    return Err(self.no_release(&what));
+                }
+            }
+        }
+        if let Some(toolkit) = self.toolkit {
+            let major = toolkit.version.major();
+            if self.table.majors().contains(&major) {
+                narrow(format!("the toolkit of the build ({})", toolkit.from), &BTreeSet::from([major]))?;
+            } else if self.libraries.is_empty() {
+                return Err(self.no_release(&format!("CUDA {}", toolkit.version)));
+            }
+        }
+        Ok(left)
+    }
+
+    fn no_release(&self, what: &str) -> Problem {
+        let known: Vec<&str> = self.table.releases.iter().map(|release| release.cuda.as_str()).collect();
+        Problem::refused("venv.no-wheels").value("what", what).value("known", known.join(", "))
+    }
+
+    /// The release to take of these majors: not below the toolkit, and one that the driver serves.
+    fn release(&self, majors: &BTreeSet<u64>) -> Result<&'a Release, Problem> {
+        let of_majors =
+            || self.table.releases.iter().filter(|release| majors.contains(&release.cuda.major()));
+        let served: Vec<&Release> = of_majors().filter(|release| self.too_old(release).is_none()).collect();
+        if served.is_empty() {
+            let release = of_majors().next().ok_or_else(|| self.no_release("the libraries"))?;
+            let floor = self.too_old(release).map(Version::as_str).unwrap_or_default();
+            return Err(self.driver_too_old(release, floor));
+        }
+        // A toolkit of another major says nothing about these libraries.
+        let toolkit = self.toolkit.filter(|toolkit| majors.contains(&toolkit.version.major()));
+        let Some(toolkit) = toolkit else {
+            let newest = self.driver.and_then(|driver| self.cuda.newest_for_driver(driver));
+            let fits =
+                served.iter().rev().find(|release| newest.is_none_or(|newest| release.cuda <= *newest));
+            return Ok(fits.copied().unwrap_or(served[0]));
+        };
+        let enough = |release: &&&Release| {
+            let built = (toolkit.version.major(), toolkit.version.minor());
+            release.cuda.major() == built.0 && release.cuda.minor() >= built.1
+        };
+        served.iter().find(enough).copied().ok_or_else(|| {
+            Problem::refused("venv.toolkit-newer")
+                .value("toolkit", toolkit.version.as_str())
+                .value("from", toolkit.from.as_str())
+                .value("newest", served.last().map(|release| release.cuda.as_str()).unwrap_or_default())
+        })
+    }
+
+    /// The oldest driver for a release, if the driver here is older.
+    fn too_old(&self, release: &Release) -> Option<&'a Version> {
+        let driver = self.driver?;
+        self.cuda.driver_floor(&release.cuda, self.platform.os).filter(|floor| driver < *floor)
+    }
+
+    fn driver_too_old(&self, release: &Release, floor: &str) -> Problem {
+        let driver = self.driver.map(Version::as_str).unwrap_or_default();
+        let newest = self.driver.and_then(|driver| self.cuda.newest_for_driver(driver));
+        let majors = self.table.majors();
+        let instead = newest.map(Version::major).filter(|major| majors.contains(major));
+        let problem = Problem::refused("venv.driver-too-old")
+            .value("driver", driver)
+            .value("cuda", release.cuda.major().to_string())
+            .value("floor", floor)
+            .evidence(Evidence::new(EvidenceKind::File, "NVIDIA's driver", driver));
+        match instead {
+            Some(major) => problem.value("instead", major.to_string()).case("other-major"),
+            None => problem,
+        }
+    }
+
+    /// A wheel has to run on this machine; that is told before anything is downloaded.
+    fn refuse_platform(&self, wheel: &Wheel) -> Result<(), Problem> {
+        let mut nearest = Fit::OtherPlatform;
+        for file in wheel.files() {
+            match tag::fit(&file.name, self.platform, self.libc) {
+                Fit::Yes => return Ok(()),
+                Fit::OtherPlatform => {}
+                other => nearest = other,
+            }
+        }
+        let named = |problem: Problem| {
+            problem.value("package", wheel.package.as_str()).value("version", wheel.version.as_str())
+        };
+        Err(match nearest {
+            Fit::NeedsNewerGlibc(needs) => {
+                let here = match self.libc {
+                    Libc::Glibc(Some(version)) => version.as_str(),
+                    _ => "another one",
+                };
+                named(Problem::refused("venv.libc")).value("needs", needs.as_str()).value("here", here)
+            }
+            Fit::NeedsGlibc => named(Problem::refused("venv.libc")).case("musl"),
+            Fit::Yes | Fit::OtherPlatform => named(Problem::refused("venv.no-wheel-here"))
+                .value("os", self.platform.os.id())
+                .value("arch", self.platform.arch.id()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_detect::toolkit::Catalogue;
+    use gpubuild_host::{Arch, Os};
+
+    struct Case {
+        libraries: &'static [&'static str],
+        toolkit: Option<&'static str>,
+        major: Option<u64>,
+        driver: Option<&'static str>,
+        glibc: &'static str,
+        platform: Platform,
+    }
+
+    const LINUX: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
+
+    impl Default for Case {
+        fn default() -> Self {
+            Self { libraries: &[], toolkit: None, major: None, driver: None, glibc: "2.36", platform: LINUX }
+        }
+    }
+
+    /// The release and the wheels, or the id of the problem with its values.
+    fn ask(case: &Case) -> Result<(String, Vec<String>), Problem> {
+        let libraries =
+            case.libraries.iter().map(|name| ((*name).to_owned(), "libx.so".to_owned())).collect();
+        let version = |text: &str| text.parse::<Version>().unwrap();
+        let toolkit = case.toolkit.map(|text| Toolkit { version: version(text), from: "/opt/cuda".into() });
+        let catalogue = Catalogue::embedded();
+        let libc = match case.glibc {
+            "musl" => Libc::Musl,
+            other => Libc::Glibc(Some(version(other))),
+        };
+        let driver = case.driver.map(version);
+        let choice = choose(&Question {
+            table: Table::embedded(),
+            platform: case.platform,
+            libc: &libc,
+            libraries: &libraries,
+            toolkit: toolkit.as_ref(),
+            major: case.major,
+            driver: driver.as_ref(),
+            cuda: catalogue.get("cuda").unwrap(),
+        })?;
+        let packages = choice.wheels.iter().map(|wheel| wheel.package.clone()).collect();
+        Ok((choice.release.cuda.as_str().to_owned(), packages))
+    }
+
+    #[track_caller]
+    fn check(case: &Case, release: &str, packages: &[&str]) {
+        let (chosen, wheels) = ask(case).unwrap();
+        assert_eq!(
+            (chosen.as_str(), wheels.iter().map(String::as_str).collect::<Vec<_>>()),
+            (release, packages.to_vec())
+        );
+    }
+
+    #[track_caller]
+    fn refused(case: &Case, id: &str, values: &[(&str, &str)]) {
+        let problem = ask(case).unwrap_err();
+        assert_eq!(problem.draft.id, id);
+        for (name, value) in values {
+            let found = problem.draft.values.get(*name).map(String::as_str).unwrap_or_default();
+            assert!(found.contains(value), "{name} is `{found}`, not `{value}`");
+        }
+    }
+
+    #[test]
+    fn libraries_and_toolkit_make_the_set() {
+        let twelve = ["nvidia-cuda-runtime-cu12", "nvidia-cuda-nvrtc-cu12", "nvidia-cublas-cu12"];
+        let thirteen = ["nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-cublas"];
+        let cublas = ["libcublas.so.12", "libcudart.so.12"].as_slice();
+        check(&Case { libraries: cublas, ..Case::default() }, "12.9", &twelve);
+        check(&Case { libraries: cublas, toolkit: Some("12.4.131"), ..Case::default() }, "12.9", &twelve);
+        check(
+            &Case { libraries: &["libcudart.so.13"], toolkit: Some("13.0.88"), ..Case::default() },
+            "13.0",
+            &thirteen[..1],
+        );
+        // Not below the toolkit that built it.
+        check(
+            &Case { libraries: &["libcublas.so.13"], toolkit: Some("13.2.1"), ..Case::default() },
+            "13.5",
+            &thirteen[1..],
+        );
+        check(&Case { major: Some(12), ..Case::default() }, "12.9", &twelve);
+        check(&Case { ..Case::default() }, "13.5", &thirteen);
+        // One library that both majors have, and what else it was built with.
+        let curand = ["libcurand.so.10"].as_slice();
+        check(
+            &Case { libraries: curand, toolkit: Some("12.9"), ..Case::default() },
+            "12.9",
+            &["nvidia-curand-cu12"],
+        );
+        check(
+            &Case { libraries: curand, driver: Some("550.54"), ..Case::default() },
+            "12.9",
+            &["nvidia-curand-cu12"],
+        );
+    }
+
+    #[test]
+    fn a_driver_chooses_what_it_serves_and_refuses_the_rest() {
+        check(
+            &Case { libraries: &["libcudart.so.13"], driver: Some("580.65.06"), ..Case::default() },
+            "13.0",
+            &["nvidia-cuda-runtime"],
+        );
+        let old = Case { libraries: &["libcudart.so.13"], driver: Some("550.54"), ..Case::default() };
+        refused(
+            &old,
+            "venv.driver-too-old",
+            &[("driver", "550.54"), ("cuda", "13"), ("floor", "580"), ("instead", "12")],
+        );
+        let older = Case { libraries: &["libcudart.so.12"], driver: Some("470.57"), ..Case::default() };
+        refused(&older, "venv.driver-too-old", &[("floor", "525.60.13")]);
+        assert_eq!(ask(&older).unwrap_err().draft.case, None, "there is no other major to offer");
+    }
+
+    #[test]
+    fn two_majors_in_one_process_are_refused() {
+        let both = Case { libraries: &["libcublas.so.12", "libcudart.so.13"], ..Case::default() };
+        refused(&both, "venv.two-majors", &[("first", "libcublas.so.12"), ("second", "libcudart.so.13")]);
+        let built = Case { libraries: &["libcublas.so.12"], toolkit: Some("13.0"), ..Case::default() };
+        refused(&built, "venv.two-majors", &[("second", "/opt/cuda"), ("second_major", "13")]);
+        let asked = Case { libraries: &["libcublas.so.12"], major: Some(13), ..Case::default() };
+        refused(&asked, "venv.two-majors", &[("first", "--cuda 13")]);
+    }
+
+    #[test]
+    fn what_has_no_wheel_is_refused_or_told() {
+        refused(
+            &Case { libraries: &["libcudart.so.11.0"], ..Case::default() },
+            "venv.no-wheels",
+            &[("known", "12.9, 13.0")],
+        );
+        refused(&Case { major: Some(11), ..Case::default() }, "venv.no-wheels", &[("what", "CUDA 11")]);
+        let newer = Case { libraries: &["libcudart.so.13"], toolkit: Some("13.9"), ..Case::default() };
+        refused(&newer, "venv.toolkit-newer", &[("toolkit", "13.9"), ("newest", "13.5")]);
+        let libraries = ["libcudart.so.12", "libcudnn.so.9"].as_slice();
+        check(&Case { libraries, ..Case::default() }, "12.9", &["nvidia-cuda-runtime-cu12"]);
+    }
+
+    #[test]
+    fn machines_that_no_wheel_is_made_for_are_told_before_the_download() {
+        let cublas = ["libcublas.so.12"].as_slice();
+        let old = Case { libraries: cublas, glibc: "2.17", ..Case::default() };
+        refused(&old, "venv.libc", &[("needs", "2.27"), ("here", "2.17"), ("package", "nvidia-cublas-cu12")]);
+        refused(&Case { libraries: cublas, glibc: "musl", ..Case::default() }, "venv.libc", &[]);
+        let arm = Platform { os: Os::Windows, arch: Arch::Aarch64 };
+        refused(
+            &Case { major: Some(12), platform: arm, ..Case::default() },
+            "venv.no-wheel-here",
+            &[("arch", "aarch64")],
+        );
+        let mac = Platform { os: Os::Macos, arch: Arch::Aarch64 };
+        refused(&Case { platform: mac, ..Case::default() }, "venv.no-wheel-here", &[("os", "macos")]);
+    }
+}

@@ -1,0 +1,182 @@
+//! What an environment has of the wheels: whole, damaged, another version, or nothing.
+
+use std::collections::BTreeMap;
+
+use super::environment::Environment;
+use super::problem::Problem;
+use gpubuild_host::{Host, HostPath};
+
+/// A distribution that an environment says it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distribution {
+    /// Its version.
+    pub version: String,
+    /// Its `.dist-info` folder.
+    pub info: HostPath,
+}
+
+/// The state of one wheel in an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Nothing of it is there.
+    Absent,
+    /// Every file that it lists is there, with its size.
+    Whole,
+    /// It says that it is there and is not all there: an installation that was killed, a file that was removed.
+    Damaged {
+        /// The folder that says so.
+        info: HostPath,
+        /// What is missing.
+        why: String,
+    },
+    /// Another version is there.
+    Other {
+        /// Which.
+        version: String,
+    },
+}
+
+/// The name of a distribution as all spellings of it compare (PEP 503).
+#[must_use]
+pub fn normal(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            '-' | '_' | '.' if out.ends_with('-') => {}
+            '-' | '_' | '.' => out.push('-'),
+            c => out.push(c.to_ascii_lowercase()),
+        }
+    }
+    out
+}
+
+/// What an environment says that it has, by normal name.
+///
+/// # Errors
+/// Its folder can't be read.
+pub fn distributions(
+    host: &dyn Host,
+    environment: &Environment,
+) -> Result<BTreeMap<String, Distribution>, Problem> {
+    let site = &environment.site;
+    let names = host.list(site).map_err(|error| Problem::io("read", site, &error))?;
+    let distribution = |name: String| {
+        let (package, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
+        let info = site.join(&name);
+        Some((normal(package), Distribution { version: version.to_owned(), info }))
+    };
+    Ok(names.into_iter().filter_map(distribution).collect())
+}
+
+/// The state of a wheel.
+#[must_use]
+pub fn state(
+    host: &dyn Host,
+    environment: &Environment,
+    distributions: &BTreeMap<String, Distribution>,
+    package: &str,
+    version: &str,
+) -> State {
+    let Some(found) = distributions.get(&normal(package)) else { return State::Absent };
+    match missing(host, environment, found) {
+        // What is left of another version is not worth keeping either.
+        Some(why) => State::Damaged { info: found.info.clone(), why },
+        None if found.version == version => State::Whole,
+        None => State::Other { version: found.version.clone() },
+    }
+}
+
+/// The first file of a distribution that is not as it lists it. Sizes are compared, not contents.
+fn missing(host: &dyn Host, environment: &Environment, found: &Distribution) -> Option<String> {
+    let record = found.info.join("RECORD");
+    // Installers write it last.
+    let Ok(text) = host.read_text(&record) else {
+        return Some("its list of files was never written".to_owned());
+    };
+    text.lines().find_map(|line| {
+        let mut fields = line.rsplitn(3, ',');
+        let size = fields.next()?.trim().parse::<u64>().ok()?;
+        let name = fields.nth(1)?.trim_matches('"');
+        let path = environment.site.join(name).normalized();
+        match host.stat(&path) {
+            Ok(stat) if stat.size == size => None,
+            Ok(stat) => Some(format!("`{name}` has {} bytes and should have {size}", stat.size)),
+            Err(_) => Some(format!("`{name}` is not there")),
+        }
+    })
+}
+
+/// Distributions of an environment that ask for a package, with what they ask for: `torch 2.7.0 (==12.6.4.1)`.
+#[must_use]
+pub fn wanted_by(
+    host: &dyn Host,
+    distributions: &BTreeMap<String, Distribution>,
+    package: &str,
+) -> Vec<String> {
+    let wanted = normal(package);
+    let asks = |(name, distribution): (&String, &Distribution)| {
+        let text = host.read_text(&distribution.info.join("METADATA")).ok()?;
+        text.lines().take_while(|line| !line.is_empty()).find_map(|line| {
+            let requirement = line.strip_prefix("Requires-Dist:")?.trim();
+            let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+            let (asked, rest) = requirement.split_at(end.unwrap_or(requirement.len()));
+            let rest = rest.split(';').next().unwrap_or_default().trim().trim_matches(['(', ')']);
+            let how = if rest.is_empty() { String::new() } else { format!(" ({rest})") };
+            (normal(asked) == wanted).then(|| format!("{name} {}{how}", distribution.version))
+        })
+    };
+    distributions.iter().filter_map(asks).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{Arch, Os, RecordedHost};
+
+    const SITE: &str = "/v/lib/python3.11/site-packages";
+
+    fn look(files: &[(&str, &str)], package: &str, version: &str) -> (State, Vec<String>) {
+        let mut builder = RecordedHost::builder(Os::Linux, Arch::X86_64).directory(SITE);
+        for (name, text) in files {
+            builder = builder.file(&format!("{SITE}/{name}"), text);
+        }
+        let host = builder.build();
+        let environment = Environment {
+            folder: host.path("/v"),
+            python: host.path("/v/bin/python"),
+            version: "3.11".parse().unwrap(),
+            site: host.path(SITE),
+        };
+        let there = distributions(&host, &environment).unwrap();
+        (state(&host, &environment, &there, package, version), wanted_by(&host, &there, package))
+    }
+
+    #[test]
+    fn a_wheel_is_whole_damaged_another_or_absent() {
+        let record = "nvidia/lib/a.so,sha256=x,3\nx-1.0.dist-info/RECORD,,\n\"odd,name\",sha256=y,1\n";
+        let whole = [("x-1.0.dist-info/RECORD", record), ("nvidia/lib/a.so", "abc"), ("odd,name", "1")];
+        assert_eq!(look(&whole, "X", "1.0").0, State::Whole);
+        assert_eq!(look(&whole, "x", "1.1").0, State::Other { version: "1.0".into() });
+        assert_eq!(look(&[], "x", "1.0").0, State::Absent);
+        let why = |files: &[(&str, &str)]| match look(files, "x", "1.0").0 {
+            State::Damaged { why, .. } => why,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(why(&whole[..1]), "`nvidia/lib/a.so` is not there");
+        assert_eq!(
+            why(&[whole[0], ("nvidia/lib/a.so", "ab"), whole[2]]),
+            "`nvidia/lib/a.so` has 2 bytes and should have 3"
+        );
+        assert_eq!(why(&[("x-1.0.dist-info/METADATA", "")]), "its list of files was never written");
+    }
+
+    #[test]
+    fn who_needs_a_package_is_named() {
+        let torch = "Metadata-Version: 2.1\nRequires-Dist: nvidia_cublas.cu12 (==12.6.4.1) ; platform_system == \"Linux\"\n\nRequires-Dist: nvidia-cublas-cu12\n";
+        let files = [
+            ("torch-2.7.0.dist-info/METADATA", torch),
+            ("y-1.dist-info/METADATA", "Requires-Dist: nvidia-cublas-cu12-x\n"),
+        ];
+        assert_eq!(look(&files, "nvidia-cublas-cu12", "1").1, ["torch 2.7.0 (==12.6.4.1)"]);
+    }
+}

@@ -1,0 +1,66 @@
+//! Why there is no environment, as a draft whose words stand in `findings/venv.toml`.
+
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_host::HostPath;
+
+/// How a command ends that met a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing was tried: what was asked for does not go together.
+    Refused,
+    /// It was tried and did not work.
+    Failed,
+}
+
+/// A problem before it has words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Id, values and evidence.
+    pub draft: Box<Draft>,
+    /// How the command ends.
+    pub ending: Ending,
+}
+
+impl Problem {
+    /// Something that is refused before anything was changed.
+    #[must_use]
+    pub fn refused(id: &str) -> Self {
+        Self { draft: Box::new(Draft::new(id)), ending: Ending::Refused }
+    }
+
+    /// Something that was tried and failed.
+    #[must_use]
+    pub fn failed(id: &str) -> Self {
+        Self { ending: Ending::Failed, ..Self::refused(id) }
+    }
+
+    /// A file or folder that could not be read or written.
+    #[must_use]
+    pub fn io(doing: &str, path: &HostPath, error: &std::io::Error) -> Self {
+        Self::failed("venv.io")
+            .value("doing", doing)
+            .value("path", path.as_str())
+            .value("why", error.to_string())
+    }
+
+    /// The value of a placeholder.
+    #[must_use]
+    pub fn value(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.draft.values.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// What it rests on.
+    #[must_use]
+    pub fn evidence(mut self, evidence: Evidence) -> Self {
+        self.draft.evidence.push(evidence);
+        self
+    }
+
+    /// The case of the entry whose words are taken.
+    #[must_use]
+    pub fn case(mut self, case: &str) -> Self {
+        self.draft.case = Some(case.to_owned());
+        self
+    }
+}

@@ -1,0 +1,141 @@
+//! `venv.json` in a project's build folder: where its environment lies and what was verified, for `link`, `build` and
+//! build scripts. Absent means that no environment was made.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::files::{self, Snapshot};
+use crate::store::{self};
+use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_plan::artifacts::manifest_path;
+
+/// Name of the file.
+pub const FILE_NAME: &str = "venv.json";
+
+const SCHEMA: u32 = 1;
+
+/// What is known of a project's environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    schema: u32,
+    /// The environment's folder.
+    pub environment: String,
+    /// The release of CUDA.
+    pub cuda: String,
+    /// Versions of the wheels by package.
+    pub wheels: BTreeMap<String, String>,
+    /// Folders with libraries, in the order in which they are searched.
+    pub folders: Vec<String>,
+    /// Size and time of every library when it was loaded.
+    pub libraries: Snapshot,
+    /// What the libraries answered when they were asked for their versions.
+    pub answers: super::verify::Answers,
+}
+
+impl Record {
+    /// What was verified just now.
+    #[must_use]
+    pub fn new(host: &dyn Host, environment: &HostPath, cuda: &str, libraries: &[HostPath]) -> Self {
+        let mut folders: Vec<String> = Vec::new();
+        for folder in libraries.iter().filter_map(HostPath::parent) {
+            if !folders.iter().any(|known| known == folder.as_str()) {
+                folders.push(folder.to_string());
+            }
+        }
+        Self {
+            schema: SCHEMA,
+            environment: environment.to_string(),
+            cuda: cuda.to_owned(),
+            wheels: BTreeMap::new(),
+            folders,
+            libraries: files::snapshot(host, libraries.iter().map(HostPath::as_str)),
+            answers: super::verify::Answers::default(),
+        }
+    }
+
+    /// The one of a build folder.
+    #[must_use]
+    pub fn read(host: &dyn Host, build_root: &HostPath) -> Option<Self> {
+        store::read_json::<Self>(host, &build_root.join(FILE_NAME)).filter(|record| record.schema == SCHEMA)
+    }
+
+    /// Publishes it. What is there already is not written again: build scripts watch it. Those that ran before there was
+    /// one watch only the manifest, so that one is written again, as it is.
+    pub fn write(&self, host: &dyn Host, build_root: &HostPath) -> std::io::Result<()> {
+        if Self::read(host, build_root).as_ref() == Some(self) {
+            return Ok(());
+        }
+        let file = build_root.join(FILE_NAME);
+        let is_first = !host.is_file(&file);
+        store::write_json(host, &file, self)?;
+        let manifest = manifest_path(build_root);
+        if is_first && let Ok(bytes) = host.read(&manifest) {
+            host.write(&manifest, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every library is what it was when it was loaded.
+    #[must_use]
+    pub fn is_current(&self, host: &dyn Host) -> bool {
+        files::unchanged(host, &self.libraries)
+    }
+}
+
+/// The folders for the run-time search path of programs of a project, and a sentence if they are gone. First comes
+/// `$ORIGIN`: libraries beside a program win, so that a packed one needs no environment.
+#[must_use]
+pub fn search_path(host: &dyn Host, build_root: &HostPath) -> (Vec<String>, Option<String>) {
+    let Some(record) = Record::read(host, build_root) else { return (Vec::new(), None) };
+    if host.platform().os != Os::Linux || record.folders.is_empty() {
+        return (Vec::new(), None);
+    }
+    if let Some(folder) = record.folders.iter().find(|folder| !host.is_dir(&host.path(folder))) {
+        let message = format!("`{folder}` is gone: run `gpubuild venv` again");
+        return (Vec::new(), Some(message));
+    }
+    if let Some(folder) = record.folders.iter().find(|folder| !fits_search_path(folder)) {
+        let message = format!("`{folder}` can't stand in a program: loaders split it at `:` and replace `$`");
+        return (Vec::new(), Some(message));
+    }
+    let mut folders = vec!["$ORIGIN".to_owned()];
+    folders.extend(record.folders);
+    (folders, None)
+}
+
+/// Whether a loader takes a folder for what it is: it splits lists at colons (and semicolons in variables) and replaces
+/// `$ORIGIN`, `$LIB` and `$PLATFORM`.
+#[must_use]
+pub fn fits_search_path(folder: &str) -> bool {
+    !folder.contains([':', ';', '$', '\n', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{Arch, RecordedHost};
+
+    fn host(folder: &str, with_folder: bool) -> RecordedHost {
+        let record = format!(
+            r#"{{"schema":1,"environment":"/v","cuda":"12.9","wheels":{{}},"folders":[{folder:?}],"libraries":{{}},"answers":{{}}}}"#
+        );
+        let builder = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/b/venv.json", &record);
+        if with_folder { builder.directory(folder).build() } else { builder.build() }
+    }
+
+    #[test]
+    fn folders_of_the_environment_follow_those_beside_the_program() {
+        let path = |folder: &str, there: bool| {
+            let host = host(folder, there);
+            search_path(&host, &host.path("/b"))
+        };
+        assert_eq!(path("/v/lib", true), (vec!["$ORIGIN".into(), "/v/lib".into()], None));
+        let (folders, why) = path("/v/lib", false);
+        assert!(folders.is_empty() && why.unwrap().contains("run `gpubuild venv` again"));
+        let (folders, why) = path("/v:w/lib", true);
+        assert!(folders.is_empty() && why.unwrap().contains("can't stand"));
+        let empty = RecordedHost::builder(Os::Linux, Arch::X86_64).build();
+        assert_eq!(search_path(&empty, &empty.path("/b")), (Vec::new(), None));
+    }
+}

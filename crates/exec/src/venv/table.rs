@@ -1,0 +1,325 @@
+//! Which wheel holds which library: the form of `toolkits/tables/runtime-wheels.toml`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use gpubuild_toolkits::tables;
+use serde::Deserialize;
+
+use crate::python::lock::{Pinned, PinnedFile};
+use crate::python::tag::{self, Fit, Libc};
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_host::{Arch, Os, Platform};
+
+/// The form that this version reads.
+const SCHEMA: u32 = 1;
+
+/// All wheels that are known.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    schema: u32,
+    /// The oldest Python that takes them.
+    pub python: Version,
+    /// What installs the missing parts of a Python that can't make environments, by distribution or package manager.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Why a backend needs no wheel.
+    #[serde(default)]
+    pub none: BTreeMap<Backend, String>,
+    /// Releases of CUDA, the oldest first.
+    #[serde(default, rename = "release")]
+    pub releases: Vec<Release>,
+}
+
+/// The wheels of one release of CUDA.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Release {
+    /// `12.9`.
+    pub cuda: Version,
+    /// In the order in which their libraries are loaded: what a library opens stands before it.
+    #[serde(rename = "wheel")]
+    pub wheels: Vec<Wheel>,
+}
+
+/// A wheel with libraries.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wheel {
+    /// Its name on the index.
+    pub package: String,
+    /// Its version.
+    pub version: String,
+    /// The folder of its libraries below `site-packages`; `{arch}` stands for `x86_64` and `arm64`.
+    folder: BTreeMap<Os, String>,
+    /// Its libraries in the order in which they are loaded.
+    libraries: BTreeMap<Os, Vec<String>>,
+    /// Whether it is installed where it is only known that CUDA is needed.
+    #[serde(default)]
+    pub usual: bool,
+    /// Wheels that it is installed with.
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Libraries that its libraries open while they run: no loader sees that they are needed.
+    #[serde(default)]
+    opens: BTreeMap<Os, Vec<String>>,
+    /// How its version is asked once it is loaded.
+    pub asks: Option<Asks>,
+    /// What the answer has to be.
+    pub answers: Option<Version>,
+    /// One file per platform.
+    files: Vec<PinnedFile>,
+}
+
+/// How a library is asked for its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Asks {
+    /// `cudaRuntimeGetVersion`.
+    Cudart,
+    /// `cublasGetProperty`.
+    Cublas,
+}
+
+impl Asks {
+    /// The key of the answer.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Cudart => "cudart",
+            Self::Cublas => "cublas",
+        }
+    }
+}
+
+impl Table {
+    /// The one that is part of the program.
+    ///
+    /// # Panics
+    /// If the embedded file is broken, which a test rules out.
+    #[must_use]
+    pub fn embedded() -> &'static Self {
+        static TABLE: OnceLock<Table> = OnceLock::new();
+        TABLE.get_or_init(|| {
+            Self::parse(tables::RUNTIME_WHEELS)
+                .unwrap_or_else(|error| panic!("toolkits/tables/runtime-wheels.toml is tested: {error}"))
+        })
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// What is wrong, with line and caret where it is the syntax.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut table: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        if table.schema != SCHEMA {
+            return Err(format!("`schema` is {}, and this gpubuild reads {SCHEMA}", table.schema));
+        }
+        table.releases.sort_by(|left, right| left.cuda.cmp(&right.cuda));
+        for release in &table.releases {
+            release.check()?;
+        }
+        Ok(table)
+    }
+
+    /// The majors of CUDA for which a library is known.
+    #[must_use]
+    pub fn majors_of(&self, os: Os, library: &str) -> BTreeSet<u64> {
+        let holds = |release: &&Release| release.wheel_of(os, library).is_some();
+        self.releases.iter().filter(holds).map(|release| release.cuda.major()).collect()
+    }
+
+    /// All majors that are known.
+    #[must_use]
+    pub fn majors(&self) -> BTreeSet<u64> {
+        self.releases.iter().map(|release| release.cuda.major()).collect()
+    }
+}
+
+impl Release {
+    fn check(&self) -> Result<(), String> {
+        let is_sum = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        for wheel in &self.wheels {
+            if let Some(file) = wheel.files.iter().find(|file| !is_sum(&file.sha256)) {
+                return Err(format!("`{}` is no sha256 of `{}`", file.sha256, file.name));
+            }
+            if let Some(need) =
+                wheel.needs.iter().find(|need| self.wheels.iter().all(|other| other.package != **need))
+            {
+                return Err(format!("`{}` needs `{need}`, which is not in {}", wheel.package, self.cuda));
+            }
+        }
+        Ok(())
+    }
+
+    /// The wheel that holds a library.
+    #[must_use]
+    pub fn wheel_of(&self, os: Os, library: &str) -> Option<&Wheel> {
+        self.wheels.iter().find(|wheel| wheel.libraries(os).iter().any(|name| same(os, name, library)))
+    }
+
+    /// These wheels and all that they need, in the order of the table.
+    #[must_use]
+    pub fn with_needs(&self, packages: &BTreeSet<&str>) -> Vec<&Wheel> {
+        let mut wanted: BTreeSet<&str> = packages.clone();
+        loop {
+            let more: BTreeSet<&str> = self
+                .wheels
+                .iter()
+                .filter(|wheel| wanted.contains(wheel.package.as_str()))
+                .flat_map(|wheel| wheel.needs.iter().map(String::as_str))
+                .filter(|need| !wanted.contains(need))
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            wanted.extend(more);
+        }
+        self.wheels.iter().filter(|wheel| wanted.contains(wheel.package.as_str())).collect()
+    }
+}
+
+impl Wheel {
+    /// Its libraries in the order in which they are loaded.
+    #[must_use]
+    pub fn libraries(&self, os: Os) -> &[String] {
+        self.libraries.get(&os).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Libraries that its libraries open while they run.
+    #[must_use]
+    pub fn opens(&self, os: Os) -> &[String] {
+        self.opens.get(&os).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Where its libraries lie below `site-packages`.
+    #[must_use]
+    pub fn folder(&self, platform: Platform) -> Option<String> {
+        let arch = match platform.arch {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "arm64",
+        };
+        Some(self.folder.get(&platform.os)?.replace("{arch}", arch))
+    }
+
+    /// What the installer gets: the files that run on a machine.
+    #[must_use]
+    pub fn pinned(&self, platform: Platform, libc: &Libc) -> Pinned {
+        let fits = |file: &&PinnedFile| tag::fit(&file.name, platform, libc) == Fit::Yes;
+        let files = self.files.iter().filter(fits).cloned().collect();
+        Pinned { package: self.package.clone(), version: self.version.clone(), files }
+    }
+
+    /// Its files, one per platform.
+    #[must_use]
+    pub fn files(&self) -> &[PinnedFile] {
+        &self.files
+    }
+}
+
+/// Whether two names are one library's.
+#[must_use]
+pub fn same(os: Os, left: &str, right: &str) -> bool {
+    if os == Os::Windows { left.eq_ignore_ascii_case(right) } else { left == right }
+}
+
+/// The name under which a linker asks for a library: `cublas` for `libcublas.so.12` and `cublas64_12.dll`.
+#[must_use]
+pub fn link_name(os: Os, library: &str) -> Option<&str> {
+    match os {
+        Os::Windows => {
+            let stem = library.strip_suffix(".dll")?;
+            Some(stem.split_once("64_").or_else(|| stem.split_once('_')).map_or(stem, |(name, _)| name))
+        }
+        Os::Linux | Os::Macos => library.strip_prefix("lib")?.split_once(".so").map(|(name, _)| name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_embedded_table_is_complete() {
+        let table = Table::embedded();
+        assert_eq!(table.majors(), BTreeSet::from([12, 13]));
+        assert_eq!(table.none.len(), Backend::ALL.len());
+        for release in &table.releases {
+            for wheel in &release.wheels {
+                let what = format!("{} {}", wheel.package, wheel.version);
+                for os in [Os::Linux, Os::Windows] {
+                    assert!(!wheel.libraries(os).is_empty(), "{what}");
+                    for opened in wheel.opens(os) {
+                        assert!(release.wheel_of(os, opened).is_some(), "{what} opens {opened}");
+                    }
+                    let platform = Platform { os, arch: Arch::X86_64 };
+                    assert!(
+                        wheel.folder(platform).is_some_and(|folder| folder.starts_with("nvidia/")),
+                        "{what}"
+                    );
+                }
+                let stem = format!("{}-{}-", wheel.package.replace('-', "_"), wheel.version);
+                assert!(
+                    wheel.files().iter().all(|file| file.name.starts_with(&stem) && file.size > 0),
+                    "{what}"
+                );
+                for part in ["manylinux", "_aarch64", "_x86_64", "win_amd64"] {
+                    assert!(wheel.files().iter().any(|file| file.name.contains(part)), "{what}: {part}");
+                }
+                assert_eq!(wheel.asks.is_some(), wheel.answers.is_some(), "{what}");
+            }
+            let usual: Vec<&str> = release
+                .wheels
+                .iter()
+                .filter(|wheel| wheel.usual)
+                .map(|wheel| wheel.package.as_str())
+                .collect();
+            assert_eq!(usual.len(), 2, "{usual:?}");
+        }
+    }
+
+    #[test]
+    fn a_library_is_in_a_wheel_of_its_major_with_what_it_opens() {
+        let table = Table::embedded();
+        assert_eq!(table.majors_of(Os::Linux, "libcublas.so.12"), BTreeSet::from([12]));
+        assert_eq!(table.majors_of(Os::Linux, "libcurand.so.10"), BTreeSet::from([12, 13]));
+        assert_eq!(table.majors_of(Os::Windows, "CUBLAS64_13.DLL"), BTreeSet::from([13]));
+        assert_eq!(table.majors_of(Os::Linux, "libcudart.so.11.0"), BTreeSet::new());
+        let newest = table.releases.last().unwrap();
+        let cublas = newest.wheel_of(Os::Linux, "libcublasLt.so.13").unwrap();
+        let names: Vec<&str> = newest
+            .with_needs(&BTreeSet::from([cublas.package.as_str()]))
+            .iter()
+            .map(|wheel| wheel.package.as_str())
+            .collect();
+        assert_eq!(names, ["nvidia-cuda-nvrtc", "nvidia-cublas"]);
+        let libraries = cublas.libraries(Os::Linux);
+        assert_eq!(libraries[..2], ["libcublasLt.so.13", "libcublas.so.13"], "cublasLt is loaded first");
+    }
+
+    #[test]
+    fn names_for_linkers() {
+        for (os, library, name) in [
+            (Os::Linux, "libcublas.so.12", "cublas"),
+            (Os::Linux, "libnvrtc-builtins.so.12.9", "nvrtc-builtins"),
+            (Os::Windows, "cublas64_12.dll", "cublas"),
+            (Os::Windows, "nvJitLink_130_0.dll", "nvJitLink"),
+        ] {
+            assert_eq!(link_name(os, library), Some(name));
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        let start = "schema = 1\npython = \"3.8\"\n";
+        assert!(Table::parse("schema = 2\npython = \"3.8\"\n").unwrap_err().contains("reads 1"));
+        assert!(Table::parse(&format!("{start}pyhton = 1\n")).unwrap_err().contains("pyhton"));
+        let wheel = "[[release]]\ncuda = \"12.9\"\n[[release.wheel]]\npackage = \"a\"\nversion = \"1\"\nfolder = {}\nlibraries = {}\n";
+        let files = "files = [{ name = \"a.whl\", sha256 = \"12\", size = 1 }]\n";
+        assert!(Table::parse(&format!("{start}{wheel}{files}")).unwrap_err().contains("no sha256"));
+        let needs = "needs = [\"b\"]\nfiles = []\n";
+        assert!(Table::parse(&format!("{start}{wheel}{needs}")).unwrap_err().contains("`a` needs `b`"));
+    }
+}

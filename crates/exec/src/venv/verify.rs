@@ -1,0 +1,141 @@
+//! Loads what was installed, in a child, and asks it for its version: a crash, a hang or a wrong answer is a problem.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::problem::Problem;
+use super::table::Wheel;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Evidence, EvidenceKind};
+use gpubuild_host::{Host, HostPath, Platform, ProbeStatus};
+
+/// cublasLt has 750 MB, and a disk may be slow.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Id of the probe.
+pub const PROBE: &str = "cuda-runtime";
+
+/// What the child answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// `cudaRuntimeGetVersion`: 12090 for 12.9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cudart: Option<u64>,
+    /// `cublasGetProperty`: major, minor, patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cublas: Option<[u64; 3]>,
+}
+
+impl Answers {
+    /// As versions, by the key of [`super::table::Asks`].
+    #[must_use]
+    pub fn versions(&self) -> BTreeMap<&'static str, String> {
+        let cudart = self.cudart.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
+        let cublas = self.cublas.map(|[major, minor, patch]| format!("{major}.{minor}.{patch}"));
+        [("cudart", cudart), ("cublas", cublas)]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect()
+    }
+}
+
+/// The libraries of wheels below `site-packages`, in the order in which they are loaded.
+#[must_use]
+pub fn libraries(site: &HostPath, wheels: &[&Wheel], platform: Platform) -> Vec<HostPath> {
+    let of_wheel = |wheel: &&Wheel| {
+        let folder = wheel.folder(platform).map(|folder| site.join(&folder));
+        let libraries = wheel.libraries(platform.os).iter();
+        libraries.filter_map(|library| Some(folder.as_ref()?.join(library))).collect::<Vec<_>>()
+    };
+    wheels.iter().flat_map(of_wheel).collect()
+}
+
+/// Has a child load the libraries and compares what they answer with the table.
+///
+/// # Errors
+/// It died, hung or said no, or a library is not what its wheel promises.
+pub fn verify(host: &dyn Host, libraries: &[HostPath], wheels: &[&Wheel]) -> Result<Answers, Problem> {
+    let paths: Vec<String> = libraries.iter().map(ToString::to_string).collect();
+    let answer = host.probe_with(PROBE, &paths, DEADLINE);
+    let broken = |how: &str, error: &str| {
+        Problem::failed("venv.not-loadable").value("how", how).value("error", error).evidence(Evidence::new(
+            EvidenceKind::Dlopen,
+            paths.join(" "),
+            error,
+        ))
+    };
+    match answer.status {
+        ProbeStatus::Ok => {}
+        ProbeStatus::Failed => return Err(broken("can't be loaded", &answer.error)),
+        ProbeStatus::Crashed => return Err(broken("end the program that loads them", &answer.error)),
+        ProbeStatus::Timeout => return Err(broken("hang while they are loaded", &answer.error)),
+    }
+    let answers: Answers = serde_json::from_str(&answer.answer)
+        .map_err(|error| broken("gave no answer that can be read", &error.to_string()))?;
+    let versions = answers.versions();
+    for wheel in wheels {
+        let (Some(asks), Some(expected)) = (wheel.asks, &wheel.answers) else { continue };
+        let found = versions.get(asks.key()).map(String::as_str).unwrap_or_default();
+        if found.parse::<Version>().ok().as_ref() != Some(expected) {
+            return Err(Problem::failed("venv.wrong-version")
+                .value("package", wheel.package.as_str())
+                .value("version", wheel.version.as_str())
+                .value("expected", expected.as_str())
+                .value("found", if found.is_empty() { "nothing" } else { found }));
+        }
+    }
+    Ok(answers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::venv::Table;
+    use gpubuild_host::{Arch, Os, ProbeAnswer, RecordedHost};
+
+    fn ask(answer: ProbeAnswer) -> Result<Answers, (String, String)> {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64).probe_answer(PROBE, answer).build();
+        let release = &Table::embedded().releases[0];
+        let wheels: Vec<&Wheel> = release.wheels.iter().filter(|wheel| wheel.usual).collect();
+        let libraries = libraries(&host.path("/v"), &wheels, host.platform());
+        assert_eq!(libraries[0].as_str(), "/v/nvidia/cuda_runtime/lib/libcudart.so.12");
+        assert_eq!(libraries[1].file_name(), Some("libcublasLt.so.12"));
+        verify(&host, &libraries, &wheels).map_err(|problem| {
+            (problem.draft.id, problem.draft.values.into_values().collect::<Vec<_>>().join(" "))
+        })
+    }
+
+    fn said(answer: &str) -> ProbeAnswer {
+        ProbeAnswer { status: ProbeStatus::Ok, error: String::new(), answer: answer.to_owned() }
+    }
+
+    #[test]
+    fn the_right_answers_are_kept_and_the_wrong_ones_refused() {
+        let answers = ask(said(r#"{"cudart":12090,"cublas":[12,9,2]}"#)).unwrap();
+        assert_eq!(
+            answers.versions(),
+            BTreeMap::from([("cudart", "12.9".into()), ("cublas", "12.9.2".into())])
+        );
+        let (id, values) = ask(said(r#"{"cudart":12080,"cublas":[12,9,2]}"#)).unwrap_err();
+        assert_eq!(id, "venv.wrong-version");
+        assert!(values.contains("12.9 12.8") && values.contains("nvidia-cuda-runtime-cu12"), "{values}");
+        assert!(ask(said(r#"{"cudart":12090}"#)).unwrap_err().1.contains("nothing"));
+        assert!(ask(said("3")).unwrap_err().1.contains("no answer"));
+    }
+
+    #[test]
+    fn death_and_silence_are_problems() {
+        for (status, how) in [
+            (ProbeStatus::Failed, "can't be loaded"),
+            (ProbeStatus::Crashed, "end the program"),
+            (ProbeStatus::Timeout, "hang"),
+        ] {
+            let answer = ProbeAnswer { status, error: "why".into(), answer: String::new() };
+            let (id, values) = ask(answer).unwrap_err();
+            assert_eq!(id, "venv.not-loadable");
+            assert!(values.contains(how) && values.contains("why"), "{values}");
+        }
+    }
+}
