@@ -5,12 +5,12 @@
 
 use std::fmt::Write as _;
 
-use crate::host::Platform;
-use crate::plan::make::HostCompiler;
-use crate::plan::provision::{Choice, Objection, Passed};
-use crate::toolkit::Description;
-use crate::toolkit::rules::window_number;
-use crate::version::{Requirement, Version};
+use gpubuild_core::version::{Requirement, Version};
+use gpubuild_detect::toolkit::Description;
+use gpubuild_detect::toolkit::rules::window_number;
+use gpubuild_host::Platform;
+use gpubuild_plan::plan::make::HostCompiler;
+use gpubuild_plan::plan::provision::{Choice, Objection, Passed};
 
 /// A release that can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]

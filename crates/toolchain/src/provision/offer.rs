@@ -1,9 +1,9 @@
 //! The backend matrix with the toolkits that gpubuild could install.
 
-use crate::backend::Backend;
-use crate::facts::Facts;
-use crate::matrix::{self, Matrix, Probes, Reason};
-use crate::toolkit::{Catalogue, Description, Inventory};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::Facts;
+use gpubuild_detect::matrix::{self, Matrix, Probes, Reason};
+use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 
 use super::which::{self, Machine};
 

@@ -1,19 +1,19 @@
 //! Which toolkits a build installs first: those without which a wanted backend is blocked, and nothing else is in its way.
 
-use crate::backend::Backend;
-use crate::host::Host;
-use crate::matrix::{Matrix, Presence, Probes, Readiness, Reason};
-use crate::plan::archs::ArchWish;
-use crate::plan::request::{Request, Selection};
-use crate::project::Project;
-use crate::python::{Lock, tag};
-use crate::toolkit::description::is_on;
-use crate::toolkit::{Catalogue, Description, Inventory};
-use crate::version::Requirement;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Requirement;
+use gpubuild_detect::matrix::{Matrix, Presence, Probes, Readiness, Reason};
+use gpubuild_detect::toolkit::description::is_on;
+use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
+use gpubuild_exec::python::{Lock, tag};
+use gpubuild_host::Host;
+use gpubuild_plan::plan::archs::ArchWish;
+use gpubuild_plan::plan::request::{Request, Selection};
+use gpubuild_plan::project::Project;
 
 use super::foresee;
 use super::which::{self, Machine, Wish, which};
-use crate::plan::provision::Provision;
+use gpubuild_plan::plan::provision::Provision;
 
 /// What a build wants, on a machine that was looked at.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Scene<'a> {
     /// The host: its environment tells the folder.
     pub host: &'a dyn Host,
     /// What is there.
-    pub facts: &'a crate::facts::Facts,
+    pub facts: &'a gpubuild_detect::facts::Facts,
     /// The descriptions.
     pub catalogue: &'a Catalogue,
     /// What is installed.
@@ -122,7 +122,7 @@ fn lacking<'a>(scene: &Scene<'a>, backend: Backend) -> Option<&'a Description> {
         return None;
     }
     let requirement: Option<Requirement> = requirement(scene, backend).and_then(|text| text.parse().ok());
-    let meets = |copy: &&crate::toolkit::Installation| {
+    let meets = |copy: &&gpubuild_detect::toolkit::Installation| {
         copy.is_complete()
             && requirement
                 .as_ref()
@@ -167,7 +167,7 @@ fn choose(scene: &Scene<'_>, description: &Description, backend: Backend) -> Res
 
 /// The C library in the words of wheels.
 #[must_use]
-pub fn libc(facts: &crate::facts::Facts) -> tag::Libc {
+pub fn libc(facts: &gpubuild_detect::facts::Facts) -> tag::Libc {
     match facts.libc.as_ref().map(|fact| &fact.value) {
         Some(libc) if libc.family == "glibc" => tag::Libc::Glibc(libc.version.clone()),
         Some(libc) if libc.family == "musl" => tag::Libc::Musl,

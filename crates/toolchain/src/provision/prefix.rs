@@ -3,8 +3,8 @@
 use std::io;
 
 use super::kit::Kit;
-use crate::host::{FileKind, Host, HostPath, Os};
-use crate::version::Version;
+use gpubuild_core::version::Version;
+use gpubuild_host::{FileKind, Host, HostPath, Os};
 
 /// Deeper than any toolkit.
 const DEEPEST: usize = 40;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::host::{Arch, Os};
-use crate::toolkit::Catalogue;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::{Arch, Os};
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()

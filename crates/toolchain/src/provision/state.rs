@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::PREFIX;
 use super::error::ProvisionError;
-use crate::host::folders::{INSTALLED, toolkit_folder};
-use crate::host::{Host, HostPath, Lock, Wait};
-use crate::python::Pinned;
-use crate::store;
-use crate::version::Version;
+use gpubuild_core::version::Version;
+use gpubuild_exec::python::Pinned;
+use gpubuild_exec::store;
+use gpubuild_host::folders::{INSTALLED, toolkit_folder};
+use gpubuild_host::{Host, HostPath, Lock, Wait};
 
 /// Value of `schema` in a record.
 pub const SCHEMA: &str = "gpubuild.installed/1";

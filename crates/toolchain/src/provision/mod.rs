@@ -1,7 +1,7 @@
 //! Toolkits installed by us, without root, from pinned wheels.
 //!
 //! # Where
-//! [`toolkit_folder`](crate::host::folders::toolkit_folder) is `<cache folder>/toolkits`. An installation is `<folder>/<toolkit>-<release>/`:
+//! [`toolkit_folder`](gpubuild_host::folders::toolkit_folder) is `<cache folder>/toolkits`. An installation is `<folder>/<toolkit>-<release>/`:
 //! ```text
 //! cuda-13.0/prefix/          the toolkit's root for everybody who uses it: bin/nvcc, include/, lib/, lib64/, nvvm/, version.json
 //! cuda-13.0/wheels/NAME-VERSION-SUM/   each wheel as uv or pip unpacked it; nothing in there is ever changed
@@ -36,9 +36,9 @@ pub use state::{Installation, find, installations, remove};
 pub use verify::verify;
 pub use which::{Machine, Wish, which};
 
-use crate::host::HostPath;
-use crate::python::Lock;
-use crate::version::Version;
+use gpubuild_core::version::Version;
+use gpubuild_exec::python::Lock;
+use gpubuild_host::HostPath;
 
 /// The folder of an installation that is the toolkit's root.
 pub const PREFIX: &str = "prefix";

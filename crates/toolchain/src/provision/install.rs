@@ -7,16 +7,16 @@ use super::error::ProvisionError;
 use super::kit::{self, Kit};
 use super::state::{self, Installation, Place, Record, wheel_folder};
 use super::{InstallRequest, PREFIX, prefix, stub};
-use crate::event::{Event, Sink};
-use crate::facts::Facts;
-use crate::host::folders::{INSTALLED, toolkit_folder};
-use crate::host::{Command, Host, HostPath};
-use crate::plan::bytes;
-use crate::python::lock::{self, Lock, SelectError};
-use crate::python::tag::{Fit, Libc};
-use crate::python::{self, InstallError, Network, Options, Pinned, Target};
-use crate::store;
-use crate::toolkit::Tools;
+use gpubuild_detect::facts::Facts;
+use gpubuild_detect::toolkit::Tools;
+use gpubuild_exec::event::{Event, Sink};
+use gpubuild_exec::python::lock::{self, Lock, SelectError};
+use gpubuild_exec::python::tag::{Fit, Libc};
+use gpubuild_exec::python::{self, InstallError, Network, Options, Pinned, Target};
+use gpubuild_exec::store;
+use gpubuild_host::folders::{INSTALLED, toolkit_folder};
+use gpubuild_host::{Command, Host, HostPath};
+use gpubuild_plan::plan::bytes;
 
 /// What an installation would do.
 #[derive(Debug, Clone)]

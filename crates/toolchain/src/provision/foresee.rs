@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::Fact;
-use crate::finding::Evidence;
-use crate::host::{Host, HostPath};
-use crate::python::Lock;
-use crate::toolkit::pattern::fill;
-use crate::toolkit::places::go_up;
-use crate::toolkit::{Description, Installation, Inventory, OWN, Part};
+use gpubuild_detect::facts::Fact;
+use gpubuild_detect::finding::Evidence;
+use gpubuild_detect::toolkit::pattern::fill;
+use gpubuild_detect::toolkit::places::go_up;
+use gpubuild_detect::toolkit::{Description, Installation, Inventory, OWN, Part};
+use gpubuild_exec::python::Lock;
+use gpubuild_host::{Host, HostPath};
 
 use super::PREFIX;
-use crate::host::folders::toolkit_folder;
-use crate::plan::provision::{Choice, Provision};
+use gpubuild_host::folders::toolkit_folder;
+use gpubuild_plan::plan::provision::{Choice, Provision};
 
 /// The root of an installation that is not there yet, by the real path that it will have.
 #[must_use]
@@ -97,7 +97,11 @@ pub fn disk_bytes(all: &[Provision]) -> u64 {
 
 /// Bytes of the wheels of the base for a machine.
 #[must_use]
-pub fn download_bytes(lock: &Lock, platform: crate::host::Platform, libc: &crate::python::tag::Libc) -> u64 {
+pub fn download_bytes(
+    lock: &Lock,
+    platform: gpubuild_host::Platform,
+    libc: &gpubuild_exec::python::tag::Libc,
+) -> u64 {
     let wheels = lock.select(&[], platform, libc).unwrap_or_default();
-    wheels.iter().map(crate::python::Pinned::size).sum()
+    wheels.iter().map(gpubuild_exec::python::Pinned::size).sum()
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::kit::Kit;
-use crate::host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
-use crate::python::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
-use crate::python::tag::{self, Fit, Libc};
-use crate::python::{InstallError, Network, said};
-use crate::toolkit::Description;
-use crate::toolkit::Tools;
-use crate::version::Version;
+use gpubuild_core::version::Version;
+use gpubuild_detect::toolkit::Description;
+use gpubuild_detect::toolkit::Tools;
+use gpubuild_exec::python::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
+use gpubuild_exec::python::tag::{self, Fit, Libc};
+use gpubuild_exec::python::{InstallError, Network, said};
+use gpubuild_host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
 
 /// Only descriptions of wheels are read, no wheels.
 const DEADLINE: Duration = Duration::from_secs(5 * 60);

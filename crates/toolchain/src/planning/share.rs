@@ -3,18 +3,18 @@
 
 use std::fmt::Write as _;
 
-use crate::artifacts::{Manifest, ManifestError};
-use crate::backend::Backend;
-use crate::host::{Host, HostPath};
-use crate::link;
-use crate::matrix::Reason;
-use crate::plan::make::Refusal;
-use crate::plan::request::{Request, Selection};
-use crate::plan::{Package, Plan};
-use crate::project::Project;
-use crate::project::profile::{Profile, Wanted};
-use crate::project::together::{SameSymbols, VERSION, With};
-use crate::shell::cmake_bracket;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::shell::cmake_bracket;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::artifacts::{Manifest, ManifestError};
+use gpubuild_plan::link;
+use gpubuild_plan::plan::make::Refusal;
+use gpubuild_plan::plan::request::{Request, Selection};
+use gpubuild_plan::plan::{Package, Plan};
+use gpubuild_plan::project::Project;
+use gpubuild_plan::project::profile::{Profile, Wanted};
+use gpubuild_plan::project::together::{SameSymbols, VERSION, With};
 
 /// Folder of the packages in a build folder.
 const PACKAGES: &str = "packages";
@@ -107,7 +107,7 @@ fn refuse_missing(shared: &Shared, with: &With, request: &Request) -> Result<(),
 }
 
 /// Has the project look for the packages. Backends come with the shared libraries, so the rest is built for `cpu`.
-pub(crate) fn apply(shared: &[Shared], project: &mut Project, request: &mut Request) {
+pub fn apply(shared: &[Shared], project: &mut Project, request: &mut Request) {
     if shared.is_empty() {
         return;
     }
@@ -127,13 +127,13 @@ impl Shared {
     }
 
     /// Names the package's folder to CMake.
-    pub(crate) fn point(&self, project: &mut Project) {
+    pub fn point(&self, project: &mut Project) {
         let folder = self.folder(&project.build_root).forward_slashes();
         project.file.project.options.insert(format!("{}_DIR", self.library), folder);
     }
 
     /// Takes out of a plan what the shared libraries bring: their options would mean nothing, their targets are not there.
-    pub(crate) fn strip(&self, project: &Project, plan: &mut Plan) {
+    pub fn strip(&self, project: &Project, plan: &mut Plan) {
         let base = project.profile.share.get(&self.library).and_then(|rule| rule.profile.as_deref());
         let base = base.and_then(Profile::builtin);
         let said = &project.file.project.options;
@@ -154,7 +154,7 @@ impl Shared {
     }
 
     /// The package, for a build folder.
-    pub(crate) fn package(&self, host: &dyn Host, root: &HostPath) -> Package {
+    pub fn package(&self, host: &dyn Host, root: &HostPath) -> Package {
         let file = self.folder(root).join(&format!("{}-config.cmake", self.library));
         Package { file, text: self.text(host) }
     }
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     /// A manifest without what the other project links.
-    pub(crate) fn without(&self, mut manifest: Manifest) -> Manifest {
+    pub fn without(&self, mut manifest: Manifest) -> Manifest {
         manifest.forget(&self.manifest.trees);
         manifest
     }
@@ -202,8 +202,8 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::artifacts::LinkItem;
-    use crate::host::{Arch, Os, RecordedHost};
+    use gpubuild_host::{Arch, Os, RecordedHost};
+    use gpubuild_plan::artifacts::LinkItem;
 
     const GGML: &str = r#"{"schema":1,"gpubuild":"0.1.0","project":"g","backends":["cpu"],"trees":[{"id":"cpu","backends":["cpu"],"key":"k","source":"/s","build":"/b","generator":"Ninja","cmake":"4","cache":{},"files":[{"target":"ggml","kind":"static","path":"/b/libggml.a","bytes":1,"sha256":"0"},{"target":"ggml-base","kind":"static","path":"/b/libggml-base.a","bytes":1,"sha256":"0"}],"link":[{"kind":"static","path":"/b/libggml-base.a"},{"kind":"system","name":"m"}],"compilers":{},"interface":{"includes":["/s/include"],"defines":["GGML_X=1"]}}]}"#;
 
@@ -264,7 +264,7 @@ mod tests {
                 host = host.file(&path, &(text + more));
             }
             let host = host.file("/llama/.gpubuild/llama/manifest.json", GGML).build();
-            let project = crate::project::load(&host, &host.path("/whisper/gpubuild.toml")).unwrap();
+            let project = gpubuild_plan::project::load(&host, &host.path("/whisper/gpubuild.toml")).unwrap();
             let request = Request { selection: Selection::Auto, origin: "auto".into(), without: Vec::new() };
             wanted(&host, &project, &request).map(|found| found[0].library.clone())
         };

@@ -1,7 +1,7 @@
 use super::*;
 use crate::provision::kit;
-use crate::python::lock;
-use crate::toolkit::Catalogue;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::python::lock;
 
 fn kit() -> &'static Kit {
     &kit::embedded().kits["cuda"]

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::error::ProvisionError;
 use super::kit;
 use super::state::Installation;
-use crate::host::{Environment, HostPath, Os};
-use crate::shell::{fish, powershell};
-use crate::{clean, shell};
+use gpubuild_core::shell::{fish, powershell};
+use gpubuild_core::{clean, shell};
+use gpubuild_host::{Environment, HostPath, Os};
 
 /// Forms of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,16 +2,16 @@
 
 pub mod share;
 
-use crate::host::Host;
 use crate::look::Sight;
-use crate::plan::launchers::{self, LauncherError, Scene};
-use crate::plan::make::{self, Inputs, Missing, Refusal};
-use crate::plan::request::Request;
-use crate::plan::{Plan, kits};
-use crate::project::Linkage;
-use crate::project::Project;
 use crate::provision;
-use crate::python::Lock;
+use gpubuild_exec::python::Lock;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::launchers::{self, LauncherError, Scene};
+use gpubuild_plan::plan::make::{self, Inputs, Missing, Refusal};
+use gpubuild_plan::plan::request::Request;
+use gpubuild_plan::plan::{Plan, kits};
+use gpubuild_plan::project::Linkage;
+use gpubuild_plan::project::Project;
 
 /// What a plan is made for.
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Why a toolkit was not installed.
 
-use crate::python::InstallError;
+use gpubuild_exec::python::InstallError;
 
 /// Why a toolkit could not be installed, found or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@ use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use super::error::ProvisionError;
-use crate::host::Os;
+use gpubuild_host::Os;
 
 /// How the wheels of one toolkit become an installation.
 #[derive(Debug, Clone, Deserialize)]
@@ -172,14 +172,14 @@ pub fn of(toolkit: &str) -> Result<&'static Kit, ProvisionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toolkit::Catalogue;
+    use gpubuild_detect::toolkit::Catalogue;
 
     #[test]
     fn every_kit_has_a_description_and_a_lock() {
         let catalogue = Catalogue::embedded();
         for (id, kit) in &embedded().kits {
             assert!(catalogue.get(id).is_some(), "{id}");
-            assert!(!crate::python::lock::offered(id).is_empty(), "{id}");
+            assert!(!gpubuild_exec::python::lock::offered(id).is_empty(), "{id}");
             if let Some(stub) = &kit.stub {
                 assert_eq!(regex_lite::Regex::new(&stub.function).unwrap().captures_len(), 2, "{id}");
             }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::overrides::{self, BadSet};
-use crate::facts::{self, Facts};
-use crate::host::Host;
-use crate::matrix::Matrix;
-use crate::toolkit::{self, Catalogue, Inventory};
+use gpubuild_detect::facts::overrides::{self, BadSet};
+use gpubuild_detect::facts::{self, Facts};
+use gpubuild_detect::matrix::Matrix;
+use gpubuild_detect::toolkit::{self, Catalogue, Inventory};
+use gpubuild_host::Host;
 
 /// Everything seen of a machine.
 pub struct Sight {

@@ -9,8 +9,8 @@ use super::install::runs;
 use super::kit;
 use super::prefix;
 use super::state::Installation;
-use crate::host::{Host, HostPath};
-use crate::python::Pinned;
+use gpubuild_exec::python::Pinned;
+use gpubuild_host::{Host, HostPath};
 
 /// Bytes that are read at once.
 const PIECE: usize = 4 << 20;

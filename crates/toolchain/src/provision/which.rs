@@ -1,16 +1,16 @@
 //! From what was seen of a machine to the question which release suits it. Pure.
 
-use crate::arch::parse_cuda_list;
-use crate::facts::{Facts, Gpu};
-use crate::plan::archs::ArchWish;
-use crate::plan::kits;
-use crate::python::{Lock, lock};
-use crate::toolkit::{Catalogue, Description, Inventory};
-use crate::version::Version;
+use gpubuild_core::arch::parse_cuda_list;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::{Facts, Gpu};
+use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
+use gpubuild_exec::python::{Lock, lock};
+use gpubuild_plan::plan::archs::ArchWish;
+use gpubuild_plan::plan::kits;
 
 use super::choose::{self, Offered, Question};
 use super::kit;
-use crate::plan::provision::{Choice, Objection};
+use gpubuild_plan::plan::provision::{Choice, Objection};
 
 /// A machine, as far as a release depends on it.
 #[derive(Debug, Clone, Copy)]
@@ -133,7 +133,7 @@ fn archs(
 /// Those of the cards that some release knows; all of them if none is known. One that is newer than every release gets PTX.
 fn of_devices(devices: &[Gpu], description: &Description, offered: &[Offered]) -> Vec<(u16, String)> {
     let number = |gpu: &Gpu| {
-        let arch: crate::arch::CudaArch = gpu.arch.as_deref()?.parse().ok()?;
+        let arch: gpubuild_core::arch::CudaArch = gpu.arch.as_deref()?.parse().ok()?;
         Some((arch.number, "the GPU here".to_owned()))
     };
     let mut numbers: Vec<(u16, String)> = devices.iter().filter_map(number).collect();
@@ -155,13 +155,14 @@ fn of_devices(devices: &[Gpu], description: &Description, offered: &[Offered]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::RecordedHost;
-    use crate::matrix::Probes;
-    use crate::{Backend, facts, toolkit};
+    use gpubuild_core::Backend;
+    use gpubuild_detect::matrix::Probes;
+    use gpubuild_detect::{facts, toolkit};
+    use gpubuild_host::RecordedHost;
 
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
     fn outcome(name: &str, env: &str, wish: &Wish<'_>) -> String {
-        let path = format!("{}/tests/hosts/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../../tests/hosts/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap().replacen("[env]\n", &format!("[env]\n{env}\n"), 1);
         let host = RecordedHost::parse(&path, &text).unwrap();
         let catalogue = Catalogue::embedded();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use regex_lite::Regex;
 
 use super::kit::Stub;
-use crate::host::{Command, Host, HostPath, find_program};
+use gpubuild_host::{Command, Host, HostPath, find_program};
 
 /// Two thousand empty functions.
 const DEADLINE: Duration = Duration::from_secs(120);
