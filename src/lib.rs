@@ -22,7 +22,6 @@
 pub mod build_rs;
 pub mod ci;
 pub mod dist;
-pub mod doctor;
 pub mod report;
 
 #[cfg(feature = "cli")]
@@ -34,9 +33,9 @@ pub mod new;
 
 pub use build_rs::{Build, Task};
 
-use gpubuild_core::secret;
 pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, version};
 pub use gpubuild_detect::{facts, finding, matrix, tell, toolkit};
+pub use gpubuild_doctor as doctor;
 pub use gpubuild_exec::{cmake, diagnose, event, exec, log, patch, python, store, venv};
 pub use gpubuild_host as host;
 pub use gpubuild_object as object;

@@ -95,5 +95,5 @@ fn the_name_of_the_file_says_the_form() {
 
 #[test]
 fn the_page_holds_nothing_that_looks_like_a_secret() {
-    assert!(crate::secret::redact(include_str!("timings.html")).kinds.is_empty());
+    assert!(gpubuild_core::secret::redact(include_str!("timings.html")).kinds.is_empty());
 }

@@ -1,0 +1,140 @@
+//! The form of `toolkits/tables/distributions.toml`, and which of its rows is about a machine.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use gpubuild_toolkits::tables;
+use serde::Deserialize;
+
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::{Distro, Facts};
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    pub(super) own: Vec<Row<Own>>,
+    pub(super) repository: Vec<Row<Repository>>,
+    pub(super) commands: Commands,
+    pub(super) gcc: Vec<Row<Gcc>>,
+    pub(super) gcc_commands: BTreeMap<String, GccCommand>,
+    derived: Vec<Derived>,
+}
+
+/// What is offered to a distribution from a version on.
+#[derive(Debug, Deserialize)]
+pub(super) struct Row<T> {
+    id: String,
+    version: String,
+    #[serde(flatten)]
+    pub(super) offer: T,
+    #[serde(rename = "source")]
+    _source: String,
+}
+
+/// A toolkit that a distribution packs.
+#[derive(Debug, Deserialize)]
+pub(super) struct Own {
+    pub(super) package: String,
+    /// Its release; the newest that there is if left out.
+    pub(super) toolkit: Option<Version>,
+}
+
+/// NVIDIA's repository for a distribution.
+#[derive(Debug, Deserialize)]
+pub(super) struct Repository {
+    pub(super) name: String,
+    pub(super) since: Version,
+    pub(super) until: Option<Version>,
+}
+
+/// Further versions of GCC.
+#[derive(Debug, Deserialize)]
+pub(super) struct Gcc {
+    pub(super) have: Vec<u64>,
+}
+
+/// Templates by distribution or package manager.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Commands {
+    pub(super) own: BTreeMap<String, Vec<String>>,
+    pub(super) repository: BTreeMap<String, Vec<String>>,
+    pub(super) runfile: BTreeMap<String, Vec<String>>,
+    pub(super) other: BTreeMap<String, Vec<String>>,
+}
+
+/// How a further GCC is installed, and what its C++ compiler is called.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GccCommand {
+    pub(super) command: String,
+    pub(super) program: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Derived {
+    id: String,
+    version: String,
+    is: Parent,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parent {
+    id: String,
+    version: String,
+}
+
+/// The embedded file, which a test reads.
+pub(super) fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let text = tables::DISTRIBUTIONS;
+        toml::from_str(text).expect("toolkits/tables/distributions.toml is tested")
+    })
+}
+
+/// The names under which a machine's distribution is looked up, each with the version that counts for that name.
+fn names(facts: &Facts) -> Vec<(String, String)> {
+    let mut names = Vec::new();
+    if facts.wsl.is_some() {
+        names.push(("wsl".to_owned(), String::new()));
+    }
+    let Some(distro) = facts.distro.as_ref().map(|fact| &fact.value) else { return names };
+    names.push((distro.id.clone(), distro.version.clone()));
+    if let Some(parent) = parent(distro) {
+        names.push((parent.id.clone(), parent.version.clone()));
+        return names;
+    }
+    // Those that are like Debian and Ubuntu count their versions in their own way.
+    let same_versions = |like: &&String| !matches!(like.as_str(), "debian" | "ubuntu");
+    names.extend(distro.like.iter().filter(same_versions).map(|like| (like.clone(), distro.version.clone())));
+    if matches!(distro.id.as_str(), "pop" | "raspbian") {
+        let of = if distro.id == "pop" { "ubuntu" } else { "debian" };
+        names.push((of.to_owned(), distro.version.clone()));
+    }
+    names
+}
+
+fn parent(distro: &Distro) -> Option<&'static Parent> {
+    let mut rows = table().derived.iter().filter(|row| row.id == distro.id);
+    rows.rfind(|row| at_least(&distro.version, &row.version)).map(|row| &row.is)
+}
+
+/// The row of the newest version that is not newer than the machine's.
+pub(super) fn of_machine<'t, T>(facts: &Facts, rows: &'t [Row<T>]) -> Option<&'t T> {
+    names(facts).iter().find_map(|(id, version)| {
+        let row = rows.iter().rfind(|row| row.id == *id && at_least(version, &row.version))?;
+        Some(&row.offer)
+    })
+}
+
+fn at_least(version: &str, least: &str) -> bool {
+    match (version.parse::<Version>(), least.parse::<Version>()) {
+        (Ok(version), Ok(least)) => version >= least,
+        // A rolling distribution has no version, and a row without one is about all.
+        (Err(_), _) | (_, Err(_)) => least.is_empty() || version.is_empty(),
+    }
+}

@@ -1,0 +1,126 @@
+//! What is looked for because of a graph: copies of missing libraries, rocBLAS' files, Apple's translator. Thin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::verdicts::Sights;
+use gpubuild_detect::toolkit::Inventory;
+use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_host::{Host, HostPath, Os, glob};
+use gpubuild_object::Format;
+use gpubuild_object::graph::{Graph, Target};
+
+/// Looks.
+#[must_use]
+pub(super) fn gather(host: &dyn Host, inventory: &Inventory, graph: &Graph) -> Sights {
+    Sights {
+        elsewhere: elsewhere(host, inventory, graph),
+        rocblas: rocblas(host, graph),
+        translates: host.platform().os == Os::Macos
+            && host.exists(&host.path("/Library/Apple/usr/share/rosetta")),
+    }
+}
+
+/// Folders that have a missing library.
+fn elsewhere(host: &dyn Host, inventory: &Inventory, graph: &Graph) -> BTreeMap<String, HostPath> {
+    let mut found = BTreeMap::new();
+    let missing = graph.links.iter().filter(|link| link.target == Target::Missing);
+    let mut folders: Option<Vec<HostPath>> = None;
+    for link in missing {
+        let name = &link.needed.name;
+        let leaf = name.rsplit(['/', '\\']).next().unwrap_or(name);
+        let is_driver = libraries::find(leaf).is_some_and(|library| library.role == Role::Driver);
+        let folder = if is_driver {
+            // Toolkits have stubs of that name, so that only what is known as the driver counts.
+            let mut known = inventory.runtimes.values().filter_map(|runtime| runtime.loader.as_ref());
+            let known = known.find(|fact| fact.value.file_name() == Some(leaf));
+            known.and_then(|fact| fact.value.parent())
+        } else {
+            let folders = folders.get_or_insert_with(|| candidates(host, inventory));
+            folders.iter().find(|folder| host.is_file(&folder.join(leaf))).cloned()
+        };
+        if let Some(folder) = folder {
+            found.insert(name.clone(), folder);
+        }
+    }
+    found
+}
+
+/// Folders with libraries of toolkits and of Python environments.
+fn candidates(host: &dyn Host, inventory: &Inventory) -> Vec<HostPath> {
+    const BELOW: [&str; 7] =
+        ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "bin", "bin/x64", "lib/x64"];
+    let mut folders = Vec::new();
+    for installation in inventory.installations.values().flatten().filter(|one| is_sdk(&one.toolkit)) {
+        folders.extend(BELOW.iter().map(|below| installation.root.join(below)));
+    }
+    let env = host.env();
+    let prefix = |name: &str| env.get(name).filter(|value| !value.is_empty()).map(|value| host.path(value));
+    for root in ["CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "HIP_PATH", "VULKAN_SDK"]
+        .iter()
+        .filter_map(|name| prefix(name))
+    {
+        folders.extend(BELOW.iter().map(|below| root.join(below)));
+    }
+    for prefix in ["CONDA_PREFIX", "VIRTUAL_ENV"].iter().filter_map(|name| prefix(name)) {
+        folders.extend(["lib", "Library/bin"].map(|below| prefix.join(below)));
+        for wheels in [
+            "lib/python3.*/site-packages/nvidia/*/lib",
+            "Lib/site-packages/nvidia/*/bin",
+            "Lib/site-packages/nvidia/*/bin/x86_64",
+        ] {
+            folders.extend(glob(host, prefix.join(wheels).as_str()));
+        }
+    }
+    folders
+}
+
+/// Toolkits whose libraries programs load.
+fn is_sdk(toolkit: &str) -> bool {
+    matches!(toolkit, "cuda" | "rocm" | "oneapi" | "vulkan" | "opencl")
+}
+
+/// `TensileLibrary_lazy_gfx1100.dat` and its like beside a rocBLAS that is loaded.
+fn rocblas(host: &dyn Host, graph: &Graph) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found = BTreeMap::new();
+    for object in &graph.objects {
+        let is_rocblas = object.name().starts_with("librocblas.so") || object.name() == "rocblas.dll";
+        let is_known = graph
+            .objects
+            .first()
+            .and_then(|file| file.binary())
+            .is_some_and(|binary| matches!(binary.format, Format::Elf | Format::Pe));
+        let folder = [&object.path, &object.real].iter().find_map(|path| {
+            let folder = path.parent()?.join("rocblas/library");
+            host.list(&folder).ok()
+        });
+        if let Some(names) = folder.filter(|_| is_rocblas && is_known) {
+            let archs = names.iter().filter_map(|name| arch(name)).collect();
+            found.insert(object.path.to_string(), archs);
+        }
+    }
+    found
+}
+
+/// The device in a name of rocBLAS' files.
+fn arch(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("TensileLibrary_")?;
+    let digits = &rest[rest.find("gfx")? + 3..];
+    let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
+    (end > 2).then(|| format!("gfx{}", &digits[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_is_in_the_name() {
+        assert_eq!(arch("TensileLibrary_lazy_gfx90a.dat").as_deref(), Some("gfx90a"));
+        assert_eq!(
+            arch("TensileLibrary_Type_HH_Contraction_l_Ailk_Bjlk_Cijk_Dijk_gfx1100.co").as_deref(),
+            Some("gfx1100")
+        );
+        assert_eq!(arch("TensileManifest.txt"), None);
+        assert_eq!(arch("TensileLibrary_gfx.dat"), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! NVIDIA's driver: stubs of it, a driver that is too old, functions that it does not have, and that a file is linked with
+//! it at all.
+
+use std::collections::BTreeMap;
+
+use super::{Subject, found_by, needs};
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::toolkit::libraries;
+use gpubuild_host::library::search::Via;
+use gpubuild_object::When;
+use gpubuild_object::graph::{Link, Object, Target};
+
+/// Everything about the driver.
+pub(super) fn driver(subject: &Subject<'_>) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    if let Some((link, object)) = subject.driver_library() {
+        if is_stub(object) {
+            // What a stub says of versions and functions means nothing.
+            drafts.push(stub(subject, link, object));
+            return drafts;
+        }
+        drafts.extend(linked(subject, link, object));
+    }
+    drafts.extend(absent(subject));
+    drafts.extend(too_old(subject));
+    drafts.extend(functions(subject));
+    drafts
+}
+
+/// Toolkits have a library of the driver's name for linking, in a folder of this name.
+fn is_stub(object: &Object) -> bool {
+    [&object.path, &object.real].iter().any(|path| {
+        let path = path.forward_slashes();
+        path.split('/').any(|folder| folder == "stubs")
+    })
+}
+
+fn stub(subject: &Subject<'_>, link: &Link, object: &Object) -> Draft {
+    let from = &subject.graph.objects[link.from];
+    let folder = object.path.parent().map(|folder| folder.to_string()).unwrap_or_default();
+    let (how, fix) = match object.via {
+        Some(Via::LibraryPath) => {
+            ("LD_LIBRARY_PATH", format!("take `{folder}` out of LD_LIBRARY_PATH: stubs are for linking only"))
+        }
+        Some(Via::Rpath) => ("RPATH", without_rpath(subject)),
+        Some(Via::Runpath) => ("RUNPATH", without_rpath(subject)),
+        _ => (
+            "the loader's configuration",
+            format!("take `{folder}` out of /etc/ld.so.conf and run `ldconfig`"),
+        ),
+    };
+    let said = from.binary().map(|binary| {
+        let folders: Vec<&str> = binary.rpath.iter().chain(&binary.runpath).map(String::as_str).collect();
+        Evidence::file(from.path.as_str(), format!("{how} {}", folders.join(":")))
+    });
+    let by_path = said.filter(|_| matches!(object.via, Some(Via::Rpath | Via::Runpath)));
+    let draft = Draft::new("cuda.stub-at-runtime")
+        .backend(Backend::Cuda)
+        .value("file", subject.file_name())
+        .value("library", object.path.as_str())
+        .value("folder", folder.as_str())
+        .value("variable", how)
+        .summary(format!(
+            "`{}` gets the toolkit's stub `{}` in place of NVIDIA's driver, by {how}: every call fails with error 34",
+            subject.file_name(),
+            object.path
+        ))
+        .fix(fix)
+        .evidence(found_by(&object.path, object.via))
+        .evidence(Evidence::file(object.real.as_str(), "a stub"));
+    by_path.into_iter().fold(draft, Draft::evidence)
+}
+
+fn without_rpath(subject: &Subject<'_>) -> String {
+    format!(
+        "link without `-rpath` on the stubs' folder (`-Wl,-rpath-link` is enough), or take it out: `patchelf --remove-rpath {}`",
+        subject.file_name()
+    )
+}
+
+/// It starts only where the driver is installed: worth knowing before it is given to others.
+fn linked(subject: &Subject<'_>, link: &Link, object: &Object) -> Option<Draft> {
+    (link.needed.when == When::Start).then(|| {
+        let from = &subject.graph.objects[link.from].path;
+        Draft::new("binary.driver-linked")
+            .backend(Backend::Cuda)
+            .value("file", subject.file_name())
+            .value("library", link.needed.name.as_str())
+            .evidence(needs(from, &link.needed.name))
+            .evidence(found_by(&object.path, object.via))
+    })
+}
+
+/// A CUDA runtime is there and no driver that it could open: the program starts, and has no CUDA.
+fn absent(subject: &Subject<'_>) -> Option<Draft> {
+    let link = subject.graph.links.iter().find(|link| {
+        let is_driver = libraries::is_driver(&link.needed.name);
+        let later = matches!(link.needed.when, When::Opened | When::FirstCall);
+        is_driver && later && link.target == Target::Missing
+    })?;
+    let from = &subject.graph.objects[link.from].path;
+    Some(
+        Draft::new("binary.driver-absent")
+            .backend(Backend::Cuda)
+            .value("file", subject.file_name())
+            .value("library", link.needed.name.as_str())
+            .evidence(Evidence::file(from.as_str(), format!("opens {}", link.needed.name))),
+    )
+}
+
+/// The driver is older than the oldest for the runtime's major release.
+fn too_old(subject: &Subject<'_>) -> Option<Draft> {
+    let (release, told_by) = subject.runtime()?;
+    let (driver, evidence) = subject.driver_version()?;
+    let cuda = subject.case.catalogue.get("cuda")?;
+    // The name says `12`: what holds for 12.0 holds for all of them.
+    let line = format!("{}.{}", release.major(), release.minor()).parse::<Version>().ok()?;
+    let floor = cuda.driver_floor(&line, subject.case.facts.platform.os)?;
+    (driver < *floor).then(|| {
+        Draft::new("nv.driver.too-old")
+            .backend(Backend::Cuda)
+            .value("file", subject.file_name())
+            .value("driver", driver.as_str())
+            .value("version", release.as_str())
+            .value("floor", floor.as_str())
+            .summary(format!(
+                "`{}` uses CUDA {release}, which needs driver {floor} or newer, and {driver} is installed",
+                subject.file_name()
+            ))
+            .fix(format!("update the driver to {floor} or newer, or use a build for an older CUDA"))
+            .evidence(told_by)
+            .evidence(evidence)
+    })
+}
+
+/// Functions of the driver's library that a file imports and that this driver does not have.
+fn functions(subject: &Subject<'_>) -> Option<Draft> {
+    let (link, object) = subject.driver_library()?;
+    let offered = object.binary().map(|binary| binary.functions.as_slice()).filter(|list| !list.is_empty());
+    let release = subject.driver_release();
+    let lacks = |name: &String| match (offered, libraries::function_since(name), &release) {
+        (Some(offered), _, _) => !offered.contains(name),
+        (None, Some(since), Some((release, _))) => release < since,
+        _ => false,
+    };
+    let users = subject.graph.links.iter().filter(|link| libraries::is_driver(&link.needed.name));
+    let mut lacking: BTreeMap<&String, usize> = BTreeMap::new();
+    for user in users {
+        lacking.extend(user.needed.functions.iter().filter(|name| lacks(name)).map(|name| (name, user.from)));
+    }
+    let (newest, from) = lacking.iter().max_by_key(|(name, _)| libraries::function_since(name))?;
+    let since = libraries::function_since(newest).map(ToString::to_string);
+    let from = &subject.graph.objects[*from].path;
+    let has = release.as_ref().map(|(release, _)| release.to_string());
+    let of = |release: &Option<String>| {
+        release.as_ref().map(|release| format!(" of CUDA {release}")).unwrap_or_default()
+    };
+    let more = match lacking.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    let draft = Draft::new("nv.symbol-too-new")
+        .backend(Backend::Cuda)
+        .value("file", subject.file_name())
+        .value("function", newest.as_str())
+        .value("wanted", since.clone().unwrap_or_default())
+        .value("has", has.clone().unwrap_or_default())
+        .summary(format!(
+            "`{}` imports `{newest}`{}{more}, which the driver here{} does not have",
+            from.file_name().unwrap_or_default(),
+            of(&since),
+            of(&has)
+        ))
+        .fix(match &since {
+            Some(since) => format!(
+                "update the driver to one for CUDA {since} or newer, or build for an older driver API"
+            ),
+            None => "update the driver, or build for an older driver API".to_owned(),
+        })
+        .evidence(Evidence::file(from.as_str(), format!("imports {newest} from {}", link.needed.name)))
+        .evidence(found_by(&object.path, object.via));
+    Some(release.into_iter().map(|(_, evidence)| evidence).fold(draft, Draft::evidence))
+}

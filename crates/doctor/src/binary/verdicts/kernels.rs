@@ -1,0 +1,290 @@
+//! Device code against the devices of the machine.
+
+use std::collections::BTreeSet;
+
+use super::coverage::{self, Cover, Coverage};
+use super::{Subject, quoted};
+use gpubuild_core::arch::CudaArch;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::{Gpu, Vendor};
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_object::graph::Object;
+use gpubuild_object::{CudaCode, KernelKind};
+
+/// How every object's kernels run on every device that could run them.
+#[must_use]
+pub fn coverage(subject: &Subject<'_>) -> Vec<Coverage> {
+    if !super::is_loaded_here(subject) {
+        return Vec::new();
+    }
+    let driver = subject.driver_release().map(|(release, _)| release);
+    let cuda = subject.case.catalogue.get("cuda");
+    let release = |(major, minor): (u16, u16)| -> Option<Version> {
+        cuda?.release_of_ptx(&format!("{major}.{minor}").parse().ok()?)
+    };
+    let mut list = Vec::new();
+    for (index, object) in subject.graph.objects.iter().enumerate() {
+        let Some(binary) = object.binary().filter(|_| !is_of_driver(object)) else { continue };
+        if !binary.cuda.is_empty() {
+            list.extend(devices(subject, Backend::Cuda).map(|gpu| {
+                let device = gpu.arch.as_deref().and_then(|arch| arch.parse::<CudaArch>().ok());
+                let cover = device.as_ref().map_or(Cover::Unknown, |device| {
+                    coverage::cuda(&binary.cuda, device, driver.as_ref(), &release)
+                });
+                entry(index, gpu, cover)
+            }));
+        }
+        if !binary.hip.is_empty() {
+            list.extend(devices(subject, Backend::Rocm).map(|gpu| {
+                let device = gfx(subject, gpu);
+                let cover = match device {
+                    Some(device) if coverage::hip(&binary.hip.targets, &device) => Cover::Native,
+                    Some(_) if binary.hip.compressed == 0 && !binary.hip.incomplete => Cover::None,
+                    _ => Cover::Unknown,
+                };
+                entry(index, gpu, cover)
+            }));
+        }
+    }
+    list
+}
+
+fn entry(object: usize, gpu: &Gpu, cover: Cover) -> Coverage {
+    Coverage { object, device: gpu.arch.clone().unwrap_or_default(), name: gpu.name.clone(), cover }
+}
+
+/// Real devices of a backend.
+fn devices<'a>(subject: &Subject<'a>, backend: Backend) -> impl Iterator<Item = &'a Gpu> {
+    let vendor = if backend == Backend::Cuda { Vendor::Nvidia } else { Vendor::Amd };
+    subject.case.matrix.verdict(backend).devices.iter().filter(move |gpu| gpu.vendor == vendor)
+}
+
+/// The architecture that ROCm takes a device for.
+fn gfx(subject: &Subject<'_>, gpu: &Gpu) -> Option<String> {
+    let set = subject.case.facts.overrides.iter().find(|set| set.key == "rocm.hsa-override");
+    set.map(|set| set.value.clone()).filter(|value| value.starts_with("gfx")).or_else(|| gpu.arch.clone())
+}
+
+fn is_of_driver(object: &Object) -> bool {
+    libraries::find(object.name()).is_some_and(|library| library.role == Role::Driver)
+}
+
+/// What is to be said about kernels.
+pub(super) fn kernels(subject: &Subject<'_>) -> Vec<Draft> {
+    let coverage = coverage(subject);
+    let mut drafts = Vec::new();
+    for (index, object) in subject.graph.objects.iter().enumerate() {
+        let here: Vec<&Coverage> = coverage.iter().filter(|one| one.object == index).collect();
+        let Some(binary) = object.binary().filter(|_| !here.is_empty()) else { continue };
+        let cuda = !binary.cuda.is_empty();
+        let of =
+            |cover: Cover| here.iter().copied().filter(move |one| one.cover == cover).collect::<Vec<_>>();
+        let (none, new) = (of(Cover::None), of(Cover::PtxTooNew));
+        let bad = none.len() + new.len();
+        if bad > 0 && bad < here.len() {
+            let unserved: Vec<&Coverage> = none.iter().chain(&new).copied().collect();
+            drafts.push(partly(subject, object, &unserved));
+        } else if let Some(first) = none.first() {
+            drafts.push(if cuda {
+                no_image(subject, object, first)
+            } else {
+                no_target(subject, object, first)
+            });
+        } else if let Some(first) = new.first() {
+            drafts.extend(ptx_too_new(subject, object, first));
+        } else if let Some(first) = of(Cover::Compiled).first() {
+            drafts.push(compiled(subject, object, first));
+        } else if of(Cover::Unknown).len() == here.len() {
+            drafts.push(unknown(subject, object, here[0]));
+        }
+    }
+    drafts.extend(rocblas(subject));
+    told_once(drafts)
+}
+
+/// Several libraries without code for a card are one problem: the first is named, the others are its evidence.
+fn told_once(drafts: Vec<Draft>) -> Vec<Draft> {
+    let mut list: Vec<Draft> = Vec::new();
+    for draft in drafts {
+        match list.iter_mut().find(|known| known.id == draft.id) {
+            Some(known) => {
+                let more = draft.evidence.into_iter().fold(known.clone(), Draft::evidence);
+                *known = more;
+            }
+            None => list.push(draft),
+        }
+    }
+    list
+}
+
+fn device(one: &Coverage) -> String {
+    if one.device.is_empty() { one.name.clone() } else { format!("{} ({})", one.name, one.device) }
+}
+
+/// `sm_80, sm_90a, PTX of compute_90`.
+#[must_use]
+pub(super) fn archs(code: &CudaCode) -> String {
+    let list = |kind: KernelKind| {
+        code.kernels
+            .iter()
+            .filter(|kernel| kernel.kind == kind)
+            .map(|kernel| kernel.arch.clone())
+            .collect::<BTreeSet<_>>()
+    };
+    let spell = |arch: &CudaArch, start: &str| arch.sm().replacen("sm_", start, 1);
+    let mut words: Vec<String> = list(KernelKind::Sass).iter().map(CudaArch::sm).collect();
+    words.extend(list(KernelKind::Ptx).iter().map(|arch| spell(arch, "PTX of compute_")));
+    words.extend(list(KernelKind::Lto).iter().map(|arch| spell(arch, "LTO code of compute_")));
+    words.join(", ")
+}
+
+fn holds(object: &Object) -> Evidence {
+    let what = object.binary().map(|binary| {
+        if binary.cuda.is_empty() {
+            binary.hip.targets.iter().cloned().collect::<Vec<_>>().join(", ")
+        } else {
+            archs(&binary.cuda)
+        }
+    });
+    Evidence::file(object.path.as_str(), what.unwrap_or_default())
+}
+
+fn about(id: &str, object: &Object, one: &Coverage) -> Draft {
+    Draft::new(id)
+        .value("file", object.path.file_name().unwrap_or_default())
+        .value("arch", one.device.as_str())
+        .value("number", one.device.trim_start_matches("sm_"))
+        .value("device", device(one))
+        .value("archs", holds(object).value)
+        .evidence(holds(object))
+}
+
+fn with_device(subject: &Subject<'_>, draft: Draft, one: &Coverage) -> Draft {
+    let gpus = subject.case.matrix.verdicts.iter().flat_map(|verdict| &verdict.devices);
+    let gpu = gpus.into_iter().find(|gpu| gpu.name == one.name);
+    let evidence = gpu.and_then(|gpu| {
+        gpu.evidence.iter().find(|seen| seen.value.contains(&one.device)).or(gpu.evidence.first())
+    });
+    evidence.cloned().into_iter().fold(draft, Draft::evidence)
+}
+
+fn no_image(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
+    let number = one.device.trim_start_matches("sm_");
+    let draft = about("nv.no-kernel-image", object, one)
+        .backend(Backend::Cuda)
+        .summary(format!(
+            "`{}` has no kernels for {}: it holds {}",
+            object.path.file_name().unwrap_or_default(),
+            device(one),
+            holds(object).value
+        ))
+        .fix(format!(
+            "build it with `-DCMAKE_CUDA_ARCHITECTURES={number}` as well, or take a build that has `{}`",
+            one.device
+        ));
+    with_device(subject, draft, one)
+}
+
+fn no_target(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
+    let draft = about("rocm.gfx-unsupported", object, one)
+        .backend(Backend::Rocm)
+        .summary(format!(
+            "`{}` has no kernels for {}: it holds {}",
+            object.path.file_name().unwrap_or_default(),
+            device(one),
+            holds(object).value
+        ))
+        .fix(format!(
+            "build it with `--offload-arch={}` as well, or use the Vulkan backend on this card",
+            one.device
+        ));
+    with_device(subject, draft, one)
+}
+
+fn ptx_too_new(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Option<Draft> {
+    let (driver, evidence) = subject.driver_release()?;
+    let cuda = subject.case.catalogue.get("cuda")?;
+    let binary = object.binary()?;
+    let device_arch: CudaArch = one.device.parse().ok()?;
+    let usable = binary.cuda.kernels.iter().filter(|kernel| kernel.arch.translates_for(&device_arch));
+    let (major, minor) = usable.filter_map(|kernel| kernel.ptx).min()?;
+    let wanted = cuda.release_of_ptx(&format!("{major}.{minor}").parse().ok()?)?;
+    let number = one.device.trim_start_matches("sm_");
+    let draft = about("nv.ptx.too-new", object, one)
+        .backend(Backend::Cuda)
+        .value("wanted", wanted.as_str())
+        .value("has", driver.as_str())
+        .value("driver", driver.as_str())
+        .value("toolkit", wanted.as_str())
+        .summary(format!(
+            "`{}` has only PTX of CUDA {wanted} for {}, and the driver reads PTX up to CUDA {driver}",
+            object.path.file_name().unwrap_or_default(),
+            device(one)
+        ))
+        .fix(format!(
+            "build machine code for the card (`-DCMAKE_CUDA_ARCHITECTURES={number}-real`), use CUDA {driver} to build, or update the driver"
+        ))
+        .evidence(Evidence::file(object.path.as_str(), format!("PTX {major}.{minor}")))
+        .evidence(evidence);
+    Some(with_device(subject, draft, one))
+}
+
+fn partly(subject: &Subject<'_>, object: &Object, unserved: &[&Coverage]) -> Draft {
+    let devices = quoted(unserved.iter().map(|one| device(one)));
+    let draft = about("binary.gpu-without-kernels", object, unserved[0]).value("devices", devices);
+    let cuda = object.binary().is_some_and(|binary| !binary.cuda.is_empty());
+    let draft = draft.backend(if cuda { Backend::Cuda } else { Backend::Rocm });
+    unserved.iter().fold(draft, |draft, one| with_device(subject, draft, one))
+}
+
+fn compiled(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
+    let number = one.device.trim_start_matches("sm_").to_owned();
+    let draft =
+        about("binary.kernels-compiled-at-start", object, one).backend(Backend::Cuda).value("number", number);
+    with_device(subject, draft, one)
+}
+
+fn unknown(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
+    let hip = object.binary().filter(|binary| !binary.hip.is_empty() && binary.cuda.is_empty());
+    let compressed = hip.is_some_and(|binary| binary.hip.compressed > 0);
+    let why = match (one.device.is_empty(), compressed) {
+        (true, _) => "the card's architecture is not known",
+        (false, true) => "they are compressed",
+        (false, false) => "not all of them can be read",
+    };
+    let draft = about("binary.kernels-unknown", object, one).value("why", why);
+    let draft = draft.backend(if hip.is_some() { Backend::Rocm } else { Backend::Cuda });
+    with_device(subject, draft, one)
+}
+
+/// rocBLAS keeps its kernels in files of their own, by device.
+fn rocblas(subject: &Subject<'_>) -> Option<Draft> {
+    for object in &subject.graph.objects {
+        let Some(known) = subject.sights.rocblas.get(object.path.as_str()).filter(|known| !known.is_empty())
+        else {
+            continue;
+        };
+        let archs: Vec<(&Gpu, String)> =
+            devices(subject, Backend::Rocm).filter_map(|gpu| Some((gpu, gfx(subject, gpu)?))).collect();
+        let (gpu, gfx) = archs.first()?;
+        if archs.iter().any(|(_, gfx)| known.contains(gfx)) {
+            return None;
+        }
+        let list = known.iter().cloned().collect::<Vec<_>>().join(", ");
+        let draft = Draft::new("rocm.gfx-unsupported")
+            .backend(Backend::Rocm)
+            .value("file", subject.file_name())
+            .value("arch", gfx.as_str())
+            .value("archs", list.as_str())
+            .summary(format!(
+                "`{}` was built without {} ({gfx}): it has files for {list}",
+                object.path, gpu.name
+            ))
+            .fix("use a ROCm that was built for this card, or the Vulkan backend")
+            .evidence(Evidence::file(object.path.as_str(), format!("rocblas/library has {list}")));
+        return Some(gpu.evidence.iter().take(1).cloned().fold(draft, Draft::evidence));
+    }
+    None
+}

@@ -1,0 +1,168 @@
+//! Libraries that do not belong together: two releases of one toolkit, or another copy than the file's own.
+
+use std::collections::BTreeMap;
+
+use super::{Subject, found_by, real_version};
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_host::library::search::Via;
+use gpubuild_object::When;
+use gpubuild_object::graph::{Copy, Link, Object};
+
+/// Everything that is mixed, one draft per toolkit.
+pub(super) fn mixed(subject: &Subject<'_>) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for (toolkit, name, backend, id) in [
+        ("cuda", "CUDA", Backend::Cuda, "nv.cudart-mixed"),
+        ("rocm", "ROCm", Backend::Rocm, "binary.rocm-mixed"),
+    ] {
+        let draft = majors(subject, toolkit, name, id).map(|draft| draft.backend(backend));
+        drafts.extend(draft);
+    }
+    if drafts.iter().any(|draft| draft.id == "nv.cudart-mixed") {
+        return drafts;
+    }
+    let draft = shadowed(subject).or_else(|| apart(subject));
+    drafts.extend(draft.map(|draft| draft.backend(Backend::Cuda)));
+    drafts
+}
+
+/// Libraries of two major releases in one program.
+fn majors(subject: &Subject<'_>, toolkit: &str, name: &str, id: &str) -> Option<Draft> {
+    let mut by_major: BTreeMap<u64, Vec<&Link>> = BTreeMap::new();
+    for link in subject.graph.links.iter().filter(|link| link.needed.when != When::Opened) {
+        let library =
+            libraries::find(&link.needed.name).filter(|library| library.major.as_deref() == Some(toolkit));
+        let release = library.and_then(|_| libraries::release(&link.needed.name));
+        if let Some(release) = release {
+            by_major.entry(release.major()).or_default().push(link);
+        }
+    }
+    if by_major.len() < 2 {
+        return None;
+    }
+    let list: Vec<String> = by_major.keys().map(|major| format!("{name} {major}")).collect();
+    let list = list.join(" and ");
+    let example = by_major.values().filter_map(|links| links.first()).map(|link| &link.needed.name);
+    let example = super::quoted(example);
+    let mut draft = Draft::new(id)
+        .value("file", subject.file_name())
+        .value("releases", list.as_str())
+        .value("libraries", example.as_str())
+        .summary(format!("`{}` loads libraries of {list} into one program: {example}", subject.file_name()))
+        .case("program")
+        .value("how", format!("build all of it with one release of {name}"));
+    for link in by_major.values().flatten() {
+        let from = &subject.graph.objects[link.from].path;
+        draft = draft.evidence(super::needs(from, &link.needed.name));
+        if let Some(object) = subject.graph.loaded(link) {
+            draft = draft.evidence(found_by(&object.path, object.via));
+        }
+    }
+    Some(draft)
+}
+
+/// A copy of another release hides the one that a file brings or was linked against.
+fn shadowed(subject: &Subject<'_>) -> Option<Draft> {
+    for link in &subject.graph.links {
+        let Some(object) = subject.graph.loaded(link).filter(|_| is_cuda_runtime(&link.needed.name)) else {
+            continue;
+        };
+        let by_variable = object.via == Some(Via::LibraryPath);
+        let brought = |copy: &&Copy| matches!(copy.via, Via::Runpath | Via::Rpath | Via::Application);
+        // What the variable hides, or what another file's search came by first.
+        let hidden =
+            link.later.iter().find(|copy| by_variable && brought(copy)).or(link.own.as_ref().filter(brought));
+        let Some(hidden) = hidden.filter(|hidden| is_worse(&link.needed.name, object, hidden)) else {
+            continue;
+        };
+        let (loaded, wanted) = (release(&object.real), release(&hidden.real));
+        let fix = if by_variable {
+            "unset LD_LIBRARY_PATH, or take that folder out of it"
+        } else {
+            "keep one copy: let both files search the same folder"
+        };
+        let draft = Draft::new("nv.cudart-mixed")
+            .value("file", subject.file_name())
+            .value("libraries", link.needed.name.as_str())
+            .value("releases", format!("{loaded} and {wanted}"))
+            .summary(format!(
+                "`{}` {loaded} of `{}` is loaded in place of {wanted} of `{}`",
+                link.needed.name,
+                folder(&object.path),
+                folder(&hidden.path),
+            ))
+            .case("program")
+            .value("how", fix)
+            .evidence(found_by(&object.path, object.via))
+            .evidence(Evidence::file(hidden.path.as_str(), format!("release {wanted}")))
+            .evidence(super::needs(&subject.graph.objects[link.from].path, &link.needed.name));
+        return Some(draft);
+    }
+    None
+}
+
+/// Parts of cuDNN of two releases.
+fn apart(subject: &Subject<'_>) -> Option<Draft> {
+    let mut parts: BTreeMap<(&str, String), &Object> = BTreeMap::new();
+    for object in &subject.graph.objects {
+        let Some(together) = libraries::find(object.name()).and_then(|library| library.together.as_deref())
+        else {
+            continue;
+        };
+        if let Some(version) = real_version(&object.real).filter(|version| version.as_str().contains('.')) {
+            parts.entry((together, version.to_string())).or_insert(object);
+        }
+    }
+    let (name, _) = parts.keys().next()?.clone();
+    let parts: Vec<(&String, &&Object)> = parts
+        .iter()
+        .filter(|((other, _), _)| *other == name)
+        .map(|((_, version), object)| (version, object))
+        .collect();
+    if parts.len() < 2 {
+        return None;
+    }
+    let releases = parts.iter().map(|(version, _)| version.as_str()).collect::<Vec<_>>().join(" and ");
+    let draft = Draft::new("nv.cudart-mixed")
+        .value("file", subject.file_name())
+        .value("libraries", name)
+        .value("releases", releases.as_str())
+        .summary(format!("parts of {name} of several releases are loaded together: {releases}"))
+        .case("program")
+        .value("how", "let all of them come from one folder");
+    Some(
+        parts
+            .into_iter()
+            .fold(draft, |draft, (_, object)| draft.evidence(found_by(&object.path, object.via))),
+    )
+}
+
+fn is_cuda_runtime(name: &str) -> bool {
+    libraries::find(name)
+        .is_some_and(|library| library.backend == Some(Backend::Cuda) && library.role == Role::Runtime)
+}
+
+/// Whether what is loaded can't stand in for what is hidden: an older release, or any other one of libraries that come in
+/// parts.
+fn is_worse(name: &str, loaded: &Object, hidden: &Copy) -> bool {
+    let versions = (real_version(&loaded.real), real_version(&hidden.real));
+    let (Some(loaded), Some(hidden)) = versions else { return false };
+    // A file that is called `libcudart.so.12` says only what both are.
+    if !loaded.as_str().contains('.') || !hidden.as_str().contains('.') {
+        return false;
+    }
+    let comes_in_parts = libraries::find(name).is_some_and(|library| library.together.is_some());
+    let short = |version: &Version| (version.major(), version.minor());
+    if comes_in_parts { loaded != hidden } else { short(&loaded) < short(&hidden) }
+}
+
+fn release(path: &gpubuild_host::HostPath) -> String {
+    real_version(path).map_or_else(|| "an unknown release".to_owned(), |version| version.to_string())
+}
+
+fn folder(path: &gpubuild_host::HostPath) -> String {
+    path.parent().map(|folder| folder.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,167 @@
+//! Versions of symbols: what the libraries here offer against what is needed (`GLIBC_2.38`, `GLIBCXX_3.4.32`).
+
+use std::collections::BTreeMap;
+
+use super::{Subject, real_version};
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_host::library::search::LinuxLoader;
+use gpubuild_object::graph::{Link, Target};
+
+/// What a library offers, as far as it is known.
+enum Offer {
+    /// These versions.
+    Exactly(Vec<String>),
+    /// Everything of a family up to a version: `GLIBC_` up to 2.36.
+    UpTo(&'static str, Version, Evidence),
+}
+
+/// Needed versions that nobody offers here.
+pub(super) fn versions(subject: &Subject<'_>) -> Vec<Draft> {
+    // musl has no versions of symbols and passes over them.
+    if subject.graph.loader != Some(LinuxLoader::Glibc) {
+        return Vec::new();
+    }
+    let mut lacking: BTreeMap<String, Lacking> = BTreeMap::new();
+    for link in &subject.graph.links {
+        let Some(offer) = offer(subject, link) else { continue };
+        for version in &link.needed.versions {
+            if !is_offered(&offer, version) {
+                let one = lacking.entry(link.needed.name.clone()).or_default();
+                one.versions.push(version.clone());
+                one.needed_by.push((link.from, version.clone()));
+                one.has = highest(&offer, version);
+                one.place = place(subject, link, &offer);
+            }
+        }
+    }
+    let mut drafts: BTreeMap<&str, Draft> = BTreeMap::new();
+    for (library, one) in &lacking {
+        let draft = one.draft(subject, library);
+        match one.id() {
+            // Several libraries of one package lack the same; the first says it, the others are its evidence.
+            id @ ("binary.glibc-too-old" | "binary.libstdcxx-too-old") => {
+                let known = drafts.remove(id);
+                drafts.insert(id, merged(known, draft));
+            }
+            id => {
+                drafts.insert(id, draft);
+            }
+        }
+    }
+    drafts.into_values().collect()
+}
+
+/// What one library lacks.
+#[derive(Default)]
+struct Lacking {
+    versions: Vec<String>,
+    needed_by: Vec<(usize, String)>,
+    has: Option<Version>,
+    place: Option<Evidence>,
+}
+
+impl Lacking {
+    fn highest(&self) -> &str {
+        let number = |name: &&String| number(name);
+        self.versions.iter().max_by_key(|name| number(name)).map_or("", String::as_str)
+    }
+
+    fn id(&self) -> &'static str {
+        match family(self.highest()) {
+            "GLIBC" => "binary.glibc-too-old",
+            "GLIBCXX" | "CXXABI" => "binary.libstdcxx-too-old",
+            _ => "binary.symbol-version-missing",
+        }
+    }
+
+    fn draft(&self, subject: &Subject<'_>, library: &str) -> Draft {
+        let wanted = self.highest();
+        let wanted_number = number(wanted).map_or_else(|| wanted.to_owned(), |version| version.to_string());
+        let has = self.has.as_ref().map_or_else(|| "an older one".to_owned(), ToString::to_string);
+        let mut draft = Draft::new(self.id())
+            .value("file", subject.file_name())
+            .value("library", library)
+            .value("version", wanted)
+            .value("wanted", wanted_number)
+            .value("has", has);
+        for (from, version) in self.needed_by.iter().filter(|(_, version)| version == wanted) {
+            let path = &subject.graph.objects[*from].path;
+            draft = draft.evidence(Evidence::file(path.as_str(), format!("needs {version} of {library}")));
+        }
+        self.place.iter().cloned().fold(draft, Draft::evidence)
+    }
+}
+
+/// Two drafts on one package: the one that wants more, with the evidence of both.
+fn merged(known: Option<Draft>, draft: Draft) -> Draft {
+    let Some(known) = known else { return draft };
+    let wants = |draft: &Draft| draft.values.get("wanted").and_then(|text| text.parse::<Version>().ok());
+    let (main, other) = if wants(&known) >= wants(&draft) { (known, draft) } else { (draft, known) };
+    other.evidence.into_iter().fold(main, Draft::evidence)
+}
+
+fn offer(subject: &Subject<'_>, link: &Link) -> Option<Offer> {
+    let object = subject.graph.loaded(link);
+    if let Some(binary) = object.and_then(|object| object.binary()) {
+        // A library without versions is taken as it is.
+        return (!binary.offers.is_empty()).then(|| Offer::Exactly(binary.offers.clone()));
+    }
+    let is_part_of_libc = link.needed.versions.iter().any(|version| family(version) == "GLIBC");
+    if is_part_of_libc && (object.is_some() || matches!(link.target, Target::System | Target::Unknown)) {
+        let libc = subject.case.facts.libc.as_ref().filter(|fact| fact.value.family == "glibc")?;
+        let version = libc.value.version.clone()?;
+        let evidence = libc.evidence.first().cloned()?;
+        return Some(Offer::UpTo("GLIBC", version, evidence));
+    }
+    let object = object?;
+    if link.needed.name == "libstdc++.so.6" {
+        // `libstdc++.so.6.0.30` offers `GLIBCXX_3.4.30`.
+        let version = real_version(&object.real).filter(|version| version.part(2) > 0)?;
+        let newest = format!("3.4.{}", version.part(2)).parse().ok()?;
+        let evidence = Evidence::file(object.path.as_str(), object.real.file_name().unwrap_or_default());
+        return Some(Offer::UpTo("GLIBCXX", newest, evidence));
+    }
+    None
+}
+
+fn is_offered(offer: &Offer, version: &str) -> bool {
+    match offer {
+        Offer::Exactly(list) => list.iter().any(|known| known == version),
+        Offer::UpTo(name, limit, _) => {
+            if version == "GLIBC_ABI_DT_RELR" {
+                return *limit >= "2.36".parse().unwrap_or_else(|_| limit.clone());
+            }
+            family(version) != *name || number(version).is_none_or(|wanted| wanted <= *limit)
+        }
+    }
+}
+
+/// The highest version of the same family that a library offers.
+fn highest(offer: &Offer, wanted: &str) -> Option<Version> {
+    match offer {
+        Offer::Exactly(list) => {
+            list.iter().filter(|name| family(name) == family(wanted)).filter_map(|name| number(name)).max()
+        }
+        Offer::UpTo(_, limit, _) => Some(limit.clone()),
+    }
+}
+
+fn place(subject: &Subject<'_>, link: &Link, offer: &Offer) -> Option<Evidence> {
+    match offer {
+        Offer::Exactly(_) => {
+            subject.graph.loaded(link).map(|object| super::found_by(&object.path, object.via))
+        }
+        Offer::UpTo(_, _, evidence) => Some(evidence.clone()),
+    }
+}
+
+/// `GLIBC` of `GLIBC_2.38`.
+fn family(version: &str) -> &str {
+    version.split_once('_').map_or(version, |(family, _)| family)
+}
+
+/// `2.38` of `GLIBC_2.38`.
+fn number(version: &str) -> Option<Version> {
+    version.rsplit_once('_')?.1.parse().ok()
+}

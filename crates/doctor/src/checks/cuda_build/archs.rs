@@ -1,0 +1,279 @@
+//! Architectures: what cards and variables ask for against what the toolkit builds.
+
+use crate::Case;
+use crate::advice::Wish;
+use crate::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
+use gpubuild_core::arch::CudaArch;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Gpu;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Kind, Severity};
+use gpubuild_detect::matrix::Presence;
+use gpubuild_detect::toolkit::Installation;
+use gpubuild_detect::toolkit::range::{CudaRange, Knows};
+use gpubuild_plan::project::Archs;
+
+/// Variables with a list of architectures.
+const VARIABLES: [&str; 3] = ["CUDAARCHS", "CUDA_COMPUTE_CAP", "TORCH_CUDA_ARCH_LIST"];
+/// Variables with options for CMake.
+const CMAKE_OPTIONS: [&str; 3] = ["CMAKE_ARGS", "CMAKE_FLAGS", "SKBUILD_CMAKE_ARGS"];
+
+/// The file of a project.
+const PROJECT: &str = "gpubuild.toml";
+
+/// The chosen copy with what it builds for, as the planner sees it.
+struct Range<'a> {
+    copy: &'a Installation,
+    archs: CudaRange,
+}
+
+fn range<'a>(case: &Case<'a>) -> Option<Range<'a>> {
+    let copy = chosen(case)?;
+    Some(Range { copy, archs: case.catalogue.get("cuda")?.cuda_range(copy) })
+}
+
+fn number(arch: &str) -> Option<u16> {
+    arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()
+}
+
+/// What somebody asks for: a card here, or a list in a variable.
+struct Wanted {
+    number: u16,
+    /// `the GPU here`, `CUDAARCHS=120`.
+    by: String,
+    evidence: Vec<Evidence>,
+    is_card: bool,
+}
+
+fn wanted(case: &Case<'_>) -> Vec<Wanted> {
+    let devices = &case.matrix.verdict(Backend::Cuda).devices;
+    let drivers = case.catalogue.get("cuda").map(|description| &description.hardware);
+    let on_vendors_driver = |gpu: &&Gpu| {
+        let bound = gpu.kernel_driver.as_ref();
+        bound.is_some_and(|bound| drivers.is_some_and(|rules| rules.kernel_drivers.contains(bound)))
+    };
+    // Beside a card that computes, one that is left to another driver asks nothing of the toolkit.
+    let some_compute = devices.iter().any(|gpu| on_vendors_driver(&gpu));
+    let asks = |gpu: &&Gpu| !some_compute || gpu.kernel_driver.is_none() || on_vendors_driver(gpu);
+    let cards = devices.iter().filter(asks).filter_map(|gpu| {
+        let number = number(gpu.arch.as_deref()?)?;
+        Some(Wanted {
+            number,
+            by: gpu.name.clone(),
+            evidence: gpu.evidence.iter().take(1).cloned().collect(),
+            is_card: true,
+        })
+    });
+    let named = VARIABLES.iter().filter_map(|name| Some((*name, case.env.get(name)?.to_owned())));
+    let options = CMAKE_OPTIONS.iter().filter_map(|name| Some((*name, option(case.env.get(name)?)?)));
+    let named = named.chain(options).flat_map(|(name, list)| {
+        let words = list.split([';', ',', ' ']).filter(|word| !word.is_empty()).map(str::to_owned);
+        words
+            .filter_map(|word| {
+                let arch: CudaArch = word.trim_end_matches("+PTX").parse().ok()?;
+                Some(Wanted {
+                    number: arch.number,
+                    by: format!("{name}={word}"),
+                    evidence: vec![Evidence::env(name, word)],
+                    is_card: false,
+                })
+            })
+            .collect::<Vec<_>>()
+    });
+    let own = project_archs(case).into_iter().flat_map(|text| {
+        let archs: Vec<CudaArch> = text.split(';').filter_map(|word| word.parse().ok()).collect();
+        archs.into_iter().map(|arch| Wanted {
+            number: arch.number,
+            by: format!("archs = {arch}"),
+            evidence: vec![Evidence::file("gpubuild.toml", arch.to_string())],
+            is_card: false,
+        })
+    });
+    cards.chain(named).chain(own).collect()
+}
+
+/// What the project asks for, as one list.
+fn project_archs(case: &Case<'_>) -> Option<String> {
+    Some(match case.project?.backends.get(&Backend::Cuda)?.archs.as_ref()? {
+        Archs::Word(word) => word.clone(),
+        Archs::List(list) => list.join(";"),
+    })
+}
+
+/// The value of `CMAKE_CUDA_ARCHITECTURES` among options for CMake.
+fn option(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("CMAKE_CUDA_ARCHITECTURES")?;
+    let (_, value) = rest.split_once('=')?;
+    let value = value.trim_start_matches(['"', '\'']);
+    Some(value.split([' ', '"', '\'']).next().unwrap_or_default().to_owned())
+}
+
+/// Cards or lists that are newer than the toolkit.
+pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
+    let Some(range) = range(case) else { return Vec::new() };
+    let Some(highest) = range.archs.numbers.last().copied() else { return Vec::new() };
+    let wanted = wanted(case);
+    let all = range.those(&wanted, Knows::TooNew);
+    let (renamed, outside): (Vec<&Wanted>, Vec<&Wanted>) =
+        all.into_iter().partition(|one| range.other_name(one).is_some());
+    if let (true, Some(first)) = (outside.is_empty(), renamed.first()) {
+        let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &renamed);
+        let other = range.other_name(first).unwrap_or_default();
+        return draft.map(|draft| draft.case("renamed").value("other", other)).into_iter().collect();
+    }
+    let newest = outside.iter().map(|one| one.number).max();
+    let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &outside);
+    let wish = Wish { archs: newest.into_iter().collect(), ..Wish::default() };
+    draft
+        .map(|draft| with_toolkit(case, draft.value("highest", highest.to_string()), &wish))
+        .into_iter()
+        .collect()
+}
+
+impl Range<'_> {
+    /// A card that the toolkit knows under another number is none of them: it is built for under that one.
+    fn those<'w>(&self, wanted: &'w [Wanted], knows: Knows) -> Vec<&'w Wanted> {
+        let is_one = |one: &&Wanted| {
+            self.archs.knows(one.number) == knows && !(one.is_card && self.other_name(one).is_some())
+        };
+        wanted.iter().filter(is_one).collect()
+    }
+
+    /// The number under which the toolkit knows it.
+    fn other_name(&self, wanted: &Wanted) -> Option<String> {
+        self.archs.other_name(&CudaArch::new(wanted.number)).map(|other| other.number.to_string())
+    }
+}
+
+/// Cards or lists of which nobody here can tell whether the toolkit builds for them: the table ends there.
+pub(super) fn not_in_table(case: &Case<'_>) -> Vec<Draft> {
+    let Some(range) = range(case) else { return Vec::new() };
+    let wanted = wanted(case);
+    let outside = range.those(&wanted, Knows::Unknown);
+    let draft = seen("cuda.arch.not-in-table", &range, &outside);
+    let draft = draft.map(|draft| match outside.iter().find(|one| !one.is_card) {
+        Some(named) => draft.severity(Severity::Warning).case("named").value("list", named.by.clone()),
+        // A card gets PTX of the newest that is known, which is no fault.
+        None => draft.severity(Severity::Info),
+    });
+    draft.into_iter().collect()
+}
+
+/// Cards or lists that the toolkit has left behind.
+pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
+    let Some(range) = range(case) else { return Vec::new() };
+    let Some(lowest) = range.archs.numbers.first().copied() else { return Vec::new() };
+    let wanted = wanted(case);
+    let outside = range.those(&wanted, Knows::Dropped);
+    let draft = told("cuda.arch.dropped-by-toolkit", &range, &wanted, &outside);
+    let below = case.catalogue.get("cuda").and_then(|description| {
+        let oldest = outside.iter().map(|one| one.number).min()?.to_string();
+        let rows = &description.compatibility.arch;
+        let last = rows.iter().rposition(|row| row.archs.contains(&oldest))?;
+        rows.get(last + 1).map(|row| row.since.clone())
+    });
+    let wish = Wish {
+        below: below.clone(),
+        archs: outside.iter().map(|one| one.number).collect(),
+        ..Wish::default()
+    };
+    draft
+        .map(|draft| {
+            let draft = draft.value("oldest", format!("sm_{lowest}"));
+            let draft = match below {
+                Some(below) => draft.value("below", below.to_string()),
+                None => draft,
+            };
+            with_toolkit(case, draft, &wish)
+        })
+        .into_iter()
+        .collect()
+}
+
+/// What is seen of architectures, the same for every finding about them.
+fn seen(id: &str, range: &Range<'_>, outside: &[&Wanted]) -> Option<Draft> {
+    let first = outside.first()?;
+    let archs: Vec<String> = outside.iter().map(|one| format!("sm_{}", one.number)).collect();
+    let mut draft = Draft::new(id)
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("version", release(range.copy))
+        .value("arch", archs.join(", "))
+        .value("card", first.by.clone())
+        .evidence(evidence(range.copy));
+    for evidence in outside.iter().flat_map(|one| &one.evidence) {
+        draft = draft.evidence(evidence.clone());
+    }
+    if !range.copy.compiler_archs.is_empty() {
+        let compiler = range.copy.part("compiler").unwrap_or(&range.copy.root);
+        let list = range.copy.compiler_archs.join(" ");
+        draft =
+            draft.evidence(Evidence::new(EvidenceKind::Exec, format!("{compiler} --list-gpu-arch"), list));
+    }
+    Some(draft)
+}
+
+/// The same for those that the toolkit does not build for.
+fn told(id: &str, range: &Range<'_>, wanted: &[Wanted], outside: &[&Wanted]) -> Option<Draft> {
+    let draft = seen(id, range, outside)?;
+    if let Some(named) = outside.iter().find(|one| !one.is_card) {
+        // Who names an architecture wants it built, whatever card is here.
+        return Some(draft.severity(Severity::Error).case("named").value("list", named.by.clone()));
+    }
+    let others = wanted.iter().filter(|one| one.is_card).count() > outside.len();
+    Some(if others { draft.kind(Kind::Caution).case("some") } else { draft })
+}
+
+/// `native` where no GPU answers.
+pub(super) fn native_no_gpu(case: &Case<'_>) -> Vec<Draft> {
+    let verdict = case.matrix.verdict(Backend::Cuda);
+    let named = ["CUDAARCHS", "CUDA_COMPUTE_CAP"]
+        .iter()
+        .filter_map(|name| Some((*name, case.env.get(name)?.to_owned())));
+    let options = CMAKE_OPTIONS.iter().filter_map(|name| Some((*name, option(case.env.get(name)?)?)));
+    let own = project_archs(case).map(|value| (PROJECT, value));
+    let native =
+        named.chain(options).chain(own).find(|(_, value)| value.trim().eq_ignore_ascii_case("native"));
+    let Some((name, value)) = native else { return Vec::new() };
+    if verdict.hardware == Presence::Present && verdict.run == gpubuild_detect::matrix::Readiness::Ready {
+        return Vec::new();
+    }
+    let list = chosen(case).and_then(|copy| distribution(case, copy.version()));
+    let mut draft = Draft::new("cuda.arch.native-no-gpu")
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .severity(Severity::Error)
+        .value("variable", name)
+        .evidence(if name == PROJECT { Evidence::file(name, value) } else { Evidence::env(name, value) })
+        .evidence(Evidence::file("/dev/nvidia0", "absent"));
+    if let Some(list) = list {
+        draft = draft.value("list", list);
+    }
+    vec![if name == PROJECT { draft.case("project") } else { draft }]
+}
+
+/// The list for distribution of a release.
+fn distribution(case: &Case<'_>, release: Option<&Version>) -> Option<String> {
+    let rows = &case.catalogue.get("cuda")?.compatibility.distribution;
+    let row = match release {
+        Some(release) => rows.iter().rfind(|row| row.since <= *release)?,
+        None => rows.last()?,
+    };
+    Some(row.archs.join(";"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::option;
+
+    #[test]
+    fn an_option_for_cmake_is_found() {
+        for (text, expected) in [
+            ("-DGGML_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=native", Some("native")),
+            ("-DCMAKE_CUDA_ARCHITECTURES:STRING=\"80;90\" -G Ninja", Some("80;90")),
+            ("-DGGML_CUDA=ON", None),
+        ] {
+            assert_eq!(option(text).as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Whether nvcc takes the host compiler and the C library that are here.
+
+use crate::Case;
+use crate::advice::{self, Wish};
+use crate::checks::cuda_toolkit::{chosen, evidence, is_blocked_by, release, with_toolkit};
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Kind};
+use gpubuild_detect::toolkit::rules::{Window, window_number};
+use gpubuild_detect::toolkit::{Description, Installation};
+use gpubuild_host::{HostPath, Os};
+
+/// GCC is newer than nvcc takes.
+pub(super) fn gcc(case: &Case<'_>) -> Vec<Draft> {
+    outside(case, "gcc", "cuda.host.gcc-too-new")
+}
+
+/// Clang is newer than nvcc takes.
+pub(super) fn clang(case: &Case<'_>) -> Vec<Draft> {
+    outside(case, "clang", "cuda.host.clang-window")
+}
+
+/// A compiler that nvcc will meet, and that it refuses.
+struct Refused<'a> {
+    /// Who names it: a variable, a file, or PATH.
+    origin: &'a str,
+    program: &'a HostPath,
+    number: u64,
+}
+
+fn outside(case: &Case<'_>, family: &str, id: &str) -> Vec<Draft> {
+    let (Some(copy), Some(description)) = (chosen(case), case.catalogue.get("cuda")) else {
+        return Vec::new();
+    };
+    if case.facts.platform.os != Os::Linux {
+        return Vec::new();
+    }
+    let Some(window) = description.host_compiler_window(copy, family) else { return Vec::new() };
+    let refused = refused(case, family, &window);
+    let blocked = is_blocked_by(case, id);
+    if refused.is_none() && !blocked {
+        return Vec::new();
+    }
+    let fitting = fitting(case, description, copy);
+    let by_default = refused.as_ref().is_some_and(|refused| refused.origin == "PATH");
+    let is_debians = case.signs.cuda_toolkit.debian.is_some() && copy.root.as_str() == "/usr";
+    if by_default && is_debians && fitting.is_some() {
+        // Debian's package depends on a GCC that fits and hands it to its nvcc.
+        return Vec::new();
+    }
+    let mut draft = Draft::new(id)
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("version", release(copy))
+        .value("window", window.words(refused.as_ref().map(|refused| refused.number)))
+        .evidence(limit(copy, family, &window))
+        .evidence(evidence(copy));
+    if let Some(refused) = &refused {
+        draft = draft
+            .value("found", refused.number.to_string())
+            .value("program", refused.program.as_str())
+            .value("origin", refused.origin)
+            .evidence(Evidence::file(refused.program.as_str(), format!("version {}", refused.number)));
+        if refused.origin != "PATH" {
+            draft = draft.value("named", format!("`{}` names", refused.origin));
+        }
+    }
+    for version in versions(case, family) {
+        draft = draft.evidence(version);
+    }
+    if let Some(fitting) = fitting {
+        let named = refused.as_ref().is_some_and(|refused| refused.origin != "PATH");
+        // gpubuild takes the compiler that fits; everything else takes the one that does not.
+        let kind = if named { Kind::Fault } else { Kind::Caution };
+        let case = if named { "named" } else { "beside" };
+        return vec![draft.kind(kind).case(case).value("cxx", fitting.as_str())];
+    }
+    let max = window.max.unwrap_or(u64::MAX);
+    let draft = match advice::gcc(case.facts, max, window.min.unwrap_or(0)).filter(|_| family == "gcc") {
+        Some(compiler) => draft
+            .value("gcc", compiler.major.to_string())
+            .value("cxx", compiler.program)
+            .steps("install_gcc", vec![compiler.command]),
+        None => draft.case("toolkit"),
+    };
+    let number = refused.as_ref().map(|refused| refused.number).or_else(|| newest(case, family));
+    let wish = Wish { compiler: number.map(|number| (family.to_owned(), number)), ..Wish::default() };
+    vec![with_toolkit(case, draft, &wish)]
+}
+
+/// The host compiler that nvcc will meet by itself, if it is of this family and outside.
+fn refused<'a>(case: &Case<'a>, family: &str, window: &Window) -> Option<Refused<'a>> {
+    let compiler = case.signs.cuda_build.host_compiler.as_ref()?;
+    let copy =
+        case.inventory.of(family).iter().find(|copy| is_program(copy, &compiler.program, &compiler.real));
+    let version = match copy {
+        Some(copy) => copy.version().cloned(),
+        None => version_of_name(family, &compiler.real),
+    };
+    let number = window_number(&version?, family);
+    (!window.takes(number)).then_some(Refused {
+        origin: &compiler.origin,
+        program: &compiler.program,
+        number,
+    })
+}
+
+/// Whether a copy is this program, by its C or its C++ name.
+fn is_program(copy: &Installation, program: &HostPath, real: &HostPath) -> bool {
+    let parts = [copy.part("program"), copy.part("cxx")];
+    parts.into_iter().flatten().any(|part| part.key() == program.key() || part.key() == real.key())
+}
+
+/// The version in the name of a compiler that was not found otherwise: `g++-13`, `x86_64-linux-gnu-gcc-13`.
+fn version_of_name(family: &str, real: &HostPath) -> Option<Version> {
+    let name = real.file_name()?;
+    let is_family = match family {
+        "gcc" => name.contains("gcc") || name.contains("g++"),
+        _ => name.contains("clang"),
+    };
+    let digits = name.rsplit('-').next().filter(|_| is_family)?;
+    digits.parse().ok()
+}
+
+/// The C++ compiler that this toolkit takes, the newest GCC first.
+fn fitting(case: &Case<'_>, description: &Description, copy: &Installation) -> Option<HostPath> {
+    ["gcc", "clang"].iter().find_map(|family| {
+        let window = description.host_compiler_window(copy, family)?;
+        let fits = |one: &&Installation| {
+            one.is_complete()
+                && one.version().is_some_and(|version| window.takes(window_number(version, family)))
+        };
+        let best = case
+            .inventory
+            .of(family)
+            .iter()
+            .filter(fits)
+            .max_by(|left, right| left.version().cmp(&right.version()))?;
+        best.part("cxx").cloned()
+    })
+}
+
+/// What states the limit: the header, or the row of a table.
+fn limit(copy: &Installation, family: &str, window: &Window) -> Evidence {
+    let stated = ["max", "below"].iter().find_map(|suffix| copy.limits.get(&format!("{family}-{suffix}")));
+    let stated = stated.and_then(|fact| fact.evidence.first()).cloned();
+    stated.unwrap_or_else(|| Evidence::file(window.source.clone(), window.words(None)))
+}
+
+/// What tells the versions of the compilers here.
+fn versions(case: &Case<'_>, family: &str) -> Vec<Evidence> {
+    let copies = case.inventory.of(family).iter();
+    copies.filter_map(|copy| copy.version.as_ref()?.evidence.first().cloned()).take(3).collect()
+}
+
+fn newest(case: &Case<'_>, family: &str) -> Option<u64> {
+    case.inventory.of(family).iter().filter_map(|copy| Some(window_number(copy.version()?, family))).max()
+}
+
+/// Microsoft's compiler is outside of what nvcc takes.
+pub(super) fn msvc(case: &Case<'_>) -> Vec<Draft> {
+    let id = "cuda.host.msvc-window";
+    let (Some(copy), Some(description)) = (chosen(case), case.catalogue.get("cuda")) else {
+        return Vec::new();
+    };
+    let Some(window) = description.host_compiler_window(copy, "msvc") else { return Vec::new() };
+    let copies = case.inventory.of("msvc");
+    // A build takes the one of the developer's prompt, else the newest.
+    let first =
+        copies.iter().find(|one| one.found_via.iter().any(|via| via == "path" || via.starts_with("env:")));
+    let taken = first.or_else(|| copies.iter().max_by(|left, right| left.version().cmp(&right.version())));
+    let Some((taken, version)) = taken.and_then(|taken| Some((taken, taken.version()?))) else {
+        return Vec::new();
+    };
+    let number = window_number(version, "msvc");
+    if case.facts.platform.os != Os::Windows || window.takes(number) {
+        return Vec::new();
+    }
+    let mut draft = Draft::new(id)
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("version", release(copy))
+        .value("window", range(&window))
+        .value("found", number.to_string())
+        .value("toolset", version.to_string())
+        .evidence(limit(copy, "msvc", &window))
+        .evidence(evidence(copy))
+        .evidence(Evidence::file(taken.root.as_str(), version.as_str()));
+    if let Some(max) = window.max.filter(|max| number > *max) {
+        // 1939 is the toolset 14.39 of Visual Studio 2022.
+        draft = draft.value("newest", format!("14.{}", max - 1900));
+    }
+    let fitting = copies
+        .iter()
+        .filter_map(|one| one.version())
+        .filter(|version| window.takes(window_number(version, "msvc")))
+        .max();
+    if let Some(fitting) = fitting {
+        return vec![draft.kind(Kind::Caution).case("beside").value("fitting", fitting.release())];
+    }
+    let wish = Wish { compiler: Some(("msvc".to_owned(), number)), ..Wish::default() };
+    vec![with_toolkit(case, draft, &wish)]
+}
+
+/// Visual Studio is there, and its compiler is not on PATH: whoever calls nvcc directly has to be in its prompt.
+pub(super) fn cl_missing(case: &Case<'_>) -> Vec<Draft> {
+    if case.facts.platform.os != Os::Windows || chosen(case).is_none() {
+        return Vec::new();
+    }
+    let draft = Draft::new("cuda.host.cl-missing").backend(Backend::Cuda).affects(Affects::Build);
+    let copies = case.inventory.of("msvc");
+    let Some(copy) = copies.iter().find(|copy| copy.is_complete()) else {
+        let is_blocked = is_blocked_by(case, "cuda.host.cl-missing");
+        let draft = draft.evidence(Evidence::env("PATH", "no cl.exe"));
+        return if is_blocked { vec![draft] } else { Vec::new() };
+    };
+    let in_prompt =
+        copies.iter().any(|copy| copy.found_via.iter().any(|via| via == "path" || via.starts_with("env:")));
+    if in_prompt || case.env.get("NVCC_CCBIN").is_some() {
+        return Vec::new();
+    }
+    // These generators start the compiler that is on PATH; Visual Studio's own finds it.
+    let plain = case.env.get("CMAKE_GENERATOR").filter(|name| !name.starts_with("Visual Studio"));
+    let mut draft = draft
+        .case("prompt")
+        .value("folder", copy.root.as_str())
+        .evidence(Evidence::file(copy.part("program").unwrap_or(&copy.root).as_str(), "present"))
+        .evidence(Evidence::env("PATH", "no cl.exe"));
+    if let Some(vcvars) = vcvars(&copy.root) {
+        draft = draft.value("vcvars", vcvars);
+    }
+    vec![match plain {
+        Some(generator) => draft.kind(Kind::Fault).evidence(Evidence::env("CMAKE_GENERATOR", generator)),
+        None => draft.kind(Kind::Note),
+    }]
+}
+
+/// `vcvars64.bat` of the Visual Studio whose compiler lies in this folder.
+fn vcvars(folder: &HostPath) -> Option<String> {
+    let text = folder.as_str();
+    let end = text.find(r"\VC\Tools\MSVC\")?;
+    Some(format!(r"{}\VC\Auxiliary\Build\vcvars64.bat", &text[..end]))
+}
+
+fn range(window: &Window) -> String {
+    match (window.min, window.max) {
+        (Some(min), Some(max)) => format!("{min} to {max}"),
+        (None, Some(max)) => format!("up to {max}"),
+        (Some(min), None) => format!("{min} and newer"),
+        (None, None) => "any".to_owned(),
+    }
+}
+
+/// The headers of the toolkit conflict with those of the C library.
+pub(super) fn glibc(case: &Case<'_>) -> Vec<Draft> {
+    let id = "cuda.host.glibc";
+    if !is_blocked_by(case, id) {
+        return Vec::new();
+    }
+    let Some(copy) = chosen(case) else { return Vec::new() };
+    let libc = case.facts.libc.as_ref();
+    let mut draft = Draft::new(id).backend(Backend::Cuda).affects(Affects::Build).evidence(evidence(copy));
+    for evidence in libc.iter().flat_map(|fact| &fact.evidence).take(1) {
+        draft = draft.evidence(evidence.clone());
+    }
+    if libc.is_some_and(|fact| fact.evidence.is_empty()) {
+        draft = draft.evidence(Evidence::new(EvidenceKind::File, "libc.so.6", "present"));
+    }
+    let headers = copy.part("headers").map(|folder| folder.join("crt/math_functions.h").to_string());
+    let draft = draft.value("header", headers.unwrap_or_default());
+    vec![with_toolkit(case, draft, &Wish::default())]
+}

@@ -1,0 +1,38 @@
+//! What build scripts of Rust crates need beside the toolkit.
+
+use crate::Case;
+use crate::checks::cuda_toolkit::chosen;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+
+/// Crates that ask `nvidia-smi` for the architecture panic without it.
+pub(super) fn needs_smi(case: &Case<'_>) -> Vec<Draft> {
+    let signs = &case.signs.cuda_build;
+    if chosen(case).is_none() || signs.nvidia_smi.is_some() || case.env.get("CUDA_COMPUTE_CAP").is_some() {
+        return Vec::new();
+    }
+    let card = case.matrix.verdict(Backend::Cuda).devices.iter().find_map(|gpu| gpu.arch.as_deref());
+    let number = card.map(|arch| arch.trim_start_matches("sm_").to_owned());
+    let draft = Draft::new("cuda.arch.needs-smi")
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("arch", number.unwrap_or_else(|| "89".to_owned()))
+        .evidence(Evidence::env("PATH", "no nvidia-smi"))
+        .evidence(Evidence::env("CUDA_COMPUTE_CAP", "unset"));
+    vec![draft]
+}
+
+/// bindgen needs libclang.
+pub(super) fn libclang_missing(case: &Case<'_>) -> Vec<Draft> {
+    let signs = &case.signs.cuda_build;
+    let draft = Draft::new("cuda.libclang-missing").affects(Affects::Build);
+    if let Some(place) = &signs.libclang_dead_end {
+        let draft = draft.case("variable").value("place", place.as_str()).kind(Kind::Caution);
+        return vec![draft.evidence(Evidence::env("LIBCLANG_PATH", place.as_str()))];
+    }
+    if chosen(case).is_none() || signs.libclang.is_some() {
+        return Vec::new();
+    }
+    let draft = draft.evidence(Evidence::env("LIBCLANG_PATH", "unset"));
+    vec![draft.evidence(Evidence::file("libclang", "in none of the folders of LLVM"))]
+}

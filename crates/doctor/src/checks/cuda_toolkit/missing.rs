@@ -1,0 +1,121 @@
+//! No toolkit, half of one, or only a driver and a runtime.
+
+use super::{chosen, has_driver_library};
+use crate::Case;
+use crate::advice::{self, Wish};
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Evidence};
+use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_host::Os;
+use gpubuild_toolchain::provision::{Machine, which};
+
+/// Adds the commands that install a toolkit that suits this machine, if one is known.
+pub(crate) fn with_toolkit(case: &Case<'_>, draft: Draft, wish: &Wish) -> Draft {
+    match advice::toolkit(case, wish) {
+        Some(offer) => draft.value("toolkit", offer.release).steps("install_toolkit", offer.commands),
+        None => draft,
+    }
+}
+
+/// Adds the way without root: what gpubuild itself would install.
+fn without_root(case: &Case<'_>, draft: Draft) -> Draft {
+    let verdict = case.matrix.verdict(Backend::Cuda);
+    let machine = Machine {
+        facts: case.facts,
+        inventory: case.inventory,
+        catalogue: case.catalogue,
+        driver: verdict.driver.as_ref(),
+        devices: &verdict.devices,
+    };
+    let command = case.catalogue.get("cuda").and_then(|cuda| which::command(&machine, cuda));
+    let words = command.map(|command| format!("; without root: `{command}`"));
+    draft.value("without_root", words.unwrap_or_default())
+}
+
+/// Whether a verdict blocks the build with this id.
+pub(crate) fn is_blocked_by(case: &Case<'_>, id: &str) -> bool {
+    case.matrix.verdict(Backend::Cuda).build_reasons.iter().any(|reason| reason.id == id)
+}
+
+/// The verdict found none.
+pub(super) fn toolkit(case: &Case<'_>) -> Vec<Draft> {
+    let id = "cuda.toolkit.missing";
+    if !is_blocked_by(case, id) {
+        return Vec::new();
+    }
+    let draft = Draft::new(id).backend(Backend::Cuda).affects(Affects::Build);
+    let draft = draft.evidence(Evidence::env("PATH", "no nvcc"));
+    vec![on_musl(case, without_root(case, with_toolkit(case, draft, &Wish::default())))]
+}
+
+/// NVIDIA has nothing for musl.
+fn on_musl(case: &Case<'_>, draft: Draft) -> Draft {
+    let is_musl = case.facts.libc.as_ref().is_some_and(|libc| libc.value.family == "musl");
+    if is_musl { draft.case("musl") } else { draft }
+}
+
+/// The compiler without its headers.
+pub(super) fn headers(case: &Case<'_>) -> Vec<Draft> {
+    let id = "cuda.toolkit.headers-missing";
+    if !is_blocked_by(case, id) {
+        return Vec::new();
+    }
+    let draft = Draft::new(id).backend(Backend::Cuda).affects(Affects::Build);
+    let Some(copy) = case.inventory.of("cuda").first() else { return vec![draft] };
+    let draft = match copy.part("compiler") {
+        Some(compiler) => draft.evidence(Evidence::file(compiler.as_str(), "present")),
+        None => draft,
+    };
+    if case.signs.cuda_toolkit.debian.is_some() {
+        return vec![draft.case("debian")];
+    }
+    // The rest of the release that is there already.
+    let wish = match copy.version() {
+        Some(version) => {
+            Wish { at_least: release_of(version), below: release_after(version), ..Wish::default() }
+        }
+        None => Wish::default(),
+    };
+    vec![with_toolkit(case, draft, &wish)]
+}
+
+fn release_of(version: &Version) -> Option<Version> {
+    version.release().parse().ok()
+}
+
+fn release_after(version: &Version) -> Option<Version> {
+    format!("{}.{}", version.major(), version.minor() + 1).parse().ok()
+}
+
+/// A driver that works, perhaps a runtime, and no compiler anywhere.
+pub(super) fn runtime_only(case: &Case<'_>) -> Vec<Draft> {
+    let verdict = case.matrix.verdict(Backend::Cuda);
+    let has_compiler = case.inventory.of("cuda").iter().any(|copy| copy.part("compiler").is_some());
+    if case.facts.platform.os == Os::Macos || has_compiler || chosen(case).is_some() {
+        return Vec::new();
+    }
+    let signs = &case.signs.cuda_toolkit;
+    let driver_works = verdict.hardware == Presence::Present
+        && verdict.run == Readiness::Ready
+        && (has_driver_library(case) || case.probes.contains_key(&Backend::Cuda));
+    if !driver_works && signs.runtimes.is_empty() {
+        return Vec::new();
+    }
+    let mut draft = Draft::new("cuda.toolkit.runtime-only").backend(Backend::Cuda).affects(Affects::Build);
+    for runtime in signs.runtimes.iter().take(2) {
+        draft = draft.evidence(Evidence::file(runtime.as_str(), "a runtime library"));
+    }
+    let runtime = case.inventory.runtimes.get(&Backend::Cuda).and_then(|runtime| runtime.loader.as_ref());
+    if let Some(loader) = runtime {
+        draft = draft.evidence(Evidence::file(loader.value.as_str(), "the driver's library"));
+    }
+    draft = draft.evidence(Evidence::env("PATH", "no nvcc"));
+    if driver_works && let Some(newest) = super::known_to_driver(case) {
+        draft = draft.value("newest", newest.release()).case("driver");
+        if let Some(driver) = &verdict.driver {
+            draft = draft.value("driver", driver.to_string()).case("version");
+        }
+    }
+    vec![without_root(case, with_toolkit(case, draft, &Wish::default()))]
+}

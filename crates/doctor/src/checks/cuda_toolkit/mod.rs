@@ -1,0 +1,107 @@
+//! Finding the CUDA Toolkit: what is there, what variables and PATH lead to, and who takes which copy.
+
+mod layout;
+mod missing;
+mod path;
+mod roots;
+mod several;
+mod stubs;
+mod windows;
+
+pub(super) use missing::{is_blocked_by, with_toolkit};
+
+use super::Check;
+use crate::Case;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Fact;
+use gpubuild_detect::finding::Evidence;
+use gpubuild_detect::toolkit::Installation;
+use gpubuild_host::{HostPath, Os};
+
+/// The checks of this family.
+pub(super) const CHECKS: &[Check] = &[
+    Check { id: "cuda.toolkit.missing", run: missing::toolkit },
+    Check { id: "cuda.toolkit.headers-missing", run: missing::headers },
+    Check { id: "cuda.toolkit.runtime-only", run: missing::runtime_only },
+    Check { id: "cuda.toolkit.root-invalid", run: roots::invalid },
+    Check { id: "cuda.toolkit.not-on-path", run: path::not_on_path },
+    Check { id: "cuda.language-vs-package", run: path::language_vs_package },
+    Check { id: "cuda.toolkit.multiple", run: several::multiple },
+    Check { id: "cuda.toolkit.conda-shadow", run: several::conda_shadow },
+    Check { id: "cuda.toolkit.debian-split", run: layout::debian_split },
+    Check { id: "cuda.toolkit.conda-layout", run: layout::conda_layout },
+    Check { id: "cuda.toolkit.sbsa", run: layout::sbsa },
+    Check { id: "cuda.toolkit.win-cuda-path", run: windows::cuda_path },
+    Check { id: "cuda.toolkit.vs-integration", run: windows::integration },
+    Check { id: "cuda.stub-missing", run: stubs::missing },
+    Check { id: "cuda.stub-at-runtime", run: stubs::at_runtime },
+];
+
+/// Variables that stand for a whole environment and name no toolkit.
+const ENVIRONMENTS: [&str; 2] = ["CONDA_PREFIX", "VIRTUAL_ENV"];
+
+/// The copy that a build takes.
+pub(super) fn chosen<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+    case.inventory.chosen("cuda")
+}
+
+/// Its release, for messages.
+pub(super) fn release(copy: &Installation) -> String {
+    copy.version().map_or_else(|| "of unknown version".to_owned(), Version::release)
+}
+
+/// The evidence for a copy: its version, or its compiler.
+pub(super) fn evidence(copy: &Installation) -> Evidence {
+    let known = copy.version.as_ref().and_then(|fact: &Fact<_>| fact.evidence.first()).cloned();
+    known.unwrap_or_else(|| {
+        let place = copy.part("compiler").map_or_else(|| copy.root.to_string(), ToString::to_string);
+        Evidence::file(place, "present")
+    })
+}
+
+/// The variables that name a copy, without those of environments.
+fn variables(copy: &Installation) -> impl Iterator<Item = &str> {
+    let named = copy.found_via.iter().filter_map(|via| via.strip_prefix("env:"));
+    named.filter(|name| !ENVIRONMENTS.contains(name))
+}
+
+/// Whether a copy belongs to an environment of Python packages or of conda.
+fn is_of_environment(case: &Case<'_>, copy: &Installation) -> bool {
+    let in_conda =
+        case.signs.cuda_toolkit.conda.as_ref().is_some_and(|conda| copy.root.is_inside(&conda.real));
+    in_conda
+        || copy
+            .found_via
+            .iter()
+            .any(|via| via.strip_prefix("env:").is_some_and(|name| ENVIRONMENTS.contains(&name)))
+}
+
+/// How a copy is best written into a variable: by the link that leads to it, if there is one.
+fn spelling<'a>(case: &'a Case<'_>, copy: &'a Installation) -> &'a HostPath {
+    let link = case.signs.cuda_toolkit.link.as_ref();
+    let leads_here = link.filter(|link| link.root.as_ref().is_some_and(|root| root.key() == copy.root.key()));
+    leads_here.map_or(&copy.root, |link| &link.place)
+}
+
+fn is_windows(case: &Case<'_>) -> bool {
+    case.facts.platform.os == Os::Windows
+}
+
+/// Whether the driver's library is there.
+pub(super) fn has_driver_library(case: &Case<'_>) -> bool {
+    case.inventory.runtimes.get(&Backend::Cuda).is_some_and(|runtime| runtime.loader.is_some())
+}
+
+/// The newest release that the driver knows: what it said when it was asked (`12080` is 12.8), else what the table says of its
+/// branch.
+pub(crate) fn known_to_driver(case: &Case<'_>) -> Option<Version> {
+    let said = || -> Option<Version> {
+        let answer: serde_json::Value =
+            serde_json::from_str(&case.probes.get(&Backend::Cuda)?.answer).ok()?;
+        let number = answer.get("driver_version")?.as_u64()?;
+        format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+    };
+    let driver = case.matrix.verdict(Backend::Cuda).driver.as_ref();
+    said().or_else(|| case.catalogue.get("cuda")?.newest_for_driver(driver?).cloned())
+}

@@ -1,0 +1,89 @@
+//! Variables that name no toolkit.
+
+use super::{is_windows, spelling, variables};
+use crate::Case;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Evidence};
+use gpubuild_detect::toolkit::Installation;
+use gpubuild_host::HostPath;
+
+/// A variable names a folder that is gone, that holds no toolkit, or that lies inside of one.
+pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {
+    let mut found: Vec<Wrong<'_>> = Vec::new();
+    for dead in case.inventory.dead_ends.iter().filter(|dead| dead.toolkit == "cuda") {
+        let variable = dead.found_via.trim_start_matches("env:");
+        let windows_own = is_windows(case) && variable == "CUDA_PATH" && dead.why.contains("not exist");
+        let works = variable == "CUDACXX" && case.signs.cuda_toolkit.cudacxx_works;
+        if !windows_own && !works && !is_debians(case, &dead.place) {
+            found.push(Wrong { variable, place: &dead.place, why: dead.why.clone() });
+        }
+    }
+    for inside in &case.signs.cuda_toolkit.inside {
+        let why = format!("the toolkit is the folder above: `{}`", inside.root);
+        found.push(Wrong { variable: &inside.variable, place: &inside.place, why });
+    }
+    found.extend(halves(case));
+    let Some(first) = found.first() else { return Vec::new() };
+    let mut draft = Draft::new("cuda.toolkit.root-invalid")
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("variable", first.variable)
+        .value("place", first.place.as_str())
+        .value("why", first.why.clone())
+        .summary(format!("`{}` names `{}`, and {}", first.variable, first.place, first.why));
+    for wrong in &found {
+        draft = draft.evidence(Evidence::env(wrong.variable, wrong.place.as_str()));
+    }
+    let Some(copy) = best(case) else {
+        return vec![super::missing::with_toolkit(case, draft.case("none"), &crate::advice::Wish::default())];
+    };
+    let right = if first.variable == "CUDACXX" { copy.part("compiler") } else { Some(spelling(case, copy)) };
+    let right = right.unwrap_or(&copy.root);
+    vec![draft.value("root", right.as_str()).evidence(super::evidence(copy))]
+}
+
+struct Wrong<'a> {
+    variable: &'a str,
+    place: &'a HostPath,
+    why: String,
+}
+
+/// Variables that name half a toolkit although a whole one is there.
+fn halves<'a>(case: &Case<'a>) -> Vec<Wrong<'a>> {
+    let copies = case.inventory.of("cuda");
+    let whole: Vec<&Installation> = copies.iter().filter(|copy| copy.is_complete()).collect();
+    // A folder inside of a toolkit, such as that of a target, belongs to it.
+    let inside = |copy: &Installation| whole.iter().any(|whole| copy.root.is_inside(&whole.root));
+    let is_half = |copy: &&Installation| {
+        !copy.is_complete()
+            && !whole.is_empty()
+            && !inside(copy)
+            && !super::is_of_environment(case, copy)
+            && !is_debians(case, &copy.root)
+    };
+    let wrong = |copy: &'a Installation| {
+        let missing: Vec<String> = copy.missing_parts().iter().map(|id| id.replace('-', " ")).collect();
+        let why = format!("there is no {}", missing.join(" and no "));
+        variables(copy).map(move |variable| Wrong { variable, place: &copy.root, why: why.clone() })
+    };
+    copies.iter().filter(is_half).flat_map(wrong).collect()
+}
+
+/// The copy that the variable should have named.
+fn best<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+    let copies = case.inventory.of("cuda");
+    let inside = case.signs.cuda_toolkit.inside.first();
+    let above = inside.and_then(|inside| copies.iter().find(|copy| copy.root.key() == inside.root.key()));
+    above.or_else(|| super::chosen(case)).or_else(|| copies.iter().find(|copy| copy.is_complete()))
+}
+
+/// Debian's folders that look like a toolkit are told by their own name.
+pub(super) fn is_debians(case: &Case<'_>, place: &HostPath) -> bool {
+    case.signs.cuda_toolkit.debian.is_some()
+        && ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"].iter().any(|own| place.as_str().starts_with(own))
+}
+
+/// Whether any variable names a toolkit that is there.
+pub(super) fn any_named(case: &Case<'_>) -> bool {
+    case.inventory.of("cuda").iter().any(|copy| variables(copy).next().is_some())
+}

@@ -1,0 +1,143 @@
+//! Several toolkits, and who takes which.
+
+use super::{chosen, release, variables};
+use crate::Case;
+use crate::resolvers::Line;
+use crate::resolvers::agree::Change;
+use crate::resolvers::line_text;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Evidence};
+use gpubuild_detect::toolkit::Installation;
+
+/// A way by which build systems come to a copy.
+struct Choice<'a> {
+    by: String,
+    evidence: Evidence,
+    copy: &'a Installation,
+}
+
+/// What variables, PATH and the link lead to.
+fn choices<'a>(case: &Case<'a>) -> Vec<Choice<'a>> {
+    let copies = case.inventory.of("cuda");
+    let signs = &case.signs.cuda_toolkit;
+    // Half a toolkit, such as the folder of a wrapper around nvcc, is nobody's choice.
+    let complete = || copies.iter().filter(|copy| copy.is_complete());
+    let at = |root: &gpubuild_host::HostPath| complete().find(|copy| copy.root.key() == root.key());
+    let mut choices: Vec<Choice<'_>> = Vec::new();
+    for copy in complete() {
+        for name in variables(copy) {
+            let value = case.env.get(name).unwrap_or_default();
+            choices.push(Choice { by: format!("`{name}`"), evidence: Evidence::env(name, value), copy });
+        }
+    }
+    if let Some((nvcc, copy)) = signs.nvcc.as_ref().and_then(|nvcc| Some((nvcc, at(&nvcc.root)?))) {
+        let evidence = Evidence::env("PATH", nvcc.program.as_str());
+        choices.push(Choice { by: "PATH".to_owned(), evidence, copy });
+    }
+    let link = signs.link.as_ref().and_then(|link| Some((link, at(link.root.as_ref()?)?)));
+    // Who has set PATH and a variable alike, as `module load` does, has decided against the link.
+    let is_decided = choices.len() > 1 && choices.iter().all(|choice| !differ(choice.copy, choices[0].copy));
+    if let Some((link, copy)) = link.filter(|_| !is_decided) {
+        let evidence = Evidence::file(link.place.as_str(), format!("link to {}", copy.root));
+        choices.push(Choice { by: format!("`{}`", link.place), evidence, copy });
+    }
+    choices
+}
+
+/// Whether two copies differ in what they build.
+fn differ(left: &Installation, right: &Installation) -> bool {
+    left.root.key() != right.root.key()
+        && match (left.version(), right.version()) {
+            (Some(left), Some(right)) => left.release() != right.release(),
+            _ => true,
+        }
+}
+
+/// Variables, PATH and the link lead to different releases.
+pub(super) fn multiple(case: &Case<'_>) -> Vec<Draft> {
+    let choices = choices(case);
+    if is_shadowed(case, &choices) {
+        return Vec::new();
+    }
+    told(case, "cuda.toolkit.multiple", &choices)
+}
+
+/// The same, one of them in the conda environment that is active.
+pub(super) fn conda_shadow(case: &Case<'_>) -> Vec<Draft> {
+    let choices = choices(case);
+    if !is_shadowed(case, &choices) {
+        return Vec::new();
+    }
+    let drafts = told(case, "cuda.toolkit.conda-shadow", &choices);
+    // The compiler decides between the two for whoever looks at PATH or at a link.
+    let nvcc = chosen(case).and_then(|copy| copy.part("compiler"));
+    let line = nvcc.and_then(|nvcc| {
+        let changes = vec![Change::Set { name: "CUDACXX".to_owned(), value: nvcc.to_string() }];
+        line_text(&Line { source: None, changes }, case.facts.platform.os)
+    });
+    let with_compiler = |mut draft: Draft| {
+        draft.steps.entry("agree".to_owned()).or_default().extend(line.clone());
+        draft
+    };
+    drafts.into_iter().map(with_compiler).collect()
+}
+
+/// Whether one choice is inside of the environment and another outside.
+fn is_shadowed(case: &Case<'_>, choices: &[Choice<'_>]) -> bool {
+    let Some(conda) = &case.signs.cuda_toolkit.conda else { return false };
+    let inside = |choice: &&Choice<'_>| choice.copy.root.is_inside(&conda.real);
+    choices.iter().any(|choice| inside(&choice)) && choices.iter().any(|choice| !inside(&choice))
+}
+
+fn told(case: &Case<'_>, id: &str, choices: &[Choice<'_>]) -> Vec<Draft> {
+    let Some(first) = choices.first() else { return Vec::new() };
+    if !choices.iter().any(|choice| differ(choice.copy, first.copy)) {
+        return Vec::new();
+    }
+    let Some(chosen) = chosen(case) else { return Vec::new() };
+    let mut draft = Draft::new(id)
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("version", release(chosen))
+        .value("reason", chosen.reason.clone());
+    let mut parts: Vec<String> = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    for choice in choices {
+        let root = choice.copy.root.as_str();
+        draft = draft.evidence(choice.evidence.clone());
+        if told.contains(&root) {
+            continue;
+        }
+        told.push(root);
+        let by: Vec<&str> =
+            choices.iter().filter(|one| one.copy.root.as_str() == root).map(|one| one.by.as_str()).collect();
+        let leads = if by.len() == 1 { "leads" } else { "lead" };
+        parts.push(format!("{} {leads} to CUDA {}", by.join(" and "), release(choice.copy)));
+    }
+    for (root, names) in case.signs.resolutions.copies("cuda") {
+        draft = draft.evidence(Evidence::file(root.as_str(), format!("taken by {}", names.join(", "))));
+    }
+    vec![draft.value("choices", parts.join(", ")).steps("agree", agreeing(case, chosen))]
+}
+
+/// The lines that make all build systems take a copy: those that were tried, else the obvious ones.
+fn agreeing(case: &Case<'_>, copy: &Installation) -> Vec<String> {
+    let os = case.facts.platform.os;
+    let agreement = case.signs.resolutions.agreements.get("cuda");
+    let tried = agreement.filter(|agreement| agreement.chosen.key() == copy.root.key());
+    let lines: Vec<String> =
+        tried.iter().flat_map(|agreement| &agreement.lines).filter_map(|line| line_text(line, os)).collect();
+    if !lines.is_empty() {
+        return lines;
+    }
+    let set = |name: &str| Line {
+        source: None,
+        changes: vec![Change::Set { name: name.to_owned(), value: copy.root.to_string() }],
+    };
+    let path = Line {
+        source: None,
+        changes: vec![Change::Prepend { name: "PATH".to_owned(), value: copy.root.join("bin").to_string() }],
+    };
+    let names = ["CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"];
+    names.iter().map(|name| set(name)).chain([path]).filter_map(|line| line_text(&line, os)).collect()
+}

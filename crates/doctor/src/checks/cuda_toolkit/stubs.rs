@@ -1,0 +1,70 @@
+//! NVIDIA's stubs of the driver's library: there for the linker, never for the loader.
+
+use super::{chosen, evidence, has_driver_library, is_windows, release};
+use crate::Case;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_host::Os;
+
+/// Nothing to link `-lcuda` with: no driver, and no stub that the linker finds.
+pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
+    let Some(copy) = chosen(case) else { return Vec::new() };
+    if case.facts.platform.os != Os::Linux || has_driver_library(case) || case.signs.cuda_toolkit.links_stubs
+    {
+        return Vec::new();
+    }
+    let draft = Draft::new("cuda.stub-missing")
+        .backend(Backend::Cuda)
+        .affects(Affects::Build)
+        .value("root", copy.root.as_str())
+        .value("dashed", release(copy).replace('.', "-"))
+        .evidence(evidence(copy))
+        .evidence(Evidence::file("libcuda.so", "absent"));
+    vec![match copy.part("driver-stub").and_then(gpubuild_host::HostPath::parent) {
+        // CMake and gpubuild find it there; plain linkers and crates have to be told.
+        Some(folder) => draft
+            .kind(Kind::Note)
+            .case("told")
+            .value("folder", folder.as_str())
+            .evidence(Evidence::env("LIBRARY_PATH", case.env.get("LIBRARY_PATH").unwrap_or("unset"))),
+        None => draft.evidence(Evidence::file(copy.root.join("lib64/stubs/libcuda.so").as_str(), "absent")),
+    }]
+}
+
+/// The loader would take a stub for the driver.
+pub(super) fn at_runtime(case: &Case<'_>) -> Vec<Draft> {
+    if is_windows(case) {
+        return Vec::new();
+    }
+    let loader = case.inventory.runtimes.get(&Backend::Cuda).and_then(|runtime| runtime.loader.as_ref());
+    let taken = loader.filter(|loader| loader.value.as_str().split('/').any(|name| name == "stubs"));
+    let Some(first) = case.signs.cuda_toolkit.stubs.first() else { return Vec::new() };
+    let mut draft = Draft::new("cuda.stub-at-runtime")
+        .backend(Backend::Cuda)
+        .affects(Affects::Run)
+        .value("origin", first.origin.clone())
+        .value("folder", first.folder.as_str());
+    for stubs in &case.signs.cuda_toolkit.stubs {
+        draft = draft.evidence(match stubs.origin.as_str() {
+            "LD_LIBRARY_PATH" => Evidence::env("LD_LIBRARY_PATH", stubs.folder.as_str()),
+            file => Evidence::file(file, stubs.folder.as_str()),
+        });
+    }
+    if let Some(loader) = taken {
+        draft = draft.evidence(Evidence::file(
+            loader.value.as_str(),
+            "the stub, which the loader takes for the driver",
+        ));
+    }
+    if first.origin != "LD_LIBRARY_PATH" {
+        return vec![draft.case("configuration")];
+    }
+    let kept: Vec<&str> = case
+        .env
+        .get("LD_LIBRARY_PATH")
+        .unwrap_or_default()
+        .split(':')
+        .filter(|folder| !folder.is_empty() && !folder.split('/').any(|name| name == "stubs"))
+        .collect();
+    vec![draft.value("kept", kept.join(":"))]
+}

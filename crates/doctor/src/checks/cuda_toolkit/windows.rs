@@ -1,0 +1,104 @@
+//! What only Windows has: `CUDA_PATH` of the installer, and integrations into Visual Studio.
+
+use super::{chosen, evidence, is_of_environment, is_windows, release, variables};
+use crate::Case;
+use crate::signs::cuda_toolkit::Integration;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::toolkit::Installation;
+
+/// The toolkit that the installer put there.
+fn installed<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+    chosen(case).filter(|copy| is_windows(case) && !is_of_environment(case, copy))
+}
+
+/// `CUDA_PATH` is lost, names what is gone, or names another release than Visual Studio takes.
+pub(super) fn cuda_path(case: &Case<'_>) -> Vec<Draft> {
+    let draft = Draft::new("cuda.toolkit.win-cuda-path").backend(Backend::Cuda).affects(Affects::Build);
+    let gone = case.inventory.dead_ends.iter().find(|dead| {
+        dead.toolkit == "cuda" && dead.found_via == "env:CUDA_PATH" && dead.why.contains("not exist")
+    });
+    let copy = installed(case);
+    let draft = match copy {
+        Some(copy) => {
+            draft.value("root", copy.root.as_str()).value("version", release(copy)).evidence(evidence(copy))
+        }
+        None => draft,
+    };
+    if let Some(dead) = gone.filter(|_| is_windows(case)) {
+        let draft = draft
+            .value("place", dead.place.as_str())
+            .evidence(Evidence::env("CUDA_PATH", dead.place.as_str()));
+        return vec![if copy.is_some() {
+            draft.case("gone")
+        } else {
+            super::missing::with_toolkit(case, draft.case("none"), &crate::advice::Wish::default())
+        }];
+    }
+    let Some(copy) = copy else { return Vec::new() };
+    if case.env.get("CUDA_PATH").is_none() {
+        return vec![draft.case("lost").evidence(Evidence::env("CUDA_PATH", "unset"))];
+    }
+    let Some(newest) = newest_integration(case) else { return Vec::new() };
+    let own = copy.version().map(Version::release);
+    let is_named = variables(copy).any(|name| name == "CUDA_PATH");
+    let taken = own.as_ref().is_some_and(|own| *own != newest.0.release() && newest.1.releases.contains(own));
+    if !taken || !is_named {
+        return Vec::new();
+    }
+    let place = newest.1.folder.join(&format!("CUDA {}.props", newest.0));
+    vec![
+        draft
+            .kind(Kind::Caution)
+            .case("newer")
+            .value("newest", newest.0.release())
+            .evidence(Evidence::env("CUDA_PATH", copy.root.as_str()))
+            .evidence(Evidence::file(place.as_str(), "present")),
+    ]
+}
+
+/// The newest release that the newest Visual Studio knows.
+fn newest_integration<'a>(case: &Case<'a>) -> Option<(Version, &'a Integration)> {
+    let newest = case.signs.cuda_toolkit.integrations.last()?;
+    let release = newest.releases.iter().filter_map(|text| text.parse::<Version>().ok()).max()?;
+    Some((release, newest))
+}
+
+/// The newest Visual Studio does not know the toolkit: its generator has no CUDA.
+pub(super) fn integration(case: &Case<'_>) -> Vec<Draft> {
+    let Some(copy) = installed(case) else { return Vec::new() };
+    let integrations = &case.signs.cuda_toolkit.integrations;
+    let Some(newest) = integrations.last() else { return Vec::new() };
+    let own = copy.version().map(Version::release);
+    let knows =
+        |one: &Integration| own.as_ref().map_or(!one.releases.is_empty(), |own| one.releases.contains(own));
+    // Of several copies of the newest Visual Studio one that knows it is enough.
+    let is_known = integrations.iter().any(|one| one.number == newest.number && knows(one));
+    // Other generators need no integration.
+    let other = case.env.get("CMAKE_GENERATOR").is_some_and(|name| !name.starts_with("Visual Studio"));
+    if is_known || other {
+        return Vec::new();
+    }
+    let props = format!("CUDA {}.props", own.unwrap_or_else(|| "*".to_owned()));
+    let there = if newest.releases.is_empty() {
+        "no integration of CUDA".to_owned()
+    } else {
+        format!("only CUDA {}", newest.releases.join(", "))
+    };
+    vec![
+        Draft::new("cuda.toolkit.vs-integration")
+            .backend(Backend::Cuda)
+            .affects(Affects::Build)
+            .value("version", release(copy))
+            .value("folder", newest.folder.as_str())
+            .value("there", there.clone())
+            .value(
+                "extensions",
+                copy.root.join(r"extras\visual_studio_integration\MSBuildExtensions\*").as_str(),
+            )
+            .evidence(Evidence::file(newest.folder.join(&props).as_str(), "absent"))
+            .evidence(Evidence::file(newest.folder.as_str(), there))
+            .evidence(evidence(copy)),
+    ]
+}

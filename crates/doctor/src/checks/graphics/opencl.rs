@@ -1,0 +1,83 @@
+//! OpenCL: the loader and the drivers behind it.
+
+use super::{are_used_otherwise, cards, is_asked, reason, with_runtime};
+use crate::Case;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::Vendor;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+
+/// Whether somebody works with OpenCL here. A loader alone comes along with many things, a CUDA Toolkit among them.
+pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
+    let signs = &case.signs.graphics.opencl;
+    let of_cuda = |root: &str| root.to_lowercase().contains("cuda");
+    is_asked(case, Backend::Opencl)
+        || signs.chosen.is_some()
+        || signs.clinfo.is_some()
+        || signs.vendors.is_some()
+        || case.inventory.of("opencl").iter().any(|copy| !of_cuda(copy.root.as_str()))
+}
+
+/// The loader finds no driver for the card.
+pub(super) fn no_driver(case: &Case<'_>) -> Vec<Draft> {
+    let id = "ocl.no-icd";
+    let signs = &case.signs.graphics.opencl;
+    let known = reason(case, Backend::Opencl, id);
+    let cards = cards(case, Backend::Opencl);
+    let mut draft = Draft::new(id).backend(Backend::Opencl).affects(Affects::Run);
+    if known.is_none() {
+        // The system's loader is fine; that of the environment looks in its own folder.
+        let Some((loader, folder)) =
+            signs.conda.as_ref().filter(|_| !cards.is_empty() && signs.chosen.is_none())
+        else {
+            return Vec::new();
+        };
+        draft = draft.kind(if signs.conda_user.is_some() { Kind::Fault } else { Kind::Note });
+        return vec![in_conda(draft, loader.as_str(), folder.as_str())];
+    }
+    let is_idle = !are_used_otherwise(case, &cards, Backend::Opencl);
+    let is_fault = signs.from_cuda.is_none() && (wants(case) || is_idle || signs.conda_user.is_some());
+    draft = draft.kind(if is_fault || is_asked(case, Backend::Opencl) { Kind::Fault } else { Kind::Note });
+    draft = with_runtime(case, Backend::Opencl, draft);
+    if let Some((name, value, leads)) = &signs.chosen {
+        draft = draft.value("variable", name).value("value", value).evidence(Evidence::env(name, value));
+        return vec![draft.case(if *leads { "variable" } else { "variable-absent" })];
+    }
+    if let Some((loader, folder)) = &signs.conda {
+        return vec![in_conda(draft, loader.as_str(), folder.as_str())];
+    }
+    draft = match cards.first() {
+        Some(gpu) if gpu.vendor == Vendor::Intel => draft.case("intel"),
+        Some(gpu) if gpu.kernel_driver.as_deref() == Some("nvidia") => draft.case("nvidia"),
+        _ => draft,
+    };
+    let vendors = if signs.vendors.is_some() { "no driver for the card" } else { "absent" };
+    vec![draft.evidence(Evidence::file("/etc/OpenCL/vendors", vendors))]
+}
+
+fn in_conda(draft: Draft, loader: &str, folder: &str) -> Draft {
+    draft
+        .case("conda")
+        .value("folder", folder)
+        .evidence(Evidence::file(loader, "present"))
+        .evidence(Evidence::file(folder, "no driver"))
+}
+
+/// A program that plays the card, where the card itself is used otherwise or nobody asked.
+pub(super) fn software_only(case: &Case<'_>) -> Vec<Draft> {
+    let id = "ocl.software-only";
+    if reason(case, Backend::Opencl, id).is_none() {
+        return Vec::new();
+    }
+    let cards = cards(case, Backend::Opencl);
+    if cards.is_empty() {
+        return vec![Draft::new(id).backend(Backend::Opencl).case("no-card")];
+    }
+    let is_used = are_used_otherwise(case, &cards, Backend::Opencl);
+    let kind = match (is_asked(case, Backend::Opencl), is_used) {
+        (true, _) => Kind::Fault,
+        (false, true) => Kind::Note,
+        (false, false) => Kind::Caution,
+    };
+    let draft = Draft::new(id).backend(Backend::Opencl).affects(Affects::Run).kind(kind);
+    vec![with_runtime(case, Backend::Opencl, draft)]
+}

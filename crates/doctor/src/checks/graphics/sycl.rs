@@ -1,0 +1,147 @@
+//! SYCL: Level Zero, oneAPI's environment, Intel's kernel drivers.
+
+use super::{cards, has_loader, invalid_root, is_asked, reason, with_runtime};
+use crate::Case;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::Gpu;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::matrix::Presence;
+use gpubuild_host::ProbeStatus;
+
+/// Whether somebody works with SYCL or Level Zero here.
+pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
+    is_asked(case, Backend::Sycl)
+        || !case.inventory.of("oneapi").is_empty()
+        || case.signs.graphics.sycl.folder.is_some()
+        || case.signs.graphics.sycl.sourced_by.is_some()
+        || has_loader(case, Backend::Sycl)
+}
+
+fn kind(case: &Case<'_>) -> Kind {
+    if wants(case) { Kind::Fault } else { Kind::Absence }
+}
+
+/// The loader, the driver behind it, or both are missing.
+pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
+    let id = "sycl.level-zero-missing";
+    let Some(known) = reason(case, Backend::Sycl, id) else { return without_driver(case, id) };
+    let library = known.values.get("library").cloned().unwrap_or_default();
+    let mut draft = Draft::new(id)
+        .backend(Backend::Sycl)
+        .affects(Affects::Run)
+        .kind(level_zero_kind(case))
+        .value("library", &library)
+        .evidence(Evidence::file(&library, "absent"));
+    draft = with_runtime(case, Backend::Sycl, draft);
+    let cards = cards(case, Backend::Sycl);
+    if !cards.is_empty() && cards.iter().all(|gpu| is_legacy(gpu)) {
+        draft = draft.value("card", &cards[0].name).case("legacy");
+    }
+    vec![draft]
+}
+
+/// Without the loader Level Zero was never installed: that can wait for an environment that is not set.
+fn level_zero_kind(case: &Case<'_>) -> Kind {
+    let is_set = case.signs.graphics.sycl.sourced_by.is_some();
+    match kind(case) {
+        Kind::Fault if !has_loader(case, Backend::Sycl) && !is_set && !is_asked(case, Backend::Sycl) => {
+            Kind::Caution
+        }
+        kind => kind,
+    }
+}
+
+/// The card answers through OpenCL only, because the driver behind Level Zero's loader is missing: slower, and some
+/// libraries refuse it.
+fn without_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
+    let driver = case
+        .inventory
+        .runtimes
+        .get(&Backend::Sycl)
+        .is_some_and(|runtime| runtime.drivers.iter().any(|driver| driver.found));
+    if driver || !has_loader(case, Backend::Sycl) || !answers_through_opencl_only(case) {
+        return Vec::new();
+    }
+    let library = "libze_intel_gpu.so.1";
+    let draft = Draft::new(id)
+        .backend(Backend::Sycl)
+        .affects(Affects::Run)
+        .kind(Kind::Caution)
+        .value("library", library)
+        .summary(format!(
+            "the GPU answers through OpenCL only: Level Zero's driver `{library}` was not found"
+        ))
+        .evidence(Evidence::file(library, "absent"));
+    vec![with_runtime(case, Backend::Sycl, draft)]
+}
+
+/// What the runtime that was asked lists: GPUs, and none of them through Level Zero.
+fn answers_through_opencl_only(case: &Case<'_>) -> bool {
+    let Some(answer) = case.probes.get(&Backend::Sycl) else { return false };
+    let Ok(document) = serde_json::from_str::<serde_json::Value>(&answer.answer) else { return false };
+    let devices = document["devices"].as_array().cloned().unwrap_or_default();
+    let word = |device: &serde_json::Value, key: &str| {
+        device[key].as_str().unwrap_or_default().to_lowercase().replace('-', "_")
+    };
+    let gpus: Vec<_> = devices.iter().filter(|device| word(device, "type").contains("gpu")).collect();
+    !gpus.is_empty() && gpus.iter().all(|device| word(device, "backend").contains("opencl"))
+}
+
+/// Graphics of the generations 8 to 11, which Intel's driver gave up after release 24.35: by the first digits of the PCI
+/// device id (Broadwell, Skylake, Apollo and Gemini Lake, Kaby to Comet Lake, Ice, Elkhart and Jasper Lake).
+/// Source: intel/compute-runtime, `LEGACY_PLATFORMS.md`.
+fn is_legacy(gpu: &Gpu) -> bool {
+    const FIRST: [u16; 13] = [0x16, 0x19, 0x0a, 0x1a, 0x5a, 0x31, 0x59, 0x3e, 0x9b, 0x87, 0x8a, 0x45, 0x4e];
+    gpu.ids.is_some_and(|(_, device)| FIRST.contains(&(device >> 8)))
+}
+
+/// oneAPI is there and its environment was not taken in.
+pub(super) fn not_sourced(case: &Case<'_>) -> Vec<Draft> {
+    let signs = &case.signs.graphics.sycl;
+    let (Some(folder), None) = (&signs.folder, &signs.sourced_by) else { return Vec::new() };
+    let Some(copy) = case.inventory.of("oneapi").first() else { return Vec::new() };
+    let mut draft = Draft::new("sycl.env-not-sourced")
+        .backend(Backend::Sycl)
+        .affects(Affects::Build)
+        .value("folder", folder.to_string())
+        .evidence(Evidence::file(copy.root.as_str(), "icpx"))
+        .evidence(Evidence::env("ONEAPI_ROOT", "not set"))
+        .evidence(Evidence::env("PATH", "no icpx"));
+    if let Some(script) = &signs.script {
+        draft =
+            draft.value("script", script.to_string()).evidence(Evidence::file(script.as_str(), "present"));
+    }
+    // The runtime's libraries lie in a folder that only the script adds to the loader's.
+    let silent = case.probes.get(&Backend::Sycl).is_some_and(|answer| answer.status != ProbeStatus::Ok);
+    if silent {
+        draft = draft.affects(Affects::Run);
+    }
+    // What a machine without a card is there for is to build.
+    let no_card = case.matrix.verdict(Backend::Sycl).hardware != Presence::Present;
+    if silent || no_card || is_asked(case, Backend::Sycl) {
+        draft = draft.kind(Kind::Fault);
+    }
+    vec![draft]
+}
+
+/// No kernel driver: a fault where somebody wants to compute on the card.
+pub(super) fn driver_missing(case: &Case<'_>) -> Vec<Draft> {
+    named(case, "sycl.driver.missing")
+}
+
+/// Images that only run programs set the variable too.
+pub(super) fn root_invalid(case: &Case<'_>) -> Vec<Draft> {
+    invalid_root(case, Backend::Sycl, "sycl.toolkit.root-invalid")
+}
+
+/// No render node.
+pub(super) fn render_missing(case: &Case<'_>) -> Vec<Draft> {
+    named(case, "sycl.render-missing")
+}
+
+fn named(case: &Case<'_>, id: &str) -> Vec<Draft> {
+    if reason(case, Backend::Sycl, id).is_none() {
+        return Vec::new();
+    }
+    vec![Draft::new(id).backend(Backend::Sycl).affects(Affects::Run).kind(kind(case))]
+}

@@ -1,0 +1,246 @@
+//! Vulkan: the SDK, the loader and the drivers behind it.
+
+use super::{cards, compute_only, has_loader, is_asked, reason, with_runtime};
+use crate::Case;
+use crate::signs::graphics::vulkan::Headers;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::Vendor;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind, Severity};
+use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_detect::toolkit::RuntimeDriver;
+use gpubuild_host::{HostPath, Os};
+
+/// Whether somebody works with Vulkan here: its headers, its tools, its variable. Loaders and drivers come along with other
+/// things.
+pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
+    let signs = &case.signs.graphics.vulkan;
+    is_asked(case, Backend::Vulkan)
+        || signs.sdk.is_some()
+        || signs.vulkaninfo.is_some()
+        || has_headers(case)
+        || !case.inventory.of("glslc").is_empty()
+}
+
+fn has_headers(case: &Case<'_>) -> bool {
+    !case.inventory.of("vulkan").is_empty()
+}
+
+/// `VULKAN_SDK` leads nowhere, or beside the headers: CMake then takes what else it finds, without a word.
+pub(super) fn sdk_path_wrong(case: &Case<'_>) -> Vec<Draft> {
+    let Some(sdk) = case.signs.graphics.vulkan.sdk.as_ref().filter(|sdk| !sdk.has_headers) else {
+        return Vec::new();
+    };
+    let state = if sdk.exists { "has no include/vulkan/vulkan.h" } else { "absent" };
+    let mut draft = Draft::new("vk.sdk-path-wrong")
+        .backend(Backend::Vulkan)
+        .affects(Affects::Build)
+        .value("value", &sdk.value)
+        .evidence(Evidence::env("VULKAN_SDK", &sdk.value))
+        .evidence(Evidence::file(&sdk.value, state))
+        .case(if sdk.exists { "no-headers" } else { "absent" });
+    if let Some(better) = &sdk.better {
+        let words = if sdk.exists { "no-headers-and-better" } else { "absent-and-better" };
+        draft = draft
+            .value("better", better.to_string())
+            .evidence(Evidence::file(better.as_str(), "has include/vulkan/vulkan.h"))
+            .case(words);
+    }
+    // A machine without a card that has the variable is there to build.
+    let hardware = case.matrix.verdict(Backend::Vulkan).hardware;
+    if hardware != Presence::Present && case.asked.is_none() {
+        draft = draft.severity(Severity::Warning);
+    }
+    vec![draft]
+}
+
+/// Versions that do not go together: the C++ header with the C one, or the headers with the loader.
+pub(super) fn header_mismatch(case: &Case<'_>) -> Vec<Draft> {
+    let signs = &case.signs.graphics.vulkan;
+    let draft = || Draft::new("vk.header-mismatch").backend(Backend::Vulkan).affects(Affects::Build);
+    if let Some((cpp, made_for, core, version)) = cpp_mismatch(&signs.headers) {
+        return vec![
+            draft()
+                .case("cpp")
+                .value("cpp", cpp.folder.to_string())
+                .value("made_for", made_for.to_string())
+                .value("core", core.folder.to_string())
+                .value("version", version.to_string())
+                .evidence(Evidence::file(
+                    cpp.folder.join("vulkan/vulkan.hpp").as_str(),
+                    format!("VK_HEADER_VERSION == {made_for}"),
+                ))
+                .evidence(Evidence::file(
+                    core.folder.join("vulkan/vulkan_core.h").as_str(),
+                    version.as_str(),
+                )),
+        ];
+    }
+    let chosen = signs.headers.iter().find_map(|one| Some((one, one.core.as_ref()?)));
+    let told = signs.loader.clone().or_else(|| told_version(case));
+    let (Some((headers, version)), Some((library, loader))) = (chosen, &told) else {
+        return Vec::new();
+    };
+    let Some(kind) = distance(version, loader) else { return Vec::new() };
+    vec![
+        draft()
+            .kind(kind)
+            .value("core", headers.folder.to_string())
+            .value("version", version.to_string())
+            .value("loader", loader.to_string())
+            .evidence(Evidence::file(headers.folder.join("vulkan/vulkan_core.h").as_str(), version.as_str()))
+            .evidence(Evidence::file(library.as_str(), loader.as_str())),
+    ]
+}
+
+/// What the loader itself answered, where its file's name tells no version.
+fn told_version(case: &Case<'_>) -> Option<(HostPath, Version)> {
+    let answer = case.probes.get(&Backend::Vulkan)?;
+    let document: serde_json::Value = serde_json::from_str(&answer.answer).ok()?;
+    let version = document.get("api_version")?.as_str()?.parse().ok()?;
+    let runtime = case.inventory.runtimes.get(&Backend::Vulkan)?;
+    Some((runtime.loader.as_ref()?.value.clone(), version))
+}
+
+/// How bad it is that headers of a version are compiled for a loader of another. Distributions make both from one source;
+/// an SDK is often newer than the loader, which is fine.
+fn distance(headers: &Version, loader: &Version) -> Option<Kind> {
+    const STEPS: u64 = 20;
+    let line = |version: &Version| (version.major(), version.minor());
+    if line(headers) < line(loader) {
+        return Some(Kind::Fault);
+    }
+    let is_older = line(headers) == line(loader) && headers.part(2) + STEPS < loader.part(2);
+    is_older.then_some(Kind::Caution)
+}
+
+/// A C++ header that was made for another C header than the one that it includes.
+fn cpp_mismatch(headers: &[Headers]) -> Option<(&Headers, u64, &Headers, &Version)> {
+    headers.iter().find_map(|one| {
+        let made_for = one.cpp?;
+        let core =
+            if one.core.is_some() { one } else { headers.iter().find(|other| other.core.is_some())? };
+        let version = core.core.as_ref()?;
+        (version.part(2) != made_for).then_some((one, made_for, core, version))
+    })
+}
+
+/// The shader compiler is missing from what else is there, or is a part of what nobody installed.
+pub(super) fn glslc_missing(case: &Case<'_>) -> Vec<Draft> {
+    let id = "vk.glslc-missing";
+    if reason(case, Backend::Vulkan, id).is_none() {
+        return Vec::new();
+    }
+    let is_there = has_headers(case) && has_loader(case, Backend::Vulkan);
+    let mut draft = Draft::new(id)
+        .backend(Backend::Vulkan)
+        .affects(Affects::Build)
+        .about("glslc")
+        .kind(if is_there { Kind::Fault } else { Kind::Absence })
+        .evidence(Evidence::env("PATH", "no glslc"));
+    if let Some(copy) = case.inventory.of("vulkan").first() {
+        draft = draft.evidence(Evidence::file(copy.root.as_str(), "Vulkan headers"));
+    }
+    vec![draft]
+}
+
+/// The loader is a fault where somebody works with Vulkan, and where no other way to the card is left.
+pub(super) fn loader_missing(case: &Case<'_>) -> Vec<Draft> {
+    let id = "vk.loader-missing";
+    let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
+    let is_fault = wants(case) || has_driver(case) || is_last_resort(case);
+    let library = known.values.get("library").cloned().unwrap_or_default();
+    vec![
+        Draft::new(id)
+            .backend(Backend::Vulkan)
+            .affects(Affects::Run)
+            .kind(if is_fault { Kind::Fault } else { Kind::Absence })
+            .evidence(Evidence::file(library, "absent")),
+    ]
+}
+
+/// A driver that somebody installed for the card. NVIDIA's and its manifest are a part of every driver on Linux; on Windows
+/// the loader comes with the driver, so that one without the other is broken.
+fn has_driver(case: &Case<'_>) -> bool {
+    let drivers = case.inventory.runtimes.get(&Backend::Vulkan).map_or(&[][..], |runtime| &runtime.drivers);
+    let counts = |driver: &RuntimeDriver| {
+        let own = |vendor: &Vendor| cards(case, Backend::Vulkan).iter().any(|gpu| gpu.vendor == *vendor);
+        let comes_along = driver.vendors == [Vendor::Nvidia] && case.facts.platform.os == Os::Linux;
+        driver.found && driver.software.is_none() && !comes_along && driver.vendors.iter().any(own)
+    };
+    case.facts.container.is_none() && case.facts.wsl.is_none() && drivers.iter().any(counts)
+}
+
+/// A card that ROCm gave up, and for which nothing else runs.
+pub(in crate::checks) fn is_last_resort(case: &Case<'_>) -> bool {
+    let runs = case.matrix.verdicts.iter().any(|verdict| {
+        verdict.backend != Backend::Cpu
+            && verdict.run == Readiness::Ready
+            && verdict.devices.iter().any(|gpu| gpu.vendor == Vendor::Amd)
+    });
+    reason(case, Backend::Rocm, "rocm.gfx803").is_some() && !runs && case.facts.container.is_none()
+}
+
+/// The loader has no driver for the card.
+pub(super) fn icd_missing(case: &Case<'_>) -> Vec<Draft> {
+    no_driver(case, "vk.icd-missing")
+}
+
+/// The loader has only drivers that run on the processor.
+pub(super) fn software_only(case: &Case<'_>) -> Vec<Draft> {
+    no_driver(case, "vk.software-only")
+}
+
+fn no_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
+    let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
+    // There is no card for which a driver could be installed: the verdict's own words say what runs.
+    if cards(case, Backend::Vulkan).is_empty() {
+        return vec![Draft::new(id).backend(Backend::Vulkan).case("no-card").kind(Kind::Caution)];
+    }
+    let mut draft = Draft::new(id).backend(Backend::Vulkan).affects(Affects::Run);
+    let came_along = case.facts.wsl.is_some() || (compute_only(case, Backend::Vulkan) && !wants(case));
+    if came_along && !is_asked(case, Backend::Vulkan) {
+        draft = draft.kind(Kind::Note);
+    }
+    draft = with_runtime(case, Backend::Vulkan, draft);
+    if let Some(library) = known.values.get("library").filter(|library| !library.is_empty()) {
+        draft = draft.value("library", library);
+    }
+    if let Some(chosen) = &case.signs.graphics.vulkan.chosen {
+        draft = draft.value("variable", &chosen.name).value("value", &chosen.value);
+        draft = draft.evidence(Evidence::env(&chosen.name, &chosen.value));
+        return vec![match chosen.absent.first() {
+            Some(entry) => draft.value("entry", entry).case("variable-absent"),
+            None => draft.case("variable"),
+        }];
+    }
+    let nvidia = case.facts.gpus.iter().find(|gpu| gpu.vendor == Vendor::Nvidia);
+    if nvidia.is_some_and(|gpu| gpu.kernel_driver.as_deref() == Some("nvidia")) {
+        draft = draft.case("nvidia");
+    }
+    vec![draft]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_headers_are_told_and_newer_ones_are_not() {
+        for (headers, loader, kind) in [
+            ("1.3.275", "1.3.275", None),
+            ("1.3.296", "1.3.275", None),
+            ("1.4.313", "1.3.204", None),
+            ("1.3.268", "1.3.275", None),
+            ("1.3.204", "1.3.275", Some(Kind::Caution)),
+            ("1.2.131", "1.3.204", Some(Kind::Fault)),
+            ("1.3.296", "1.4.313", Some(Kind::Fault)),
+        ] {
+            assert_eq!(
+                distance(&headers.parse().unwrap(), &loader.parse().unwrap()),
+                kind,
+                "{headers} {loader}"
+            );
+        }
+    }
+}

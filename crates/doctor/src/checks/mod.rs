@@ -1,0 +1,54 @@
+//! The checks: pure functions from a case to drafts, one file per family of `findings/`.
+
+mod container;
+mod cuda_build;
+mod cuda_toolkit;
+mod general;
+mod graphics;
+mod nvidia;
+mod rocm;
+mod verdicts;
+
+use super::Case;
+use gpubuild_detect::finding::Draft;
+
+pub(super) use cuda_toolkit::known_to_driver;
+pub(super) use verdicts::verdicts;
+
+/// One check.
+#[derive(Clone, Copy)]
+pub struct Check {
+    /// The id of what it finds.
+    pub id: &'static str,
+    /// Looks.
+    pub run: fn(&Case<'_>) -> Vec<Draft>,
+}
+
+/// Every check that looks beyond the verdicts, family by family.
+pub fn all() -> impl Iterator<Item = &'static Check> {
+    [
+        general::CHECKS,
+        cuda_toolkit::CHECKS,
+        cuda_build::CHECKS,
+        nvidia::CHECKS,
+        container::CHECKS,
+        rocm::CHECKS,
+        graphics::CHECKS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_detect::finding::Findings;
+
+    #[test]
+    fn every_check_has_its_words() {
+        let findings = Findings::embedded();
+        for check in all() {
+            assert!(findings.get(check.id).is_some(), "`{}` is in no file of findings/", check.id);
+        }
+    }
+}

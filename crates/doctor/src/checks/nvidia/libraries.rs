@@ -1,0 +1,219 @@
+//! Programs get the wrong library, or none.
+
+use super::view::View;
+use crate::Case;
+use crate::signs::nvidia::{Collision, Copy, Origin};
+use gpubuild_detect::facts::Vendor;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
+use gpubuild_host::Os;
+
+/// The kernel part of the driver without its libraries.
+pub(super) fn library_missing(case: &Case<'_>) -> Vec<Draft> {
+    let draft = || -> Option<Draft> {
+        let view = View::new(case)?;
+        view.reason("nv.driver.library-missing")?;
+        let library = if case.facts.platform.os == Os::Windows { "nvcuda.dll" } else { "libcuda.so.1" };
+        let mut draft = view
+            .draft("nv.driver.library-missing")
+            .evidence(Evidence::file(library, "not found by the loader"));
+        if let Some(branch) = view.branch() {
+            draft = draft.value("branch", branch);
+        }
+        if let Some(version) = view.kernel_version() {
+            draft = draft.value("version", version.to_string());
+        }
+        if let Some(unlinked) = view.signs.libraries.unlinked.first() {
+            return Some(draft.evidence(Evidence::file(unlinked.as_str(), "present")).case("unlinked"));
+        }
+        if let Some(tegra) = &view.signs.system.tegra {
+            return Some(draft.evidence(tegra.clone()).case("tegra"));
+        }
+        Some(draft)
+    };
+    draft().into_iter().collect()
+}
+
+/// Module and libraries of two versions.
+pub(super) fn mismatch(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| mismatch_draft(&view)).into_iter().collect()
+}
+
+fn mismatch_draft(view: &View<'_>) -> Option<Draft> {
+    let libraries = &view.signs.libraries;
+    let kernel = view.kernel_version()?;
+    let differs = |copy: &&Copy| copy.version.as_ref().is_some_and(|version| version != kernel);
+    let own = |copy: &&Copy| copy.origin == Origin::Driver;
+    let older = |copy: &&Copy| copy.version.as_ref().is_some_and(|version| version < kernel);
+    let wrong = libraries
+        .driver
+        .as_ref()
+        .filter(differs)
+        .filter(|copy| own(copy) || (copy.origin == Origin::Compatibility && older(copy)))
+        .or_else(|| libraries.management.as_ref().filter(own).filter(differs));
+    let told = view.reason("nv.driver.lib-mismatch").is_some();
+    let code = matches!(view.code(), Some(803));
+    if !told && (!code && wrong.is_none() || view.works()) {
+        return None;
+    }
+    let mut draft = view
+        .draft("nv.driver.lib-mismatch")
+        .value("kernel", kernel.to_string())
+        .evidence(Evidence::file("/proc/driver/nvidia/version", kernel.to_string()));
+    if let Some(said) = view.said().filter(|_| code) {
+        draft = draft.evidence(said.evidence);
+    }
+    let Some(wrong) = wrong else {
+        return Some(draft.summary(format!(
+            "the driver's libraries are of another version than the loaded kernel module {kernel}"
+        )));
+    };
+    let version = wrong.version.as_ref().map(ToString::to_string).unwrap_or_default();
+    draft = draft
+        .value("found", &version)
+        .value("library", wrong.path.as_str())
+        .evidence(Evidence::file(wrong.real.as_str(), &version));
+    let folder = wrong.path.parent().map(|folder| folder.to_string()).unwrap_or_default();
+    draft = draft.value("folder", folder);
+    // The right one is there as well, behind the wrong one.
+    let right = libraries.copies.iter().find(|copy| copy.version.as_ref() == Some(kernel));
+    Some(match right {
+        Some(right) => draft
+            .value("right", right.path.as_str())
+            .evidence(Evidence::file(right.path.as_str(), kernel.to_string()))
+            .case(if wrong.origin == Origin::Compatibility { "compatibility" } else { "shadowed" }),
+        None if wrong.origin == Origin::Compatibility => draft.case("compatibility"),
+        None => draft,
+    })
+}
+
+/// NVIDIA's libraries for older drivers, which only compute cards take.
+pub(super) fn compatibility(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| compatibility_draft(&view)).into_iter().collect()
+}
+
+fn compatibility_draft(view: &View<'_>) -> Option<Draft> {
+    let driver = view.signs.libraries.driver.as_ref();
+    let copy = driver.filter(|copy| copy.origin == Origin::Compatibility);
+    let newer = |copy: &&Copy| match (&copy.version, view.kernel_version()) {
+        (Some(library), Some(kernel)) => library > kernel,
+        // Without a version in the name the toolkit's own tells.
+        (None, Some(_)) => match (&copy.release, view.driver_cuda()) {
+            (Some(release), Some((cuda, _))) => *release > cuda,
+            _ => false,
+        },
+        (_, None) => false,
+    };
+    let consumer = view.cards.iter().all(|card| is_consumer_card(&card.name));
+    let told = view.code() == Some(804);
+    // Libraries newer than the module without such a package: an update is half done.
+    let half = told && copy.is_none() && mismatch_draft(view).is_some();
+    if half || !(told || (consumer && copy.is_some_and(|copy| newer(&copy)))) || view.works() {
+        return None;
+    }
+    let mut draft = view.draft("nv.compat-on-geforce");
+    let name = view.cards.first().map(|card| card.name.clone()).unwrap_or_default();
+    draft = draft.value("card", name);
+    if let Some(copy) = copy {
+        let folder = copy.path.parent().map(|folder| folder.to_string()).unwrap_or_default();
+        let version = copy.version.as_ref().map(ToString::to_string).unwrap_or_default();
+        draft = draft
+            .value("library", copy.path.as_str())
+            .value("folder", folder)
+            .evidence(Evidence::file(copy.real.as_str(), version));
+    }
+    if let Some(kernel) = view.kernel_version() {
+        draft = draft.value("kernel", kernel.to_string());
+        draft = draft.evidence(Evidence::file("/proc/driver/nvidia/version", kernel.to_string()));
+    }
+    if let Some(said) = view.said().filter(|_| told) {
+        draft = draft.evidence(said.evidence);
+    }
+    let set = view.case.env.get("LD_LIBRARY_PATH").filter(|list| list.contains("compat"));
+    Some(match set {
+        Some(list) => draft.evidence(Evidence::env("LD_LIBRARY_PATH", list)),
+        None => draft.case("configured"),
+    })
+}
+
+/// Cards that NVIDIA sells to gamers: the only ones of which it is certain that they take no compatibility libraries.
+fn is_consumer_card(name: &str) -> bool {
+    ["GeForce", "TITAN", "GTX"].iter().any(|word| name.contains(word))
+}
+
+/// CUDA's own libraries in several versions.
+pub(super) fn mixed(case: &Case<'_>) -> Vec<Draft> {
+    let collisions = &case.signs.nvidia.libraries.collisions;
+    let has_card = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
+    let Some(first) = collisions.iter().find(|one| one.hides_newer).or(collisions.first()) else {
+        return Vec::new();
+    };
+    let names: Vec<&str> = collisions.iter().map(|one| one.library.as_str()).collect();
+    let list = |one: &Collision| {
+        let copies = one.copies.iter().map(|(path, version)| format!("{version} in `{path}`"));
+        copies.collect::<Vec<_>>().join(", ")
+    };
+    let mut draft = Draft::new("nv.cudart-mixed")
+        .value("library", &first.library)
+        .value("libraries", names.join(", "))
+        .value("copies", list(first));
+    if let Some(set) = case.env.get("LD_LIBRARY_PATH") {
+        draft = draft.evidence(Evidence::env("LD_LIBRARY_PATH", set));
+    } else {
+        draft = draft.case("configured");
+    }
+    draft = collisions.iter().flat_map(Collision::evidence).fold(draft, Draft::evidence);
+    if first.hides_newer {
+        draft = draft.case("wheel").severity(Severity::Error);
+    }
+    if !has_card {
+        draft = draft.severity(Severity::Info);
+    }
+    vec![draft]
+}
+
+/// The stub says itself what it is, wherever the loader found it.
+pub(super) fn stub(case: &Case<'_>) -> Vec<Draft> {
+    let draft = || -> Option<Draft> {
+        let view = View::new(case)?;
+        let said = view.said().filter(|said| said.code == Some(34))?;
+        let draft = view.draft("cuda.stub-at-runtime").affects(Affects::Run).evidence(said.evidence);
+        let copy = view.signs.libraries.driver.as_ref();
+        Some(
+            copy.into_iter()
+                .fold(draft, |draft, copy| draft.evidence(Evidence::file(copy.path.as_str(), "loaded"))),
+        )
+    };
+    draft().into_iter().collect()
+}
+
+/// A function that the driver does not have yet.
+pub(super) fn symbol(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| symbol_draft(&view)).into_iter().collect()
+}
+
+fn symbol_draft(view: &View<'_>) -> Option<Draft> {
+    if let Some(said) = view.said()
+        && let Some(function) = &said.missing_function
+    {
+        let mut draft = view.draft("nv.symbol-too-new").value("function", function).evidence(said.evidence);
+        if let Some((cuda, evidence)) = view.driver_cuda() {
+            draft = draft.value("driver_cuda", cuda.release()).evidence(evidence);
+        }
+        return Some(draft);
+    }
+    // What the Rust crate `cudarc` is built for, which it takes at its word: 12080 is 12.8.
+    let variable = "CUDARC_CUDA_VERSION";
+    let set = view.case.env.get(variable)?;
+    let number: u64 = set.trim().parse().ok()?;
+    let wanted = format!("{}.{}", number / 1000, number % 1000 / 10);
+    let (cuda, evidence) = view.driver_cuda()?;
+    let newer = wanted.parse().is_ok_and(|wanted: gpubuild_core::version::Version| wanted > cuda);
+    newer.then(|| {
+        view.draft("nv.symbol-too-new")
+            .value("wanted", &wanted)
+            .value("driver_cuda", cuda.release())
+            .evidence(Evidence::new(EvidenceKind::Env, variable, set))
+            .evidence(evidence)
+            .case("variable")
+    })
+}

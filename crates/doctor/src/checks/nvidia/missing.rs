@@ -1,0 +1,263 @@
+//! No driver drives the card: why not.
+
+use super::view::View;
+use crate::Case;
+use crate::signs::nvidia::Kernel;
+use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind, Severity};
+use gpubuild_detect::toolkit::description::DeviceRow;
+use gpubuild_host::Os;
+
+/// Where packages put modules that the distribution has signed with a key that every firmware of its knows.
+const SIGNED: &str = "/kernel/nvidia";
+
+/// Firmware that loads signed modules only, and a module that somebody built here.
+pub(super) fn secure_boot(case: &Case<'_>) -> Vec<Draft> {
+    found(secure_boot_draft(case))
+}
+
+fn secure_boot_draft(case: &Case<'_>) -> Option<Draft> {
+    let view = unloaded(case)?;
+    let kernels = &view.signs.kernels;
+    let (true, evidence) = kernels.secure_boot.clone()? else { return None };
+    let foreign = kernels.running.modules.iter().find(|module| !module.as_str().contains(SIGNED))?;
+    if !kernels.forbidden.is_empty() || dropped(&view).is_some() {
+        return None;
+    }
+    let draft = view
+        .draft("nv.driver.secureboot")
+        .value("kernel", &kernels.running.release)
+        .value("module", foreign.as_str())
+        .evidence(evidence)
+        .evidence(Evidence::file(foreign.as_str(), "present"))
+        .evidence(Evidence::file("/sys/module/nvidia", "absent"));
+    Some(if kernels.uses_akmods() { draft.case("akmods") } else { draft })
+}
+
+/// The module is there for another kernel, or could be built, and is not there for the running one.
+pub(super) fn not_built(case: &Case<'_>) -> Vec<Draft> {
+    found(not_built_draft(case))
+}
+
+fn not_built_draft(case: &Case<'_>) -> Option<Draft> {
+    let view = unloaded(case)?;
+    let kernels = &view.signs.kernels;
+    let running = &kernels.running;
+    let other = kernels.others.iter().rfind(|kernel| !kernel.modules.is_empty());
+    let builds = kernels.can_be_built();
+    if running.release.is_empty() || !running.modules.is_empty() || (other.is_none() && !builds) {
+        return None;
+    }
+    let mut draft = view
+        .draft("nv.driver.dkms")
+        .value("kernel", &running.release)
+        .evidence(Evidence::file(format!("/lib/modules/{}", running.release), "no nvidia.ko"));
+    for source in kernels.sources.iter().take(1).chain(kernels.failures.iter().take(1)) {
+        draft = draft.evidence(Evidence::file(source.as_str(), "present"));
+    }
+    if let Some(other) = other {
+        draft = draft
+            .value("other", &other.release)
+            .evidence(Evidence::file(other.modules[0].as_str(), "present"));
+    }
+    if !running.has_headers && running.has_folder {
+        draft = draft.evidence(Evidence::file(format!("/lib/modules/{}/build", running.release), "absent"));
+    }
+    Some(match other {
+        // The package manager has replaced the running kernel on disk.
+        Some(_) if !running.has_folder => draft.case("reboot"),
+        Some(other) => match prebuilt(other) {
+            Some(package) => {
+                draft.value("package", format!("{package}-{}", running.release)).case("prebuilt")
+            }
+            None => built(draft, kernels.uses_akmods(), builds),
+        },
+        None => built(draft, kernels.uses_akmods(), builds),
+    })
+}
+
+fn built(draft: Draft, akmods: bool, builds: bool) -> Draft {
+    match (akmods, builds) {
+        (true, _) => draft.case("akmods"),
+        (false, true) => draft.case("dkms"),
+        // Neither: the installer that was run by hand.
+        (false, false) => draft,
+    }
+}
+
+/// Ubuntu's package of modules that need not be built: `kernel/nvidia-535srv-open` is `linux-modules-nvidia-535-server-open`.
+fn prebuilt(kernel: &Kernel) -> Option<String> {
+    let place = kernel.modules.iter().find_map(|module| module.as_str().split_once("/kernel/nvidia-"))?.1;
+    let name = place.split('/').next()?;
+    let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+    let server = if name[digits..].starts_with("srv") { "-server" } else { "" };
+    let open = if name.ends_with("-open") { "-open" } else { "" };
+    (digits > 0).then(|| format!("linux-modules-nvidia-{}{server}{open}", &name[..digits]))
+}
+
+/// A driver that no longer drives these cards, which the verdict does not see because it is not loaded.
+pub(super) fn unsupported(case: &Case<'_>) -> Vec<Draft> {
+    found(unsupported_draft(case))
+}
+
+fn unsupported_draft(case: &Case<'_>) -> Option<Draft> {
+    let view = View::new(case)?;
+    let (row, version) = match view.reason("nv.driver.branch-dropped") {
+        Some(_) => dropped(&view)?,
+        None => dropped(&unloaded(case)?)?,
+    };
+    let archs = view.archs()?.join(", ");
+    let last = row.last.as_ref().map(ToString::to_string).unwrap_or_default();
+    let draft = view
+        .draft("nv.driver.branch-dropped")
+        .value("driver", &version)
+        .value("arch", archs)
+        .value("last", &last)
+        .evidence(Evidence::file("driver", version))
+        .summary(format!(
+            "the installed driver no longer drives this card: {last} is the last branch for {}",
+            view.cards.first()?.name
+        ));
+    Some(if last == "580" { draft } else { draft.case("older") })
+}
+
+/// The row by which the driver on disk or in the kernel leaves out every card, and that driver.
+fn dropped<'a>(view: &View<'a>) -> Option<(&'a DeviceRow, String)> {
+    let version = view.driver_version()?;
+    let description = view.description()?;
+    let rows: Option<Vec<&DeviceRow>> = view
+        .archs()?
+        .into_iter()
+        .map(|arch| description.device_conflict(arch, Some(&version), None).filter(|row| row.last.is_some()))
+        .collect();
+    Some((rows?.first().copied()?, version.to_string()))
+}
+
+/// A card without any driver.
+pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
+    found(View::new(case).and_then(|view| match case.facts.platform.os {
+        Os::Windows => missing_on_windows(&view),
+        _ => missing_draft(&view),
+    }))
+}
+
+fn missing_draft(view: &View<'_>) -> Option<Draft> {
+    let not_ready = view.code() == Some(3) && !view.is_loaded() && view.case.facts.platform.os == Os::Linux;
+    if view.reason("nv.driver.missing").is_none() && !not_ready {
+        return None;
+    }
+    let kernels = &view.signs.kernels;
+    let mut draft = view.draft("nv.driver.missing").evidence(Evidence::file("/sys/module/nvidia", "absent"));
+    if let Some(module) = kernels.running.modules.first() {
+        draft = draft.value("module", module.as_str()).evidence(Evidence::file(module.as_str(), "present"));
+        if let Some(evidence) = kernels.forbidden.first() {
+            let draft = draft.value("file", &evidence.place).value("line", &evidence.value);
+            return Some(draft.evidence(evidence.clone()).case("forbidden"));
+        }
+        return Some(draft.case("unloaded"));
+    }
+    Some(by_age(view, draft))
+}
+
+/// Which driver a card takes: cards before Turing stay with a legacy branch.
+fn by_age(view: &View<'_>, draft: Draft) -> Draft {
+    let number = |arch: &str| arch.trim_start_matches("sm_").parse::<u32>().ok();
+    let newest = view.cards.iter().filter_map(|card| number(card.arch.as_deref()?)).max();
+    match newest {
+        Some(..=29) => draft.value("last", "390").case("older"),
+        Some(30..=49) => draft.value("last", "470").case("older"),
+        Some(50..=70) => draft.case("legacy"),
+        _ => draft,
+    }
+}
+
+fn missing_on_windows(view: &View<'_>) -> Option<Draft> {
+    view.reason("nv.driver.library-missing")?;
+    let has_driver =
+        view.case.facts.drivers.iter().any(|driver| {
+            driver.vendor == gpubuild_detect::facts::Vendor::Nvidia && driver.version.is_some()
+        });
+    (!has_driver).then(|| {
+        let absent = Evidence::new(EvidenceKind::File, r"C:\Windows\System32\nvcuda.dll", "absent");
+        view.draft("nv.driver.missing").evidence(absent)
+    })
+}
+
+/// The free driver, which has no CUDA.
+pub(super) fn nouveau(case: &Case<'_>) -> Vec<Draft> {
+    found(nouveau_draft(case))
+}
+
+fn nouveau_draft(case: &Case<'_>) -> Option<Draft> {
+    let view = View::new(case)?;
+    view.reason("nv.driver.nouveau")?;
+    let draft = view.draft("nv.driver.nouveau");
+    let draft = match view.signs.kernels.running.modules.first() {
+        Some(module) => draft.evidence(Evidence::file(module.as_str(), "present")).case("installed"),
+        None => by_age(&view, draft),
+    };
+    Some(if view.is_secondary() { draft.severity(Severity::Info) } else { draft })
+}
+
+/// A card that is kept for a virtual machine.
+pub(super) fn vfio(case: &Case<'_>) -> Vec<Draft> {
+    found(vfio_draft(case))
+}
+
+fn vfio_draft(case: &Case<'_>) -> Option<Draft> {
+    let view = View::new(case)?;
+    view.reason("nv.driver.vfio")?;
+    let address = view.cards.iter().find_map(|card| card.pci.clone()).unwrap_or_default();
+    let draft = view.draft("nv.driver.vfio").value("address", address);
+    Some(if view.is_secondary() { draft.severity(Severity::Info) } else { draft })
+}
+
+/// The wrong one of the two kinds of kernel modules.
+pub(super) fn flavour(case: &Case<'_>) -> Vec<Draft> {
+    let draft = |id: &str| -> Option<Draft> {
+        let view = View::new(case)?;
+        view.reason(id)?;
+        let line = if id == "nv.driver.open-required" {
+            "a proprietary kernel module"
+        } else {
+            "an open kernel module"
+        };
+        let draft = view.draft(id).evidence(Evidence::file("/proc/driver/nvidia/version", line));
+        Some(match view.branch() {
+            Some(branch) => draft.value("branch", branch),
+            None => draft,
+        })
+    };
+    ["nv.driver.open-required", "nv.driver.open-unsupported"].into_iter().filter_map(draft).collect()
+}
+
+/// A Linux machine whose card no driver of NVIDIA drives.
+fn unloaded<'a>(case: &'a Case<'a>) -> Option<View<'a>> {
+    let view = View::of_linux_machine(case)?;
+    let reserved = view.cards.iter().all(|card| card.kernel_driver.as_deref() == Some("vfio-pci"));
+    (!view.is_loaded() && !reserved && !view.works()).then_some(view)
+}
+
+fn found(draft: Option<Draft>) -> Vec<Draft> {
+    draft.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{HostPath, PathRules};
+
+    #[test]
+    fn ubuntu_s_packages_of_modules() {
+        for (place, expected) in [
+            ("kernel/nvidia-535/nvidia.ko", Some("linux-modules-nvidia-535")),
+            ("kernel/nvidia-550srv/nvidia.ko.zst", Some("linux-modules-nvidia-550-server")),
+            ("kernel/nvidia-580srv-open/nvidia.ko.zst", Some("linux-modules-nvidia-580-server-open")),
+            ("updates/dkms/nvidia.ko", None),
+            ("kernel/nvidia-/nvidia.ko", None),
+        ] {
+            let module = HostPath::new(PathRules::Unix, &format!("/lib/modules/6.8.0-45-generic/{place}"));
+            let kernel = Kernel { modules: vec![module], ..Kernel::default() };
+            assert_eq!(prebuilt(&kernel).as_deref(), expected, "{place}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A driver that is there and does not run: switches without their manager, a missing module, sleep. And Jetson.
+
+use super::view::View;
+use crate::Case;
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::toolkit::NodeState;
+
+/// NVSwitches without the program that sets them up.
+pub(super) fn fabric(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| fabric_draft(&view)).into_iter().collect()
+}
+
+fn fabric_draft(view: &View<'_>) -> Option<Draft> {
+    let fabric = &view.signs.system.fabric;
+    let said = view.said().filter(|said| said.code == Some(802));
+    let managed = fabric.running.is_some() || (fabric.installed.is_some() && fabric.enabled.is_some());
+    // The manager runs beside the containers of a machine, where none of them sees it.
+    let by_files = !fabric.switches.is_empty() && !managed && !view.is_container() && view.is_loaded();
+    if view.works() || !(said.is_some() || by_files) {
+        return None;
+    }
+    let mut draft = view.draft("nv.fabricmanager");
+    if let Some(branch) = view.branch() {
+        draft = draft.value("branch", branch);
+    }
+    if let Some(version) = view.kernel_version() {
+        draft = draft.value("version", version.to_string());
+    }
+    draft = fabric.switches.iter().take(2).cloned().fold(draft, Draft::evidence);
+    draft = said.into_iter().fold(draft, |draft, said| draft.evidence(said.evidence));
+    match &fabric.installed {
+        Some(installed) => {
+            draft = draft.evidence(installed.clone());
+            if let Some(running) = &fabric.running {
+                draft = draft.evidence(running.clone());
+            }
+            Some(draft.case("stopped"))
+        }
+        None => Some(draft.evidence(Evidence::file("/usr/bin/nv-fabricmanager", "absent"))),
+    }
+}
+
+/// The device through which CUDA manages memory.
+pub(super) fn uvm(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| uvm_draft(&view)).into_iter().collect()
+}
+
+const UVM: &str = "/dev/nvidia-uvm";
+
+fn uvm_draft(view: &View<'_>) -> Option<Draft> {
+    let missing = view.node(UVM).is_some_and(|node| node.state == NodeState::Missing);
+    let said = view.said().filter(|said| said.code == Some(999) && missing && view.is_loaded());
+    if view.reason("nv.uvm-missing").is_none() && said.is_none() {
+        return None;
+    }
+    let mut draft = view.draft("nv.uvm-missing").evidence(Evidence::file(UVM, "absent"));
+    draft = draft.summary(format!("`{UVM}` is missing, so CUDA can't start"));
+    let module = view.signs.system.uvm.clone();
+    let loaded = module.is_some();
+    draft = draft.evidence(module.unwrap_or_else(|| Evidence::file("/sys/module/nvidia_uvm", "absent")));
+    draft = said.into_iter().fold(draft, |draft, said| draft.evidence(said.evidence));
+    Some(if loaded { draft } else { draft.case("unloaded") })
+}
+
+/// The driver's memory management does not survive that the machine slept.
+pub(super) fn sleep(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| sleep_draft(&view)).into_iter().collect()
+}
+
+fn sleep_draft(view: &View<'_>) -> Option<Draft> {
+    let said = view.said().filter(|said| said.code == Some(999))?;
+    let opens = view.node(UVM).is_none_or(|node| node.state == NodeState::Opens);
+    let sleeps = &view.signs.system.sleeps;
+    let never = sleeps.as_ref().is_some_and(|(count, _)| *count == 0);
+    // Other causes of this error have other signs; without sleep the driver's own words have to do.
+    if !opens || never || view.case.facts.wsl.is_some() {
+        return None;
+    }
+    let mut draft = view.draft("nv.suspend").evidence(said.evidence);
+    if let Some((count, evidence)) = sleeps {
+        let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+        draft = draft.value("times", times).evidence(evidence.clone());
+    } else {
+        draft = draft.case("likely");
+    }
+    if view.signs.system.keeps_memory == Some(false) {
+        let parameter = "PreserveVideoMemoryAllocations is 0";
+        draft = draft.evidence(Evidence::file("/proc/driver/nvidia/params", parameter));
+    }
+    Some(draft)
+}
+
+/// Linux for Tegra, where much is in another place.
+pub(super) fn jetson(case: &Case<'_>) -> Vec<Draft> {
+    let draft = || -> Option<Draft> {
+        let view = View::new(case)?;
+        let tegra = view.signs.system.tegra.clone()?;
+        let card = view.cards.iter().find(|card| card.integrated == Some(true))?;
+        let number = card.arch.as_deref().map(|arch| arch.trim_start_matches("sm_").to_owned());
+        let draft = Draft::new("nv.jetson").value("model", &card.name).evidence(tegra);
+        Some(number.into_iter().fold(draft, |draft, number| draft.value("number", number)))
+    };
+    draft().into_iter().collect()
+}

@@ -1,0 +1,225 @@
+//! What is built here and what the driver can run: versions and architectures.
+
+use super::view::View;
+use crate::Case;
+use gpubuild_core::arch::{CudaArch, CudaCode};
+use gpubuild_detect::finding::{Draft, Evidence, Severity};
+
+/// Variables that name the architectures which builds are made for.
+const LISTS: [&str; 3] = ["CUDAARCHS", "TORCH_CUDA_ARCH_LIST", "CUDA_COMPUTE_CAP"];
+
+/// The driver is of an older major version of CUDA than the toolkit.
+pub(super) fn too_old(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| too_old_draft(&view)).into_iter().collect()
+}
+
+fn too_old_draft(view: &View<'_>) -> Option<Draft> {
+    let said = view.said().filter(|said| matches!(said.code, Some(35 | 36)));
+    let toolkit = view.toolkit().and_then(|copy| Some((copy.version()?, copy)));
+    let cuda = view.driver_cuda();
+    let by_files = view.reason("nv.driver.too-old").is_some();
+    let compatible = view
+        .signs
+        .libraries
+        .driver
+        .as_ref()
+        .is_some_and(|copy| gpubuild_detect::matrix::is_compatibility(&copy.path));
+    let older = match (&toolkit, &cuda) {
+        (Some((release, _)), Some((cuda, _))) => cuda.major() < release.major(),
+        _ => false,
+    };
+    if said.is_none() && !by_files && (!older || compatible) {
+        return None;
+    }
+    let mut draft = view.draft("nv.driver.too-old");
+    let floor = toolkit.and_then(|(release, _)| {
+        let floor = view.description()?.driver_floor(release, view.case.facts.platform.os)?;
+        Some((release.release(), floor.to_string()))
+    });
+    let driver = view.driver_version().map(|version| version.to_string());
+    let driver = driver.or_else(|| Some(format!("for CUDA {}", cuda.as_ref()?.0.release())));
+    let driver = driver.unwrap_or_else(|| "here".to_owned());
+    draft = draft.value("driver", &driver);
+    if let Some((release, floor)) = floor {
+        draft = draft
+            .value("version", &release)
+            .value("floor", &floor)
+            .summary(format!("driver {driver} is older than CUDA {release} needs ({floor})"));
+    } else {
+        draft = draft.summary("the driver is older than the CUDA that programs here were built with");
+    }
+    if let Some((release, copy)) = toolkit {
+        draft = draft.evidence(Evidence::file(copy.root.as_str(), release.to_string()));
+    }
+    draft = view.kernel_version().into_iter().fold(draft, |draft, version| {
+        draft.evidence(Evidence::file("/proc/driver/nvidia/version", version.to_string()))
+    });
+    draft = cuda.into_iter().fold(draft, |draft, (_, evidence)| draft.evidence(evidence));
+    Some(said.into_iter().fold(draft, |draft, said| draft.evidence(said.evidence)))
+}
+
+/// PTX of a newer toolkit than the driver's compiler knows.
+pub(super) fn ptx(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| ptx_draft(&view)).into_iter().collect()
+}
+
+fn ptx_draft(view: &View<'_>) -> Option<Draft> {
+    let said = view.said().filter(|said| said.code == Some(222));
+    let cuda = view.driver_cuda();
+    let toolkit = view.toolkit().and_then(|copy| Some((copy.version()?.clone(), copy.root.to_string())));
+    let newer = match (&toolkit, &cuda) {
+        (Some((release, _)), Some((cuda, _))) => {
+            release.major() == cuda.major() && release.minor() > cuda.minor()
+        }
+        _ => false,
+    };
+    if said.is_none() && !newer {
+        return None;
+    }
+    let mut draft = view.draft("nv.ptx.too-new");
+    let archs = view.archs().map(|archs| archs.join(", "));
+    if let Some(archs) = archs {
+        draft = draft.value("number", archs.trim_start_matches("sm_")).value("arch", archs);
+    }
+    if let Some((cuda, evidence)) = cuda {
+        draft = draft.value("driver_cuda", cuda.release()).evidence(evidence);
+    }
+    if let Some((release, root)) = toolkit {
+        draft = draft.value("version", release.release()).evidence(Evidence::file(root, release.to_string()));
+    }
+    if let Some(said) = said {
+        return Some(draft.evidence(said.evidence));
+    }
+    // Machine code runs on every driver of the same major version: it matters where only PTX is built.
+    let list = list(view).filter(|list| list.covers(view) == Cover::Ptx);
+    Some(match list {
+        Some(list) => draft.value("variable", list.variable).evidence(list.evidence).case("list"),
+        None => draft.severity(Severity::Info).case("possible"),
+    })
+}
+
+/// Nothing in a program that the card can run.
+pub(super) fn no_image(case: &Case<'_>) -> Vec<Draft> {
+    View::new(case).and_then(|view| no_image_draft(&view)).into_iter().collect()
+}
+
+fn no_image_draft(view: &View<'_>) -> Option<Draft> {
+    let said = view.said().filter(|said| said.code == Some(209));
+    let list = list(view).filter(|list| list.covers(view) == Cover::Nothing);
+    let archs = view.archs().map(|archs| archs.join(", "));
+    let mut draft = view.draft("nv.no-kernel-image");
+    if let Some(archs) = archs {
+        draft = draft.value("number", archs.trim_start_matches("sm_")).value("arch", archs);
+    }
+    match (said, list) {
+        (Some(said), _) => Some(draft.evidence(said.evidence)),
+        // What is built for another machine is built elsewhere or unattended.
+        (None, Some(list)) if view.case.signs.container.ci.is_none() => Some(
+            draft
+                .value("variable", list.variable)
+                .value("list", list.evidence.value.clone())
+                .evidence(list.evidence)
+                .severity(Severity::Warning)
+                .case("list"),
+        ),
+        _ => None,
+    }
+}
+
+/// Architectures that somebody asked for in the environment.
+struct List {
+    variable: &'static str,
+    evidence: Evidence,
+    wanted: Vec<CudaArch>,
+}
+
+/// What a list has for a card.
+#[derive(Debug, PartialEq, Eq)]
+enum Cover {
+    MachineCode,
+    Ptx,
+    Nothing,
+}
+
+fn list(view: &View<'_>) -> Option<List> {
+    LISTS.iter().find_map(|variable| {
+        let text = view.case.env.get(variable)?;
+        Some(List { variable, evidence: Evidence::env(*variable, text), wanted: parse(variable, text)? })
+    })
+}
+
+/// `None` if the list has words that depend on something else: `native`, `all`, `Ampere`.
+fn parse(variable: &str, text: &str) -> Option<Vec<CudaArch>> {
+    let words = text.split([';', ' ', ',']).filter(|word| !word.is_empty());
+    let list: Option<Vec<CudaArch>> = words.map(|word| one(variable, word)).collect();
+    list.filter(|list| !list.is_empty())
+}
+
+fn one(variable: &str, word: &str) -> Option<CudaArch> {
+    match variable {
+        "TORCH_CUDA_ARCH_LIST" => {
+            let (number, code) = match word.strip_suffix("+PTX") {
+                Some(number) => (number, CudaCode::Both),
+                None => (word, CudaCode::Real),
+            };
+            Some(number.parse::<CudaArch>().ok()?.with_code(code))
+        }
+        // `bindgen_cuda` compiles PTX for this architecture.
+        "CUDA_COMPUTE_CAP" => Some(word.parse::<CudaArch>().ok()?.with_code(CudaCode::Virtual)),
+        _ => word.parse().ok(),
+    }
+}
+
+impl List {
+    /// What the list has for the card that it serves best.
+    fn covers(&self, view: &View<'_>) -> Cover {
+        let Some(archs) = view.archs() else { return Cover::MachineCode };
+        let cards: Vec<CudaArch> = archs.iter().filter_map(|arch| arch.parse().ok()).collect();
+        let any = |test: &dyn Fn(&CudaArch, &CudaArch) -> bool| {
+            cards.iter().any(|card| self.wanted.iter().any(|wanted| test(wanted, card)))
+        };
+        if any(&|wanted, card| wanted.code != CudaCode::Virtual && wanted.runs_on(card)) {
+            Cover::MachineCode
+        } else if any(&|wanted, card| wanted.code != CudaCode::Real && wanted.translates_for(card)) {
+            Cover::Ptx
+        } else {
+            Cover::Nothing
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(variable: &str, text: &str) -> Option<String> {
+        let words = parse(variable, text)?.into_iter().map(|arch| format!("{arch}"));
+        Some(words.collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn lists_of_architectures() {
+        for (variable, text, expected) in [
+            ("CUDAARCHS", "80;90-real", Some("80 90-real")),
+            ("CUDAARCHS", "75-virtual", Some("75-virtual")),
+            ("CUDAARCHS", "native", None),
+            ("CUDAARCHS", "all-major", None),
+            ("TORCH_CUDA_ARCH_LIST", "8.0 8.6+PTX", Some("80-real 86")),
+            ("TORCH_CUDA_ARCH_LIST", "Ampere", None),
+            ("CUDA_COMPUTE_CAP", "89", Some("89-virtual")),
+            ("CUDAARCHS", "", None),
+        ] {
+            assert_eq!(shown(variable, text).as_deref(), expected, "{variable}={text}");
+        }
+    }
+
+    #[test]
+    fn machine_code_runs_within_a_major_version() {
+        let runs = |code: &str, card: &str| code.parse::<CudaArch>().unwrap().runs_on(&card.parse().unwrap());
+        assert!(runs("80", "86") && runs("86", "86") && !runs("86", "80") && !runs("80", "90"));
+        assert!(runs("120", "121") && !runs("100", "120") && !runs("90a", "91"));
+        let ptx =
+            |code: &str, card: &str| code.parse::<CudaArch>().unwrap().translates_for(&card.parse().unwrap());
+        assert!(ptx("80", "120") && !ptx("90", "86") && !ptx("90a", "120"));
+    }
+}

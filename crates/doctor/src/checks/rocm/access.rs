@@ -1,0 +1,106 @@
+//! Device nodes that this user may not open: one cause, however many backends need them.
+
+use super::{is_asked, is_wanted, reason};
+use crate::Case;
+use crate::checks::graphics;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::toolkit::{DeviceNode, NodeState};
+
+/// The ids for one and the same thing, the one that is told first: the others are folded under it.
+const IDS: [(&str, Backend); 4] = [
+    ("rocm.kfd-permission", Backend::Rocm),
+    ("sycl.render-group", Backend::Sycl),
+    ("vk.render-permission", Backend::Vulkan),
+    ("ocl.render-permission", Backend::Opencl),
+];
+
+/// Nodes that do not open, told once and for every backend that somebody has here.
+pub(super) fn permission(case: &Case<'_>) -> Vec<Draft> {
+    let denied: Vec<(&str, Backend)> =
+        IDS.into_iter().filter(|(id, backend)| reason(case, *backend, id).is_some()).collect();
+    let Some((first, _)) = denied.first() else { return Vec::new() };
+    let is_wanted = |backend: Backend| {
+        is_asked(case, backend)
+            || match backend {
+                Backend::Rocm => is_wanted(case),
+                Backend::Sycl => graphics::wants_sycl(case),
+                Backend::Vulkan => graphics::wants_vulkan(case) || has_loader(case, backend),
+                _ => graphics::wants_opencl(case),
+            }
+    };
+    // What nobody uses is told where the card is left without any use, and is else only worth knowing.
+    let kind =
+        if denied.iter().any(|(_, backend)| is_wanted(*backend)) { Kind::Fault } else { Kind::Absence };
+    denied
+        .iter()
+        .map(|(id, backend)| {
+            let draft = told(case, id, *backend).kind(kind);
+            if id == first {
+                denied.iter().fold(draft, |draft, (_, other)| draft.backend(*other))
+            } else {
+                draft
+            }
+        })
+        .collect()
+}
+
+fn has_loader(case: &Case<'_>, backend: Backend) -> bool {
+    case.inventory.runtimes.get(&backend).is_some_and(|runtime| runtime.loader.is_some())
+}
+
+/// The nodes of a backend that do not open.
+fn closed<'a>(case: &Case<'a>, backend: Backend, id: &str) -> Vec<&'a DeviceNode> {
+    let nodes = case.inventory.runtimes.get(&backend).map_or(&[][..], |runtime| &runtime.nodes);
+    let is_closed =
+        |node: &&DeviceNode| matches!(node.state, NodeState::Denied | NodeState::Failed) && node.denied == id;
+    nodes.iter().filter(is_closed).collect()
+}
+
+fn told(case: &Case<'_>, id: &str, backend: Backend) -> Draft {
+    let access = &case.signs.access;
+    let nodes = closed(case, backend, id);
+    let mut draft = Draft::new(id).backend(backend).affects(Affects::Run);
+    let mut groups: Vec<u32> = nodes.iter().filter_map(|node| node.gid).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    for node in &nodes {
+        let owner = match node.gid.map(|gid| (gid, access.name_of(gid))) {
+            Some((gid, Some(name))) => format!("permission denied; group {name} ({gid})"),
+            Some((gid, None)) => format!("permission denied; group {gid}"),
+            None => "permission denied".to_owned(),
+        };
+        draft = draft.evidence(Evidence::file(node.path.as_str(), owner));
+    }
+    let held: Vec<String> = access.held.iter().map(ToString::to_string).collect();
+    if !held.is_empty() {
+        draft = draft.evidence(Evidence::file("/proc/self/status", format!("Groups: {}", held.join(" "))));
+    }
+    let node = nodes.first().map(|node| node.path.to_string()).unwrap_or_default();
+    let lacking: Vec<u32> = groups.iter().copied().filter(|gid| !access.held.contains(gid)).collect();
+    draft = draft.value("node", node);
+    // Where the list of groups can't be read, these two are what distributions use.
+    let usual = || access.groups.is_empty().then(|| "render,video".to_owned());
+    let names = names(case, &lacking).or_else(usual);
+    if let Some(names) = &names {
+        draft = draft.value("groups", names);
+    }
+    let all_joined = !lacking.is_empty() && lacking.iter().all(|gid| access.is_joined_since(*gid));
+    if all_joined {
+        draft.case("joined")
+    } else if lacking.is_empty() && !groups.is_empty() {
+        draft.case("refused")
+    } else if lacking.contains(&0) {
+        draft.case("root-only")
+    } else if names.is_none() {
+        draft.case("unnamed")
+    } else {
+        draft
+    }
+}
+
+/// The names of groups as `usermod` takes them; `None` if one has no name, or none is known.
+fn names(case: &Case<'_>, groups: &[u32]) -> Option<String> {
+    let names: Option<Vec<&str>> = groups.iter().map(|gid| case.signs.access.name_of(*gid)).collect();
+    names.filter(|names| !names.is_empty()).map(|names| names.join(","))
+}

@@ -1,0 +1,118 @@
+//! `HSA_OVERRIDE_GFX_VERSION`: where it is safe, where it is not, and where it does nothing.
+
+use super::devices::dotted;
+use super::{cards, is_visible, reason};
+use crate::Case;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::{Gpu, Vendor};
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::toolkit::description::Risk;
+use gpubuild_host::Os;
+
+const NAME: &str = "HSA_OVERRIDE_GFX_VERSION";
+
+/// A card is told to pass for what it is not.
+pub(super) fn dangerous(case: &Case<'_>) -> Vec<Draft> {
+    if case.facts.platform.os != Os::Linux {
+        return Vec::new();
+    }
+    let cards = cards(case);
+    let found =
+        cards.iter().enumerate().filter(|(index, _)| is_visible(case, *index)).find_map(|(index, gpu)| {
+            // A card's own variable comes before the one for all.
+            let own = format!("{NAME}_{index}");
+            let (name, value) =
+                [own.as_str(), NAME].iter().find_map(|name| Some((*name, case.env.get(name)?)))?;
+            let problem = problem(case, gpu, value.trim())?;
+            Some((name.to_owned(), value.to_owned(), *gpu, problem))
+        });
+    let Some((name, value, gpu, problem)) = found else { return Vec::new() };
+    let mut draft = Draft::new("rocm.override-dangerous")
+        .backend(Backend::Rocm)
+        .affects(Affects::Run)
+        .evidence(Evidence::env(&name, &value))
+        .value("variable", &name)
+        .value("value", &value)
+        .value("arch", gpu.arch.clone().unwrap_or_default())
+        .value("problem", problem);
+    draft = gpu.evidence.iter().fold(draft, |draft, one| draft.evidence(one.clone()));
+    let better =
+        gpu.arch.as_deref().and_then(|arch| case.catalogue.for_backend(Backend::Rocm)?.stand_in(arch));
+    let better = better.filter(|row| row.risk < Risk::High).and_then(|row| row.to.as_deref());
+    if let Some(to) = better {
+        draft = draft.value("better", dotted(to)).case("better");
+    }
+    vec![draft]
+}
+
+/// What is wrong with a value for a card; `None` if it is safe.
+fn problem(case: &Case<'_>, gpu: &Gpu, value: &str) -> Option<String> {
+    let arch = gpu.arch.as_deref()?;
+    let Some(told) = parse(value) else {
+        return Some("it is no version of three numbers such as `10.3.0`".to_owned());
+    };
+    if told == arch {
+        return None;
+    }
+    let row = case.catalogue.for_backend(Backend::Rocm).and_then(|one| one.stand_in(arch));
+    match row {
+        Some(row) if row.to.as_deref() == Some(told.as_str()) && row.risk < Risk::High => None,
+        Some(row) if row.risk == Risk::High => Some(format!(
+            "{arch} ({}) that passes for {told} is known to hang, to fault or to compute nonsense",
+            row.cards
+        )),
+        _ => Some(format!(
+            "{arch} lacks instructions of {told}, or has others: programs crash, hang or compute nonsense"
+        )),
+    }
+}
+
+/// `10.3.0` is `gfx1030`.
+fn parse(value: &str) -> Option<String> {
+    let mut numbers = value.split('.').map(|number| number.parse::<u32>().ok());
+    let (major, minor, step) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let fits = numbers.next().is_none() && minor < 16 && step < 16;
+    fits.then(|| format!("gfx{major}{minor:x}{step:x}"))
+}
+
+/// On Windows nobody reads the variable.
+pub(super) fn windows(case: &Case<'_>) -> Vec<Draft> {
+    let has_card = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Amd);
+    let set =
+        case.env.iter().find(|(name, value)| name.to_uppercase().starts_with(NAME) && !value.is_empty());
+    let (true, Os::Windows, Some((name, value))) = (has_card, case.facts.platform.os, set) else {
+        return Vec::new();
+    };
+    // It was set to make a card work, and that card still does not.
+    let still = reason(case, Backend::Rocm, "rocm.gfx-unsupported");
+    let mut draft = Draft::new("rocm.override-windows")
+        .backend(Backend::Rocm)
+        .affects(Affects::Run)
+        .evidence(Evidence::env(name, value))
+        .value("variable", name)
+        .value("value", value);
+    if let Some(arch) = still.and_then(|reason| reason.values.get("arch")) {
+        draft = draft.kind(Kind::Fault).value("arch", arch).case("still-unsupported");
+    }
+    vec![draft]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_the_variable_are_read() {
+        for (value, arch) in [
+            ("10.3.0", Some("gfx1030")),
+            ("9.0.10", Some("gfx90a")),
+            ("11.0.2", Some("gfx1102")),
+            ("gfx1030", None),
+            ("10.3", None),
+            ("10.3.0.1", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(value).as_deref(), arch, "{value}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What the verdicts of the matrix say already, as drafts: `detect` and the doctor never disagree.
+
+use crate::Case;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
+use gpubuild_detect::matrix::{Presence, Readiness, Reason, Verdict};
+use gpubuild_host::Os;
+
+/// One draft per reason, each told once although it blocks several backends.
+pub(crate) fn verdicts(case: &Case<'_>) -> Vec<Draft> {
+    let mut drafts: Vec<Draft> = Vec::new();
+    for verdict in &case.matrix.verdicts {
+        let groups = [
+            (Affects::Hardware, &verdict.hardware_reasons),
+            (Affects::Build, &verdict.build_reasons),
+            (Affects::Run, &verdict.run_reasons),
+        ];
+        for (affects, reasons) in groups {
+            for reason in reasons.iter().filter(|reason| is_finding(case, verdict, affects, reason)) {
+                let draft = draft(case, verdict, affects, reason);
+                match drafts.iter_mut().find(|known| known.id == draft.id) {
+                    Some(known) => *known = known.clone().backend(verdict.backend).affects(affects),
+                    None => drafts.push(draft),
+                }
+            }
+        }
+    }
+    drafts
+}
+
+/// That a machine has no AMD card, or is no Mac, is no finding: nobody is ill of it. It is one for who asked for it.
+fn is_finding(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> bool {
+    let absent = reason.id.ends_with(".platform") || reason.id.ends_with(".hardware.absent");
+    let asked = case.asked.is_some_and(|asked| asked.contains(&verdict.backend));
+    let told_elsewhere = affects == Affects::Run && verdict.hardware == Presence::Absent;
+    let works = affects == Affects::Run && verdict.run == Readiness::Ready;
+    !absent || (asked && !told_elsewhere && !works)
+}
+
+/// What shows that something is not there: the devices that are, or the system.
+fn absence(case: &Case<'_>, id: &str) -> Option<Evidence> {
+    let os = case.facts.platform.os;
+    if id.ends_with(".platform") {
+        return Some(Evidence::new(EvidenceKind::File, "operating system", format!("{os:?}").to_lowercase()));
+    }
+    if !id.ends_with(".hardware.absent") {
+        return None;
+    }
+    let names: Vec<&str> = case.facts.gpus.iter().map(|gpu| gpu.name.as_str()).collect();
+    let seen = if names.is_empty() { "no GPU".to_owned() } else { format!("only {}", names.join(", ")) };
+    Some(match os {
+        Os::Linux => Evidence::file("/sys/bus/pci/devices", seen),
+        Os::Windows => Evidence::new(EvidenceKind::Registry, "display adapters", seen),
+        Os::Macos => Evidence::new(EvidenceKind::File, "the system's GPU", seen),
+    })
+}
+
+fn draft(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> Draft {
+    let mut draft = Draft::new(&reason.id).summary(&reason.text).affects(affects);
+    if verdict.backend != Backend::Cpu || reason.id.starts_with("cpu.") {
+        draft = draft.backend(verdict.backend);
+    }
+    // Where a backend can be built and has no device, as in CI, only running is out of the question.
+    if affects == Affects::Hardware && verdict.build == Readiness::Ready {
+        draft = draft.severity(Severity::Warning);
+    }
+    draft.values.clone_from(&reason.values);
+    draft.fix.clone_from(&reason.hint);
+    draft.about.clone_from(&reason.about);
+    for (name, value) in &reason.values {
+        draft = match name.as_str() {
+            "node" | "manifest" | "place" | "root" => draft.evidence(Evidence::file(value, "")),
+            "variable" => {
+                let place = reason.values.get("place").cloned().unwrap_or_default();
+                draft.evidence(Evidence::env(value, place))
+            }
+            _ => draft,
+        };
+    }
+    if let Some(error) = reason.id.starts_with("probe.").then_some(&reason.text) {
+        let place = format!("__probe {}", verdict.backend);
+        draft = draft.evidence(Evidence::new(EvidenceKind::Dlopen, place, error));
+    }
+    if let Some(evidence) = absence(case, &reason.id) {
+        draft = draft.evidence(evidence);
+    }
+    if affects != Affects::Build
+        && let Some(gpu) = verdict.devices.first()
+    {
+        draft = gpu.evidence.iter().take(1).cloned().fold(draft, Draft::evidence);
+    }
+    draft
+}

@@ -1,0 +1,228 @@
+//! How a service gets its GPU.
+
+use crate::file::text::{Sheet, shown};
+use crate::file::yaml::{Node, Value};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+
+/// A service with those that it extends.
+pub(super) struct Service<'a> {
+    /// Itself first.
+    chain: Vec<&'a Node>,
+    /// Whether it extends one of another file, of which nothing is known.
+    pub(super) is_foreign: bool,
+}
+
+impl<'a> Service<'a> {
+    pub(super) fn new(document: &'a Node, name: &str) -> Self {
+        const LONGEST: usize = 16;
+        let mut service = Self { chain: Vec::new(), is_foreign: false };
+        let mut next = Some(name.to_owned());
+        while let Some(name) = next.take() {
+            let Some(node) = document.at(&["services", &name]).filter(|_| service.chain.len() < LONGEST)
+            else {
+                break;
+            };
+            service.chain.push(node);
+            if let Some(extends) = node.get("extends") {
+                service.is_foreign |= extends.get("file").is_some();
+                next = extends.text().or_else(|| extends.text_of("service")).map(str::to_owned);
+                next = next.filter(|_| extends.get("file").is_none());
+            }
+        }
+        service
+    }
+
+    /// A key of the service, or of the first that it extends which has it.
+    pub(super) fn get(&self, key: &str) -> Option<&'a Node> {
+        self.chain.iter().find_map(|node| node.get(key))
+    }
+
+    /// A key of the service and of all that it extends.
+    pub(super) fn all(&self, key: &str) -> Vec<&'a Node> {
+        self.chain.iter().filter_map(|node| node.get(key)).collect()
+    }
+
+    fn at(&self, path: &[&str]) -> Option<&'a Node> {
+        self.chain.iter().find_map(|node| node.at(path))
+    }
+}
+
+/// What a service is given.
+#[derive(Debug, Default)]
+pub(super) struct Access {
+    /// The line that gives it NVIDIA's cards.
+    pub(super) nvidia: Option<usize>,
+    /// The line of `runtime: nvidia`.
+    pub(super) legacy: Option<usize>,
+    /// The line of a reservation that Compose refuses.
+    pub(super) is_broken: Option<usize>,
+    /// Whether the request asks for graphics.
+    pub(super) has_graphics: bool,
+    /// Whether it gets AMD's cards by a request.
+    pub(super) amd: bool,
+    /// The device nodes that it gets.
+    pub(super) nodes: Nodes,
+    pub(super) is_privileged: bool,
+    /// The line of `group_add`.
+    pub(super) groups: Option<usize>,
+    /// The user that the container runs as.
+    pub(super) user: Option<String>,
+}
+
+/// Device nodes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Nodes {
+    /// `/dev/kfd`.
+    pub(super) kfd: bool,
+    /// `/dev/dri`.
+    pub(super) dri: bool,
+}
+
+impl Access {
+    pub(super) fn of(service: &Service<'_>) -> Self {
+        let mut access = Self {
+            is_privileged: service.get("privileged").and_then(Node::text) == Some("true"),
+            groups: service.get("group_add").map(|node| node.line),
+            user: service.get("user").and_then(Node::text).map(str::to_owned),
+            ..Self::default()
+        };
+        access.nodes.kfd = access.is_privileged;
+        access.nodes.dri = access.is_privileged;
+        if let Some(gpus) = service.get("gpus") {
+            access.nvidia = Some(gpus.line);
+            access.requests(gpus.items().iter().map(AsRef::as_ref));
+        }
+        if let Some(runtime) = service.get("runtime") {
+            match runtime.text() {
+                Some("nvidia") => {
+                    access.nvidia = Some(runtime.line);
+                    access.legacy = Some(runtime.line);
+                }
+                Some("amd") => access.amd = true,
+                _ => {}
+            }
+        }
+        let reservations = service.at(&["deploy", "resources", "reservations"]);
+        if let Some(devices) = reservations.and_then(|node| node.get("devices")) {
+            if devices.items().iter().any(|device| device.get("capabilities").is_some()) {
+                access.nvidia = access.nvidia.or(Some(devices.line));
+                // Both ways together are the newer one.
+                access.legacy = None;
+            } else {
+                access.is_broken = Some(devices.line);
+            }
+            access.requests(devices.items().iter().map(AsRef::as_ref));
+        }
+        if let Some(generic) = reservations.and_then(|node| node.get("generic_resources")) {
+            access.nvidia = access.nvidia.or(Some(generic.line));
+        }
+        if misplaced(service).is_some() {
+            access.is_broken = access.is_broken.or(Some(0));
+        }
+        for node in service.all("devices").into_iter().flat_map(Node::items) {
+            let text = node.text().or_else(|| node.text_of("source")).unwrap_or_default();
+            access.nodes.kfd |= text.starts_with("/dev/kfd");
+            access.nodes.dri |= text.starts_with("/dev/dri");
+            access.amd |= text.starts_with("amd.com/gpu");
+            if text.starts_with("nvidia.com/gpu")
+                || text.starts_with("/dev/nvidia")
+                || text.starts_with("/dev/dxg")
+            {
+                access.nvidia = access.nvidia.or(Some(node.line));
+            }
+        }
+        access
+    }
+
+    fn requests<'a>(&mut self, list: impl Iterator<Item = &'a Node>) {
+        for request in list {
+            let capabilities = request.get("capabilities").map(Node::one_or_many).unwrap_or_default();
+            let has = |name: &str| capabilities.iter().any(|one| one.text() == Some(name));
+            self.has_graphics |= has("graphics") || has("all") || has("display");
+            self.amd |= request.text_of("driver") == Some("amd") || has("amdgpu");
+        }
+    }
+
+    /// Whether it gets any GPU at all.
+    pub(super) fn is_any(&self) -> bool {
+        self.nvidia.is_some() || self.amd || (self.nodes.dri && !self.is_privileged) || self.nodes.kfd
+    }
+}
+
+/// Where a reservation stands that Compose does not look at: the line, and the path that it should have.
+fn misplaced(service: &Service<'_>) -> Option<(usize, &'static str)> {
+    let wrong: [(&[&str], &str); 6] = [
+        (&["deploy", "resources", "limits", "devices"], "deploy.resources.limits.devices"),
+        (&["deploy", "reservations", "devices"], "deploy.reservations.devices"),
+        (&["resources", "reservations", "devices"], "resources.reservations.devices"),
+        (&["deploy", "resources", "devices"], "deploy.resources.devices"),
+        (&["deploy", "resources", "device_requests"], "deploy.resources.device_requests"),
+        (&["device_requests"], "device_requests"),
+    ];
+    wrong.into_iter().find_map(|(path, name)| Some((service.at(path)?.line, name)))
+}
+
+/// Reservations that Compose refuses.
+pub(super) fn reservations(sheet: &Sheet, service: &Service<'_>, name: &str, drafts: &mut Vec<Draft>) {
+    let name = shown(name);
+    let broken = |line: usize, why: String, fix: String| {
+        let draft = sheet.draft("file.reservation", Severity::Error, line);
+        let draft = draft.backend(Backend::Cuda).affects(Affects::Run);
+        draft.summary(format!("Compose refuses the devices of service `{name}`: {why}")).fix(fix)
+    };
+    if let Some((line, path)) = misplaced(service) {
+        drafts.push(broken(
+            line,
+            format!("`{path}` is no place for them"),
+            format!("move the list of line {line} to `deploy.resources.reservations.devices`"),
+        ));
+    }
+    let Some(devices) = service.at(&["deploy", "resources", "reservations", "devices"]) else { return };
+    if devices.items().is_empty() && !devices.pairs().is_empty() {
+        drafts.push(broken(
+            devices.line,
+            "`devices` is a list".to_owned(),
+            format!("begin line {} with `- `", devices.line),
+        ));
+    }
+    for device in devices.items() {
+        match device.get("capabilities") {
+            None => drafts.push(broken(
+                device.line,
+                "`capabilities` is missing".to_owned(),
+                format!("add `capabilities: [gpu]` to the device of line {}", device.line),
+            )),
+            Some(node) if matches!(node.value, Value::Text { .. }) => {
+                let text = node.text().unwrap_or_default();
+                drafts.push(broken(
+                    node.line,
+                    "`capabilities` is a list".to_owned(),
+                    format!(
+                        "write line {} as `capabilities: [{}]`",
+                        node.line,
+                        shown(if text.is_empty() { "gpu" } else { text })
+                    ),
+                ));
+            }
+            Some(_) => {}
+        }
+        if let (Some(count), Some(ids)) = (device.get("count"), device.get("device_ids")) {
+            drafts.push(broken(
+                ids.line,
+                "`count` and `device_ids` exclude each other".to_owned(),
+                format!("delete `count` of line {} to take exactly the devices that are named", count.line),
+            ));
+        }
+        if let Some(id) =
+            device.get("device_ids").map(Node::items).unwrap_or_default().iter().find(|id| id.is_number())
+        {
+            let text = id.text().unwrap_or_default();
+            drafts.push(broken(
+                id.line,
+                format!("`device_ids` are texts, and `{text}` is a number"),
+                format!("write `'{text}'` in line {}", id.line),
+            ));
+        }
+    }
+}

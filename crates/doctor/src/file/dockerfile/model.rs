@@ -1,0 +1,416 @@
+//! The stages of a Dockerfile with their variables, images and commands.
+
+use std::collections::BTreeMap;
+
+use super::parse::Instruction;
+use crate::file::expand::expand;
+use crate::file::image::Image;
+use crate::file::shell::{self, Command, Dialect};
+use crate::file::text::Script;
+
+/// A Dockerfile.
+#[derive(Debug, Default)]
+pub struct Dockerfile {
+    /// The stages, in their order.
+    pub stages: Vec<Stage>,
+    /// Bytes of the variables of all stages.
+    kept: usize,
+}
+
+/// How many bytes of variables are kept. Every stage has those of the one that it begins with.
+const ROOM: usize = 4 << 20;
+/// How many variables one instruction sets.
+const MOST: usize = 1000;
+
+/// A stage.
+#[derive(Debug, Default)]
+pub struct Stage {
+    /// Its name.
+    pub name: Option<String>,
+    /// The line of `FROM`.
+    pub line: usize,
+    /// What stands after `FROM`, as it was written and with its variables replaced.
+    pub base: String,
+    /// The image that it begins with; none if it begins with a stage or is not known.
+    pub image: Option<Image>,
+    /// The stage that it begins with.
+    pub parent: Option<usize>,
+    /// What it sets for everything that runs in it.
+    pub env: Vec<Setting>,
+    /// The commands of its `RUN`s, in their order.
+    pub commands: Vec<Command>,
+    /// The `RUN`s that they come from: the line, and the whole text.
+    pub runs: Vec<(usize, String)>,
+    /// What it copies from other stages and images: the source as it was written, the paths, the line.
+    pub copies: Vec<Copied>,
+    /// The commands of `CMD` and `ENTRYPOINT`.
+    pub start: Vec<Command>,
+    /// Whether it has a `CMD` or an `ENTRYPOINT`.
+    pub is_started: bool,
+    /// The shell of its `RUN`s, where it is not sh.
+    pub dialect: Option<Dialect>,
+    /// Variables of the build with their defaults; a `RUN` sees them in its environment.
+    pub arguments: Vec<Setting>,
+}
+
+/// A variable that is set.
+#[derive(Debug, Clone)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// Its value with the variables replaced that are known.
+    pub value: String,
+    /// The line.
+    pub line: usize,
+}
+
+/// A copy from somewhere else than the build context.
+#[derive(Debug, Clone)]
+pub struct Copied {
+    /// Stage or image.
+    pub from: String,
+    /// The paths, the last of which is the target.
+    pub paths: Vec<String>,
+    /// The line.
+    pub line: usize,
+}
+
+impl Stage {
+    /// About how much its variables take, from these places of the two lists on.
+    fn size(&self, (env, arguments): (usize, usize)) -> usize {
+        let added = self.env[env..].iter().chain(&self.arguments[arguments..]);
+        added.map(|one| one.name.len() + one.value.len() + 32).sum()
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let last =
+            |list: &[Setting]| list.iter().rfind(|setting| setting.name == name).map(|one| one.value.clone());
+        last(&self.env).or_else(|| last(&self.arguments))
+    }
+
+    /// The last setting of a variable in the environment of the image.
+    #[must_use]
+    pub fn setting(&self, name: &str) -> Option<&Setting> {
+        self.env.iter().rfind(|setting| setting.name == name)
+    }
+
+    /// The setting that a `RUN` sees.
+    #[must_use]
+    pub fn seen(&self, name: &str) -> Option<&Setting> {
+        self.setting(name).or_else(|| self.arguments.iter().rfind(|setting| setting.name == name))
+    }
+}
+
+impl Dockerfile {
+    /// The stages that instructions make.
+    #[must_use]
+    pub fn new(instructions: &[Instruction]) -> Self {
+        let mut file = Self::default();
+        let mut global: BTreeMap<String, String> = BTreeMap::new();
+        for instruction in instructions {
+            match (instruction.keyword.as_str(), file.stages.last_mut()) {
+                ("FROM", _) => {
+                    let stage = file.stage(instruction, &global);
+                    file.stages.push(stage);
+                }
+                ("ARG", None) => {
+                    for (name, value) in arguments(instruction) {
+                        let value = value.map(|value| expand(&value, &|name| global.get(name).cloned()));
+                        if let Some(value) = value.filter(|value| value.is_whole) {
+                            global.insert(name, value.text);
+                        }
+                    }
+                }
+                ("ARG" | "ENV", Some(_)) if file.kept > ROOM => {}
+                (_, Some(stage)) => {
+                    let before = (stage.env.len(), stage.arguments.len());
+                    stage.take(instruction, &global);
+                    file.kept += stage.size(before);
+                }
+                (_, None) => {}
+            }
+        }
+        file
+    }
+
+    fn stage(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) -> Stage {
+        let mut words = instruction.words();
+        let written = words.next().unwrap_or_default();
+        let name = match (words.next(), words.next()) {
+            (Some(word), Some(name)) if word.eq_ignore_ascii_case("as") => Some(name.to_owned()),
+            _ => None,
+        };
+        let base = expand(written, &|name| global.get(name).cloned());
+        let parent = self.stages.iter().rposition(|stage| {
+            stage.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&base.text))
+        });
+        let is_image = parent.is_none() && base.is_whole && base.text != "scratch";
+        let mut stage = Stage {
+            name,
+            line: instruction.line,
+            image: is_image.then(|| Image::parse(&base.text)).flatten(),
+            base: base.text,
+            parent,
+            ..Stage::default()
+        };
+        stage.dialect = parent.and_then(|index| self.stages[index].dialect);
+        if let Some(parent) = parent.map(|index| &self.stages[index]).filter(|_| self.kept <= ROOM) {
+            stage.arguments.clone_from(&parent.arguments);
+            stage.env.clone_from(&parent.env);
+            self.kept += stage.size((0, 0));
+        }
+        stage
+    }
+
+    /// A stage and those that it begins with, itself first.
+    pub fn chain(&self, index: usize) -> impl Iterator<Item = &Stage> {
+        let mut next = Some(index);
+        std::iter::from_fn(move || {
+            let stage = self.stages.get(next?)?;
+            // A stage only begins with an earlier one.
+            next = stage.parent;
+            Some(stage)
+        })
+    }
+
+    /// The image at the end of a stage's chain.
+    #[must_use]
+    pub fn image(&self, index: usize) -> Option<&Image> {
+        self.chain(index).find_map(|stage| stage.image.as_ref())
+    }
+
+    /// A stage by the name or number that `COPY --from` gives.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<usize> {
+        let by_name =
+            |stage: &Stage| stage.name.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(name));
+        let number = name.parse().ok().filter(|index| *index < self.stages.len());
+        self.stages.iter().rposition(by_name).or(number)
+    }
+}
+
+impl Stage {
+    fn take(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) {
+        match instruction.keyword.as_str() {
+            "ARG" => {
+                for (name, value) in arguments(instruction) {
+                    let value = value.map(|value| expand(&value, &|name| self.value(name)));
+                    let value = value.filter(|value| value.is_whole).map(|value| value.text);
+                    if let Some(value) = value.or_else(|| global.get(&name).cloned()) {
+                        self.arguments.push(Setting { name, value, line: instruction.line });
+                    }
+                }
+            }
+            "ENV" => {
+                for (name, value, line) in pairs(instruction).into_iter().take(MOST) {
+                    let value = expand(&value, &|name| self.value(name)).text;
+                    self.env.push(Setting { name, value, line });
+                }
+            }
+            "RUN" => {
+                self.runs.push((instruction.line, run_text(instruction)));
+                let dialect = self.dialect.unwrap_or(Dialect::Posix);
+                let commands = run(instruction, dialect, &|name| self.value(name));
+                self.commands.extend(commands);
+            }
+            "COPY" | "ADD" => {
+                if let Some(from) = instruction.flag("from") {
+                    let paths = instruction.words().map(str::to_owned).collect();
+                    self.copies.push(Copied { from: from.to_owned(), paths, line: instruction.line });
+                }
+            }
+            "SHELL" => {
+                let text = instruction.text().to_ascii_lowercase();
+                self.dialect = if text.contains("powershell") || text.contains("pwsh") {
+                    Some(Dialect::Power)
+                } else {
+                    text.contains("cmd").then_some(Dialect::Cmd)
+                };
+            }
+            "CMD" | "ENTRYPOINT" => {
+                self.is_started = true;
+                let dialect = self.dialect.unwrap_or(Dialect::Posix);
+                let commands = exec_or_shell(&instruction.script, dialect, &|name| self.value(name));
+                self.start.extend(commands);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn run_text(instruction: &Instruction) -> String {
+    let documents: Vec<&str> = instruction.documents.iter().map(|document| document.script.text()).collect();
+    format!("{}\n{}", instruction.text(), documents.concat())
+}
+
+/// The commands of a `RUN`.
+fn run(instruction: &Instruction, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+    let script = without_flags(&instruction.script);
+    let text = script.text().trim();
+    if instruction.documents.is_empty() {
+        return exec_or_shell(&script, dialect, lookup);
+    }
+    if text.starts_with("<<") {
+        // The document is the script itself, unless its first line names another language.
+        let document = &instruction.documents[0].script;
+        let first = document.text().lines().next().unwrap_or_default();
+        if let Some(interpreter) = first.strip_prefix("#!")
+            && !interpreter
+                .split(['/', ' '])
+                .any(|part| matches!(part, "sh" | "bash" | "dash" | "ash" | "zsh"))
+        {
+            let program = interpreter.split(['/', ' ']).next_back().unwrap_or_default();
+            let line = document.line_at(0);
+            let word = shell::Word { text: program.to_owned(), line };
+            let input = Some(document.text().to_owned());
+            return vec![Command { words: vec![word], line, input, ..Command::default() }];
+        }
+        return shell::commands(document, Dialect::Posix, lookup);
+    }
+    let mut whole = Script::default();
+    for (text, line) in script.pieces() {
+        whole.push(line, text);
+    }
+    whole.push(instruction.line, "\n");
+    for document in &instruction.documents {
+        for (text, line) in document.script.pieces() {
+            whole.push(line, text);
+        }
+        whole.push_line(instruction.line, &document.name);
+    }
+    shell::commands(&whole, Dialect::Posix, lookup)
+}
+
+/// The script without `--mount=…` before it.
+fn without_flags(script: &Script) -> Script {
+    let text = script.text();
+    let mut rest = text.trim_start();
+    while rest.starts_with("--") {
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        rest = rest[end..].trim_start();
+    }
+    script.part(text.len() - rest.len(), text.len())
+}
+
+/// The commands of a text that is a script or a JSON list of words.
+fn exec_or_shell(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+    let text = script.text().trim();
+    if text.starts_with('[')
+        && let Ok(words) = serde_json::from_str::<Vec<String>>(text)
+    {
+        return shell::of_words(&words, script.line_at(0), lookup);
+    }
+    shell::commands(script, dialect, lookup)
+}
+
+/// The names and defaults of an `ARG`.
+fn arguments(instruction: &Instruction) -> Vec<(String, Option<String>)> {
+    let words = split_quoted(instruction.text());
+    let read = |(_, word): (usize, String)| match word.split_once('=') {
+        Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+        None => (word, None),
+    };
+    words.into_iter().map(read).collect()
+}
+
+/// The names and values of an `ENV`, in both forms.
+fn pairs(instruction: &Instruction) -> Vec<(String, String, usize)> {
+    let text = instruction.script.text();
+    let line = |offset: usize| instruction.script.line_at(offset);
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if !first.contains('=') {
+        // The old form: one name, and everything after it.
+        let start = text.len() - text.trim_start().len();
+        let value = text[start + first.len()..].trim();
+        return vec![(first.to_owned(), value.trim_matches('"').to_owned(), line(start))];
+    }
+    let read = |(offset, word): (usize, String)| {
+        let (name, value) = word.split_once('=')?;
+        Some((name.to_owned(), value.to_owned(), line(offset)))
+    };
+    split_quoted(text).into_iter().filter_map(read).collect()
+}
+
+/// Words with their places; quotes keep a word together and go away.
+fn split_quoted(text: &str) -> Vec<(usize, String)> {
+    let mut words: Vec<(usize, String)> = Vec::new();
+    let mut quote = None;
+    let mut inside = false;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if quote.is_none() && c.is_whitespace() {
+            inside = false;
+            continue;
+        }
+        if !inside {
+            words.push((at, String::new()));
+            inside = true;
+        }
+        let Some((_, word)) = words.last_mut() else { continue };
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(mark), c) if c == mark => quote = None,
+            (_, '\\') if chars.peek().is_some_and(|(_, next)| matches!(next, '"' | '\\' | ' ')) => {
+                word.extend(chars.next().map(|(_, next)| next));
+            }
+            (_, c) => word.push(c),
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::parse;
+    use super::*;
+
+    fn file(text: &str) -> Dockerfile {
+        Dockerfile::new(&parse(text).unwrap())
+    }
+
+    #[test]
+    fn stages_inherit_and_variables_are_replaced() {
+        let file = file(
+            "ARG CUDA=12.2.0\nARG TAG=${CUDA}-devel-ubuntu22.04\nFROM nvidia/cuda:${TAG} AS build\nARG CUDA\nENV A=1 B=\"x y\" \\\n  C=$CUDA\nENV OLD some value\nFROM Build as next\nRUN echo $C ${CUDA}\nFROM $UNKNOWN\nFROM ubuntu:${V:-22.04}\nCOPY --from=build --chown=a /usr/local/cuda /x\n",
+        );
+        let build = &file.stages[0];
+        assert_eq!(
+            build.image.as_ref().map(ToString::to_string).as_deref(),
+            Some("nvidia/cuda:12.2.0-devel-ubuntu22.04")
+        );
+        let env: Vec<(&str, &str, usize)> =
+            build.env.iter().map(|one| (one.name.as_str(), one.value.as_str(), one.line)).collect();
+        assert_eq!(env, [("A", "1", 5), ("B", "x y", 5), ("C", "12.2.0", 6), ("OLD", "some value", 7)]);
+        assert_eq!((file.stages[1].parent, file.image(1).is_some()), (Some(0), true));
+        assert_eq!(file.stages[1].commands[0].arguments().collect::<Vec<_>>(), ["12.2.0", "12.2.0"]);
+        assert!(file.stages[2].image.is_none());
+        assert_eq!(file.stages[3].base, "ubuntu:22.04");
+        assert_eq!((file.stages[3].copies[0].from.as_str(), file.named("build")), ("build", Some(0)));
+        assert_eq!(file.stages[3].copies[0].paths, ["/usr/local/cuda", "/x"]);
+    }
+
+    #[test]
+    fn commands_know_their_lines() {
+        let file = file(
+            "FROM a\nRUN --mount=type=cache,target=/x apt update && \\\n    nvcc a.cu\nRUN <<EOF\nset -e\nnvidia-smi\nEOF\nRUN python3 <<PY && ls\nimport torch\nPY\nRUN [\"nvcc\", \"-V\"]\nRUN <<EOF\n#!/usr/bin/env python3\nimport x\nEOF\nCMD [\"bash\", \"-c\", \"nvidia-smi\"]\n",
+        );
+        let seen: Vec<(usize, &str)> =
+            file.stages[0].commands.iter().map(|one| (one.line, one.program())).collect();
+        assert_eq!(
+            seen,
+            [
+                (2, "apt"),
+                (3, "nvcc"),
+                (5, "set"),
+                (6, "nvidia-smi"),
+                (8, "python3"),
+                (8, "ls"),
+                (11, "nvcc"),
+                (13, "python3")
+            ]
+        );
+        assert_eq!(file.stages[0].commands[4].input.as_deref(), Some("import torch\n"));
+        assert_eq!(file.stages[0].start.last().map(Command::program), Some("nvidia-smi"));
+        assert!(file.stages[0].is_started);
+    }
+}

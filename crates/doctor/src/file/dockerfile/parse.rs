@@ -1,0 +1,259 @@
+//! A Dockerfile's instructions: long lines, comments inside of them, here-documents, the escape directive.
+
+use crate::file::text::Script;
+
+/// An instruction.
+#[derive(Debug, Clone)]
+pub struct Instruction {
+    /// `FROM`, `RUN`, in capitals.
+    pub keyword: String,
+    /// Its first line.
+    pub line: usize,
+    /// What follows the keyword, with long lines joined.
+    pub script: Script,
+    /// The here-documents, in their order.
+    pub documents: Vec<Document>,
+}
+
+/// A here-document.
+#[derive(Debug, Clone)]
+pub struct Document {
+    /// What ends it.
+    pub name: String,
+    /// The lines.
+    pub script: Script,
+}
+
+impl Instruction {
+    /// What follows the keyword.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.script.text().trim()
+    }
+
+    /// The words after the keyword without `--flag=value`s.
+    pub fn words(&self) -> impl Iterator<Item = &str> {
+        self.text().split_whitespace().skip_while(|word| word.starts_with("--"))
+    }
+
+    /// The value of a flag: `--from=build`.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let flags = self.text().split_whitespace().take_while(|word| word.starts_with("--"));
+        flags
+            .filter_map(|flag| flag.strip_prefix("--")?.split_once('='))
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
+    }
+}
+
+/// Why a text is no Dockerfile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoDockerfile {
+    /// A line that begins with nothing that is known.
+    #[error("line {line}: `{word}` is no instruction of a Dockerfile")]
+    Unknown {
+        /// The line.
+        line: usize,
+        /// Its first word.
+        word: String,
+    },
+    /// No stage.
+    #[error("it has no `FROM`")]
+    NoStage,
+}
+
+const KEYWORDS: &[&str] = &[
+    "ADD",
+    "ARG",
+    "CMD",
+    "COPY",
+    "ENTRYPOINT",
+    "ENV",
+    "EXPOSE",
+    "FROM",
+    "HEALTHCHECK",
+    "LABEL",
+    "MAINTAINER",
+    "ONBUILD",
+    "RUN",
+    "SHELL",
+    "STOPSIGNAL",
+    "USER",
+    "VOLUME",
+    "WORKDIR",
+];
+
+/// Whether a word is an instruction.
+#[must_use]
+pub fn is_keyword(word: &str) -> bool {
+    KEYWORDS.iter().any(|keyword| keyword.eq_ignore_ascii_case(word))
+}
+
+/// The instructions of a text.
+///
+/// # Errors
+/// It is no Dockerfile.
+pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
+    let escape = escape(text);
+    let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    let mut list: Vec<Instruction> = Vec::new();
+    while let Some((number, line)) = lines.next() {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.starts_with('#') {
+            continue;
+        }
+        let end = trimmed.find(char::is_whitespace).unwrap_or(trimmed.len());
+        let (word, rest) = trimmed.split_at(end);
+        if !is_keyword(word) {
+            return Err(NoDockerfile::Unknown { line: number, word: word.chars().take(40).collect() });
+        }
+        let mut script = Script::default();
+        let mut piece = (number, rest.trim_start());
+        loop {
+            let Some(kept) = piece.1.trim_end().strip_suffix(escape) else {
+                script.push(piece.0, piece.1);
+                break;
+            };
+            script.push(piece.0, kept);
+            // Comments and empty lines inside of a long line are dropped.
+            let is_nothing = |line: &str| line.trim().is_empty() || line.trim_start().starts_with('#');
+            let Some(next) = lines.by_ref().find(|(_, line)| !is_nothing(line)) else { break };
+            piece = next;
+        }
+        let mut instruction =
+            Instruction { keyword: word.to_ascii_uppercase(), line: number, script, documents: Vec::new() };
+        if matches!(instruction.keyword.as_str(), "RUN" | "COPY" | "ADD") {
+            for (name, drops_tabs) in document_names(instruction.script.text()) {
+                let mut body = Script::default();
+                for (number, line) in lines.by_ref() {
+                    let line = if drops_tabs { line.trim_start_matches('\t') } else { line };
+                    if line == name {
+                        break;
+                    }
+                    body.push_line(number, line);
+                }
+                instruction.documents.push(Document { name, script: body });
+            }
+        }
+        list.push(instruction);
+    }
+    if list.iter().any(|instruction| instruction.keyword == "FROM") {
+        Ok(list)
+    } else {
+        Err(NoDockerfile::NoStage)
+    }
+}
+
+/// The mark of a line that goes on: a backslash unless the first lines say otherwise.
+fn escape(text: &str) -> char {
+    for line in text.lines() {
+        let Some((name, value)) = line.trim().strip_prefix('#').and_then(|line| line.split_once('=')) else {
+            break;
+        };
+        if name.trim().eq_ignore_ascii_case("escape") && value.trim() == "`" {
+            return '`';
+        }
+    }
+    '\\'
+}
+
+/// The here-documents that an instruction begins: `<<EOF`, `<<-"END"`, but not `<<<` and not in quotes.
+fn document_names(text: &str) -> Vec<(String, bool)> {
+    const MOST: usize = 16;
+    let mut names = Vec::new();
+    let mut quote = None;
+    let mut skip_to = 0;
+    for (at, c) in text.char_indices() {
+        if at < skip_to {
+            continue;
+        }
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(mark), c) if c == mark => quote = None,
+            (None, '<') if text[at..].starts_with("<<") => {
+                let rest = &text[at + 2..];
+                if rest.starts_with('<') || rest.starts_with('(') {
+                    skip_to = at + 3;
+                    continue;
+                }
+                let (rest, drops_tabs) = rest.strip_prefix('-').map_or((rest, false), |rest| (rest, true));
+                let name: String = rest
+                    .trim_start_matches(['"', '\''])
+                    .chars()
+                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                    .collect();
+                skip_to = at + 2;
+                if !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && names.len() < MOST {
+                    skip_to = text.len() - rest.len() + name.len();
+                    if rest.starts_with(['"', '\'']) {
+                        skip_to += 2;
+                    }
+                    names.push((name, drops_tabs));
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<String> {
+        let describe = |one: Instruction| {
+            let documents: Vec<String> = one
+                .documents
+                .iter()
+                .map(|document| format!(" <{}:{}>", document.name, document.script.text().trim_end()))
+                .collect();
+            format!("{} {} {}{}", one.line, one.keyword, one.text(), documents.concat())
+        };
+        parse(text).unwrap().into_iter().map(describe).collect()
+    }
+
+    #[test]
+    fn instructions_are_read() {
+        let text = "# syntax=docker/dockerfile:1\nfrom a AS b\n\nRUN one && \\\n    # why\n\n    two \\\n  && three\nENV A=1 \\\n    B=2\nRUN <<EOF\nnvcc\n  FROM no\nEOF\nCOPY <<-'X' <<Y /to/\n\ta\n\tX\nb\nY\nCMD [\"x\"]";
+        assert_eq!(
+            shown(text),
+            [
+                "2 FROM a AS b",
+                "4 RUN one &&     two   && three",
+                "9 ENV A=1     B=2",
+                "11 RUN <<EOF <EOF:nvcc\n  FROM no>",
+                "15 COPY <<-'X' <<Y /to/ <X:a> <Y:b>",
+                "20 CMD [\"x\"]",
+            ]
+        );
+        let list = parse("FROM a\nRUN one && \\\n # c\n two").unwrap();
+        assert_eq!(list[1].script.line_at(list[1].script.text().find("two").unwrap()), 4);
+    }
+
+    #[test]
+    fn the_escape_mark_can_be_changed() {
+        assert_eq!(shown("# escape=`\nFROM a\nRUN dir C:\\ `\n  b"), ["2 FROM a", "3 RUN dir C:\\   b"]);
+        assert_eq!(shown("FROM a\r\nRUN b \\\r\n  c\r\n"), ["1 FROM a", "2 RUN b   c"]);
+    }
+
+    #[test]
+    fn shifts_and_here_strings_are_no_documents() {
+        assert_eq!(document_names("cat <<< word && echo $((1<<2)) '<<EOF'"), []);
+        assert_eq!(
+            document_names("python3 <<EOF && cat <<\"B\""),
+            [("EOF".to_owned(), false), ("B".to_owned(), false)]
+        );
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        assert_eq!(
+            parse("hello world").unwrap_err(),
+            NoDockerfile::Unknown { line: 1, word: "hello".into() }
+        );
+        assert_eq!(parse("# nothing\nARG A\n").unwrap_err(), NoDockerfile::NoStage);
+        assert!(parse("FROM a\nRUN b \\").is_ok());
+    }
+}

@@ -1,0 +1,282 @@
+//! Names of container images, and what is known about those that need a GPU.
+
+use super::tables::{ImageRow, Tables, ToolkitIn, VersionIn, tables};
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+
+/// A reference to an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The host that it is pulled from; none for Docker Hub.
+    pub registry: Option<String>,
+    /// `nvidia/cuda`, `ubuntu`.
+    pub repository: String,
+    /// `12.2.0-devel-ubuntu22.04`.
+    pub tag: Option<String>,
+    /// Whether it is pinned by content.
+    pub has_digest: bool,
+}
+
+impl Image {
+    /// Reads a reference. `None` if a variable in it is not known, or if it is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._-/:@".contains(c);
+        if text.is_empty() || !text.chars().all(is_name) {
+            return None;
+        }
+        let (name, digest) = text.split_once('@').map_or((text, None), |(name, digest)| (name, Some(digest)));
+        let (path, tag) = match name.rsplit_once(':') {
+            Some((path, tag)) if !tag.contains('/') => (path, Some(tag)),
+            _ => (name, None),
+        };
+        let (registry, repository) = match path.split_once('/') {
+            Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => (Some(host), rest),
+            _ => (None, path),
+        };
+        let registry = registry
+            .filter(|host| !matches!(*host, "docker.io" | "index.docker.io" | "registry-1.docker.io"));
+        let repository = repository.strip_prefix("library/").unwrap_or(repository);
+        (!repository.is_empty()).then(|| Self {
+            registry: registry.map(str::to_owned),
+            repository: repository.to_owned(),
+            tag: tag.map(str::to_owned),
+            has_digest: digest.is_some(),
+        })
+    }
+
+    /// The repository without the folders that a mirror puts before it: `docker/library/ubuntu` is `ubuntu`.
+    fn known_names(&self) -> impl Iterator<Item = &str> {
+        let mut rest = Some(self.repository.as_str());
+        std::iter::from_fn(move || {
+            let name = rest?;
+            rest = name.split_once('/').map(|(_, after)| after);
+            Some(name)
+        })
+    }
+
+    /// What the tag says about a word: `server-cuda` has `cuda`.
+    fn has_word(&self, word: &str) -> bool {
+        let tag = self.tag.as_deref().unwrap_or_default();
+        tag.split(['-', '_', '.']).any(|part| {
+            let rest = part.strip_prefix(word);
+            rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
+        }) || (word == "cuda" && cu_word(tag).is_some())
+    }
+
+    /// Whether this is NVIDIA's own image with the toolkit, also from a mirror.
+    #[must_use]
+    pub fn is_nvidia_cuda(&self) -> bool {
+        self.known_names().any(|name| name == "nvidia/cuda")
+    }
+
+    /// Whether NVIDIA's rules for tags hold: it comes from a registry of NVIDIA's and not from somebody's copy.
+    #[must_use]
+    pub fn is_from_nvidia(&self) -> bool {
+        self.is_nvidia_cuda() && matches!(self.registry.as_deref(), None | Some("nvcr.io"))
+    }
+
+    /// What is known about it, if it needs a GPU.
+    #[must_use]
+    pub fn gpu(&self) -> Option<GpuImage> {
+        let tables = tables();
+        let row = tables.image.iter().find(|row| self.fits(row))?;
+        let backend = row.backend?;
+        let tag = self.tag.as_deref().unwrap_or_default();
+        let version = match row.version {
+            Some(VersionIn::Tag) => leading_version(tag),
+            Some(VersionIn::Word) => word_version(tag),
+            None => None,
+        };
+        let has_toolkit = match row.toolkit {
+            ToolkitIn::All => Some(true),
+            ToolkitIn::None => Some(false),
+            ToolkitIn::Devel if tag.is_empty() || tag == "latest" => None,
+            ToolkitIn::Devel => Some(tag.split('-').any(|part| part == "devel")),
+            ToolkitIn::Unknown => None,
+        };
+        let (defaults, graphics, jetson) = (row.defaults, row.graphics, row.jetson);
+        Some(GpuImage { backend, version, has_toolkit, defaults, graphics, jetson })
+    }
+
+    fn fits(&self, row: &ImageRow) -> bool {
+        if let Some(word) = &row.word {
+            return self.has_word(word);
+        }
+        let Some(pattern) = &row.pattern else { return false };
+        let tag = self.tag.as_deref().unwrap_or("latest");
+        self.known_names().any(|name| fits(pattern, &format!("{name}:{tag}")) || fits(pattern, name))
+    }
+
+    /// Whether it is a bare distribution.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        let plain = &tables().plain.images;
+        self.known_names().any(|name| plain.iter().any(|known| known == name))
+    }
+
+    /// The toolkit of the distribution's own package in it.
+    #[must_use]
+    pub fn distribution_toolkit(&self) -> Option<&'static Version> {
+        let tables: &'static Tables = tables();
+        let tag = self.tag.as_deref().unwrap_or("latest");
+        let name = self.repository.rsplit('/').next().unwrap_or_default();
+        let base = tag.split('-').next().unwrap_or_default();
+        let system = tag.rsplit('-').next().unwrap_or_default();
+        let row = tables
+            .distribution_toolkit(&format!("{name}:{base}"))
+            .or_else(|| tables.distribution_toolkit(system))?;
+        Some(&row.toolkit)
+    }
+}
+
+impl std::fmt::Display for Image {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(registry) = &self.registry {
+            write!(formatter, "{registry}/")?;
+        }
+        formatter.write_str(&self.repository)?;
+        self.tag.as_ref().map_or(Ok(()), |tag| write!(formatter, ":{tag}"))
+    }
+}
+
+/// An image that needs a GPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GpuImage {
+    /// What it is made for.
+    pub backend: Backend,
+    /// The release of the toolkit in it.
+    pub version: Option<Version>,
+    /// Whether the compiler is in it.
+    pub has_toolkit: Option<bool>,
+    /// Whether it sets `NVIDIA_VISIBLE_DEVICES=all` and the capabilities `compute,utility`.
+    pub defaults: bool,
+    /// Whether it asks the runtime for graphics.
+    pub graphics: bool,
+    /// Whether it is made for Jetson.
+    pub jetson: bool,
+}
+
+/// Whether a text fits a pattern in which `*` stands for any text.
+fn fits(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let mut last = None;
+    for part in parts {
+        if let Some(before) = last.replace(part) {
+            let before: &str = before;
+            let Some(at) = rest.find(before) else { return false };
+            rest = &rest[at + before.len()..];
+        }
+    }
+    last.map_or(rest.is_empty(), |last| rest.ends_with(last))
+}
+
+fn leading_version(tag: &str) -> Option<Version> {
+    let end = tag.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(tag.len());
+    tag[..end].trim_end_matches('.').parse().ok()
+}
+
+/// `12.1` of `2.3.0-cuda12.1-cudnn8-devel`, `12.4` of `nightly-cu124`.
+fn word_version(tag: &str) -> Option<Version> {
+    for (at, _) in tag.match_indices("cuda") {
+        let rest = tag[at + 4..].trim_start_matches('-');
+        if let Some(version) = leading_version(rest).filter(|version| version.as_str().contains('.')) {
+            return Some(version);
+        }
+    }
+    cu_word(tag)
+}
+
+/// `cu124` is release 12.4.
+fn cu_word(tag: &str) -> Option<Version> {
+    tag.split(['-', '_', '.', '+']).find_map(|part| {
+        let digits = part.strip_prefix("cu")?;
+        let is_release = (3..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_release.then(|| format!("{}.{}", &digits[..2], &digits[2..]).parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_read() {
+        for (text, expected) in [
+            ("ubuntu", Some((None, "ubuntu", None))),
+            ("docker.io/library/ubuntu:22.04", Some((None, "ubuntu", Some("22.04")))),
+            ("nvcr.io/nvidia/cuda:12.2.0-base", Some((Some("nvcr.io"), "nvidia/cuda", Some("12.2.0-base")))),
+            ("localhost:5000/a/b", Some((Some("localhost:5000"), "a/b", None))),
+            ("nvidia/cuda:12.2.0@sha256:abc", Some((None, "nvidia/cuda", Some("12.2.0")))),
+            ("nvidia/cuda:${V}-base", None),
+            ("{{ .Values.image }}", None),
+            ("", None),
+        ] {
+            let image = Image::parse(text);
+            let seen = image
+                .as_ref()
+                .map(|image| (image.registry.as_deref(), image.repository.as_str(), image.tag.as_deref()));
+            assert_eq!(seen, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn images_that_need_a_gpu_are_known() {
+        use Backend::{Cuda, Rocm};
+        for (text, expected) in [
+            ("nvidia/cuda:12.2.0-devel-ubuntu22.04", Some((Cuda, Some("12.2.0"), Some(true)))),
+            ("nvcr.io/nvidia/cuda:11.8.0-cudnn8-runtime-ubi8", Some((Cuda, Some("11.8.0"), Some(false)))),
+            (
+                "mirror.example.org/docker/nvidia/cuda:12.2.0-base-ubuntu22.04",
+                Some((Cuda, Some("12.2.0"), Some(false))),
+            ),
+            ("pytorch/pytorch:2.3.0-cuda12.1-cudnn8-devel", Some((Cuda, Some("12.1"), Some(true)))),
+            ("ghcr.io/ggml-org/llama.cpp:server-cuda", Some((Cuda, None, None))),
+            ("example/x:1.0-cu124", Some((Cuda, Some("12.4"), None))),
+            ("ollama/ollama:rocm", Some((Rocm, None, None))),
+            ("rocm/pytorch:latest", Some((Rocm, None, None))),
+            ("ollama/ollama", None),
+            ("tensorflow/tensorflow:2.15.0-gpu", Some((Cuda, None, Some(false)))),
+            ("tensorflow/tensorflow:2.15.0", None),
+            ("nvcr.io/nvidia/k8s-device-plugin:v0.15.0", None),
+            ("nvcr.io/nvidia/k8s/dcgm-exporter:3.3", None),
+            ("vllm/vllm-openai:latest", Some((Cuda, None, None))),
+            ("ubuntu:22.04", None),
+            ("cuda", None),
+        ] {
+            let gpu = Image::parse(text).unwrap().gpu();
+            let seen = gpu
+                .as_ref()
+                .map(|gpu| (gpu.backend, gpu.version.as_ref().map(Version::as_str), gpu.has_toolkit));
+            assert_eq!(seen, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn distributions_are_known() {
+        let toolkit = |text: &str| Image::parse(text).unwrap().distribution_toolkit().map(Version::to_string);
+        assert_eq!(toolkit("ubuntu:22.04").as_deref(), Some("11.5"));
+        assert_eq!(toolkit("nvidia/cuda:12.2.0-base-ubuntu20.04").as_deref(), Some("10.1"));
+        assert_eq!(toolkit("debian:bookworm-slim").as_deref(), Some("11.8"));
+        assert_eq!(toolkit("alpine:3.20"), None);
+        assert!(Image::parse("public.ecr.aws/docker/library/ubuntu:22.04").unwrap().is_plain());
+    }
+
+    #[test]
+    fn patterns_fit() {
+        for (pattern, text, expected) in [
+            ("a*", "abc", true),
+            ("a*c", "abc", true),
+            ("a*d", "abc", false),
+            ("*b*", "abc", true),
+            ("abc", "abc", true),
+            ("ab", "abc", false),
+            ("a*b*c", "aXbYc", true),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A file as it was written, and text that was put together from its lines.
+
+use gpubuild_detect::finding::{Draft, Evidence, Severity};
+
+/// The lines of a file under the name that was asked for.
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    name: String,
+    lines: Vec<String>,
+}
+
+impl Sheet {
+    /// The lines of a text.
+    #[must_use]
+    pub fn new(name: &str, text: &str) -> Self {
+        Self { name: name.to_owned(), lines: text.lines().map(str::to_owned).collect() }
+    }
+
+    /// Line `number` without the white space around it, counted from one; empty if there is none.
+    #[must_use]
+    pub fn line(&self, number: usize) -> &str {
+        number.checked_sub(1).and_then(|index| self.lines.get(index)).map_or("", |line| line.trim())
+    }
+
+    /// `Dockerfile:12` with what stands there.
+    #[must_use]
+    pub fn evidence(&self, number: usize) -> Evidence {
+        Evidence::file(format!("{}:{number}", self.name), shown(self.line(number)))
+    }
+
+    /// A finding that rests on a line.
+    #[must_use]
+    pub fn draft(&self, id: &str, severity: Severity, number: usize) -> Draft {
+        Draft::new(id)
+            .severity(severity)
+            .value("line", number.to_string())
+            .value("file", shown(&self.name))
+            .evidence(self.evidence(number))
+    }
+
+    /// The line with one text replaced by another: the corrected line. `None` if the text does not stand there.
+    #[must_use]
+    pub fn corrected(&self, number: usize, old: &str, new: &str) -> Option<String> {
+        let line = self.line(number);
+        let at = find_word(line, old).or_else(|| line.find(old))?;
+        Some(shown(&format!("{}{new}{}", &line[..at], &line[at + old.len()..])))
+    }
+}
+
+/// Where a text stands as a whole word.
+#[must_use]
+pub fn find_word(line: &str, word: &str) -> Option<usize> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    line.match_indices(word)
+        .map(|(at, _)| at)
+        .find(|at| !line[..*at].ends_with(is_part) && !line[at + word.len()..].starts_with(is_part))
+}
+
+/// Whether the name of a file has this ending.
+#[must_use]
+pub fn has_ending(name: &str, ending: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(start, end)| !start.is_empty() && end.eq_ignore_ascii_case(ending))
+}
+
+/// A text that fits into a line and can't do anything to a terminal.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    const LENGTH: usize = 200;
+    let mut line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LENGTH + 1).collect();
+    if line.chars().count() > LENGTH {
+        line = line.chars().take(LENGTH - 1).collect();
+        line.push('…');
+    }
+    line
+}
+
+/// A script whose pieces stood in different lines of a file.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    text: String,
+    /// Where a line of the file begins in the text.
+    marks: Vec<(usize, usize)>,
+}
+
+impl Script {
+    /// A text that stands in one line.
+    #[must_use]
+    pub fn of_line(number: usize, text: &str) -> Self {
+        let mut script = Self::default();
+        script.push(number, text);
+        script
+    }
+
+    /// Adds what stood in a line, without a line break.
+    pub fn push(&mut self, number: usize, text: &str) {
+        self.marks.push((self.text.len(), number));
+        self.text.push_str(text);
+    }
+
+    /// Adds a whole line.
+    pub fn push_line(&mut self, number: usize, text: &str) {
+        self.push(number, text);
+        self.text.push('\n');
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The line of the file that a place in the text comes from.
+    #[must_use]
+    pub fn line_at(&self, offset: usize) -> usize {
+        let next = self.marks.partition_point(|(start, _)| *start <= offset);
+        next.checked_sub(1).map_or(0, |index| self.marks[index].1)
+    }
+
+    /// The pieces of the script with the lines that they come from.
+    pub fn pieces(&self) -> impl Iterator<Item = (&str, usize)> {
+        let ends = self.marks.iter().skip(1).map(|(start, _)| *start).chain([self.text.len()]);
+        self.marks.iter().zip(ends).map(|((start, line), end)| (&self.text[*start..end], *line))
+    }
+
+    /// A part of the script that still knows its lines.
+    #[must_use]
+    pub fn part(&self, start: usize, end: usize) -> Self {
+        let mut part = Self { text: self.text[start..end].to_owned(), marks: vec![(0, self.line_at(start))] };
+        let first = self.marks.partition_point(|(at, _)| *at <= start);
+        let inside = self.marks[first..].iter().take_while(|(at, _)| *at < end);
+        part.marks.extend(inside.map(|(at, line)| (at - start, *line)));
+        part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_knows_its_lines() {
+        let mut script = Script::default();
+        script.push(3, "a b ");
+        script.push(5, "c");
+        script.push_line(6, " d");
+        script.push(9, "e");
+        assert_eq!(script.text(), "a b c d\ne");
+        assert_eq!([0, 3, 4, 5, 7, 8].map(|at| script.line_at(at)), [3, 3, 5, 6, 6, 9]);
+        let part = script.part(2, 7);
+        assert_eq!((part.text(), part.line_at(0), part.line_at(2), part.line_at(4)), ("b c d", 3, 5, 6));
+    }
+
+    #[test]
+    fn a_line_is_corrected_where_the_whole_word_stands() {
+        let sheet = Sheet::new("Dockerfile", "RUN apt install cuda-keyring cuda\n");
+        let line = sheet.corrected(1, "cuda", "cuda-toolkit");
+        assert_eq!(line.as_deref(), Some("RUN apt install cuda-keyring cuda-toolkit"));
+        assert_eq!(sheet.corrected(1, "nvcc", "x"), None);
+        assert_eq!(sheet.corrected(7, "nvcc", "x"), None);
+    }
+
+    #[test]
+    fn what_is_shown_is_one_short_line() {
+        assert_eq!(shown("a\u{1b}[31mb\nc"), "a [31mb c");
+        assert_eq!(shown(&"x".repeat(5000)).chars().count(), 200);
+    }
+}

@@ -1,0 +1,166 @@
+//! The architectures that commands and variables ask for, and whether a release of the toolkit knows them.
+
+use super::View;
+use super::build::Configuration;
+use crate::file::shell::{Command, Word};
+use gpubuild_core::arch::CudaArch;
+use gpubuild_core::version::Version;
+use gpubuild_detect::toolkit::Description;
+
+/// A list of architectures that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// `CMAKE_CUDA_ARCHITECTURES`, `-arch`.
+    pub name: String,
+    /// The list as it was written.
+    pub value: String,
+    /// The word that it stands in.
+    pub word: Word,
+}
+
+/// Variables of the environment that name architectures.
+pub const VARIABLES: &[&str] = &[
+    "CUDAARCHS",
+    "CMAKE_CUDA_ARCHITECTURES",
+    "TORCH_CUDA_ARCH_LIST",
+    "CUDA_DOCKER_ARCH",
+    "CUDA_COMPUTE_CAP",
+    "TCNN_CUDA_ARCHITECTURES",
+];
+
+/// Every list that a command asks for.
+#[must_use]
+pub fn requests(command: &Command, configuration: Option<&Configuration>) -> Vec<Request> {
+    let mut list = Vec::new();
+    let mut add = |name: &str, value: &str, word: &Word| {
+        list.push(Request { name: name.to_owned(), value: value.to_owned(), word: word.clone() });
+    };
+    for definition in configuration.into_iter().flat_map(|one| &one.definitions) {
+        if VARIABLES.contains(&definition.name.as_str()) {
+            add(&definition.name, &definition.value, &definition.word);
+        }
+    }
+    for (name, word) in &command.assigned {
+        let is_known = VARIABLES.contains(&name.as_str());
+        if is_known && configuration.is_none_or(|one| one.get(name).is_none()) {
+            add(name, &word.text, word);
+        }
+    }
+    let words = View::new(command).words;
+    for (index, word) in words.iter().enumerate() {
+        let text = word.text.as_str();
+        let before = index.checked_sub(1).map_or("", |index| words[index].text.as_str());
+        if matches!(before, "-arch" | "--gpu-architecture") {
+            add("-arch", text, word);
+        } else if let Some(value) =
+            text.strip_prefix("-arch=").or_else(|| text.strip_prefix("--gpu-architecture="))
+        {
+            add("-arch", value, word);
+        } else if text.contains("arch=compute_") || text.contains("code=sm_") {
+            for part in text.split([',', ' ', '"', '\'', '[', ']', ';', '=']) {
+                if part.starts_with("compute_") || part.starts_with("sm_") {
+                    add("-gencode", part, word);
+                }
+            }
+        } else if let Some(at) = text.find("-arch=native") {
+            add("-arch", &text[at + 6..at + 12], word);
+        }
+    }
+    list
+}
+
+impl Request {
+    /// Whether it asks for the GPU of the machine that builds.
+    #[must_use]
+    pub fn is_native(&self) -> bool {
+        self.parts().any(|part| part == "native")
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &str> {
+        self.value.split([';', ',', ' ', '+']).map(str::trim).filter(|part| !part.is_empty())
+    }
+
+    /// The architectures that can be read.
+    pub fn archs(&self) -> impl Iterator<Item = CudaArch> {
+        self.parts().filter_map(|part| part.parse().ok())
+    }
+}
+
+/// What is wrong with an architecture for a release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unfit {
+    /// It came later: the first release that knows it.
+    TooNew(Version),
+    /// It went: the last architecture list has it no more. The oldest that is left.
+    Dropped(u16),
+}
+
+/// Whether a release knows an architecture. What the table doesn't know is taken to be right.
+#[must_use]
+pub fn unfit(arch: &CudaArch, release: &Version, cuda: &Description) -> Option<Unfit> {
+    let number = arch.number.to_string();
+    let row = cuda.archs(release)?;
+    if row.archs.contains(&number) {
+        return None;
+    }
+    let oldest = row.archs.iter().filter_map(|known| known.parse::<u16>().ok()).min()?;
+    if arch.number < oldest {
+        return Some(Unfit::Dropped(oldest));
+    }
+    let first = cuda.compatibility.arch.iter().find(|row| row.archs.contains(&number))?;
+    if first.since > *release {
+        return Some(Unfit::TooNew(first.since.clone()));
+    }
+    Some(Unfit::Dropped(oldest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::of;
+    use super::*;
+    use crate::file::tools::build::configuration;
+    use gpubuild_detect::toolkit::Catalogue;
+
+    #[test]
+    fn lists_are_found_in_every_form() {
+        for (text, expected) in [
+            ("cmake -DCMAKE_CUDA_ARCHITECTURES=native .", "CMAKE_CUDA_ARCHITECTURES:native"),
+            ("cmake -DCMAKE_CUDA_ARCHITECTURES=\"75;80-real\" .", "CMAKE_CUDA_ARCHITECTURES:75;80-real"),
+            ("nvcc -arch=sm_90a a.cu", "-arch:sm_90a"),
+            ("nvcc -arch native a.cu", "-arch:native"),
+            ("nvcc -gencode arch=compute_80,code=sm_80 a.cu", "-gencode:compute_80 -gencode:sm_80"),
+            ("TORCH_CUDA_ARCH_LIST='8.0 9.0+PTX' pip install x", "TORCH_CUDA_ARCH_LIST:8.0 9.0+PTX"),
+            ("export CUDAARCHS=86", "CUDAARCHS:86"),
+            ("CMAKE_ARGS='-DCMAKE_CUDA_ARCHITECTURES=61' pip install x", "CMAKE_CUDA_ARCHITECTURES:61"),
+            ("cmake -DCMAKE_CUDA_FLAGS='-arch=native -O3' .", "-arch:native"),
+            ("uname --arch native", ""),
+            ("make", ""),
+        ] {
+            let command = &of(text)[0];
+            let configuration = configuration(command, &|_| None);
+            let seen: Vec<String> = requests(command, configuration.as_ref())
+                .iter()
+                .map(|one| format!("{}:{}", one.name, one.value))
+                .collect();
+            assert_eq!(seen.join(" "), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn releases_know_their_architectures() {
+        let catalogue = Catalogue::embedded();
+        let cuda = catalogue.get("cuda").unwrap();
+        let check =
+            |arch: &str, release: &str| unfit(&arch.parse().unwrap(), &release.parse().unwrap(), cuda);
+        assert_eq!(check("90", "11.7.1"), Some(Unfit::TooNew("11.8".parse().unwrap())));
+        assert_eq!(check("120", "12.6.3"), Some(Unfit::TooNew("12.8".parse().unwrap())));
+        assert_eq!(check("61", "13.0.1"), Some(Unfit::Dropped(75)));
+        assert_eq!(check("35", "12.1"), Some(Unfit::Dropped(50)));
+        assert_eq!(check("101", "13.0"), Some(Unfit::Dropped(75)));
+        for (arch, release) in
+            [("90a", "12.2"), ("75", "13.3"), ("130", "13.9"), ("80", "10.2"), ("121", "12.9")]
+        {
+            assert_eq!(check(arch, release), None, "{arch} {release}");
+        }
+    }
+}

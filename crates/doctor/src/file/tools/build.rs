@@ -1,0 +1,255 @@
+//! What commands configure and compile: definitions for CMake, and whether a CUDA compiler is needed for it.
+
+use super::{View, packages};
+use crate::file::shell::{Command, Word};
+
+/// `NAME=value` for CMake or make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Definition {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+    /// The word that it stands in.
+    pub word: Word,
+}
+
+impl Definition {
+    /// Whether the value switches something on.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        matches!(self.value.to_ascii_lowercase().as_str(), "on" | "1" | "true" | "yes" | "y")
+    }
+
+    /// Whether the value switches something off.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self.value.to_ascii_lowercase().as_str(), "off" | "0" | "false" | "no" | "n")
+    }
+}
+
+/// What a command configures.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// Definitions in their order.
+    pub definitions: Vec<Definition>,
+    /// How it is configured.
+    pub tool: Tool,
+    /// The line of the command.
+    pub line: usize,
+    /// The generator, if it is named.
+    pub generator: Option<String>,
+}
+
+/// Who configures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// CMake itself.
+    Cmake,
+    /// make with variables.
+    Make,
+    /// pip or another installer that takes `CMAKE_ARGS`.
+    Python,
+}
+
+/// What a command configures, if it does. `lookup` knows the environment.
+#[must_use]
+pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -> Option<Configuration> {
+    let view = View::new(command);
+    let own = |name: &str| command.assigned.iter().find(|(key, _)| key == name).map(|(_, word)| word.clone());
+    let from_env = |name: &str| own(name).or_else(|| lookup(name));
+    let mut definitions = Vec::new();
+    let is_mode = |flag: &str| {
+        matches!(flag, "--build" | "--install" | "-E" | "-P" | "--version" | "--open" | "--workflow")
+    };
+    let tool = match view.program {
+        "cmake" | "cmake3" | "ccmake" | "qt-cmake" | "emcmake"
+            if !view.words.iter().any(|word| is_mode(&word.text)) =>
+        {
+            cmake_words(view.words, &mut definitions);
+            Tool::Cmake
+        }
+        "make" | "gmake" | "ninja" => {
+            for word in view.words {
+                if let Some((name, value)) = word.text.split_once('=').filter(|(name, _)| is_name(name)) {
+                    definitions.push(Definition {
+                        name: name.to_owned(),
+                        value: value.to_owned(),
+                        word: word.clone(),
+                    });
+                }
+            }
+            for (name, word) in &command.assigned {
+                definitions.push(Definition {
+                    name: name.clone(),
+                    value: word.text.clone(),
+                    word: word.clone(),
+                });
+            }
+            Tool::Make
+        }
+        program if is_python_builder(program, view.words) => {
+            let word = from_env("CMAKE_ARGS")?;
+            let words: Vec<Word> = word
+                .text
+                .split([' ', '\t', '\n'])
+                .filter(|text| !text.is_empty())
+                .map(|text| Word { text: text.trim_matches(['"', '\'']).to_owned(), line: word.line })
+                .collect();
+            cmake_words(&words, &mut definitions);
+            Tool::Python
+        }
+        _ => return None,
+    };
+    let generator = view.option("-G").map(str::to_owned).or_else(|| {
+        let glued =
+            view.words.iter().find_map(|word| word.text.strip_prefix("-G").filter(|rest| !rest.is_empty()));
+        glued.map(str::to_owned).or_else(|| from_env("CMAKE_GENERATOR").map(|word| word.text))
+    });
+    Some(Configuration { definitions, tool, line: command.line, generator })
+}
+
+/// Whether a command builds Python packages.
+fn is_python_builder(program: &str, words: &[Word]) -> bool {
+    let is_tool = program.starts_with("python")
+        || program.starts_with("pip")
+        || matches!(program, "uv" | "poetry" | "pdm");
+    let verbs = ["install", "wheel", "build", "sync", "bdist_wheel", "add"];
+    let builds =
+        words.iter().any(|word| verbs.contains(&word.text.as_str()) || word.text.ends_with("setup.py"));
+    program == "cibuildwheel" || (is_tool && builds)
+}
+
+/// `-DNAME=value`, `-D NAME:BOOL=value`.
+fn cmake_words(words: &[Word], definitions: &mut Vec<Definition>) {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let Some(rest) = word.text.strip_prefix("-D") else { continue };
+        let (text, word) = if rest.is_empty() {
+            let Some(next) = words.next() else { break };
+            (next.text.as_str(), next)
+        } else {
+            (rest, word)
+        };
+        let Some((name, value)) = text.split_once('=') else { continue };
+        let name = name.split(':').next().unwrap_or(name).trim();
+        definitions.push(Definition { name: name.to_owned(), value: value.to_owned(), word: word.clone() });
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+impl Configuration {
+    /// The last definition of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.definitions.iter().rfind(|definition| definition.name == name)
+    }
+
+    /// The definition that makes it a build for CUDA.
+    #[must_use]
+    pub fn cuda(&self) -> Option<&Definition> {
+        self.definitions.iter().find(|definition| {
+            let name = definition.name.as_str();
+            let switches = ["CUDA", "CUBLAS"].iter().any(|word| name.split('_').any(|part| part == *word));
+            let is_switch = switches && !name.starts_with("CMAKE_") && definition.is_on();
+            let is_arch = name == "CMAKE_CUDA_ARCHITECTURES" && !definition.is_off();
+            is_switch || is_arch || name == "CMAKE_CUDA_COMPILER"
+        })
+    }
+
+    /// The definition that makes it a build for Vulkan.
+    #[must_use]
+    pub fn vulkan(&self) -> Option<&Definition> {
+        let is_vulkan = |definition: &&Definition| {
+            definition.name.split('_').any(|part| part == "VULKAN") && definition.is_on()
+        };
+        self.definitions.iter().find(is_vulkan)
+    }
+
+    /// Whether it is a project that builds for the machine at hand unless it is told not to.
+    #[must_use]
+    pub fn is_ggml(&self) -> bool {
+        let starts = ["GGML_", "LLAMA_", "WHISPER_", "SD_"];
+        self.definitions
+            .iter()
+            .any(|definition| starts.iter().any(|start| definition.name.starts_with(start)))
+    }
+
+    /// What is said about the machine at hand: `GGML_NATIVE=OFF` is `Some(false)`.
+    #[must_use]
+    pub fn native(&self) -> Option<bool> {
+        let names = ["GGML_NATIVE", "LLAMA_NATIVE", "WHISPER_NATIVE"];
+        let definition = self.definitions.iter().rfind(|one| names.contains(&one.name.as_str()))?;
+        Some(!definition.is_off())
+    }
+}
+
+/// The word that shows that a command needs the CUDA compiler.
+#[must_use]
+pub fn needs_nvcc(command: &Command, configuration: Option<&Configuration>) -> Option<Word> {
+    let view = View::new(command);
+    if view.program == "nvcc" {
+        return command.words.first().cloned();
+    }
+    // A wheel of the toolkit brings a compiler along.
+    if packages::toolkit(command).is_some() {
+        return None;
+    }
+    configuration?.cuda().map(|definition| definition.word.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::of;
+    use super::*;
+
+    fn read(text: &str) -> Option<Configuration> {
+        configuration(&of(text)[0], &|_| None)
+    }
+
+    #[test]
+    fn definitions_are_found() {
+        let shown = |text: &str| -> Vec<String> {
+            let list = read(text).map(|one| one.definitions).unwrap_or_default();
+            list.iter().map(|one| format!("{}={}", one.name, one.value)).collect()
+        };
+        assert_eq!(
+            shown("cmake -B b -DGGML_CUDA=ON -D CMAKE_CUDA_ARCHITECTURES:STRING='80;90' ."),
+            ["GGML_CUDA=ON", "CMAKE_CUDA_ARCHITECTURES=80;90"]
+        );
+        assert_eq!(
+            shown("CMAKE_ARGS=\"-DGGML_CUDA=on -DX=1\" pip install llama-cpp-python"),
+            ["GGML_CUDA=on", "X=1"]
+        );
+        assert_eq!(shown("GGML_CUDA=1 make -j LLAMA_X=2"), ["LLAMA_X=2", "GGML_CUDA=1"]);
+        assert!(read("cmake --build b").is_none() && read("pip install x").is_none());
+        assert_eq!(
+            read("cmake -G 'Ninja Multi-Config' .").unwrap().generator.as_deref(),
+            Some("Ninja Multi-Config")
+        );
+        assert_eq!(read("cmake -GNinja .").unwrap().generator.as_deref(), Some("Ninja"));
+    }
+
+    #[test]
+    fn builds_for_cuda_are_known() {
+        for (text, expected) in [
+            ("cmake -DGGML_CUDA=ON .", true),
+            ("cmake -DUSE_CUDA=1 .", true),
+            ("cmake -DCMAKE_CUDA_ARCHITECTURES=80 .", true),
+            ("make LLAMA_CUBLAS=1", true),
+            ("nvcc a.cu", true),
+            ("/usr/local/cuda/bin/nvcc --version", true),
+            ("cmake -DGGML_CUDA=OFF .", false),
+            ("cmake -DCMAKE_CUDA_ARCHITECTURES=OFF .", false),
+            ("cmake -DGGML_VULKAN=ON .", false),
+            ("make", false),
+        ] {
+            let command = &of(text)[0];
+            let configuration = configuration(command, &|_| None);
+            assert_eq!(needs_nvcc(command, configuration.as_ref()).is_some(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! What commands install: drivers, toolkits, Vulkan.
+
+use super::View;
+use crate::file::shell::{Command, Word};
+use crate::file::text::has_ending;
+use gpubuild_core::version::Version;
+
+/// A package that a command installs.
+#[derive(Debug, Clone, Copy)]
+pub struct Package<'a> {
+    /// Who installs it.
+    pub manager: Manager,
+    /// Its name without the version that is asked for.
+    pub name: &'a str,
+    /// The word.
+    pub word: &'a Word,
+}
+
+/// Kinds of package managers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Manager {
+    /// apt-get, dnf and so on: packages of the distribution or of NVIDIA's repository.
+    System,
+    /// pacman, whose names differ.
+    Arch,
+    /// conda and its like.
+    Conda,
+    /// pip, uv.
+    Pip,
+}
+
+/// The packages that a command installs.
+#[must_use]
+pub fn packages(command: &Command) -> Vec<Package<'_>> {
+    let view = View::new(command);
+    let Some((manager, words)) = installs(view) else { return Vec::new() };
+    let mut list = Vec::new();
+    let mut is_value = false;
+    for word in words {
+        let text = word.text.as_str();
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if text.starts_with('-') {
+            is_value = matches!(
+                text,
+                "-o" | "-t"
+                    | "-c"
+                    | "-n"
+                    | "-p"
+                    | "-f"
+                    | "-i"
+                    | "-r"
+                    | "--index-url"
+                    | "--extra-index-url"
+                    | "--find-links"
+                    | "--channel"
+                    | "--name"
+                    | "--prefix"
+                    | "--target-release"
+                    | "--file"
+                    | "--virtual"
+            );
+            continue;
+        }
+        let name = text.split(['=', '<', '>', '[', '~', '!']).next().unwrap_or(text);
+        let name = if matches!(manager, Manager::System | Manager::Arch) {
+            name.split(['/', ':']).next().unwrap_or(name)
+        } else {
+            name.rsplit("::").next().unwrap_or(name)
+        };
+        list.push(Package { manager, name, word });
+    }
+    list
+}
+
+/// The words after `install`.
+fn installs(view: View<'_>) -> Option<(Manager, &[Word])> {
+    let after = |verbs: &[&str]| {
+        let at = view.words.iter().position(|word| verbs.contains(&word.text.as_str()))?;
+        // Before the verb only options stand.
+        let is_option = |word: &Word| word.text.starts_with('-') || word.text.contains("::");
+        view.words[..at].iter().all(is_option).then(|| &view.words[at + 1..])
+    };
+    match view.program {
+        "apt" | "apt-get" | "aptitude" | "apt-fast" | "dnf" | "yum" | "microdnf" | "tdnf" | "dnf5" => {
+            Some((Manager::System, after(&["install", "reinstall", "localinstall"])?))
+        }
+        "zypper" => Some((Manager::System, after(&["install", "in"])?)),
+        "apk" => Some((Manager::System, after(&["add"])?)),
+        "pacman" | "yay" | "paru" => {
+            let is_sync = view.words.first().is_some_and(|word| word.text.starts_with("-S"));
+            is_sync.then_some((Manager::Arch, view.words.get(1..)?))
+        }
+        "conda" | "mamba" | "micromamba" => Some((Manager::Conda, after(&["install", "create"])?)),
+        "pip" | "pip3" | "pipx" => Some((Manager::Pip, after(&["install"])?)),
+        "uv" if view.words.first().is_some_and(|word| word.text == "pip") => {
+            let at = view.words.iter().position(|word| word.text == "install")?;
+            Some((Manager::Pip, &view.words[at + 1..]))
+        }
+        program
+            if program.starts_with("python")
+                && view.words.iter().take(2).map(|word| word.text.as_str()).eq(["-m", "pip"]) =>
+        {
+            let at = view.words.iter().position(|word| word.text == "install")?;
+            Some((Manager::Pip, &view.words[at + 1..]))
+        }
+        _ => None,
+    }
+}
+
+/// A driver that a command installs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Driver {
+    /// The word that does it.
+    pub word: Word,
+    /// What to write instead of it, where something of it is needed.
+    pub instead: Option<String>,
+    /// What it is, for people.
+    pub what: &'static str,
+}
+
+/// The driver that a command installs, if it does.
+#[must_use]
+pub fn driver(command: &Command) -> Option<Driver> {
+    let of_package = |package: &Package<'_>| {
+        let is_system = matches!(package.manager, Manager::System | Manager::Arch);
+        is_system.then(|| driver_package(package)).flatten()
+    };
+    packages(command)
+        .iter()
+        .find_map(of_package)
+        .or_else(|| run_file(command))
+        .or_else(|| amdgpu_install(command))
+}
+
+fn driver_package(package: &Package<'_>) -> Option<Driver> {
+    let name = package.name;
+    let word = package.word.clone();
+    let kernel = [
+        "nvidia-driver",
+        "nvidia-dkms",
+        "nvidia-kernel",
+        "nvidia-open",
+        "akmod-nvidia",
+        "kmod-nvidia",
+        "dkms-nvidia",
+        "xorg-x11-drv-nvidia",
+        "cuda-drivers",
+        "nvidia-headless",
+        "nvidia-legacy",
+        "linux-modules-nvidia",
+        "amdgpu-dkms",
+    ];
+    let user = [
+        "libnvidia-compute",
+        "libnvidia-gl",
+        "libnvidia-cfg",
+        "nvidia-utils",
+        "nvidia-compute-utils",
+        "nvidia-compute-G",
+        "nvidia-gl-G",
+    ];
+    let begins = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
+    if begins(&kernel) || matches!(name, "nvidia" | "nvidia-lts") {
+        return Some(Driver { word, instead: None, what: "a GPU driver" });
+    }
+    if begins(&user) || matches!(name, "libcuda1" | "libnvidia-ml1" | "nvidia-smi") {
+        return Some(Driver { word, instead: None, what: "the driver's libraries" });
+    }
+    // The whole of CUDA: toolkit and driver.
+    let release = name.strip_prefix("cuda").filter(|rest| rest.is_empty() || is_release(rest))?;
+    // Arch packs only the toolkit under this name.
+    if package.manager == Manager::Arch {
+        return None;
+    }
+    let asked = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
+    let instead = match asked {
+        Some(version) if release.is_empty() => {
+            format!("cuda-toolkit-{}-{}", version.major(), version.minor())
+        }
+        _ => format!("cuda-toolkit{}", release.replace('.', "-")),
+    };
+    Some(Driver { word, instead: Some(instead), what: "the driver along with the toolkit" })
+}
+
+/// `-12-4`, `-12.4`.
+fn is_release(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('-') else { return false };
+    let mut parts = rest.split(['-', '.']);
+    parts.clone().count() == 2
+        && parts.all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// `sh cuda_12.2.0_535.54.03_linux.run --silent` without `--toolkit`, `NVIDIA-Linux-x86_64-550.54.14.run`.
+fn run_file(command: &Command) -> Option<Driver> {
+    let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
+    let starts_it = word == &command.words[0] || matches!(command.program(), "sh" | "bash");
+    if !starts_it {
+        return None;
+    }
+    let name = word.text.rsplit('/').next().unwrap_or_default();
+    let has = |flag: &str| command.has(flag);
+    if name.starts_with("NVIDIA-Linux-") {
+        let only_unpacks = has("-x") || has("--extract-only");
+        return (!only_unpacks).then(|| Driver {
+            word: word.clone(),
+            instead: None,
+            what: "NVIDIA's driver installer",
+        });
+    }
+    let is_toolkit = name.starts_with("cuda_") || name.starts_with("cuda-linux");
+    let installs_driver = has("--driver")
+        || !(has("--toolkit")
+            || has("-toolkit")
+            || command.arguments().any(|flag| flag.starts_with("--extract")));
+    (is_toolkit && installs_driver).then(|| Driver {
+        word: word.clone(),
+        instead: Some(format!("{}{} --toolkit", word.text, if has("--silent") { "" } else { " --silent" })),
+        what: "the driver as well",
+    })
+}
+
+/// `amdgpu-install` builds the kernel driver unless it is told not to.
+fn amdgpu_install(command: &Command) -> Option<Driver> {
+    let word = command.words.first().filter(|_| command.program() == "amdgpu-install")?;
+    let is_harmless = command.has("--no-dkms") || command.has("--uninstall") || command.has("--list-usecase");
+    (!is_harmless).then(|| Driver {
+        word: word.clone(),
+        instead: Some("amdgpu-install --no-dkms".to_owned()),
+        what: "AMD's kernel driver",
+    })
+}
+
+/// A compiler for CUDA that a command installs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Toolkit {
+    /// The release, where the name tells it.
+    pub version: Option<Version>,
+    /// Whether it is the distribution's own package, whose release depends on the distribution.
+    pub is_distribution: bool,
+    /// The word that installs it.
+    pub word: Word,
+}
+
+/// The toolkit that a command installs, if it does.
+#[must_use]
+pub fn toolkit(command: &Command) -> Option<Toolkit> {
+    packages(command).iter().find_map(toolkit_package).or_else(|| {
+        let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
+        let name = word.text.rsplit('/').next().unwrap_or_default();
+        let version = name.strip_prefix("cuda_").and_then(|rest| rest.split('_').next()?.parse().ok())?;
+        Some(Toolkit { version: Some(version), is_distribution: false, word: word.clone() })
+    })
+}
+
+fn toolkit_package(package: &Package<'_>) -> Option<Toolkit> {
+    let make =
+        |version: Option<Version>| Toolkit { version, is_distribution: false, word: package.word.clone() };
+    let name = package.name;
+    if package.manager == Manager::System && name == "nvidia-cuda-toolkit" {
+        return Some(Toolkit { is_distribution: true, ..make(None) });
+    }
+    let starts = match package.manager {
+        Manager::System | Manager::Arch => {
+            &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda-minimal-build", "cuda"][..]
+        }
+        Manager::Conda => &["cuda-toolkit", "cuda-nvcc", "cuda-compiler", "cuda", "cudatoolkit-dev"][..],
+        Manager::Pip => {
+            &["nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu13"][..]
+        }
+    };
+    let rest = starts.iter().find_map(|start| {
+        let rest = name.strip_prefix(start)?;
+        let is_whole =
+            rest.is_empty() || is_release(rest) || rest.bytes().skip(1).all(|byte| byte.is_ascii_digit());
+        is_whole.then_some(rest)
+    })?;
+    let asked = package.word.text.split_once('=').and_then(|(_, version)| Version::find_in(version));
+    let named = is_release(rest).then(|| rest[1..].replace('-', ".").parse().ok()).flatten();
+    Some(make(asked.or(named)))
+}
+
+/// Whether a command installs what a program needs to draw or compute with Vulkan.
+#[must_use]
+pub fn vulkan(command: &Command) -> Option<&Word> {
+    let names =
+        ["libvulkan1", "vulkan-loader", "vulkan-tools", "libvulkan-dev", "vulkan-icd-loader", "vulkan-utils"];
+    packages(command).into_iter().find(|package| names.contains(&package.name)).map(|package| package.word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::of;
+    use super::*;
+
+    #[test]
+    fn drivers_are_told_from_toolkits() {
+        for (text, expected) in [
+            ("apt-get install -y cuda", Some("cuda -> cuda-toolkit")),
+            ("apt-get -y --no-install-recommends install cuda-12-4", Some("cuda-12-4 -> cuda-toolkit-12-4")),
+            ("apt install cuda=12.4.1-1", Some("cuda=12.4.1-1 -> cuda-toolkit-12-4")),
+            ("dnf install -y cuda-drivers-550", Some("cuda-drivers-550")),
+            ("apt install -y nvidia-driver-535 curl", Some("nvidia-driver-535")),
+            ("apt install -y libnvidia-compute-535", Some("libnvidia-compute-535")),
+            ("pacman -S --noconfirm nvidia", Some("nvidia")),
+            (
+                "sh cuda_12.2.0_535.54.03_linux.run --silent",
+                Some("cuda_12.2.0_535.54.03_linux.run -> cuda_12.2.0_535.54.03_linux.run --toolkit"),
+            ),
+            ("sh ./cuda_12.2.0_535.54.03_linux.run --silent --toolkit", None),
+            ("./NVIDIA-Linux-x86_64-550.54.14.run --silent", Some("./NVIDIA-Linux-x86_64-550.54.14.run")),
+            ("amdgpu-install -y --usecase=rocm", Some("amdgpu-install -> amdgpu-install --no-dkms")),
+            ("amdgpu-install -y --usecase=rocm --no-dkms", None),
+            (
+                "apt-get install -y cuda-toolkit-12-4 cuda-keyring cuda-nvcc-12-4 cuda-cudart-dev-12-4 cuda-compat-12-4",
+                None,
+            ),
+            ("apt-get install nvidia-cuda-toolkit nvidia-container-toolkit", None),
+            ("apt-get remove cuda", None),
+            ("conda install -c nvidia cuda", None),
+            ("wget https://x/cuda_12.2.0_535.54.03_linux.run", None),
+            ("echo apt install cuda", None),
+        ] {
+            let seen = driver(&of(text)[0]).map(|driver| {
+                driver
+                    .instead
+                    .map_or(driver.word.text.clone(), |instead| format!("{} -> {instead}", driver.word.text))
+            });
+            assert_eq!(seen.as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn toolkits_are_known_with_their_release() {
+        for (text, expected) in [
+            ("apt-get install -y cuda-toolkit-12-4", Some("12.4")),
+            ("apt-get install -y gcc cuda-nvcc-11-8", Some("11.8")),
+            ("apt-get install -y cuda-toolkit", Some("?")),
+            ("apt-get install -y nvidia-cuda-toolkit", Some("distribution")),
+            ("conda install -y -c nvidia/label/cuda-12.1.0 cuda-toolkit", Some("?")),
+            ("micromamba create -n x cuda-nvcc=12.6", Some("12.6")),
+            ("pip install nvidia-cuda-nvcc-cu12", Some("?")),
+            ("sh cuda_12.2.0_535.54.03_linux.run --silent --toolkit", Some("12.2.0")),
+            ("apt-get install -y cuda-cudart-12-4 cuda-keyring", None),
+            ("apt-get install -y cuda-12-4", Some("12.4")),
+        ] {
+            let seen = toolkit(&of(text)[0]).map(|toolkit| {
+                let version = toolkit.version.map_or("?".to_owned(), |version| version.to_string());
+                if toolkit.is_distribution { "distribution".to_owned() } else { version }
+            });
+            assert_eq!(seen.as_deref(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Workflows of GitHub Actions, and actions made of steps.
+
+mod actions;
+pub mod expression;
+pub mod matrix;
+mod runner;
+mod steps;
+
+use expression::Value;
+use matrix::Combination;
+use runner::{Os, Runner};
+
+use super::building::Fate;
+use super::container::{self, Variable};
+use super::image::Image;
+use super::text::Sheet;
+use super::yaml::Node;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::toolkit::Description;
+
+/// Values from here on are not written into texts: a file must not grow by being read.
+const LONGEST: usize = 400;
+
+/// Every finding in a workflow.
+#[must_use]
+pub fn check(sheet: &Sheet, document: &Node, cuda: &Description) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    let mut retired = runner::Retired::new();
+    for job in document.get("jobs").map(Node::pairs).unwrap_or_default() {
+        let steps = job.node.get("steps");
+        let combinations = matrix::combinations(job.node.at(&["strategy", "matrix"]));
+        // A job of a megabyte is not read hundreds of times.
+        let size = steps.map_or(1, script_size).max(1);
+        for combination in combinations.iter().take((4_000_000 / size).max(1)) {
+            let run = Run::new(sheet, cuda, document, &job.node, combination);
+            run.runner.retired(&mut retired);
+            run.check(&mut drafts);
+        }
+    }
+    drafts.extend(runner::told(sheet, &retired));
+    if let Some(runs) = document.get("runs") {
+        let combination = Combination::new();
+        let run = Run::new(sheet, cuda, document, runs, &combination);
+        run.check(&mut drafts);
+    }
+    drafts
+}
+
+fn script_size(steps: &Node) -> usize {
+    steps.items().iter().filter_map(|step| step.text_of("run")).map(str::len).sum()
+}
+
+/// A job with one combination of its matrix.
+struct Run<'a> {
+    sheet: &'a Sheet,
+    cuda: &'a Description,
+    job: &'a Node,
+    combination: &'a Combination,
+    runner: Runner,
+    /// The variables of the workflow and of the job.
+    env: Vec<Variable>,
+    container: Option<Container>,
+}
+
+/// What a job runs in.
+struct Container {
+    image: Image,
+    line: usize,
+    options: Option<(String, usize)>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        sheet: &'a Sheet,
+        cuda: &'a Description,
+        document: &'a Node,
+        job: &'a Node,
+        combination: &'a Combination,
+    ) -> Self {
+        let mut run = Self {
+            sheet,
+            cuda,
+            job,
+            combination,
+            runner: Runner::default(),
+            env: Vec::new(),
+            container: None,
+        };
+        run.runner = Runner::new(job.get("runs-on"), &run);
+        for node in [document, job].into_iter().filter_map(|node| node.get("env")) {
+            let own = run.variables(node);
+            run.env.extend(own);
+        }
+        run.container = run.read_container();
+        run
+    }
+
+    fn read_container(&self) -> Option<Container> {
+        let node = self.job.get("container")?;
+        let image = node.get("image").unwrap_or(node);
+        let options = node.get("options").and_then(|node| Some((self.fill(node.text()?), node.line)));
+        let text = self.fill(image.text()?);
+        Some(Container { image: Image::parse(&text)?, line: self.line_of(image), options })
+    }
+
+    fn variables(&self, node: &Node) -> Vec<Variable> {
+        let mut list = container::variables(node);
+        for variable in &mut list {
+            variable.value =
+                variable.value.take().map(|value| self.fill(&value)).filter(|value| !value.contains("${{"));
+        }
+        list
+    }
+
+    /// The value of a name in an expression.
+    fn lookup(&self, name: &str) -> Value {
+        if let Some(path) = name.strip_prefix("matrix.") {
+            return match matrix::value(self.combination, path) {
+                Some(node) => node.text().filter(|text| text.len() < LONGEST).map_or(
+                    Value::Unknown,
+                    |text| match text {
+                        "true" => Value::Bool(true),
+                        "false" => Value::Bool(false),
+                        "" | "null" => Value::Null,
+                        text => Value::Text(text.to_owned()),
+                    },
+                ),
+                None if self.combination.is_empty() => Value::Unknown,
+                None => Value::Null,
+            };
+        }
+        if let Some(name) = name.strip_prefix("env.") {
+            let value = container::find(&self.env, name).and_then(|variable| variable.value.clone());
+            return value.filter(|value| value.len() < LONGEST).map_or(Value::Unknown, Value::Text);
+        }
+        match (name, self.runner.os) {
+            ("runner.os", Some(os)) => Value::Text(os.name().to_owned()),
+            _ => Value::Unknown,
+        }
+    }
+
+    /// A text with its expressions replaced.
+    fn fill(&self, text: &str) -> String {
+        expression::substitute(text, &|name| self.lookup(name))
+    }
+
+    /// The line of a value: that in the matrix if it comes from there.
+    fn line_of(&self, node: &Node) -> usize {
+        let name = node.text().and_then(expression::only_name);
+        let path = name.and_then(|name| name.strip_prefix("matrix."));
+        path.and_then(|path| matrix::value(self.combination, path)).map_or(node.line, |node| node.line)
+    }
+
+    /// The line of the matrix that a value comes from.
+    fn origin(&self, value: &str) -> Option<usize> {
+        let of_node = |node: &std::rc::Rc<Node>| {
+            let own = (node.text() == Some(value)).then_some(node.line);
+            own.or_else(|| {
+                node.pairs().iter().find(|pair| pair.node.text() == Some(value)).map(|pair| pair.line)
+            })
+        };
+        self.combination.values().find_map(of_node)
+    }
+
+    fn check(&self, drafts: &mut Vec<Draft>) {
+        let condition = self.job.text_of("if").filter(|text| !text.is_empty());
+        if condition.and_then(|text| expression::holds(text, &|name| self.lookup(name))) == Some(false) {
+            return;
+        }
+        if let Some(container) = &self.container {
+            self.check_container(container, drafts);
+        }
+        steps::Steps::new(self).check(drafts);
+    }
+
+    fn check_container(&self, container: &Container, drafts: &mut Vec<Draft>) {
+        let tag = container.image.tag.as_deref().unwrap_or_default();
+        let written = if tag.is_empty() { container.image.repository.as_str() } else { tag };
+        let name = container.image.to_string();
+        let line = self.sheet.line(container.line);
+        let written = if line.contains(&name) { name.as_str() } else { written };
+        drafts.extend(container::image(self.sheet, written, &container.image, container.line));
+        let Some((options, line)) = &container.options else { return };
+        if self.runner.is_hosted && (options.contains("--gpus") || options.contains("--runtime=nvidia")) {
+            drafts.push(
+                self.sheet
+                    .draft("file.runner-no-gpu", Severity::Error, *line)
+                    .evidence(self.sheet.evidence(self.runner.line))
+                    .backend(Backend::Cuda)
+                    .affects(Affects::Run)
+                    .summary(format!(
+                        "`{}` has no GPU, and the container is started with one",
+                        self.runner.label()
+                    ))
+                    .fix(format!(
+                        "run the job on a machine with a GPU: write line {} as `runs-on: [self-hosted, gpu]`",
+                        self.runner.line
+                    )),
+            );
+        }
+    }
+
+    /// What becomes of the things that the job builds.
+    fn fate(&self) -> Fate {
+        let steps = self.job.get("steps").map(Node::items).unwrap_or_default();
+        let of_step = |step: &std::rc::Rc<Node>| {
+            let uses = step.text_of("uses").unwrap_or_default();
+            let run = step.text_of("run").unwrap_or_default();
+            let publishers = [
+                "gh-release",
+                "release-action",
+                "build-push-action",
+                "gh-action-pypi-publish",
+                "upload-release",
+            ];
+            let commands = ["gh release", "twine upload", "docker push", "uv publish"];
+            if publishers.iter().any(|name| uses.contains(name))
+                || commands.iter().any(|text| run.contains(text))
+            {
+                Fate::Published
+            } else if uses.contains("upload-artifact") {
+                Fate::Kept
+            } else {
+                Fate::Nothing
+            }
+        };
+        steps.iter().map(of_step).max().unwrap_or(Fate::Nothing)
+    }
+
+    fn is_windows(&self) -> bool {
+        self.runner.os == Some(Os::Windows)
+    }
+}

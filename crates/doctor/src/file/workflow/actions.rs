@@ -1,0 +1,106 @@
+//! Actions that install toolkits.
+
+use super::Run;
+use super::runner::Os;
+use crate::file::tables::{ActionRow, tables};
+use crate::file::text::shown;
+use crate::file::yaml::Node;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+
+/// What an action did.
+#[derive(Debug, Default)]
+pub(super) struct Installed {
+    /// Whether it installed a CUDA toolkit.
+    pub(super) is_cuda: bool,
+    /// Its release.
+    pub(super) release: Option<Version>,
+    /// The line of a list of parts without the one for Visual Studio.
+    pub(super) without_studio: Option<usize>,
+}
+
+/// Looks at a step that uses an action.
+pub(super) fn check(run: &Run<'_>, step: &Node, drafts: &mut Vec<Draft>) -> Installed {
+    let Some(node) = step.get("uses") else { return Installed::default() };
+    let Some((name, reference)) = node.text().and_then(|text| text.split_once('@')) else {
+        return Installed::default();
+    };
+    let Some(row) = tables().action.iter().find(|row| row.name.eq_ignore_ascii_case(name)) else {
+        return Installed::default();
+    };
+    drafts.extend(pinned(run, row, reference, node.line));
+    let input = |name: &str| {
+        step.at(&["with", name]).map(|node| (run.fill(node.text().unwrap_or_default()), run.line_of(node)))
+    };
+    let version = input(&row.input);
+    drafts.extend(versioned(run, row, version.as_ref(), node.line));
+    let release = version.and_then(|(text, _)| text.trim().trim_start_matches('v').parse().ok());
+    let is_cuda = row.backend == Backend::Cuda;
+    let mut installed = Installed { is_cuda, release: release.filter(|_| is_cuda), without_studio: None };
+    if is_cuda && let Some((parts, line)) = input("sub-packages").filter(|(parts, _)| parts.contains('"')) {
+        let method = input("method").map_or_else(|| "local".to_owned(), |(method, _)| method);
+        if run.runner.os == Some(Os::Linux) && method == "local" {
+            drafts.push(
+                run.sheet
+                    .draft("file.action-method", Severity::Error, line)
+                    .backend(Backend::Cuda)
+                    .affects(Affects::Build)
+                    .summary("on Linux `sub-packages` works with the method `network` only")
+                    .fix(format!("add `method: network` to the inputs of line {line}")),
+            );
+        }
+        if run.is_windows() && !parts.contains("visual_studio_integration") {
+            installed.without_studio = Some(line);
+        }
+    }
+    installed
+}
+
+/// A reference that moves.
+fn pinned(run: &Run<'_>, row: &ActionRow, reference: &str, line: usize) -> Option<Draft> {
+    let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_commit {
+        return None;
+    }
+    let is_branch = matches!(reference, "master" | "main" | "develop" | "dev" | "latest" | "HEAD");
+    let severity = if is_branch { Severity::Warning } else { Severity::Info };
+    let kind = if is_branch { "branch" } else { "tag" };
+    let reference = shown(reference);
+    Some(
+        run.sheet
+            .draft("file.action-unpinned", severity, line)
+            .backend(row.backend)
+            .affects(Affects::Build)
+            .summary(format!("`{}@{reference}` is a {kind}: what it installs can change from one day to the next", row.name))
+            .fix(format!(
+                "put the commit in the place of `{reference}` in line {line}, with the release in a comment; `git ls-remote https://github.com/{} {reference}` shows it",
+                row.name
+            )),
+    )
+}
+
+/// A toolkit whose release is not said.
+fn versioned(
+    run: &Run<'_>,
+    row: &ActionRow,
+    version: Option<&(String, usize)>,
+    line: usize,
+) -> Option<Draft> {
+    let moves = version.is_none_or(|(text, _)| text.trim().is_empty() || text.trim() == "latest");
+    if !moves {
+        return None;
+    }
+    let fix = match version {
+        Some((_, line)) => format!("write line {line} as `{}: '{}'`", row.input, row.example),
+        None => format!("add `{}: '{}'` to the inputs of line {line}", row.input, row.example),
+    };
+    Some(
+        run.sheet
+            .draft("file.action-version", Severity::Warning, version.map_or(line, |(_, line)| *line))
+            .backend(row.backend)
+            .affects(Affects::Build)
+            .summary(format!("`{}` installs whichever release is its newest", row.name))
+            .fix(fix),
+    )
+}

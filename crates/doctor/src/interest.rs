@@ -1,0 +1,145 @@
+//! How much a finding matters here: what was asked for, and what hardware is present.
+
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::{Gpu, Vendor};
+use gpubuild_detect::finding::{Affects, Draft, Findings, Kind, Severity};
+use gpubuild_detect::matrix::{Presence, Readiness, Verdict};
+use gpubuild_host::Os;
+
+use super::Case;
+
+/// The severities of drafts. What is missing is judged by what is broken beside it.
+pub(super) fn severities(case: &Case<'_>, findings: &Findings, drafts: &[Draft]) -> Vec<Severity> {
+    let alone: Vec<Severity> = drafts.iter().map(|draft| severity(case, findings, draft)).collect();
+    let is_told = |(_, severity): &(&Draft, &Severity)| **severity < Severity::Info;
+    let told: Vec<&Draft> = drafts.iter().zip(&alone).filter(is_told).map(|(draft, _)| draft).collect();
+    let leaves_idle = |draft: &Draft| {
+        let backends = backends(findings, draft);
+        draft.severity.is_none()
+            && kind(findings, draft) == Kind::Absence
+            && matters(case, &backends)
+            && backends.iter().any(|backend| leaves_a_gpu_idle(case, findings, &told, *backend))
+    };
+    let both = drafts.iter().zip(&alone);
+    both.map(|(draft, alone)| if leaves_idle(draft) { Severity::Error } else { *alone }).collect()
+}
+
+fn kind(findings: &Findings, draft: &Draft) -> Kind {
+    draft.kind.unwrap_or_else(|| findings.get(&draft.id).map_or(Kind::Fault, |entry| entry.kind))
+}
+
+fn backends(findings: &Findings, draft: &Draft) -> Vec<Backend> {
+    if draft.backends.is_empty() {
+        findings.get(&draft.id).and_then(|entry| entry.backend).into_iter().collect()
+    } else {
+        draft.backends.clone()
+    }
+}
+
+/// Whether somebody asked for one of the backends, or its hardware is here. What belongs to no backend always matters.
+fn matters(case: &Case<'_>, backends: &[Backend]) -> bool {
+    let present = |backend: &Backend| case.matrix.verdict(*backend).hardware == Presence::Present;
+    backends.is_empty()
+        || match case.asked {
+            Some(asked) => backends.iter().any(|backend| asked.contains(backend)),
+            None => backends.iter().any(present),
+        }
+}
+
+/// The severity of a draft by itself.
+fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> Severity {
+    if let Some(severity) = draft.severity {
+        return severity;
+    }
+    let backends = backends(findings, draft);
+    match (kind(findings, draft), matters(case, &backends)) {
+        (Kind::Fault, true) => Severity::Error,
+        (Kind::Absence, true) if case.asked.is_some() => Severity::Error,
+        (Kind::Caution, true) => Severity::Warning,
+        (Kind::Fault, false)
+            if case.asked.is_none()
+                && affects_build(findings, draft)
+                && backends.iter().any(|backend| is_builder(case, *backend)) =>
+        {
+            Severity::Warning
+        }
+        _ => Severity::Info,
+    }
+}
+
+fn affects_build(findings: &Findings, draft: &Draft) -> bool {
+    let own = findings.get(&draft.id).map(|entry| entry.affects.as_slice()).unwrap_or_default();
+    let affects = if draft.affects.is_empty() { own } else { &draft.affects };
+    affects.contains(&Affects::Build)
+}
+
+/// Whether a machine without any GPU is there to build for a backend: a CI job or an image with its compiler, for Vulkan
+/// with its headers. What stops
+/// the build is no error as long as nobody asks, but it is what such a machine is for.
+fn is_builder(case: &Case<'_>, backend: Backend) -> bool {
+    let is_real = |gpu: &Gpu| !matches!(gpu.vendor, Vendor::Virtual | Vendor::Software);
+    let Some(description) = case.catalogue.for_backend(backend) else { return false };
+    let copies = case.inventory.of(&description.id);
+    let marker = if backend == Backend::Vulkan { "headers" } else { "compiler" };
+    !case.facts.gpus.iter().any(is_real) && copies.iter().any(|copy| copy.part(marker).is_some())
+}
+
+/// Whether this backend is the first choice for a card of its own that works and for which nothing else can be built: then
+/// its missing toolkit is what the user came for.
+fn leaves_a_gpu_idle(case: &Case<'_>, findings: &Findings, told: &[&Draft], backend: Backend) -> bool {
+    let verdict = case.matrix.verdict(backend);
+    let is_own = |gpu: &&Gpu| {
+        gpu.integrated != Some(true) && gpu.vendor != Vendor::Software && native(gpu.vendor) == Some(backend)
+    };
+    let Some(gpu) = verdict.devices.iter().find(is_own) else { return false };
+    let drives = |other: &Verdict| other.devices.iter().any(|device| device.vendor == gpu.vendor);
+    // Mesa's Vulkan is what most cards of AMD and Intel are used with. NVIDIA's comes along with any driver and tells
+    // nothing.
+    let by_mesa = matches!(gpu.vendor, Vendor::Amd | Vendor::Intel);
+    if by_mesa && is_of_use(case, gpu.vendor) {
+        return false;
+    }
+    let serves = |other: &&Verdict| {
+        (other.build == Readiness::Ready || by_mesa) && other.run == Readiness::Ready && drives(other)
+    };
+    // What is broken is told first; what is missing beside it can wait.
+    let is_absence = |id: &str| findings.get(id).is_some_and(|entry| entry.kind == Kind::Absence);
+    let is_told = |id: &str| told.iter().any(|draft| draft.id == id);
+    let can_wait = |id: &str| if by_mesa { !is_told(id) } else { is_absence(id) };
+    let works = verdict.run_reasons.iter().all(|reason| can_wait(&reason.id));
+    let is_for_card = |backend: &Backend| *backend != Backend::Cpu && drives(case.matrix.verdict(*backend));
+    let is_broken = by_mesa && told.iter().any(|draft| draft.backends.iter().any(is_for_card));
+    works && !is_broken && !case.matrix.verdicts.iter().any(|other| serves(&other))
+}
+
+/// Whether a card of AMD or Intel is no waste without a toolkit: in a container, which is there for something; on Windows,
+/// whose driver brings everything that programs need; where programs bring the toolkit's libraries along; and beside
+/// another backend that is ready.
+fn is_of_use(case: &Case<'_>, vendor: Vendor) -> bool {
+    let is_ready = |verdict: &&Verdict| {
+        verdict.backend != Backend::Cpu
+            && verdict.hardware == Presence::Present
+            && verdict.build == Readiness::Ready
+            && verdict.run == Readiness::Ready
+    };
+    let has_traces = match vendor {
+        Vendor::Amd => !case.signs.rocm.traces.is_empty(),
+        _ => case.signs.graphics.sycl.folder.is_some() || case.signs.graphics.sycl.sourced_by.is_some(),
+    };
+    case.facts.container.is_some()
+        || case.facts.platform.os == Os::Windows
+        || has_traces
+        || case.matrix.verdicts.iter().any(|verdict| is_ready(&verdict))
+}
+
+/// The backend that a maker's cards are made for.
+fn native(vendor: Vendor) -> Option<Backend> {
+    Some(match vendor {
+        Vendor::Nvidia => Backend::Cuda,
+        Vendor::Amd => Backend::Rocm,
+        Vendor::Intel => Backend::Sycl,
+        Vendor::Apple => Backend::Metal,
+        Vendor::Qualcomm => Backend::Opencl,
+        Vendor::Virtual | Vendor::Software | Vendor::Other => return None,
+    })
+}

@@ -1,0 +1,451 @@
+//! Which Python package for which GPU: PyTorch's builds, CuPy's and ONNX Runtime's, by card, driver and ROCm. Pure; the table is
+//! `toolkits/tables/packages.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use gpubuild_toolkits::tables;
+use serde::{Deserialize, Serialize};
+
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::{Facts, Gpu, Vendor};
+use gpubuild_detect::matrix::{Matrix, Probes};
+use gpubuild_detect::toolkit::description::Risk;
+use gpubuild_detect::toolkit::{Catalogue, Inventory};
+use gpubuild_host::{Arch, Os};
+
+static TABLE: OnceLock<Table> = OnceLock::new();
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    #[serde(rename = "schema")]
+    _schema: u32,
+    torch: Vec<Row>,
+    cupy: Vec<Row>,
+    onnxruntime: Vec<Row>,
+    instead: Vec<Instead>,
+    cpu: Cpu,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    id: String,
+    vendor: Vendor,
+    on: Vec<Os>,
+    #[serde(default)]
+    machine: Vec<Arch>,
+    #[serde(default)]
+    archs: Vec<String>,
+    from: Option<String>,
+    #[serde(default)]
+    ids: Vec<String>,
+    #[serde(default)]
+    driver: BTreeMap<Os, Version>,
+    release: Option<Version>,
+    below: Option<Version>,
+    package: String,
+    index: Option<String>,
+    versions: String,
+    source: String,
+    beside: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Instead {
+    product: Product,
+    vendor: Vendor,
+    /// On boards whose GPU is on no bus.
+    #[serde(default)]
+    jetson: bool,
+    text: String,
+    #[serde(rename = "source")]
+    _source: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Product {
+    Torch,
+    Cupy,
+    #[serde(rename = "onnxruntime")]
+    OnnxRuntime,
+    /// Neither PyTorch nor CuPy.
+    Both,
+}
+
+impl Product {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Torch => "PyTorch",
+            Self::Cupy | Self::Both => "CuPy",
+            Self::OnnxRuntime => "ONNX Runtime",
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cpu {
+    torch: String,
+    index: String,
+    cupy: String,
+    onnxruntime: String,
+    source: String,
+}
+
+/// The table is part of the program, and a test reads it.
+fn table() -> &'static Table {
+    TABLE.get_or_init(|| toml::from_str(tables::PACKAGES).expect("toolkits/tables/packages.toml is tested"))
+}
+
+/// What to install for a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Choice {
+    /// Name of the GPU; `processor` where there is none.
+    pub gpu: String,
+    /// How many of them there are.
+    pub count: usize,
+    /// Its architecture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// PyTorch.
+    pub torch: Advice,
+    /// CuPy.
+    pub cupy: Advice,
+    /// ONNX Runtime.
+    pub onnxruntime: Advice,
+}
+
+/// A package, or why there is none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Advice {
+    /// What pip is asked for; none if there is no package.
+    pub package: Option<String>,
+    /// The index that has it, if it is not PyPI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// The command that installs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Variables that have to be set to run it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
+    /// What else it needs, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// Why this one, or why none.
+    pub why: String,
+    /// Another way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+    /// Where this comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// What the choice rests on.
+#[derive(Clone, Copy)]
+struct Scene<'a> {
+    facts: &'a Facts,
+    inventory: &'a Inventory,
+    catalogue: &'a Catalogue,
+    matrix: &'a Matrix,
+    /// The CUDA version that the driver told.
+    cuda: Option<&'a Version>,
+}
+
+/// The packages for every GPU of a machine, in the order of their addresses; those for the processor if there is none.
+#[must_use]
+pub fn choose(
+    facts: &Facts,
+    inventory: &Inventory,
+    catalogue: &Catalogue,
+    matrix: &Matrix,
+    probes: &Probes,
+) -> Vec<Choice> {
+    let cuda = probes.get(&Backend::Cuda).and_then(|answer| cuda_version(&answer.answer));
+    let scene = Scene { facts, inventory, catalogue, matrix, cuda: cuda.as_ref() };
+    let mut choices: Vec<Choice> = Vec::new();
+    for gpu in gpus(facts, matrix) {
+        let choice = scene.choice(gpu);
+        let is_same = |known: &&mut Choice| (&known.gpu, &known.arch) == (&choice.gpu, &choice.arch);
+        match choices.iter_mut().find(is_same) {
+            Some(known) => known.count += 1,
+            None => choices.push(choice),
+        }
+    }
+    if choices.is_empty() { vec![processor()] } else { choices }
+}
+
+/// 12060 is 12.6.
+fn cuda_version(answer: &str) -> Option<Version> {
+    let document: serde_json::Value = serde_json::from_str(answer).ok()?;
+    let number = document.get("driver_version")?.as_u64().filter(|number| *number >= 1000)?;
+    format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
+}
+
+/// The machine's GPUs for which somebody makes packages, with what the drivers told of them. Of AMD's cards the files say
+/// more: a driver repeats what a variable makes it believe.
+fn gpus<'a>(facts: &'a Facts, matrix: &'a Matrix) -> Vec<&'a Gpu> {
+    let counts = |gpu: &&Gpu| {
+        matches!(gpu.vendor, Vendor::Nvidia | Vendor::Amd | Vendor::Intel | Vendor::Apple | Vendor::Qualcomm)
+    };
+    let of_files = |gpu: &'a Gpu| {
+        let same = |known: &&Gpu| known.vendor == Vendor::Amd && gpu.pci.is_some() && known.pci == gpu.pci;
+        facts.gpus.iter().find(same).unwrap_or(gpu)
+    };
+    let verdicts = [Backend::Cuda, Backend::Rocm, Backend::Metal, Backend::Sycl, Backend::Vulkan];
+    let mut all: Vec<&Gpu> = Vec::new();
+    for backend in verdicts {
+        let devices = matrix.verdict(backend).devices.iter().filter(counts).map(of_files);
+        let fresh: Vec<&Gpu> =
+            devices.filter(|gpu| !all.iter().any(|known| known.vendor == gpu.vendor)).collect();
+        all.extend(fresh);
+    }
+    all
+}
+
+fn processor() -> Choice {
+    let cpu = &table().cpu;
+    let why = "no GPU was found".to_owned();
+    Choice {
+        gpu: "processor".to_owned(),
+        count: 1,
+        arch: None,
+        torch: Advice {
+            package: Some(cpu.torch.clone()),
+            command: Some(command(&cpu.torch, Some(&cpu.index))),
+            index: Some(cpu.index.clone()),
+            why: why.clone(),
+            source: Some(cpu.source.clone()),
+            ..Advice::default()
+        },
+        cupy: Advice { why: format!("{why}: use {}", cpu.cupy), ..Advice::default() },
+        onnxruntime: Advice {
+            package: Some(cpu.onnxruntime.clone()),
+            command: Some(command(&cpu.onnxruntime, None)),
+            why,
+            ..Advice::default()
+        },
+    }
+}
+
+fn command(package: &str, index: Option<&str>) -> String {
+    // Versions and extras have characters that a shell takes for its own.
+    let plain = package.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+    let package = if plain { package.to_owned() } else { format!("\"{package}\"") };
+    match index {
+        Some(index) => format!("pip install {package} --index-url {index}"),
+        None => format!("pip install {package}"),
+    }
+}
+
+/// Why a row does not fit.
+enum Refusal {
+    /// It is for something else.
+    Other,
+    /// It would fit if it were not for this.
+    But(String),
+}
+
+impl Scene<'_> {
+    fn choice(&self, gpu: &Gpu) -> Choice {
+        let mut torch = self.advise(&table().torch, Product::Torch, gpu);
+        let mut cupy = self.advise(&table().cupy, Product::Cupy, gpu);
+        let mut onnxruntime = self.advise(&table().onnxruntime, Product::OnnxRuntime, gpu);
+        let neither = torch.package.is_none() && cupy.package.is_none();
+        let all = [
+            (&mut torch, Product::Torch),
+            (&mut cupy, Product::Cupy),
+            (&mut onnxruntime, Product::OnnxRuntime),
+        ];
+        for (advice, product) in all {
+            let fits = |row: &&Instead| {
+                row.vendor == gpu.vendor
+                    && (!row.jetson || is_board(gpu))
+                    && (row.product == product
+                        || (neither && row.product == Product::Both && product != Product::OnnxRuntime))
+            };
+            if advice.package.is_none() {
+                advice.beside = table().instead.iter().find(fits).map(|row| row.text.clone());
+            }
+        }
+        Choice { gpu: gpu.name.clone(), count: 1, arch: gpu.arch.clone(), torch, cupy, onnxruntime }
+    }
+
+    fn advise(&self, rows: &[Row], product: Product, gpu: &Gpu) -> Advice {
+        let mut but: Option<String> = None;
+        for row in rows {
+            match self.fits(row, gpu, gpu.arch.as_deref()) {
+                Ok(needs) => return advice(row, gpu, needs),
+                Err(Refusal::But(why)) => {
+                    but.get_or_insert(why);
+                }
+                Err(Refusal::Other) => {}
+            }
+        }
+        if let Some(advice) = self.as_another(rows, gpu) {
+            return advice;
+        }
+        let name = gpu.arch.as_deref().unwrap_or(&gpu.name);
+        let none = || format!("there is no build of {} for {name} on this system", product.label());
+        Advice { why: but.unwrap_or_else(none), ..Advice::default() }
+    }
+
+    /// What a card gets that may pass for another one.
+    fn as_another(&self, rows: &[Row], gpu: &Gpu) -> Option<Advice> {
+        if self.facts.platform.os != Os::Linux || gpu.vendor != Vendor::Amd {
+            return None;
+        }
+        let stand_in = self.catalogue.for_backend(Backend::Rocm)?.stand_in(gpu.arch.as_deref()?)?;
+        let to = stand_in.to.as_deref().filter(|_| stand_in.risk < Risk::High)?;
+        let (row, needs) = rows.iter().find_map(|row| Some((row, self.fits(row, gpu, Some(to)).ok()?)))?;
+        let mut advice = advice(row, gpu, needs);
+        let digits = to.trim_start_matches("gfx");
+        let (major, rest) = digits.split_at(digits.len().saturating_sub(2));
+        let numbers: Vec<String> =
+            rest.chars().filter_map(|c| c.to_digit(16)).map(|n| n.to_string()).collect();
+        advice
+            .variables
+            .insert("HSA_OVERRIDE_GFX_VERSION".to_owned(), format!("{major}.{}", numbers.join(".")));
+        advice.why =
+            format!("{} has code for {to}, as which the card may pass; versions: {}", row.id, row.versions);
+        Some(advice)
+    }
+
+    /// Whether a row fits a card that is taken for `arch`: what else it needs, or why not.
+    fn fits(&self, row: &Row, gpu: &Gpu, arch: Option<&str>) -> Result<Vec<String>, Refusal> {
+        let platform = self.facts.platform;
+        let here =
+            row.on.contains(&platform.os) && (row.machine.is_empty() || row.machine.contains(&platform.arch));
+        if row.vendor != gpu.vendor || !here || is_board(gpu) || !is_for(row, gpu, arch) {
+            return Err(Refusal::Other);
+        }
+        let mut needs = Vec::new();
+        if let Some(floor) = row.driver.get(&self.driver_os()) {
+            match self.driver(gpu.vendor) {
+                Some(driver) if driver < *floor => {
+                    let text = format!("the driver {driver} is older than {floor}, which {} needs", row.id);
+                    return Err(Refusal::But(text));
+                }
+                Some(_) => {}
+                None => match (self.cuda, self.cuda_of(floor)) {
+                    (Some(cuda), Some(wanted)) if cuda.major() < wanted.major() => {
+                        let text = format!("the driver knows CUDA {cuda}, and {} needs {wanted}", row.id);
+                        return Err(Refusal::But(text));
+                    }
+                    (Some(_), Some(_)) => {}
+                    _ => needs.push(format!("a driver from {floor} on")),
+                },
+            }
+        }
+        if let Some(release) = &row.release {
+            let installed = self.inventory.chosen("rocm").and_then(|copy| copy.version());
+            let fits = |version: &Version| {
+                version.major() == release.major() && row.below.as_ref().is_none_or(|below| version < below)
+            };
+            if !installed.is_some_and(fits) {
+                needs.push(format!("the libraries of ROCm {release}"));
+            }
+        }
+        Ok(needs)
+    }
+
+    /// Under WSL the driver is that of Windows, by its numbers.
+    fn driver_os(&self) -> Os {
+        if self.facts.wsl.is_some() { Os::Windows } else { self.facts.platform.os }
+    }
+
+    /// The CUDA version that the oldest driver of a row knows.
+    fn cuda_of(&self, driver: &Version) -> Option<&Version> {
+        // Windows' drivers have other numbers, and the same first ones of a major release.
+        let linux = if driver.major() < 500 {
+            "450.80.02"
+        } else if driver.major() < 580 {
+            "525.60.13"
+        } else {
+            "580"
+        };
+        let driver = linux.parse().ok()?;
+        self.catalogue.for_backend(Backend::Cuda)?.newest_for_driver(&driver)
+    }
+
+    fn driver(&self, vendor: Vendor) -> Option<Version> {
+        let kernel = self.facts.drivers.iter().find(|driver| driver.vendor == vendor);
+        let known = kernel.and_then(|driver| driver.version.as_ref()).map(|fact| fact.value.clone());
+        known.or_else(|| {
+            self.matrix.verdict(Backend::Cuda).driver.clone().filter(|_| vendor == Vendor::Nvidia)
+        })
+    }
+}
+
+/// A GPU that is on no bus: a Jetson, whose libraries are of its own release.
+fn is_board(gpu: &Gpu) -> bool {
+    gpu.vendor == Vendor::Nvidia && gpu.integrated == Some(true)
+}
+
+fn advice(row: &Row, gpu: &Gpu, needs: Vec<String>) -> Advice {
+    let own = gpu.arch.as_deref();
+    let code = own.and_then(|own| match gpu.vendor {
+        Vendor::Nvidia => row.archs.iter().rfind(|arch| runs(arch, own)).map(|arch| format!("sm_{arch}")),
+        _ => row.archs.iter().find(|arch| *arch == own).cloned(),
+    });
+    let reason = match (code, &row.from, own) {
+        (Some(code), ..) => format!("{} has code for {code}", row.id),
+        (None, Some(from), Some(_)) => {
+            format!("{} works from compute capability {}.{} on", row.id, number(from) / 10, number(from) % 10)
+        }
+        (None, _, None) if gpu.vendor == Vendor::Nvidia => {
+            format!("{} is for the newest cards; which generation this one is of was not told", row.id)
+        }
+        _ => format!("{} is for {}", row.id, own.unwrap_or(&gpu.name)),
+    };
+    Advice {
+        package: Some(row.package.clone()),
+        command: Some(command(&row.package, row.index.as_deref())),
+        index: row.index.clone(),
+        variables: BTreeMap::new(),
+        needs,
+        why: format!("{reason}; versions: {}", row.versions),
+        beside: row.beside.clone(),
+        source: Some(row.source.clone()),
+    }
+}
+
+/// Whether a row is for a card.
+fn is_for(row: &Row, gpu: &Gpu, arch: Option<&str>) -> bool {
+    if !row.ids.is_empty() {
+        let id = gpu.ids.map(|(_, device)| format!("{device:04x}"));
+        return id.is_some_and(|id| row.ids.iter().any(|first| id.starts_with(first)));
+    }
+    let Some(arch) = arch else {
+        // Of a card of NVIDIA whose generation is not known, the driver alone tells.
+        return gpu.vendor == Vendor::Nvidia || row.archs.is_empty();
+    };
+    match (gpu.vendor, &row.from) {
+        (Vendor::Nvidia, Some(from)) => number(arch) >= number(from),
+        (Vendor::Nvidia, None) => row.archs.iter().any(|built| runs(built, arch)),
+        _ => row.archs.is_empty() || row.archs.iter().any(|built| built == arch),
+    }
+}
+
+/// Whether machine code for one compute capability runs on another: the same generation, and not newer.
+fn runs(built: &str, on: &str) -> bool {
+    let (built, on) = (number(built), number(on));
+    built / 10 == on / 10 && built <= on
+}
+
+/// `sm_90a` and `90` are 90.
+fn number(arch: &str) -> u32 {
+    let digits = arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use super::*;
+use gpubuild_detect::matrix::Probes;
+use gpubuild_detect::toolkit;
+use gpubuild_host::recorded::RecordedHostBuilder;
+use gpubuild_host::{Host, RecordedHost};
+
+fn choices(host: RecordedHostBuilder) -> Vec<Choice> {
+    let host = host.build();
+    let catalogue = Catalogue::embedded();
+    let facts = gpubuild_detect::facts::gather(&host);
+    let inventory = toolkit::probe(&host, &catalogue);
+    let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &Probes::new());
+    assert_eq!(host.counts().processes, 0);
+    choose(&facts, &inventory, &catalogue, &matrix, &toolkit::ask_drivers(&host, &Backend::ALL))
+}
+
+fn linux() -> RecordedHostBuilder {
+    RecordedHost::builder(Os::Linux, Arch::X86_64)
+        .file("/etc/os-release", "ID=ubuntu\nVERSION_ID=\"24.04\"\nID_LIKE=debian\n")
+}
+
+fn pci(host: RecordedHostBuilder, vendor: &str, device: &str, driver: &str) -> RecordedHostBuilder {
+    let folder = "/sys/bus/pci/devices/0000:03:00.0";
+    host.file(&format!("{folder}/class"), "0x030000\n")
+        .file(&format!("{folder}/vendor"), &format!("{vendor}\n"))
+        .file(&format!("{folder}/device"), &format!("{device}\n"))
+        .link(&format!("{folder}/driver"), &format!("../../../bus/pci/drivers/{driver}"))
+        .directory(&format!("/sys/bus/pci/drivers/{driver}"))
+}
+
+fn nvidia(device: &str, version: &str) -> Choice {
+    let host =
+        pci(linux(), "0x10de", device, "nvidia").file("/sys/module/nvidia/version", &format!("{version}\n"));
+    choices(host).remove(0)
+}
+
+fn amd(gfx: u32, device: u16) -> Choice {
+    let node = format!(
+        "cpu_cores_count 0\nvendor_id 4098\ndevice_id {device}\nlocation_id 768\ndomain 0\ngfx_target_version {gfx}\n"
+    );
+    let host = pci(linux(), "0x1002", &format!("{device:#06x}"), "amdgpu")
+        .file("/sys/class/kfd/kfd/topology/nodes/1/properties", &node);
+    choices(host).remove(0)
+}
+
+/// The last word of the index, or the package where it is on PyPI, or `none`.
+fn short(advice: &Advice) -> &str {
+    let index = advice
+        .index
+        .as_deref()
+        .map(|index| index.trim_end_matches('/').rsplit('/').next().unwrap_or_default());
+    index.or(advice.package.as_deref()).unwrap_or("none")
+}
+
+#[test]
+fn the_table_is_sound() {
+    let table = table();
+    for row in table.torch.iter().chain(&table.cupy).chain(&table.onnxruntime) {
+        assert!(!row.source.is_empty() && !row.on.is_empty() && !row.versions.is_empty(), "{}", row.id);
+        for arch in &row.archs {
+            let is_spelled = match row.vendor {
+                Vendor::Nvidia => arch.bytes().all(|byte| byte.is_ascii_digit()),
+                _ => arch.starts_with("gfx"),
+            };
+            assert!(is_spelled, "{}: {arch}", row.id);
+        }
+        if row.vendor == Vendor::Nvidia {
+            assert!(row.on.iter().all(|os| row.driver.contains_key(os)), "{} has no driver", row.id);
+        }
+        assert!(row.index.iter().all(|index| index.starts_with("https://")), "{}", row.id);
+    }
+}
+
+#[test]
+fn cards_of_nvidia_by_generation_and_driver() {
+    for (device, driver, torch, cupy) in [
+        // H200, RTX 4090, RTX 5090 with a new driver.
+        ("0x2335", "590.48.01", "cu132", "cupy-cuda13x[ctk]"),
+        ("0x2684", "580.65.06", "cu132", "cupy-cuda13x[ctk]"),
+        ("0x2b85", "580.65.06", "cu132", "cupy-cuda13x[ctk]"),
+        // The same with drivers that know no CUDA 13.
+        ("0x2684", "550.144.03", "cu128", "cupy-cuda12x[ctk]"),
+        ("0x2b85", "570.86.16", "cu128", "cupy-cuda12x[ctk]"),
+        // GTX 1080 and Tesla V100: the last builds with their code.
+        ("0x1b80", "580.65.06", "cu126", "cupy-cuda12x[ctk]"),
+        ("0x1db1", "580.65.06", "cu126", "cupy-cuda12x[ctk]"),
+        // An old driver.
+        ("0x2684", "470.256.02", "cu118", "cupy-cuda11x"),
+    ] {
+        let choice = nvidia(device, driver);
+        assert_eq!(
+            (short(&choice.torch), short(&choice.cupy)),
+            (torch, cupy),
+            "{device} {driver}: {choice:?}"
+        );
+    }
+    let blackwell = nvidia("0x2b85", "470.256.02");
+    assert_eq!(short(&blackwell.torch), "none");
+    assert!(blackwell.torch.why.contains("470.256.02"), "{}", blackwell.torch.why);
+}
+
+#[test]
+fn cards_of_amd_old_and_new() {
+    for (gfx, device, torch, cupy) in [
+        (110_000, 0x744c, "rocm7.2", "cupy-rocm-7-0"),
+        (120_001, 0x7550, "rocm7.2", "cupy-rocm-7-0"),
+        (90402, 0x74a1, "rocm7.2", "cupy-rocm-7-0"),
+        (90000, 0x687f, "rocm7.2", "cupy-rocm-5-0"),
+        (110_003, 0x15bf, "gfx110X-all", "none"),
+        // Polaris: nothing is left but Vulkan.
+        (80003, 0x67df, "none", "none"),
+    ] {
+        let choice = amd(gfx, device);
+        assert_eq!((short(&choice.torch), short(&choice.cupy)), (torch, cupy), "{choice:?}");
+    }
+    let polaris = amd(80003, 0x67df);
+    assert!(polaris.torch.beside.unwrap().contains("only Vulkan is left"));
+    let next_of_kin = amd(100_301, 0x73df);
+    assert_eq!(next_of_kin.torch.variables["HSA_OVERRIDE_GFX_VERSION"], "10.3.0");
+    assert_eq!(short(&next_of_kin.torch), "rocm7.2");
+    assert!(amd(110_000, 0x744c).cupy.needs[0].contains("ROCm 7.0"));
+}
+
+#[test]
+fn apple_intel_and_none() {
+    let mac = choices(RecordedHost::builder(Os::Macos, Arch::Aarch64)).remove(0);
+    assert_eq!((short(&mac.torch), short(&mac.cupy)), ("torch", "none"));
+    assert!(mac.cupy.beside.unwrap().contains("mlx"));
+    let arc = choices(pci(linux(), "0x8086", "0xe20b", "xe")).remove(0);
+    assert_eq!((short(&arc.torch), short(&arc.cupy)), ("xpu", "none"));
+    let old = choices(pci(linux(), "0x8086", "0x3e92", "i915")).remove(0);
+    assert_eq!(short(&old.torch), "none");
+    let nothing = choices(linux()).remove(0);
+    assert_eq!((nothing.gpu.as_str(), short(&nothing.torch)), ("processor", "cpu"));
+    assert_eq!(
+        nothing.torch.command.unwrap(),
+        "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    );
+}
+
+#[test]
+fn a_driver_that_only_tells_its_cuda() {
+    let wsl = || {
+        linux()
+            .file("/proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2\n")
+            .device("/dev/dxg")
+            .opaque("/usr/lib/wsl/lib/libcuda.so.1")
+    };
+    let answer = |version: u32| {
+        format!(
+            "{{\"driver_version\": {version}, \"devices\": [{{\"name\": \"NVIDIA GeForce RTX 4070\", \"cc\": \"8.9\"}}]}}"
+        )
+    };
+    for (cuda, torch) in [(12060, "cu128"), (13000, "cu132"), (11080, "cu118")] {
+        let host = wsl().probe("cuda", &answer(cuda)).build();
+        let catalogue = Catalogue::embedded();
+        let facts = gpubuild_detect::facts::gather(&host);
+        let inventory = toolkit::probe(&host, &catalogue);
+        let probes = toolkit::ask_drivers(&host, &Backend::ALL);
+        let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &probes);
+        let choice = choose(&facts, &inventory, &catalogue, &matrix, &probes).remove(0);
+        assert_eq!(short(&choice.torch), torch, "{choice:?}");
+    }
+}
+
+#[test]
+fn boards_have_their_own_index() {
+    let board = RecordedHost::builder(Os::Linux, Arch::Aarch64)
+        .file("/proc/device-tree/model", "NVIDIA Jetson AGX Orin Developer Kit\0")
+        .directory("/sys/module/nvgpu");
+    let choice = choices(board).remove(0);
+    assert_eq!(short(&choice.torch), "none");
+    assert!(choice.torch.beside.unwrap().contains("jetson-ai-lab"));
+}
+
+#[test]
+fn versions_are_quoted_for_the_shell() {
+    assert_eq!(command("torch<2.15", None), "pip install \"torch<2.15\"");
+    assert_eq!(command("cupy-cuda12x[ctk]", None), "pip install \"cupy-cuda12x[ctk]\"");
+}

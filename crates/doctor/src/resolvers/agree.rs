@@ -1,0 +1,289 @@
+//! The lines that make build systems agree on gpubuild's choice: found by walking again on the host as it would be with
+//! them, so that what is shown is what was tried.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpubuild_core::version::Version;
+use gpubuild_detect::toolkit::description::is_on;
+use gpubuild_detect::toolkit::{self, Installation};
+use gpubuild_host::{Environment, HostPath, Os, Overlay};
+
+use super::description::{Family, LineDescription};
+use super::{Resolution, Scene, resolve};
+
+/// Whether the build systems agree on a toolkit, and what makes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agreement {
+    /// The copy that gpubuild takes.
+    pub chosen: HostPath,
+    /// Its version, if a file tells.
+    pub version: Option<Version>,
+    /// Why it is taken.
+    pub reason: String,
+    /// Whether all of them take it as things are.
+    pub agree: bool,
+    /// The fewest lines with which as many as possible take it; none if nothing helps.
+    pub lines: Vec<Line>,
+    /// CMake cache entries that say the same for one build.
+    pub cmake: BTreeMap<String, String>,
+    /// Those that do not take it even with the lines.
+    pub exceptions: Vec<Exception>,
+}
+
+/// A line for a shell, as its effects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// A script to source that has these effects.
+    pub source: Option<HostPath>,
+    /// What it changes, in order.
+    pub changes: Vec<Change>,
+}
+
+/// A change of the environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A variable gets a value.
+    Set {
+        /// The variable.
+        name: String,
+        /// The value.
+        value: String,
+    },
+    /// A folder is put in front of a list that is not empty.
+    Prepend {
+        /// The variable.
+        name: String,
+        /// The folder.
+        value: String,
+    },
+    /// A variable is taken away.
+    Unset {
+        /// The variable.
+        name: String,
+    },
+}
+
+impl Change {
+    /// The variable that is changed.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Set { name, .. } | Self::Prepend { name, .. } | Self::Unset { name } => name,
+        }
+    }
+}
+
+/// A build system that does not take gpubuild's choice even with the lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exception {
+    /// Id of the resolver.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it does then, and why.
+    pub reason: String,
+    /// What to do instead, if something is known.
+    pub remedy: Option<String>,
+}
+
+/// Whether a resolver takes this very copy, all of it.
+#[must_use]
+pub fn takes(resolution: &Resolution, copy: &HostPath) -> bool {
+    resolution.error.is_none()
+        && resolution
+            .takes
+            .as_ref()
+            .is_some_and(|takes| takes.copy.key() == copy.key() && takes.compiler_copy.is_none())
+}
+
+/// The agreement on a family's toolkit; `None` if gpubuild takes no copy of it.
+pub(super) fn agree(scene: Scene<'_>, family: &Family, now: &[Resolution]) -> Option<Agreement> {
+    let chosen = scene.inventory.chosen(&family.toolkit)?;
+    let trial = Trial { scene, family, chosen };
+    let mut agreement = Agreement {
+        chosen: chosen.root.clone(),
+        version: chosen.version().cloned(),
+        reason: chosen.reason.clone(),
+        agree: now.iter().all(|one| takes(one, &chosen.root)),
+        lines: Vec::new(),
+        cmake: BTreeMap::new(),
+        exceptions: Vec::new(),
+    };
+    if agreement.agree {
+        return Some(agreement);
+    }
+    agreement.cmake = cmake_entries(scene, family, chosen);
+    let mut lines: Vec<Line> = family.lines.iter().filter_map(|line| trial.line(line)).collect();
+    let mut then = trial.with(&lines);
+    if trial.is_as_good(now, &then) {
+        lines.clear();
+        then = now.to_vec();
+    }
+    for index in (0..lines.len()).rev() {
+        let mut fewer = lines.clone();
+        fewer.remove(index);
+        let without = trial.with(&fewer);
+        if trial.is_as_good(&without, &then) {
+            (lines, then) = (fewer, without);
+        }
+    }
+    agreement.exceptions =
+        then.iter().filter(|one| !takes(one, &chosen.root)).map(|one| trial.exception(one)).collect();
+    agreement.lines = lines;
+    Some(agreement)
+}
+
+/// What a line would do on a host.
+struct Trial<'a> {
+    scene: Scene<'a>,
+    family: &'a Family,
+    chosen: &'a Installation,
+}
+
+impl Trial<'_> {
+    /// The line for this copy on this host, unless it changes nothing or a part that it names is missing.
+    fn line(&self, line: &LineDescription) -> Option<Line> {
+        let host = self.scene.host;
+        let in_list =
+            |list: &[String]| list.iter().any(|folder| host.path(folder).key() == self.chosen.root.key());
+        if !is_on(&line.on, host.platform().os)
+            || (!line.only_for.is_empty() && !in_list(&line.only_for))
+            || in_list(&line.not_for)
+        {
+            return None;
+        }
+        let mut changes = Vec::new();
+        for name in &line.unset {
+            if host.env().get_raw(name).is_some() {
+                changes.push(Change::Unset { name: name.clone() });
+            }
+        }
+        for (name, template) in &line.set {
+            let value = self.fill(template)?;
+            if host.env().get(name) != Some(value.as_str()) {
+                changes.push(Change::Set { name: name.clone(), value });
+            }
+        }
+        for (name, template) in &line.prepend {
+            let value = self.fill(template)?;
+            match host.env().get(name) {
+                None => changes.push(Change::Set { name: name.clone(), value }),
+                Some(old) if first_folder(host.platform().os, old) == value => {}
+                Some(_) => changes.push(Change::Prepend { name: name.clone(), value }),
+            }
+        }
+        let source = match &line.source {
+            Some(template) => {
+                Some(host.path(&self.fill(template)?)).filter(|path| host.is_file(path)).map(Some)?
+            }
+            None => None,
+        };
+        (!changes.is_empty()).then_some(Line { source, changes })
+    }
+
+    /// Puts the folders of the copy into a template.
+    fn fill(&self, template: &str) -> Option<String> {
+        let mut filled = String::new();
+        let mut rest = template;
+        while let Some(open) = rest.find('{') {
+            let close = open + rest[open..].find('}')?;
+            filled.push_str(&rest[..open]);
+            let name = &rest[open + 1..close];
+            let value = match (name, name.strip_prefix("in:")) {
+                ("root", _) => self.chosen.root.clone(),
+                (_, Some(part)) => self.chosen.part(part)?.parent()?,
+                (part, None) => self.chosen.part(part)?.clone(),
+            };
+            filled.push_str(value.as_str());
+            rest = &rest[close + 1..];
+        }
+        filled.push_str(rest);
+        // `{root}/../..` is a folder, not a way.
+        let is_path = template.starts_with('{') && template.contains("/..");
+        Some(if is_path { self.scene.host.path(&filled).normalized().as_str().to_owned() } else { filled })
+    }
+
+    /// What the build systems take with these lines.
+    fn with(&self, lines: &[Line]) -> Vec<Resolution> {
+        let host = self.scene.host;
+        let env = changed(host.env(), host.platform().os, lines);
+        let overlay = Overlay::new(host, env);
+        let mut inventory = self.scene.inventory.clone();
+        if let Some(description) = self.scene.catalogue.get(&self.family.toolkit) {
+            let copies = toolkit::probe_one(&overlay, description);
+            inventory.installations.insert(description.id.clone(), copies);
+        }
+        resolve(Scene { host: &overlay, inventory: &inventory, catalogue: self.scene.catalogue }, self.family)
+    }
+
+    /// Whether all that take the chosen copy in one case do so in the other as well, and no more go astray.
+    fn is_as_good(&self, this: &[Resolution], other: &[Resolution]) -> bool {
+        let ids = |list: &[Resolution], wanted: &dyn Fn(&Resolution) -> bool| {
+            list.iter().filter(|one| wanted(one)).map(|one| one.id.clone()).collect::<BTreeSet<String>>()
+        };
+        let follows = |one: &Resolution| takes(one, &self.chosen.root);
+        // To fail is better than to build with another copy.
+        let strays = |one: &Resolution| one.error.is_none() && !follows(one);
+        ids(this, &follows).is_superset(&ids(other, &follows))
+            && ids(this, &strays).is_subset(&ids(other, &strays))
+    }
+
+    fn exception(&self, one: &Resolution) -> Exception {
+        let does = match (&one.error, &one.takes) {
+            (Some(error), _) => format!("fails with `{}`", error.lines().next().unwrap_or_default()),
+            (None, Some(takes)) => match &takes.compiler_copy {
+                Some(other) => format!("compiles with `{other}` and links `{}`", takes.copy),
+                None => format!("takes `{}` ({})", takes.root, one.rule),
+            },
+            (None, None) => "finds nothing".to_owned(),
+        };
+        let known = self.family.resolvers.iter().find(|known| known.id == one.id);
+        let otherwise = known.and_then(|known| known.otherwise.as_ref());
+        Exception {
+            id: one.id.clone(),
+            name: one.name.clone(),
+            reason: match otherwise {
+                Some(otherwise) => format!("{does}: {}", otherwise.reason),
+                None => does,
+            },
+            remedy: otherwise.and_then(|otherwise| self.fill(&otherwise.remedy)),
+        }
+    }
+}
+
+/// The environment after these lines.
+#[must_use]
+pub fn changed(env: &Environment, os: Os, lines: &[Line]) -> Environment {
+    let separator = if os == Os::Windows { ';' } else { ':' };
+    lines.iter().flat_map(|line| &line.changes).fold(env.clone(), |env, change| match change {
+        Change::Set { name, value } => env.with(name, Some(value)),
+        Change::Unset { name } => env.with(name, None),
+        Change::Prepend { name, value } => {
+            let list = match env.get(name) {
+                Some(old) => format!("{value}{separator}{old}"),
+                None => value.clone(),
+            };
+            env.with(name, Some(&list))
+        }
+    })
+}
+
+fn first_folder(os: Os, list: &str) -> &str {
+    list.split(if os == Os::Windows { ';' } else { ':' }).next().unwrap_or_default()
+}
+
+/// The CMake cache entries of the chosen copy, as its description has them.
+fn cmake_entries(scene: Scene<'_>, family: &Family, chosen: &Installation) -> BTreeMap<String, String> {
+    let Some(description) = scene.catalogue.get(&family.toolkit) else { return BTreeMap::new() };
+    let trial = Trial { scene, family, chosen };
+    let value = |entry: &toolkit::description::CmakeEntry| {
+        let template = match entry {
+            toolkit::description::CmakeEntry::Everywhere(value) => value.as_str(),
+            toolkit::description::CmakeEntry::Some(one) => {
+                is_on(&one.on, scene.host.platform().os).then_some(one.path.as_str())?
+            }
+        };
+        Some(scene.host.path(&trial.fill(template)?).forward_slashes())
+    };
+    description.cmake.iter().filter_map(|(name, entry)| Some((name.clone(), value(entry)?))).collect()
+}

@@ -1,0 +1,116 @@
+//! Tells which copy a folder or a compiler belongs to, however it was reached.
+
+use gpubuild_detect::toolkit::description::{Candidate, Description};
+use gpubuild_detect::toolkit::pattern::fill;
+use gpubuild_detect::toolkit::places::go_up;
+use gpubuild_detect::toolkit::versions::{Place, from_files};
+use gpubuild_detect::toolkit::{Installation, Inventory};
+use gpubuild_host::{Host, HostPath};
+
+use super::Taken;
+
+/// Folders of a copy below which its compilers may lie. Other folders of a shared prefix (`/usr/local/cuda-12.4` in `/usr`)
+/// are not its own.
+const OWN_FOLDERS: [&str; 8] = ["bin", "lib", "lib64", "libexec", "llvm", "hip", "targets", "linux"];
+
+/// Knows the copies of a toolkit on a host.
+pub(super) struct Identifier<'a> {
+    host: &'a dyn Host,
+    description: Option<&'a Description>,
+    copies: &'a [Installation],
+}
+
+impl<'a> Identifier<'a> {
+    pub(super) fn new(
+        host: &'a dyn Host,
+        description: Option<&'a Description>,
+        inventory: &'a Inventory,
+    ) -> Self {
+        let copies = description.map_or(&[] as &[Installation], |description| inventory.of(&description.id));
+        Self { host, description, copies }
+    }
+
+    /// The folder of the copy that a compiler belongs to.
+    pub(super) fn root_of(&self, compiler: &HostPath) -> HostPath {
+        let real = self.real(compiler);
+        let by_part = |copy: &&Installation| {
+            copy.parts
+                .iter()
+                .filter(|(id, _)| id.contains("compiler") || id.as_str() == "clang")
+                .filter_map(|(_, part)| part.path.as_ref())
+                .any(|path| self.real(path).key() == real.key())
+        };
+        if let Some(copy) = self.copies.iter().find(by_part).or_else(|| self.around(&real)) {
+            // The spelling in which it was reached tells people more than the real path.
+            let above = go_up(compiler, 2);
+            return if self.real(&above).key() == copy.root.key() { above } else { copy.root.clone() };
+        }
+        go_up(&real, 2)
+    }
+
+    /// What was found, as one copy or two.
+    pub(super) fn identify(&self, root: HostPath, compiler: Option<HostPath>, separate: bool) -> Taken {
+        let real = self.real(&root);
+        let is_it = |copy: &&Installation| copy.root.key() == real.key();
+        // A folder of `targets` that a variable names is found as an incomplete copy of its own.
+        let known = (self.copies.iter().find(|copy| is_it(copy) && copy.is_complete()))
+            .or_else(|| self.around_target(&real))
+            .or_else(|| self.copies.iter().find(is_it));
+        let copy = known.map_or_else(|| real.clone(), |copy| copy.root.clone());
+        let compiler_copy = compiler
+            .as_ref()
+            .filter(|_| !separate)
+            .map(|compiler| self.real(&self.root_of(compiler)))
+            .filter(|other| other.key() != copy.key());
+        let version = match known {
+            Some(known) => known.version().cloned(),
+            None => self.description.and_then(|description| {
+                let place = Place { root: &root, real: &real };
+                from_files(self.host, description, &place).map(|fact| fact.value)
+            }),
+        };
+        let compiler = compiler.or_else(|| self.own_compiler(&root));
+        Taken { root, compiler, version, copy, compiler_copy }
+    }
+
+    fn real(&self, path: &HostPath) -> HostPath {
+        self.host.canonical(path).unwrap_or_else(|_| path.normalized())
+    }
+
+    /// The innermost copy that a file lies in.
+    fn around(&self, real: &HostPath) -> Option<&'a Installation> {
+        let is_own = |copy: &&Installation| {
+            real.is_inside(&copy.root)
+                && below(real, &copy.root).is_some_and(|first| OWN_FOLDERS.contains(&first.as_str()))
+        };
+        self.copies.iter().filter(is_own).max_by_key(|copy| copy.root.as_str().len())
+    }
+
+    /// The copy that a folder of `targets` belongs to.
+    fn around_target(&self, real: &HostPath) -> Option<&'a Installation> {
+        let is_target = |copy: &&Installation| {
+            real.is_inside(&copy.root) && below(real, &copy.root).is_some_and(|first| first == "targets")
+        };
+        self.copies.iter().filter(|copy| copy.is_complete()).find(is_target)
+    }
+
+    fn own_compiler(&self, root: &HostPath) -> Option<HostPath> {
+        let part = self.description?.parts.get("compiler")?;
+        let on = |candidate: &Candidate| {
+            let relative = fill(candidate.on(self.host.platform())?, self.host)?;
+            Some(root.join(&relative)).filter(|path| self.host.is_file(path))
+        };
+        part.paths.iter().find_map(on)
+    }
+}
+
+/// The first folder on the way from `root` to `path`, lowercase.
+fn below(path: &HostPath, root: &HostPath) -> Option<String> {
+    let mut last = None;
+    let mut rest = path.clone();
+    while rest.key() != root.key() {
+        last = rest.file_name().map(str::to_lowercase);
+        rest = rest.parent()?;
+    }
+    last
+}

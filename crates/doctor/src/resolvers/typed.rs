@@ -1,0 +1,85 @@
+//! Lines as a person types them into a shell.
+
+use super::Line;
+use super::agree::Change;
+use gpubuild_core::shell;
+use gpubuild_host::Os;
+
+/// A line as it is typed: for a POSIX shell, on Windows for PowerShell. Nothing lasts beyond that shell. `None` if a value
+/// has what no command should hold.
+#[must_use]
+pub fn line_text(line: &Line, os: Os) -> Option<String> {
+    if let Some(source) = &line.source {
+        return Some(format!(". {}", shell::quote(os, source.as_str())?));
+    }
+    let one = |change: &Change| {
+        Some(match (os, change) {
+            (Os::Windows, Change::Set { name, value }) => format!("$env:{name} = {}", literal(value)?),
+            (Os::Windows, Change::Prepend { name, value }) => {
+                format!("$env:{name} = {} + ';' + $env:{name}", literal(value)?)
+            }
+            (Os::Windows, Change::Unset { name }) => format!("Remove-Item Env:{name}"),
+            (_, Change::Set { name, value }) => format!("export {name}={}", shell::quote(os, value)?),
+            (_, Change::Prepend { name, value }) => {
+                format!("export {name}={}:\"${name}\"", shell::quote(os, value)?)
+            }
+            (_, Change::Unset { name }) => format!("unset {name}"),
+        })
+    };
+    Some(line.changes.iter().map(one).collect::<Option<Vec<String>>>()?.join("; "))
+}
+
+/// A literal string of PowerShell: where a value is assigned, a bare word would be a command.
+fn literal(value: &str) -> Option<String> {
+    let quoted = shell::quote(Os::Windows, value)?;
+    Some(if quoted.starts_with('\'') { quoted } else { format!("'{quoted}'") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{HostPath, PathRules};
+
+    #[test]
+    fn a_path_stays_a_value_in_every_shell() {
+        let set = |value: &str| Line {
+            source: None,
+            changes: vec![Change::Set { name: "CUDA_HOME".to_owned(), value: value.to_owned() }],
+        };
+        for (os, value, expected) in [
+            (Os::Linux, "/usr/local/cuda-12.4", "export CUDA_HOME=/usr/local/cuda-12.4"),
+            (Os::Linux, "/opt/a b", "export CUDA_HOME='/opt/a b'"),
+            (Os::Linux, "/$(reboot)`x`", "export CUDA_HOME='/$(reboot)`x`'"),
+            (Os::Linux, "/a';reboot", r"export CUDA_HOME='/a'\'';reboot'"),
+            (Os::Windows, r"C:\CUDA", r"$env:CUDA_HOME = 'C:\CUDA'"),
+            (Os::Windows, "C:\\it's $x\u{2019}", "$env:CUDA_HOME = 'C:\\it''s $x\u{2019}\u{2019}'"),
+            (Os::Windows, r"C:\a; reboot", r"$env:CUDA_HOME = 'C:\a; reboot'"),
+        ] {
+            assert_eq!(line_text(&set(value), os).as_deref(), Some(expected));
+        }
+        for os in [Os::Linux, Os::Windows] {
+            assert_eq!(line_text(&set("/a\n;reboot"), os), None);
+        }
+    }
+
+    #[test]
+    fn lists_keep_what_was_in_them() {
+        let prepend = Line {
+            source: None,
+            changes: vec![Change::Prepend { name: "PATH".to_owned(), value: "/opt/cuda/bin".to_owned() }],
+        };
+        assert_eq!(line_text(&prepend, Os::Linux).unwrap(), "export PATH=/opt/cuda/bin:\"$PATH\"");
+        assert_eq!(
+            line_text(&prepend, Os::Windows).unwrap(),
+            "$env:PATH = '/opt/cuda/bin' + ';' + $env:PATH"
+        );
+        let unset = Line { source: None, changes: vec![Change::Unset { name: "VULKAN_SDK".to_owned() }] };
+        assert_eq!(line_text(&unset, Os::Macos).unwrap(), "unset VULKAN_SDK");
+        assert_eq!(line_text(&unset, Os::Windows).unwrap(), "Remove-Item Env:VULKAN_SDK");
+        let source = Line {
+            source: Some(HostPath::new(PathRules::Unix, "/opt/intel/oneapi/setvars.sh")),
+            changes: Vec::new(),
+        };
+        assert_eq!(line_text(&source, Os::Linux).unwrap(), ". /opt/intel/oneapi/setvars.sh");
+    }
+}

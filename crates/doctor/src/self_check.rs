@@ -1,0 +1,261 @@
+//! `doctor --self-check`: the tables in `toolkits/` against what installed toolkits and drivers say of themselves. A row
+//! that differs is stale, or the vendor changed its mind; both are worth a line in the table.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::{Facts, Vendor};
+use gpubuild_detect::finding::{Evidence, EvidenceKind};
+use gpubuild_detect::matrix::Probes;
+use gpubuild_detect::toolkit::rules::Window;
+use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Comparison {
+    /// What is compared: `host compiler gcc`, `architectures`, `driver branch`.
+    pub table: String,
+    /// Whose: `CUDA Toolkit 12.4 in /usr/local/cuda-12.4`.
+    pub subject: String,
+    /// What the table says; "no row" where it has none.
+    pub embedded: String,
+    /// What the copy says.
+    pub installed: String,
+    /// Where it says so.
+    pub evidence: Evidence,
+    /// Where the row comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Whether the two agree.
+    pub state: State,
+}
+
+/// Whether a row agrees with a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum State {
+    /// It does.
+    Same,
+    /// The copy has less than the row, as packages of distributions do. The row may be right.
+    Fewer,
+    /// It does not: the table wants a new row.
+    Stale,
+}
+
+/// Everything that can be compared on a machine.
+#[must_use]
+pub fn compare(
+    facts: &Facts,
+    inventory: &Inventory,
+    catalogue: &Catalogue,
+    probes: &Probes,
+) -> Vec<Comparison> {
+    let mut found = Vec::new();
+    for description in catalogue.iter() {
+        for copy in inventory.of(&description.id) {
+            let Some(release) = copy.version() else { continue };
+            let subject = Subject { description, copy, release };
+            found.extend(["gcc", "clang", "msvc"].iter().filter_map(|family| subject.host_compiler(family)));
+            found.extend(subject.compiler_archs());
+            found.extend(subject.library_archs());
+        }
+    }
+    found.extend(driver_branch(facts, catalogue, probes));
+    found
+}
+
+/// A copy with what describes it.
+struct Subject<'a> {
+    description: &'a Description,
+    copy: &'a Installation,
+    release: &'a Version,
+}
+
+impl Subject<'_> {
+    fn name(&self) -> String {
+        format!("{} {} in {}", self.description.name, self.release.release(), self.copy.root)
+    }
+
+    /// The limits of a host compiler in the header against the row of the release.
+    fn host_compiler(&self, family: &str) -> Option<Comparison> {
+        let limit = |suffix: &str| self.copy.limits.get(&format!("{family}-{suffix}"));
+        let stated = limit("max").or_else(|| limit("below"))?;
+        let installed = self.description.host_compiler_window(self.copy, family)?;
+        let row = self.description.compiler_row(self.release, family);
+        let same = row.as_ref().is_some_and(|row| agree(&installed, row));
+        Some(Comparison {
+            table: format!("host compiler {family}"),
+            subject: self.name(),
+            embedded: row.as_ref().map_or_else(|| "no row".to_owned(), words),
+            installed: words(&installed),
+            evidence: stated.evidence.first()?.clone(),
+            source: row.map(|row| row.source),
+            state: if same { State::Same } else { State::Stale },
+        })
+    }
+
+    /// What the compiler says it builds for against the row of the release.
+    fn compiler_archs(&self) -> Option<Comparison> {
+        if self.copy.compiler_archs.is_empty() {
+            return None;
+        }
+        let compiler = self.copy.part("compiler").unwrap_or(&self.copy.root);
+        let question = self.description.list_archs.as_ref()?;
+        let place = format!("{compiler} {}", question.args.join(" "));
+        Some(self.archs(
+            &self.copy.compiler_archs,
+            "architectures",
+            Evidence::new(EvidenceKind::Exec, place, ""),
+        ))
+    }
+
+    /// What the libraries were built for against the row of the release.
+    fn library_archs(&self) -> Option<Comparison> {
+        if self.copy.device_archs.is_empty() {
+            return None;
+        }
+        let evidence = Evidence::file(self.copy.root.as_str(), "names of the kernel files");
+        Some(self.archs(&self.copy.device_archs, "architectures of the libraries", evidence))
+    }
+
+    fn archs(&self, installed: &[String], table: &str, evidence: Evidence) -> Comparison {
+        let row = self.description.archs(self.release);
+        let own: BTreeSet<&str> = installed.iter().map(String::as_str).collect();
+        let known: BTreeSet<&str> = row.iter().flat_map(|row| &row.archs).map(String::as_str).collect();
+        let state = if own == known {
+            State::Same
+        } else if own.is_subset(&known) && table != "architectures" {
+            State::Fewer
+        } else {
+            State::Stale
+        };
+        let list = |only: &BTreeSet<&str>| only.iter().copied().collect::<Vec<_>>().join(" ");
+        let (mut embedded, mut said) = (list(&known), list(&own));
+        if state != State::Same && row.is_some() {
+            // The difference is what is to be read.
+            let missing: BTreeSet<&str> = own.difference(&known).copied().collect();
+            let extra: BTreeSet<&str> = known.difference(&own).copied().collect();
+            embedded =
+                if extra.is_empty() { "the rest".to_owned() } else { format!("also {}", list(&extra)) };
+            said =
+                if missing.is_empty() { "the rest".to_owned() } else { format!("also {}", list(&missing)) };
+        }
+        Comparison {
+            table: table.to_owned(),
+            subject: self.name(),
+            embedded: if row.is_some() { embedded } else { "no row".to_owned() },
+            installed: said,
+            evidence,
+            source: row.map(|row| row.source.clone()),
+            state,
+        }
+    }
+}
+
+/// Whether a row says what the header says. A limit that only one of them has is no difference: the header names no oldest
+/// GCC.
+fn agree(installed: &Window, row: &Window) -> bool {
+    let least = installed.min.is_none() || row.min.is_none() || installed.min == row.min;
+    installed.max == row.max && least
+}
+
+fn words(window: &Window) -> String {
+    match (window.min, window.max) {
+        (Some(min), Some(max)) => format!("{min} to {max}"),
+        (None, Some(max)) => format!("up to {max}"),
+        (Some(min), None) => format!("{min} and newer"),
+        (None, None) => "any".to_owned(),
+    }
+}
+
+/// The release that the driver says it knows against the row of its branch.
+fn driver_branch(facts: &Facts, catalogue: &Catalogue, probes: &Probes) -> Option<Comparison> {
+    let description = catalogue.for_backend(Backend::Cuda)?;
+    let driver = facts.drivers.iter().find(|driver| driver.vendor == Vendor::Nvidia)?.version.as_ref()?;
+    let answer: serde_json::Value = serde_json::from_str(&probes.get(&Backend::Cuda)?.answer).ok()?;
+    let number = answer.get("driver_version")?.as_u64()?;
+    let said: Version = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
+    let row = description.compatibility.branch.iter().rfind(|row| row.driver <= driver.value);
+    let same = row.is_some_and(|row| row.toolkit == said);
+    Some(Comparison {
+        table: "driver branch".to_owned(),
+        subject: format!("driver {}", driver.value),
+        embedded: row.map_or_else(|| "no row".to_owned(), |row| format!("CUDA {}", row.toolkit)),
+        installed: format!("CUDA {said}"),
+        evidence: Evidence::new(EvidenceKind::Dlopen, "cuDriverGetVersion", number.to_string()),
+        source: row.map(|row| row.source.clone()),
+        state: if same { State::Same } else { State::Stale },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_detect::facts;
+    use gpubuild_detect::toolkit::{self, Ask};
+    use gpubuild_host::recorded::RecordedHostBuilder;
+    use gpubuild_host::{Arch, Os, RecordedHost};
+
+    fn states(host: RecordedHostBuilder) -> Vec<String> {
+        let host = host.build();
+        let catalogue = Catalogue::embedded();
+        let facts = facts::gather(&host);
+        let mut inventory = toolkit::probe(&host, &catalogue);
+        toolkit::ask_archs(&host, &catalogue, &mut inventory, Ask::Program);
+        let probes = toolkit::ask_drivers(&host, &[Backend::Cuda]);
+        let found = compare(&facts, &inventory, &catalogue, &probes);
+        found
+            .iter()
+            .map(|one| format!("{} {:?}: {} / {}", one.table, one.state, one.embedded, one.installed))
+            .collect()
+    }
+
+    fn cuda(release: &str, gcc: u32, archs: &str) -> RecordedHostBuilder {
+        let root = format!("/usr/local/cuda-{release}");
+        let nvcc = format!("{root}/bin/nvcc");
+        RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .executable(&nvcc)
+            .opaque(&format!("{root}/include/cuda_runtime.h"))
+            .file(&format!("{root}/include/crt/host_config.h"), &format!("#if __GNUC__ > {gcc}\n"))
+            .command(&[&nvcc, "--list-gpu-arch"], archs)
+    }
+
+    #[test]
+    fn a_release_that_says_what_the_table_says() {
+        let archs = "compute_75\ncompute_80\ncompute_86\ncompute_87\ncompute_88\ncompute_89\ncompute_90\ncompute_100\ncompute_103\ncompute_110\ncompute_120\ncompute_121\n";
+        let states = states(cuda("13.0", 15, archs));
+        assert!(states.iter().all(|one| one.contains("Same")), "{states:?}");
+        assert_eq!(states.len(), 2);
+    }
+
+    #[test]
+    fn a_release_that_moved_on() {
+        let catalogue = Catalogue::embedded();
+        let newest = catalogue.get("cuda").unwrap().compatibility.arch.last().unwrap().archs.clone();
+        let said: Vec<String> = newest.iter().map(|arch| format!("compute_{arch} ")).collect();
+        let found = states(cuda("13.99", 99, &format!("{}compute_999", said.concat())));
+        assert!(found[0].starts_with("host compiler gcc Stale: 6 to "), "{found:?}");
+        assert_eq!(found[1], "architectures Stale: the rest / also 999");
+        assert_eq!(states(cuda("10.2", 8, "")), ["host compiler gcc Stale: no row / up to 8"]);
+    }
+
+    #[test]
+    fn packages_with_fewer_kernels_and_a_driver_of_another_branch() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .executable("/opt/rocm/bin/hipcc")
+            .executable("/opt/rocm/lib/llvm/bin/clang++")
+            .file("/opt/rocm/include/hip/hip_runtime.h", "")
+            .file("/opt/rocm/.info/version", "7.0.1-42")
+            .opaque("/opt/rocm/lib/rocblas/library/TensileLibrary_lazy_gfx1100.dat")
+            .file("/sys/module/nvidia/version", "550.144.03")
+            .probe("cuda", "{\"driver_version\": 12050, \"devices\": []}");
+        let states = states(host);
+        assert!(states[0].starts_with("architectures of the libraries Fewer: also gfx1030"), "{states:?}");
+        assert_eq!(states[1], "driver branch Stale: CUDA 12.4 / CUDA 12.5");
+    }
+}

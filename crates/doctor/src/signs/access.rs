@@ -1,0 +1,99 @@
+//! Signs about rights: the user, the groups of this process, and what the lists of users and groups say.
+
+use super::Scene;
+use gpubuild_host::Os;
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Name of the user that asks.
+    pub user: Option<String>,
+    /// The groups of the process.
+    pub held: Vec<u32>,
+    /// `/etc/group`.
+    pub groups: Vec<Group>,
+}
+
+/// A line of `/etc/group`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Name.
+    pub name: String,
+    /// Number.
+    pub gid: u32,
+    /// Names of its members.
+    pub members: Vec<String>,
+}
+
+impl Signs {
+    /// The name of a group.
+    #[must_use]
+    pub fn name_of(&self, gid: u32) -> Option<&str> {
+        self.groups.iter().find(|group| group.gid == gid).map(|group| group.name.as_str())
+    }
+
+    /// Whether the list of groups has the user in a group that this process was started without: logging in again is all
+    /// that is missing.
+    #[must_use]
+    pub fn is_joined_since(&self, gid: u32) -> bool {
+        let Some(user) = &self.user else { return false };
+        let listed = self.groups.iter().any(|group| group.gid == gid && group.members.contains(user));
+        listed && !self.held.contains(&gid)
+    }
+}
+
+/// Looks.
+pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+    let host = scene.host;
+    if host.platform().os != Os::Linux {
+        return Signs::default();
+    }
+    let read = |path: &str| host.read_text(&host.path(path)).unwrap_or_default();
+    let uid = host.identity().uid;
+    let user = uid.and_then(|uid| user_of(&read("/etc/passwd"), uid));
+    let user =
+        user.or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| host.env().get(name).map(str::to_owned)));
+    Signs { user, held: host.identity().groups.clone(), groups: parse_groups(&read("/etc/group")) }
+}
+
+fn user_of(text: &str, uid: u32) -> Option<String> {
+    text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+fn parse_groups(text: &str) -> Vec<Group> {
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.trim().split(':');
+            let (name, gid) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+            let members = fields.next().unwrap_or_default().split(',').map(str::trim);
+            let members = members.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            Some(Group { name: name.to_owned(), gid, members })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_users_and_groups_are_read() {
+        let groups = parse_groups("root:x:0:\nvideo:x:44:user,other\nrender:x:109:user\nbroken\n+::\n");
+        assert_eq!(groups.len(), 3);
+        assert_eq!(groups[1].members, ["user", "other"]);
+        assert_eq!(
+            user_of("root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/bash\n", 1000).as_deref(),
+            Some("user")
+        );
+        assert_eq!(user_of("", 0), None);
+        let signs = Signs { user: Some("user".to_owned()), held: vec![1000, 44], groups };
+        assert!(signs.is_joined_since(109));
+        assert!(!signs.is_joined_since(44), "the process has it");
+        assert!(!signs.is_joined_since(27));
+        assert_eq!(signs.name_of(109), Some("render"));
+    }
+}

@@ -1,0 +1,309 @@
+//! Signs about compiling for CUDA: the host compiler that nvcc takes by itself, PyTorch, libclang, nvidia-smi.
+
+use gpubuild_core::version::Version;
+use gpubuild_host::{Command, Host, HostPath, Os, find_program, glob};
+
+use super::Scene;
+use super::cuda_toolkit::site_folders;
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// The host compiler that nvcc takes where nobody tells it another.
+    pub host_compiler: Option<HostCompiler>,
+    /// `nvidia-smi` on PATH.
+    pub nvidia_smi: Option<HostPath>,
+    /// `nvidia-smi` elsewhere.
+    pub nvidia_smi_elsewhere: Option<HostPath>,
+    /// How many lines it says its driver's version in, where that was recorded.
+    pub nvidia_smi_lines: Option<usize>,
+    /// PyTorch, in the environment that counts.
+    pub torch: Option<Torch>,
+    /// Where libclang is.
+    pub libclang: Option<HostPath>,
+    /// `LIBCLANG_PATH` that leads nowhere.
+    pub libclang_dead_end: Option<HostPath>,
+    /// conda, mamba or pixi: its program, or the environment that is active.
+    pub conda: Option<HostPath>,
+    /// Files in which uv looks for the driver's version.
+    pub driver_files: bool,
+}
+
+/// A host compiler that was named, or that is taken by default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostCompiler {
+    /// The variable or file that names it; `PATH`.
+    pub origin: String,
+    /// The program.
+    pub program: HostPath,
+    /// The real file.
+    pub real: HostPath,
+}
+
+/// PyTorch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torch {
+    /// Its `version.py`.
+    pub file: HostPath,
+    /// Its version.
+    pub version: Option<Version>,
+    /// The CUDA release that it was built with; `None` for a build without CUDA.
+    pub cuda: Option<Version>,
+}
+
+/// Looks.
+pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+    let host = scene.host;
+    let path = |path: &str| host.path(path);
+    let smi = find_program(host, "nvidia-smi").into_iter().next();
+    let elsewhere = ["/usr/lib/wsl/lib/nvidia-smi", "/usr/bin/nvidia-smi", "/opt/bin/nvidia-smi"];
+    let (libclang, libclang_dead_end) = libclang(host);
+    Signs {
+        host_compiler: host_compiler(scene),
+        nvidia_smi_elsewhere: elsewhere.iter().map(|text| path(text)).find(|path| host.is_file(path)),
+        nvidia_smi_lines: smi.as_ref().and_then(|smi| lines_of_smi(host, smi)),
+        nvidia_smi: smi,
+        torch: torch(host),
+        libclang,
+        libclang_dead_end,
+        conda: conda(host),
+        driver_files: ["/sys/module/nvidia/version", "/proc/driver/nvidia/version"]
+            .iter()
+            .any(|text| host.is_file(&path(text))),
+    }
+}
+
+/// What nvcc compiles the host's part with: its variables, its profile, else `gcc` on PATH.
+fn host_compiler(scene: &Scene<'_>) -> Option<HostCompiler> {
+    let host = scene.host;
+    let flags = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
+    let flag = flags.iter().find_map(|name| Some((*name, ccbin(host.env().get(name)?)?)));
+    let named =
+        ["NVCC_CCBIN", "CUDAHOSTCXX"].iter().find_map(|name| Some((*name, host.env().get(name)?.to_owned())));
+    if let Some((origin, value)) = named.or(flag) {
+        return program(host, &value).map(|(program, real)| HostCompiler {
+            origin: origin.to_owned(),
+            program,
+            real,
+        });
+    }
+    if host.platform().os != Os::Linux {
+        return None;
+    }
+    if let Some((profile, folder)) = profile(scene) {
+        let (program, real) = program(host, &folder)?;
+        return Some(HostCompiler { origin: profile.to_string(), program, real });
+    }
+    let (program, real) = program(host, "gcc")?;
+    Some(HostCompiler { origin: "PATH".to_owned(), program, real })
+}
+
+/// The value of `-ccbin` among flags.
+fn ccbin(flags: &str) -> Option<String> {
+    let mut words = flags.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    while let Some(word) = words.next() {
+        let rest = word.strip_prefix("--compiler-bindir").or_else(|| word.strip_prefix("-ccbin"));
+        match rest {
+            Some("") => return words.next().map(str::to_owned),
+            Some(rest) => return Some(rest.trim_start_matches('=').to_owned()),
+            None => {}
+        }
+    }
+    None
+}
+
+/// `compiler-bindir` in the profile beside the chosen nvcc, which Debian's package sets.
+fn profile(scene: &Scene<'_>) -> Option<(HostPath, String)> {
+    let copy = scene.inventory.chosen("cuda")?;
+    let beside = copy.part("compiler")?.parent()?.join("nvcc.profile");
+    let places = [
+        beside,
+        scene.host.path("/usr/lib/nvidia-cuda-toolkit/bin/nvcc.profile"),
+        scene.host.path("/etc/nvcc.profile"),
+    ];
+    places.into_iter().find_map(|place| {
+        let text = scene.host.read_text(&place).ok()?;
+        let line = text.lines().find_map(|line| line.trim().strip_prefix("compiler-bindir"))?;
+        Some((place, line.trim_start().trim_start_matches(['=', '?', '+']).trim().to_owned()))
+    })
+}
+
+/// The compiler that a name, a path or a folder means, and its real file.
+fn program(host: &dyn Host, text: &str) -> Option<(HostPath, HostPath)> {
+    let path = host.path(text);
+    let program = if path.is_absolute() && host.is_dir(&path) {
+        ["g++", "gcc"].iter().map(|name| path.join(name)).find(|path| host.is_file(path))?
+    } else {
+        find_program(host, text).into_iter().next()?
+    };
+    let real = host.canonical(&program).ok()?;
+    Some((program, real))
+}
+
+fn lines_of_smi(host: &dyn Host, smi: &HostPath) -> Option<usize> {
+    let command = Command::new(smi.as_str(), std::time::Duration::from_secs(3))
+        .args(["--query-gpu=driver_version", "--format=csv,noheader"]);
+    let output = host.recorded_output(&command)?;
+    Some(output.stdout.lines().filter(|line| !line.trim().is_empty()).count())
+}
+
+fn torch(host: &dyn Host) -> Option<Torch> {
+    let env = |name: &str| host.env().get(name).map(|value| value.trim_end_matches(['/', '\\']).to_owned());
+    let environments: Vec<String> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env).collect();
+    let patterns: Vec<String> = match host.platform().os {
+        Os::Windows => environments.iter().map(|prefix| format!("{prefix}/Lib/site-packages")).collect(),
+        Os::Linux | Os::Macos => site_folders(&environments, env("HOME").as_deref()),
+    };
+    let file = patterns.iter().flat_map(|site| glob(host, &format!("{site}/torch/version.py"))).next()?;
+    let text = host.read_text(&file).ok()?;
+    let (version, cuda) = parse_torch(&text);
+    Some(Torch { file, version, cuda })
+}
+
+/// The versions in `torch/version.py`: `cuda: Optional[str] = '12.4'`.
+fn parse_torch(text: &str) -> (Option<Version>, Option<Version>) {
+    let value = |name: &str| {
+        text.lines().find_map(|line| {
+            let (left, right) = line.split_once('=')?;
+            let left = left.split(':').next()?.trim();
+            (left == name).then(|| right.trim().trim_matches(['"', '\'']).parse().ok()).flatten()
+        })
+    };
+    (value("__version__"), value("cuda"))
+}
+
+/// Where libclang is, or the variable's value if that leads nowhere.
+#[must_use]
+pub fn libclang(host: &dyn Host) -> (Option<HostPath>, Option<HostPath>) {
+    let is_library = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        match host.platform().os {
+            Os::Windows => name == "libclang.dll" || name == "clang.dll",
+            Os::Macos => name == "libclang.dylib",
+            Os::Linux => {
+                // `libclang-14.so.1` is, `libclang-cpp.so.14` is another library.
+                let numbered = name.strip_prefix("libclang-");
+                name.starts_with("libclang.so")
+                    || numbered.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            }
+        }
+    };
+    let in_folder = |folder: &HostPath| {
+        let names = host.list(folder).unwrap_or_default();
+        names.iter().find(|name| is_library(name)).map(|name| folder.join(name))
+    };
+    if let Some(value) = host.env().get("LIBCLANG_PATH") {
+        let place = host.path(value.trim_end_matches(['/', '\\']));
+        let found = if host.is_file(&place) { Some(place.clone()) } else { in_folder(&place) };
+        return match found {
+            Some(found) => (Some(found), None),
+            None => (None, Some(place)),
+        };
+    }
+    let mut patterns: Vec<String> = Vec::new();
+    for name in ["CONDA_PREFIX", "LLVM_HOME", "LLVM_PATH"] {
+        if let Some(prefix) = host.env().get(name) {
+            patterns.extend(["lib", "bin", "Library/bin"].map(|folder| format!("{prefix}/{folder}")));
+        }
+    }
+    match host.platform().os {
+        Os::Linux => {
+            let multiarch = format!("/usr/lib/{}-linux-gnu", host.platform().arch.id());
+            patterns.push(multiarch);
+            let plain = [
+                "/usr/lib/llvm*/lib",
+                "/usr/lib64",
+                "/usr/lib64/llvm*/lib",
+                "/usr/lib64/llvm*/lib64",
+                "/usr/lib",
+                "/usr/local/lib",
+                "/usr/local/llvm*/lib",
+                "/usr/lib/llvm/*/lib64",
+                "/run/current-system/sw/lib",
+            ];
+            patterns.extend(plain.map(str::to_owned));
+        }
+        Os::Windows => {
+            let program_files = host.env().get("ProgramFiles").unwrap_or(r"C:\Program Files");
+            let folders = ["LLVM/bin", "Microsoft Visual Studio/*/*/VC/Tools/Llvm/x64/bin"];
+            patterns.extend(folders.map(|folder| format!("{program_files}/{folder}")));
+            patterns.extend(
+                [r"C:\LLVM\bin", r"C:\msys64\mingw64\bin", r"C:\msys64\ucrt64\bin"].map(str::to_owned),
+            );
+            let path = host.env().get("PATH").unwrap_or_default();
+            patterns.extend(path.split(';').map(|folder| folder.trim_matches('"').to_owned()));
+        }
+        Os::Macos => {
+            let folders = [
+                "/Library/Developer/CommandLineTools/usr/lib",
+                "/Applications/Xcode.app/Contents/Developer/Toolchains/XcodeDefault.xctoolchain/usr/lib",
+                "/opt/homebrew/opt/llvm*/lib",
+                "/usr/local/opt/llvm*/lib",
+            ];
+            patterns.extend(folders.map(str::to_owned));
+        }
+    }
+    let folders = patterns
+        .iter()
+        .filter(|pattern| host.path(pattern).is_absolute())
+        .flat_map(|pattern| glob(host, pattern));
+    (folders.into_iter().find_map(|folder| in_folder(&folder)), None)
+}
+
+fn conda(host: &dyn Host) -> Option<HostPath> {
+    let prefix = host.env().get("CONDA_PREFIX").or_else(|| host.env().get("MAMBA_ROOT_PREFIX"));
+    let active = prefix.map(|prefix| host.path(prefix));
+    let programs = ["conda", "mamba", "micromamba", "pixi"];
+    active.or_else(|| programs.iter().find_map(|name| find_program(host, name).into_iter().next()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::{Arch, RecordedHost};
+
+    #[test]
+    fn the_compiler_among_flags() {
+        for (flags, expected) in [
+            ("-ccbin g++-12", Some("g++-12")),
+            ("-O2 -ccbin=/usr/bin/g++-12 -w", Some("/usr/bin/g++-12")),
+            ("--compiler-bindir /opt/gcc", Some("/opt/gcc")),
+            ("-ccbin \"/opt/x/g++\"", Some("/opt/x/g++")),
+            ("-O2", None),
+            ("-ccbin", None),
+        ] {
+            assert_eq!(ccbin(flags).as_deref(), expected, "{flags}");
+        }
+    }
+
+    #[test]
+    fn what_torch_says_of_itself() {
+        let versions = |text| {
+            let (version, cuda) = parse_torch(text);
+            (version.map(|one| one.to_string()), cuda.map(|one| one.to_string()))
+        };
+        let text = "from typing import Optional\n\n__all__ = ['__version__', 'debug', 'cuda', 'git_version', 'hip', 'xpu']\n__version__ = '2.6.0+cu124'\ndebug = False\ncuda: Optional[str] = '12.4'\ngit_version = '1eba9b3aa3c43f86f4a2c807ac8e12c4a7767340'\nhip: Optional[str] = None\n";
+        assert_eq!(versions(text), (Some("2.6.0+cu124".into()), Some("12.4".into())));
+        let old = "__version__ = '1.13.1+cpu'\ndebug = False\ncuda = None\n";
+        assert_eq!(versions(old), (Some("1.13.1+cpu".into()), None));
+        assert_eq!(versions("<html>"), (None, None));
+    }
+
+    #[test]
+    fn libclang_is_found_by_variable_and_in_folders() {
+        let linux = || RecordedHost::builder(Os::Linux, Arch::X86_64);
+        let find = |host: gpubuild_host::recorded::RecordedHostBuilder| {
+            let (found, dead) = libclang(&host.build());
+            (found.map(|path| path.to_string()), dead.is_some())
+        };
+        let debian = linux().opaque("/usr/lib/llvm-14/lib/libclang-14.so.1");
+        assert_eq!(find(debian), (Some("/usr/lib/llvm-14/lib/libclang-14.so.1".into()), false));
+        let cpp = linux().opaque("/usr/lib/x86_64-linux-gnu/libclang-cpp.so.14");
+        assert_eq!(find(cpp), (None, false));
+        assert_eq!(find(linux().env("LIBCLANG_PATH", "/gone")), (None, true));
+        let windows = RecordedHost::builder(Os::Windows, Arch::X86_64);
+        let windows = windows.opaque(r"C:\Program Files\LLVM\bin\libclang.dll");
+        assert_eq!(find(windows), (Some(r"C:\Program Files\LLVM\bin\libclang.dll".into()), false));
+        assert_eq!(find(linux()), (None, false));
+    }
+}

@@ -1,0 +1,79 @@
+//! OpenCL: the folder of drivers, variables, and environments with a loader of their own.
+
+use super::{Scene, program};
+use gpubuild_host::{Host, HostPath, Os, glob};
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Opencl {
+    /// `/etc/OpenCL/vendors`, if it is there because of something that uses it.
+    pub vendors: Option<HostPath>,
+    /// A variable that names the only folder or file of drivers, and whether it leads anywhere.
+    pub chosen: Option<(String, String, bool)>,
+    /// The loader of an active conda environment whose own folder of drivers has none, and that folder.
+    pub conda: Option<(HostPath, HostPath)>,
+    /// Something in that environment uses OpenCL.
+    pub conda_user: Option<HostPath>,
+    /// The loader, if it only came inside of a CUDA Toolkit.
+    pub from_cuda: Option<HostPath>,
+    /// The program `clinfo`.
+    pub clinfo: Option<HostPath>,
+}
+
+/// Looks.
+pub(super) fn gather(scene: &Scene<'_>) -> Opencl {
+    let host = scene.host;
+    if host.platform().os == Os::Macos {
+        return Opencl::default();
+    }
+    let folder = host.path("/etc/OpenCL/vendors");
+    let chosen =
+        ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"].into_iter().find_map(|name| {
+            let value = host.env().get(name)?;
+            let leads = value.split(':').any(|part| host.exists(&host.path(part)));
+            Some((name.to_owned(), value.to_owned(), leads))
+        });
+    let loader = scene.inventory.runtimes.get(&gpubuild_core::backend::Backend::Opencl);
+    let loader = loader.and_then(|runtime| runtime.loader.as_ref()).map(|fact| fact.value.clone());
+    Opencl {
+        vendors: Some(folder).filter(|folder| is_used(scene, folder)),
+        chosen,
+        conda: conda(host),
+        conda_user: conda_user(host),
+        from_cuda: loader.filter(|path| is_cuda(host, path)),
+        clinfo: program(host, "clinfo"),
+    }
+}
+
+/// Fedora's loader brings an empty folder along.
+fn is_used(scene: &Scene<'_>, folder: &HostPath) -> bool {
+    let Ok(names) = scene.host.list(folder) else { return false };
+    let distro = scene.facts.distro.as_ref().map(|fact| &fact.value);
+    let is_fedora =
+        distro.is_some_and(|distro| distro.id == "fedora" || distro.like.iter().any(|id| id == "fedora"));
+    !names.is_empty() || !is_fedora
+}
+
+fn is_cuda(host: &dyn Host, path: &HostPath) -> bool {
+    let real = host.canonical(path).unwrap_or_else(|_| path.clone());
+    [path, &real].iter().any(|path| {
+        let text = path.forward_slashes().to_lowercase();
+        text.contains("/cuda") || text.contains("/targets/") || text.contains("/nvidia/")
+    })
+}
+
+fn conda_user(host: &dyn Host) -> Option<HostPath> {
+    let prefix = host.path(host.env().get("CONDA_PREFIX")?);
+    ["lib/python3*/site-packages/pyopencl", "bin/clinfo"]
+        .iter()
+        .find_map(|pattern| glob(host, prefix.join(pattern).as_str()).into_iter().next())
+}
+
+/// A conda environment with a loader, and its folder in which the loader looks, where that has no driver.
+fn conda(host: &dyn Host) -> Option<(HostPath, HostPath)> {
+    let prefix = host.path(host.env().get("CONDA_PREFIX")?);
+    let loader = prefix.join("lib/libOpenCL.so.1");
+    let folder = prefix.join("etc/OpenCL/vendors");
+    let has_driver = !glob(host, folder.join("*.icd").as_str()).is_empty();
+    (host.is_file(&loader) && !has_driver).then_some((loader, folder))
+}

@@ -1,0 +1,45 @@
+//! SYCL: oneAPI's folder and whether its environment was taken in.
+
+use super::{Scene, program};
+use gpubuild_host::{Host, HostPath, Os, glob};
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sycl {
+    /// oneAPI's folder.
+    pub folder: Option<HostPath>,
+    /// The script that sets its environment.
+    pub script: Option<HostPath>,
+    /// What tells that the environment was taken in: a variable, or `icpx` on PATH.
+    pub sourced_by: Option<String>,
+}
+
+/// Looks.
+pub(super) fn gather(scene: &Scene<'_>) -> Sycl {
+    let host = scene.host;
+    let home = host.env().get("HOME").unwrap_or("/root");
+    let (folders, script) = match host.platform().os {
+        Os::Linux => (vec!["/opt/intel/oneapi".to_owned(), format!("{home}/intel/oneapi")], "setvars.sh"),
+        Os::Windows => {
+            let programs = host.env().get("ProgramFiles(x86)").unwrap_or(r"C:\Program Files (x86)");
+            (vec![format!(r"{programs}\Intel\oneAPI")], "setvars.bat")
+        }
+        Os::Macos => return Sycl::default(),
+    };
+    let folder = folders.iter().map(|folder| host.path(folder)).find(|folder| host.is_dir(folder));
+    let script = folder.as_ref().and_then(|folder| {
+        let own = folder.join(script);
+        Some(own).filter(|path| host.is_file(path)).or_else(|| {
+            // Since 2024 each release has a folder with a script of its own.
+            let patterns = ["*/oneapi-vars.sh", "*/oneapi-vars.bat", "compiler/*/env/vars.sh"];
+            patterns.iter().find_map(|pattern| glob(host, folder.join(pattern).as_str()).pop())
+        })
+    });
+    Sycl { folder, script, sourced_by: sourced_by(host) }
+}
+
+fn sourced_by(host: &dyn Host) -> Option<String> {
+    let variables = ["SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT"];
+    let variable = variables.iter().find(|name| host.env().get(name).is_some()).map(|&name| name.to_owned());
+    variable.or_else(|| program(host, "icpx").or_else(|| program(host, "dpcpp")).map(|path| path.to_string()))
+}

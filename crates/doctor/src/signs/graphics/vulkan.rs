@@ -1,0 +1,200 @@
+//! Vulkan: the SDK's variable, versions of headers and loader, and variables that choose drivers.
+
+use super::{Scene, program};
+use gpubuild_core::version::Version;
+use gpubuild_host::{Host, HostPath, Os, glob};
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Vulkan {
+    /// What `VULKAN_SDK` names.
+    pub sdk: Option<Sdk>,
+    /// Folders with headers, in the order in which a compiler looks.
+    pub headers: Vec<Headers>,
+    /// The loader's version, from its file's name.
+    pub loader: Option<(HostPath, Version)>,
+    /// The variable that chooses drivers, if one is set.
+    pub chosen: Option<Chosen>,
+    /// The program `vulkaninfo`.
+    pub vulkaninfo: Option<HostPath>,
+}
+
+/// What `VULKAN_SDK` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sdk {
+    /// As it is written.
+    pub value: String,
+    /// Whether the folder is there.
+    pub exists: bool,
+    /// Whether `include/vulkan` is in it, where CMake looks.
+    pub has_headers: bool,
+    /// A folder that would have been right.
+    pub better: Option<HostPath>,
+}
+
+/// A folder with headers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headers {
+    /// The folder that holds `vulkan/`.
+    pub folder: HostPath,
+    /// Version of the C header: `1.3.275`.
+    pub core: Option<Version>,
+    /// The `VK_HEADER_VERSION` that the C++ header was made for.
+    pub cpp: Option<u64>,
+}
+
+/// A variable that names the only drivers that the loader may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// `VK_DRIVER_FILES` or `VK_ICD_FILENAMES`.
+    pub name: String,
+    /// As it is written.
+    pub value: String,
+    /// Entries that do not exist.
+    pub absent: Vec<String>,
+}
+
+/// Looks.
+pub(super) fn gather(scene: &Scene<'_>) -> Vulkan {
+    let host = scene.host;
+    Vulkan {
+        sdk: sdk(host),
+        headers: headers(scene),
+        loader: loader(scene),
+        chosen: chosen(host),
+        vulkaninfo: program(host, "vulkaninfo"),
+    }
+}
+
+fn sdk(host: &dyn Host) -> Option<Sdk> {
+    let value = host.env().get("VULKAN_SDK")?.to_owned();
+    let root = host.path(value.trim_end_matches(['/', '\\']));
+    let exists = root.is_absolute() && host.is_dir(&root);
+    let has_headers = exists && has_headers(host, &root);
+    let better = if has_headers { None } else { better(host, &root) };
+    Some(Sdk { value, exists, has_headers, better })
+}
+
+fn has_headers(host: &dyn Host, root: &HostPath) -> bool {
+    ["include/vulkan/vulkan.h", "include/vulkan/vulkan_core.h", "Include/vulkan/vulkan.h"]
+        .iter()
+        .any(|file| host.is_file(&root.join(file)))
+}
+
+/// Below the place that was named, above it, or where LunarG's SDK is usually unpacked; the newest.
+fn better(host: &dyn Host, root: &HostPath) -> Option<HostPath> {
+    let below = ["x86_64", "aarch64", "macOS", "*/x86_64", "*/aarch64", "*/macOS", "*", ".."];
+    let near = below.iter().flat_map(|sub| glob(host, root.join(sub).normalized().as_str()));
+    let found = near.filter(|path| has_headers(host, path)).last();
+    found.or_else(|| {
+        let home = host.env().get("HOME").or_else(|| host.env().get("USERPROFILE")).unwrap_or("/root");
+        let usual = [
+            format!("{home}/VulkanSDK/*/x86_64"),
+            format!("{home}/VulkanSDK/*/aarch64"),
+            format!("{home}/VulkanSDK/*/macOS"),
+            "/opt/vulkan-sdk/*/x86_64".to_owned(),
+            "C:/VulkanSDK/*".to_owned(),
+        ];
+        let is_ours = |pattern: &&String| (host.platform().os == Os::Windows) == pattern.starts_with("C:");
+        usual
+            .iter()
+            .filter(is_ours)
+            .flat_map(|pattern| glob(host, pattern))
+            .filter(|path| has_headers(host, path))
+            .last()
+    })
+}
+
+fn headers(scene: &Scene<'_>) -> Vec<Headers> {
+    let host = scene.host;
+    let chosen = scene.inventory.chosen("vulkan").and_then(|copy| copy.part("headers").cloned());
+    let usual = ["/usr/local/include", "/usr/include"].map(|folder| host.path(folder));
+    let usual = usual.into_iter().filter(|_| host.platform().os == Os::Linux);
+    let mut found: Vec<Headers> = Vec::new();
+    for folder in chosen.into_iter().chain(usual) {
+        let core = host.read(&folder.join("vulkan/vulkan_core.h")).ok();
+        let core = core.and_then(|bytes| core_version(&String::from_utf8_lossy(&bytes)));
+        let cpp = host.read_start(&folder.join("vulkan/vulkan.hpp"), 1 << 20).ok();
+        let cpp = cpp.and_then(|bytes| cpp_version(&String::from_utf8_lossy(&bytes)));
+        let known = found.iter().any(|one| one.folder.key() == folder.key());
+        if !known && (core.is_some() || cpp.is_some()) {
+            found.push(Headers { folder, core, cpp });
+        }
+    }
+    found
+}
+
+/// `1.3.275` from `vulkan_core.h`.
+fn core_version(text: &str) -> Option<Version> {
+    let patch = number_after(text, "#define VK_HEADER_VERSION ")?;
+    let complete = text.lines().find(|line| line.contains("define VK_HEADER_VERSION_COMPLETE"));
+    // VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION); VK_MAKE_VERSION(1, 2, VK_HEADER_VERSION) up to 1.2.
+    let arguments =
+        complete.and_then(|line| line.split_once('(')?.1.split_once(')').map(|(inside, _)| inside));
+    let numbers: Vec<u64> =
+        arguments.unwrap_or_default().split(',').filter_map(|word| word.trim().parse().ok()).collect();
+    let ([_, major, minor] | [major, minor]) = numbers[..] else { return None };
+    format!("{major}.{minor}.{patch}").parse().ok()
+}
+
+/// The version in `static_assert( VK_HEADER_VERSION == 275, …`.
+fn cpp_version(text: &str) -> Option<u64> {
+    let line =
+        text.lines().find(|line| line.contains("static_assert") && line.contains("VK_HEADER_VERSION"))?;
+    number_after(line, "==")
+}
+
+fn number_after(text: &str, before: &str) -> Option<u64> {
+    let rest = text.split_once(before)?.1.trim_start();
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    rest[..digits].parse().ok()
+}
+
+/// `libvulkan.so.1.3.275` is what `libvulkan.so.1` leads to.
+fn loader(scene: &Scene<'_>) -> Option<(HostPath, Version)> {
+    let runtime = scene.inventory.runtimes.get(&gpubuild_core::backend::Backend::Vulkan)?;
+    let real = scene.host.canonical(&runtime.loader.as_ref()?.value).ok()?;
+    let name = real.file_name()?;
+    let version = name
+        .strip_prefix("libvulkan.so.")
+        .or_else(|| name.strip_prefix("libvulkan.")?.strip_suffix(".dylib"))?;
+    let version: Version = version.parse().ok()?;
+    (version.as_str().matches('.').count() == 2).then_some((real, version))
+}
+
+fn chosen(host: &dyn Host) -> Option<Chosen> {
+    let (name, value) = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
+        .into_iter()
+        .find_map(|name| Some((name, host.env().get(name)?.to_owned())))?;
+    let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
+    let absent = value
+        .split(separator)
+        .filter(|entry| !entry.is_empty() && !host.exists(&host.path(entry)))
+        .map(str::to_owned)
+        .collect();
+    Some(Chosen { name: name.to_owned(), value, absent })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_say_their_version() {
+        let new = "// Version of this file\n#define VK_HEADER_VERSION 275\n\n// Complete version of this file\n#define VK_HEADER_VERSION_COMPLETE VK_MAKE_API_VERSION(0, 1, 3, VK_HEADER_VERSION)\n";
+        assert_eq!(core_version(new).unwrap().as_str(), "1.3.275");
+        let old = "#define VK_HEADER_VERSION 131\n#define VK_HEADER_VERSION_COMPLETE VK_MAKE_VERSION(1, 2, VK_HEADER_VERSION)\n";
+        assert_eq!(core_version(old).unwrap().as_str(), "1.2.131");
+        assert_eq!(core_version("#define VK_HEADER_VERSION 70\n"), None);
+        assert_eq!(core_version(""), None);
+        assert_eq!(
+            cpp_version("static_assert( VK_HEADER_VERSION == 268, \"Wrong VK_HEADER_VERSION!\" );\n"),
+            Some(268)
+        );
+        assert_eq!(
+            cpp_version("static_assert(VK_HEADER_VERSION ==  131 , \"Wrong VK_HEADER_VERSION!\");"),
+            Some(131)
+        );
+        assert_eq!(cpp_version("#pragma once\n"), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! Which kernels have NVIDIA's module, whether it may be loaded, and what could build it.
+
+use std::collections::BTreeSet;
+
+use crate::signs::Scene;
+use gpubuild_detect::finding::Evidence;
+use gpubuild_host::{Host, HostPath, glob};
+
+/// Where kernels keep their modules; the first two are one folder on most distributions.
+const ROOTS: [&str; 4] = [
+    "/lib/modules",
+    "/usr/lib/modules",
+    "/run/booted-system/kernel-modules/lib/modules",
+    "/run/current-system/kernel-modules/lib/modules",
+];
+/// Folders of the kernel's own modules in which packages and installers put NVIDIA's.
+const INSIDE_KERNEL: [&str; 7] = [
+    "kernel/drivers/video",
+    "kernel/drivers/video/nvidia",
+    "kernel/drivers/gpu/nvidia",
+    "kernel/drivers/gpu/drm/nvidia",
+    "kernel/drivers/nvidia",
+    "kernel/drivers/char/drm",
+    "kernel/extra",
+];
+/// How deep other folders are searched, and how many of them at most.
+const DEPTH: usize = 5;
+const MOST_FOLDERS: usize = 300;
+
+/// What is on disk for the running kernel and for others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kernels {
+    /// The running one.
+    pub running: Kernel,
+    /// The others, sorted by name.
+    pub others: Vec<Kernel>,
+    /// Sources from which a module can be built: `/var/lib/dkms/nvidia/550.54.14`, `/usr/src/akmods/nvidia-kmod.latest`.
+    pub sources: Vec<HostPath>,
+    /// Records of builds that failed.
+    pub failures: Vec<HostPath>,
+    /// Whether the firmware loads signed modules only, where it says so.
+    pub secure_boot: Option<(bool, Evidence)>,
+    /// Files that forbid NVIDIA's module.
+    pub forbidden: Vec<Evidence>,
+}
+
+/// One kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its release.
+    pub release: String,
+    /// Whether its folder of modules is there. An update may have removed that of the running kernel.
+    pub has_folder: bool,
+    /// NVIDIA's modules for it.
+    pub modules: Vec<HostPath>,
+    /// Whether its headers are there.
+    pub has_headers: bool,
+}
+
+impl Kernels {
+    /// Whether the module can be built here at all.
+    #[must_use]
+    pub fn can_be_built(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Whether builds are done by akmods and not by DKMS.
+    #[must_use]
+    pub fn uses_akmods(&self) -> bool {
+        self.sources.iter().any(|source| source.as_str().contains("akmods"))
+            && !self.sources.iter().any(|source| source.as_str().contains("dkms"))
+    }
+}
+
+pub(super) fn gather(scene: &Scene<'_>) -> Kernels {
+    let host = scene.host;
+    let running = scene.facts.kernel.as_ref().map(|kernel| kernel.value.clone()).unwrap_or_default();
+    let mut releases: BTreeSet<String> = BTreeSet::new();
+    for root in ROOTS {
+        releases.extend(host.list(&host.path(root)).unwrap_or_default());
+    }
+    releases.remove(&running);
+    let others = releases.iter().map(|release| kernel(host, release));
+    Kernels {
+        others: others.filter(|kernel| kernel.has_folder).collect(),
+        running: kernel(host, &running),
+        sources: sources(host),
+        failures: glob(host, "/var/cache/akmods/nvidia*/*.failed.log"),
+        secure_boot: secure_boot(host),
+        forbidden: forbidden(host),
+    }
+}
+
+fn kernel(host: &dyn Host, release: &str) -> Kernel {
+    let mut kernel = Kernel { release: release.to_owned(), ..Kernel::default() };
+    if release.is_empty() {
+        return kernel;
+    }
+    let mut seen = BTreeSet::new();
+    for root in ROOTS {
+        let folder = host.path(root).join(release);
+        if !host.is_dir(&folder)
+            || !seen.insert(host.canonical(&folder).map_or(folder.key(), |real| real.key()))
+        {
+            continue;
+        }
+        kernel.has_folder = true;
+        kernel.has_headers |= host.exists(&folder.join("build"));
+        kernel.modules.extend(modules(host, &folder));
+    }
+    let headers = [format!("/usr/src/linux-headers-{release}"), format!("/usr/src/kernels/{release}")];
+    kernel.has_headers |= headers.iter().any(|folder| host.is_dir(&host.path(folder)));
+    kernel
+}
+
+fn modules(host: &dyn Host, folder: &HostPath) -> Vec<HostPath> {
+    let mut found = Vec::new();
+    let mut budget = MOST_FOLDERS;
+    for name in host.list(folder).unwrap_or_default() {
+        if !matches!(name.as_str(), "kernel" | "build" | "source" | "vdso") && !name.starts_with("modules.") {
+            walk(host, &folder.join(&name), DEPTH, &mut budget, &mut found);
+        }
+    }
+    let packed = host.list(&folder.join("kernel")).unwrap_or_default();
+    let packed = packed.iter().filter(|name| name.starts_with("nvidia")).map(|name| format!("kernel/{name}"));
+    for inside in packed.chain(INSIDE_KERNEL.map(str::to_owned)) {
+        walk(host, &folder.join(&inside), 1, &mut budget, &mut found);
+    }
+    found
+}
+
+fn walk(host: &dyn Host, folder: &HostPath, depth: usize, budget: &mut usize, found: &mut Vec<HostPath>) {
+    if *budget == 0 {
+        return;
+    }
+    *budget -= 1;
+    for name in host.list(folder).unwrap_or_default() {
+        let path = folder.join(&name);
+        if is_module(&name) {
+            if host.is_file(&path) && !found.contains(&path) {
+                found.push(path);
+            }
+        } else if depth > 1 && !name.contains(".ko") && host.is_dir(&path) {
+            walk(host, &path, depth - 1, budget, found);
+        }
+    }
+}
+
+/// Whether a file is the driver's main module, under one of the names that distributions give it: `nvidia.ko.zst`,
+/// `nvidia-current.ko`, `nvidia-legacy-390xx.ko`.
+fn is_module(name: &str) -> bool {
+    let Some((stem, ending)) = name.split_once(".ko") else { return false };
+    if !matches!(ending, "" | ".xz" | ".zst" | ".gz") {
+        return false;
+    }
+    let stem = stem.replace('-', "_");
+    let Some(rest) = stem.strip_prefix("nvidia") else { return false };
+    let parts = ["_drm", "_modeset", "_uvm", "_peermem", "_fs", "_vfio"];
+    let named = rest.is_empty()
+        || ["_current", "_legacy", "_tesla"].iter().any(|start| rest.starts_with(start))
+        || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    named && !parts.iter().any(|part| rest.ends_with(part))
+}
+
+fn sources(host: &dyn Host) -> Vec<HostPath> {
+    let mut sources: Vec<HostPath> =
+        ["/var/lib/dkms/nvidia*/*", "/usr/src/akmods/nvidia*", "/usr/src/nvidia-*"]
+            .iter()
+            .flat_map(|pattern| glob(host, pattern))
+            // The links that DKMS keeps to what it has built, and what other packages of NVIDIA bring.
+            .filter(|path| {
+                !path.file_name().is_some_and(|name| name.starts_with("kernel-") || name.contains(".db"))
+            })
+            .filter(|path| !path.as_str().contains("nvidia-fs") && !path.as_str().contains("peermem"))
+            .collect();
+    sources.dedup();
+    sources
+}
+
+/// The last byte of the variable; four bytes of attributes stand before it in `efivars`.
+fn secure_boot(host: &dyn Host) -> Option<(bool, Evidence)> {
+    const GUID: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    let places = [
+        (format!("/sys/firmware/efi/efivars/SecureBoot-{GUID}"), 4),
+        (format!("/sys/firmware/efi/vars/SecureBoot-{GUID}/data"), 0),
+    ];
+    places.iter().find_map(|(place, offset)| {
+        let bytes = host.read_start(&host.path(place), 16).ok()?;
+        let byte = bytes.get(*offset)?;
+        Some((*byte == 1, Evidence::file(place, format!("byte {} is {byte}", offset + 1))))
+    })
+}
+
+/// Lines of modprobe's configuration and of the kernel's command line that keep the module out.
+fn forbidden(host: &dyn Host) -> Vec<Evidence> {
+    let files = [
+        "/etc/modprobe.d/*.conf",
+        "/lib/modprobe.d/*.conf",
+        "/usr/lib/modprobe.d/*.conf",
+        "/run/modprobe.d/*.conf",
+    ];
+    let mut found: Vec<Evidence> = Vec::new();
+    for file in files.iter().flat_map(|pattern| glob(host, pattern)) {
+        let Ok(text) = host.read_text(&file) else { continue };
+        if let Some(line) = text.lines().map(str::trim).find(|line| forbids(line))
+            && !found.iter().any(|known| known.value == line && same_name(&known.place, file.as_str()))
+        {
+            found.push(Evidence::file(file.as_str(), line));
+        }
+    }
+    let command_line = host.read_text(&host.path("/proc/cmdline")).unwrap_or_default();
+    let word = command_line.split_whitespace().find(|word| {
+        word.split_once('=').is_some_and(|(name, list)| {
+            matches!(name, "modprobe.blacklist" | "module_blacklist" | "rd.driver.blacklist")
+                && list.split(',').any(|module| module == "nvidia")
+        })
+    });
+    found.extend(word.map(|word| Evidence::file("/proc/cmdline", word)));
+    found
+}
+
+/// Two places of one file: `/lib` is `/usr/lib` on most distributions.
+fn same_name(left: &str, right: &str) -> bool {
+    left.rsplit('/').next() == right.rsplit('/').next()
+}
+
+fn forbids(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["blacklist", module] | ["alias", module, "off"] => matches!(module, "nvidia" | "nvidia-current"),
+        ["install", "nvidia", command, ..] => command.ends_with("/false") || command.ends_with("/true"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signs::Scene;
+    use gpubuild_detect::toolkit::Inventory;
+    use gpubuild_host::recorded::RecordedHostBuilder;
+    use gpubuild_host::{Arch, Os, RecordedHost};
+
+    fn look(host: RecordedHostBuilder) -> Kernels {
+        let host = host.file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n").build();
+        let facts = gpubuild_detect::facts::gather(&host);
+        gather(&Scene {
+            host: &host,
+            facts: &facts,
+            inventory: &Inventory::default(),
+            catalogue: &gpubuild_detect::toolkit::Catalogue::embedded(),
+        })
+    }
+
+    fn linux() -> RecordedHostBuilder {
+        RecordedHost::builder(Os::Linux, Arch::X86_64)
+    }
+
+    #[test]
+    fn the_module_is_found_where_distributions_put_it() {
+        for place in [
+            "updates/dkms/nvidia.ko.zst",
+            "extra/nvidia/nvidia.ko.xz",
+            "extra/kmod-nvidia/nvidia.ko",
+            "kernel/drivers/video/nvidia.ko",
+            "kernel/nvidia-535srv/nvidia.ko",
+            "extramodules/nvidia.ko.zst",
+            "updates/nvidia.ko.zst",
+            "updates/dkms/nvidia-current.ko",
+            "updates/dkms/nvidia-legacy-390xx.ko",
+            "misc/nvidia.ko.xz",
+            "video/nvidia.ko",
+        ] {
+            let kernels = look(linux().opaque(&format!("/lib/modules/6.8.0-45-generic/{place}")));
+            assert_eq!(kernels.running.modules.len(), 1, "{place}");
+        }
+        for place in [
+            "kernel/drivers/video/fbdev/nvidia/nvidiafb.ko",
+            "updates/dkms/nvidia-uvm.ko",
+            "updates/dkms/nvidia-current-modeset.ko",
+            "kernel/drivers/platform/x86/nvidia-wmi-ec-backlight.ko.zst",
+            "updates/dkms/nvidia.ko.txt",
+        ] {
+            let kernels = look(linux().opaque(&format!("/lib/modules/6.8.0-45-generic/{place}")));
+            assert_eq!(kernels.running.modules, [], "{place}");
+        }
+    }
+
+    #[test]
+    fn other_kernels_are_told_from_the_running_one() {
+        let kernels = look(
+            linux()
+                .opaque("/usr/lib/modules/6.8.0-41-generic/updates/dkms/nvidia.ko.zst")
+                .link("/lib", "usr/lib")
+                .directory("/usr/lib/modules/6.8.0-45-generic/kernel")
+                .directory("/usr/src/linux-headers-6.8.0-45-generic")
+                .directory("/var/lib/dkms/nvidia/550.107.02/source"),
+        );
+        assert!(
+            kernels.running.has_folder && kernels.running.modules.is_empty() && kernels.running.has_headers
+        );
+        let others: Vec<_> =
+            kernels.others.iter().map(|kernel| (kernel.release.as_str(), kernel.modules.len())).collect();
+        assert_eq!(others, [("6.8.0-41-generic", 1)]);
+        assert_eq!(kernels.sources[0].as_str(), "/var/lib/dkms/nvidia/550.107.02");
+        assert!(!kernels.uses_akmods());
+    }
+
+    #[test]
+    fn the_firmware_s_variable_has_four_bytes_in_front() {
+        let place = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+        let on = |bytes: &[u8]| look(linux().bytes(place, bytes)).secure_boot.map(|(on, _)| on);
+        assert_eq!(on(&[6, 0, 0, 0, 1]), Some(true));
+        assert_eq!(on(&[6, 0, 0, 0, 0]), Some(false));
+        assert_eq!(on(&[6, 0, 0, 0]), None);
+        assert_eq!(look(linux()).secure_boot, None);
+    }
+
+    #[test]
+    fn what_forbids_the_module() {
+        for (line, expected) in [
+            ("blacklist nvidia", true),
+            ("alias nvidia off", true),
+            ("install nvidia /bin/false", true),
+            ("blacklist nouveau", false),
+            ("# blacklist nvidia", false),
+            ("options nvidia NVreg_DeviceFileMode=0666", false),
+            ("install nvidia PATH=$PATH:/bin; if /sbin/modprobe --ignore-install nvidia; then", false),
+        ] {
+            assert_eq!(forbids(line), expected, "{line}");
+        }
+        let kernels = look(linux().file("/proc/cmdline", "ro modprobe.blacklist=nouveau,nvidia quiet\n"));
+        assert_eq!(kernels.forbidden.len(), 1);
+    }
+}

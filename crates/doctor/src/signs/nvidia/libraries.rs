@@ -1,0 +1,356 @@
+//! Which copies of the driver's libraries programs get, and where CUDA's own libraries stand twice on one search path.
+
+use std::collections::BTreeSet;
+
+use crate::signs::Scene;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::Evidence;
+use gpubuild_detect::matrix::is_compatibility;
+use gpubuild_host::library::{self, Loader};
+use gpubuild_host::{Host, HostPath, glob};
+
+/// The driver's library that every CUDA program opens.
+const DRIVER: &str = "libcuda.so.1";
+/// The one that NVIDIA's tools open.
+const MANAGEMENT: &str = "libnvidia-ml.so.1";
+/// CUDA's libraries that break programs when two versions of them meet, and the start of their wheels' names.
+const FAMILIES: [(&str, &str); 4] = [
+    ("libcudart.so", "nvidia_cuda_runtime"),
+    ("libcudnn.so", "nvidia_cudnn"),
+    ("libcublas.so", "nvidia_cublas"),
+    ("libnvJitLink.so", "nvidia_nvjitlink"),
+];
+/// The search path that a user sets.
+const VARIABLE: &str = "LD_LIBRARY_PATH";
+
+/// The driver's libraries and CUDA's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// What a program gets that opens `libcuda.so.1`.
+    pub driver: Option<Copy>,
+    /// What a program gets that opens `libnvidia-ml.so.1`.
+    pub management: Option<Copy>,
+    /// Every copy of `libcuda.so.1` in the loader's folders, in its order.
+    pub copies: Vec<Copy>,
+    /// Driver libraries that lie in the loader's folders and that no program finds, because their link is missing.
+    pub unlinked: Vec<HostPath>,
+    /// CUDA's libraries that are there in several versions.
+    pub collisions: Vec<Collision>,
+}
+
+/// A copy of a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copy {
+    /// Where a program finds it.
+    pub path: HostPath,
+    /// The file itself.
+    pub real: HostPath,
+    /// The driver's version, where the file's name has it.
+    pub version: Option<Version>,
+    /// The release of the toolkit whose folder it lies in.
+    pub release: Option<Version>,
+    /// Whose it is.
+    pub origin: Origin,
+}
+
+/// Where a driver library comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// The driver's own.
+    Driver,
+    /// A toolkit's package for older drivers.
+    Compatibility,
+    /// A toolkit's stub for linking.
+    Stub,
+    /// That of Windows, under WSL.
+    Wsl,
+}
+
+/// One library in several versions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collision {
+    /// `libcudnn.so`.
+    pub library: String,
+    /// The copies with their versions, in the loader's order; the first is what programs get.
+    pub copies: Vec<(HostPath, Version)>,
+    /// Whether the first one hides a newer one that a Python environment brought for its own programs.
+    pub hides_newer: bool,
+}
+
+pub(super) fn gather(scene: &Scene<'_>) -> Libraries {
+    let host = scene.host;
+    let loader = Loader::new(host);
+    let folders = library::folders(host);
+    let driver = loader.find(DRIVER).map(|path| copy(host, path));
+    let mut copies: Vec<Copy> = Vec::new();
+    let mut unlinked = Vec::new();
+    for folder in &folders {
+        let path = folder.join(DRIVER);
+        let there = host.is_file(&path);
+        if there {
+            let copy = copy(host, path);
+            if copies.iter().all(|known| known.real.key() != copy.real.key()) {
+                copies.push(copy);
+            }
+        } else {
+            let names = host.list_matching(folder, "libcuda.so.*.*").unwrap_or_default();
+            let versioned = names.iter().filter(|name| driver_version(name).is_some());
+            unlinked.extend(versioned.map(|name| folder.join(name)).filter(|path| host.is_file(path)));
+        }
+    }
+    if let Some(driver) = &driver
+        && copies.iter().all(|known| known.real.key() != driver.real.key())
+    {
+        copies.insert(0, driver.clone());
+    }
+    Libraries {
+        management: loader.find(MANAGEMENT).map(|path| copy(host, path)),
+        driver,
+        copies,
+        unlinked,
+        collisions: collisions(host, &folders),
+    }
+}
+
+fn copy(host: &dyn Host, path: HostPath) -> Copy {
+    let real = host.canonical(&path).unwrap_or_else(|_| path.clone());
+    let version = real.file_name().and_then(driver_version);
+    let inside = |text: &str| path.as_str().contains(text) || real.as_str().contains(text);
+    let origin = if inside("/stubs/") {
+        Origin::Stub
+    } else if is_compatibility(&path) || is_compatibility(&real) {
+        Origin::Compatibility
+    } else if inside("/usr/lib/wsl/") {
+        Origin::Wsl
+    } else {
+        Origin::Driver
+    };
+    let release = toolkit_version(&real).or_else(|| toolkit_version(&path));
+    Copy { path, real, version, release, origin }
+}
+
+/// The version in `libcuda.so.550.54.14`. The digits of the library's own name (`libcuda.so.1.1` of WSL) are none.
+fn driver_version(name: &str) -> Option<Version> {
+    let text = name.split_once(".so.")?.1;
+    let version: Version = text.parse().ok()?;
+    (text.contains('.') && version.major() >= 100).then_some(version)
+}
+
+/// What stands in several versions where a program looks.
+fn collisions(host: &dyn Host, folders: &[HostPath]) -> Vec<Collision> {
+    let set = host.env().get(VARIABLE).unwrap_or_default();
+    let named: Vec<HostPath> =
+        set.split([':', ';']).map(|text| host.path(text)).filter(HostPath::is_absolute).collect();
+    let is_named = |folder: &HostPath| named.iter().any(|one| one.key() == folder.key());
+    let mut found = Vec::new();
+    for (library, wheel) in FAMILIES {
+        // Everything on the user's own path counts; of the system's folders only another copy of the same cuDNN: two
+        // toolkits side by side are no fault.
+        let candidates = folders.iter().filter(|folder| is_named(folder) || library == "libcudnn.so");
+        let mut copies: Vec<(HostPath, Version, bool)> = Vec::new();
+        let mut seen = BTreeSet::new();
+        for folder in candidates {
+            let real = host.canonical(folder).unwrap_or_else(|_| folder.clone());
+            if seen.insert(real.key()) {
+                let versions = in_folder(host, &real, library);
+                copies.extend(versions.into_iter().map(|(path, version)| (path, version, is_named(folder))));
+            }
+        }
+        if let Some(collision) = against_wheel(host, library, wheel, &copies) {
+            found.push(collision);
+            continue;
+        }
+        let on_path: Vec<_> = copies.iter().filter(|(_, _, named)| *named).cloned().collect();
+        let differ = |list: &[(HostPath, Version, bool)]| list.windows(2).any(|pair| pair[0].1 != pair[1].1);
+        let chosen = if differ(&on_path) {
+            on_path
+        } else {
+            let first = copies.first().map(|(_, version, _)| version.major());
+            let same: Vec<_> =
+                copies.into_iter().filter(|(_, version, _)| Some(version.major()) == first).collect();
+            if differ(&same) { same } else { continue }
+        };
+        let copies = chosen.into_iter().map(|(path, version, _)| (path, version)).collect();
+        found.push(Collision { library: library.to_owned(), copies, hides_newer: false });
+    }
+    found
+}
+
+/// The version of a library in a folder, one per name that programs ask for.
+fn in_folder(host: &dyn Host, folder: &HostPath, library: &str) -> Option<(HostPath, Version)> {
+    let names = host.list_matching(folder, &format!("{library}*")).ok()?;
+    let mut best: Option<(HostPath, Version)> = None;
+    for name in names {
+        let path = folder.join(&name);
+        if !host.is_file(&path) {
+            continue;
+        }
+        let real = host.canonical(&path).unwrap_or_else(|_| path.clone());
+        let Some(version) = library_version(&real, library) else { continue };
+        // The longest name tells most: `libcudnn.so.9.1.0` and not `libcudnn.so.9`.
+        if best.as_ref().is_none_or(|(_, known)| version.as_str().len() > known.as_str().len()) {
+            best = Some((path, version));
+        }
+    }
+    best
+}
+
+/// From the file's name, or for the runtime from the toolkit's folder where the name has only its major version.
+fn library_version(real: &HostPath, library: &str) -> Option<Version> {
+    let name = real.file_name()?;
+    let rest = name.strip_prefix(library)?.trim_start_matches('.');
+    let own: Option<Version> = rest.parse().ok();
+    if rest.matches('.').count() >= 2 || library == "libcudnn.so" {
+        return own;
+    }
+    toolkit_version(real).or(own)
+}
+
+/// The version in the name of the toolkit's folder: `/usr/local/cuda-12.4/…`.
+fn toolkit_version(path: &HostPath) -> Option<Version> {
+    path.as_str().split('/').find_map(|name| {
+        let text = name.strip_prefix("cuda-").or_else(|| name.strip_prefix("cuda_"))?;
+        text.contains('.').then(|| text.parse().ok()).flatten()
+    })
+}
+
+/// A newer library of the active Python environment that the user's search path hides: wheels find their own by a path
+/// that comes after the variable.
+fn against_wheel(
+    host: &dyn Host,
+    library: &str,
+    wheel: &str,
+    copies: &[(HostPath, Version, bool)],
+) -> Option<Collision> {
+    let (path, version, _) = copies.iter().find(|(_, _, named)| *named)?;
+    let environment = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().find_map(|name| host.env().get(name))?;
+    let infos = glob(host, &format!("{environment}/lib/python3*/site-packages/{wheel}*.dist-info"));
+    let brought = infos.iter().find_map(|info| {
+        let version = info.file_name()?.strip_suffix(".dist-info")?.rsplit_once('-')?.1;
+        Some((info.clone(), version.parse::<Version>().ok()?))
+    })?;
+    let hidden = brought.1.major() == version.major() && *version < brought.1;
+    hidden.then(|| Collision {
+        library: library.to_owned(),
+        copies: vec![(path.clone(), version.clone()), brought],
+        hides_newer: true,
+    })
+}
+
+impl Collision {
+    /// Each copy with its version.
+    #[must_use]
+    pub fn evidence(&self) -> Vec<Evidence> {
+        self.copies.iter().map(|(path, version)| Evidence::file(path.as_str(), version.as_str())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_detect::toolkit::Inventory;
+    use gpubuild_host::recorded::RecordedHostBuilder;
+    use gpubuild_host::{Arch, Os, RecordedHost};
+
+    fn look(host: RecordedHostBuilder) -> Libraries {
+        let host = host.build();
+        let facts = gpubuild_detect::facts::gather(&host);
+        gather(&Scene {
+            host: &host,
+            facts: &facts,
+            inventory: &Inventory::default(),
+            catalogue: &gpubuild_detect::toolkit::Catalogue::embedded(),
+        })
+    }
+
+    fn linux() -> RecordedHostBuilder {
+        RecordedHost::builder(Os::Linux, Arch::X86_64)
+    }
+
+    #[test]
+    fn the_copy_that_programs_get_has_an_origin() {
+        for (path, origin) in [
+            ("/usr/lib64/libcuda.so.1", Origin::Driver),
+            ("/usr/local/cuda-12.8/compat/libcuda.so.1", Origin::Compatibility),
+            ("/usr/local/cuda/compat/lib.real/libcuda.so.1", Origin::Compatibility),
+            ("/usr/local/cuda-12.8/lib64/stubs/libcuda.so.1", Origin::Stub),
+            ("/usr/lib/wsl/lib/libcuda.so.1", Origin::Wsl),
+        ] {
+            let folder = path.rsplit_once('/').unwrap().0;
+            let host = linux()
+                .env("LD_LIBRARY_PATH", folder)
+                .link(path, "libcuda.so.570.86.10")
+                .opaque(&format!("{folder}/libcuda.so.570.86.10"));
+            let driver = look(host).driver.expect(path);
+            assert_eq!((driver.origin, driver.version.unwrap().as_str()), (origin, "570.86.10"), "{path}");
+        }
+        assert_eq!(driver_version("libcuda.so.1.1"), None);
+        assert_eq!(driver_version("libcuda.so.1"), None);
+    }
+
+    #[test]
+    fn a_library_without_its_link_is_told() {
+        let seen = look(linux().opaque("/usr/lib64/libcuda.so.550.54.14"));
+        assert_eq!(seen.driver, None);
+        assert_eq!(seen.unlinked[0].as_str(), "/usr/lib64/libcuda.so.550.54.14");
+    }
+
+    fn collide(host: RecordedHostBuilder) -> Vec<String> {
+        let line = |one: Collision| {
+            let versions: Vec<&str> = one.copies.iter().map(|(_, version)| version.as_str()).collect();
+            format!("{} {} {}", one.library, versions.join(" "), one.hides_newer)
+        };
+        look(host).collisions.into_iter().map(line).collect()
+    }
+
+    #[test]
+    fn two_versions_on_one_path_collide() {
+        let both = linux()
+            .env("LD_LIBRARY_PATH", "/usr/local/cuda-11.8/lib64:/usr/local/cuda-12.4/lib64")
+            .opaque("/usr/local/cuda-11.8/lib64/libcudart.so.11.0")
+            .opaque("/usr/local/cuda-12.4/lib64/libcudart.so.12");
+        assert_eq!(collide(both), ["libcudart.so 11.8 12.4 false"]);
+        let cudnn = linux()
+            .env("LD_LIBRARY_PATH", "/opt/cudnn/lib")
+            .opaque("/opt/cudnn/lib/libcudnn.so.8.6.0")
+            .link("/opt/cudnn/lib/libcudnn.so.8", "libcudnn.so.8.6.0")
+            .opaque("/usr/lib/x86_64-linux-gnu/libcudnn.so.8.9.7");
+        assert_eq!(collide(cudnn), ["libcudnn.so 8.6.0 8.9.7 false"]);
+    }
+
+    #[test]
+    fn one_version_under_two_names_does_not() {
+        let link = linux()
+            .env("LD_LIBRARY_PATH", "/usr/local/cuda/lib64:/usr/local/cuda-12.4/lib64:/opt/none:relative")
+            .link("/usr/local/cuda", "cuda-12.4")
+            .opaque("/usr/local/cuda-12.4/lib64/libcudart.so.12.4.127")
+            .link("/usr/local/cuda-12.4/lib64/libcudart.so.12", "libcudart.so.12.4.127");
+        assert_eq!(collide(link), [""; 0]);
+        let configured = linux()
+            .file("/etc/ld.so.conf", "/usr/local/cuda-11.8/lib64\n/usr/local/cuda-12.4/lib64\n")
+            .opaque("/usr/local/cuda-11.8/lib64/libcudart.so.11.8.89")
+            .opaque("/usr/local/cuda-12.4/lib64/libcudart.so.12.4.127");
+        assert_eq!(collide(configured), [""; 0]);
+        let cudnn = linux()
+            .opaque("/usr/lib64/libcudnn.so.8.9.7")
+            .file("/etc/ld.so.conf", "/opt/cudnn9/lib\n")
+            .opaque("/opt/cudnn9/lib/libcudnn.so.9.1.0");
+        assert_eq!(collide(cudnn), [""; 0], "two majors have two names");
+    }
+
+    #[test]
+    fn a_path_that_hides_a_newer_wheel_is_worse() {
+        let host = |old: &str| {
+            linux()
+                .env("VIRTUAL_ENV", "/home/user/venv")
+                .env("LD_LIBRARY_PATH", "/usr/local/cuda-12.1/lib64")
+                .opaque(&format!("/usr/local/cuda-12.1/lib64/libnvJitLink.so.{old}"))
+                .directory(
+                    "/home/user/venv/lib/python3.11/site-packages/nvidia_nvjitlink_cu12-12.4.127.dist-info",
+                )
+        };
+        assert_eq!(collide(host("12.1.105")), ["libnvJitLink.so 12.1.105 12.4.127 true"]);
+        assert_eq!(collide(host("12.6.77")), [""; 0], "a newer one of the same major serves");
+        assert_eq!(collide(host("11.8.89")), [""; 0], "another major has another name");
+    }
+}

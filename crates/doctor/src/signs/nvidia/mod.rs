@@ -1,0 +1,36 @@
+//! Signs about NVIDIA's driver: what is on disk for which kernel, which copies of its libraries a program gets, what
+//! belongs to a server with NVSwitches, and what happened to the machine since it was started.
+
+mod kernel;
+mod libraries;
+mod system;
+
+use super::Scene;
+use gpubuild_detect::facts::Vendor;
+use gpubuild_host::Os;
+
+pub use kernel::{Kernel, Kernels};
+pub use libraries::{Collision, Copy, Libraries, Origin};
+pub use system::{Fabric, Group, System};
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Kernels and the driver's modules for them.
+    pub kernels: Kernels,
+    /// Copies of the driver's libraries, and several versions of CUDA's on one search path.
+    pub libraries: Libraries,
+    /// The rest of the machine.
+    pub system: System,
+}
+
+/// Looks. What costs more than a few files is looked at only where a card or a driver of NVIDIA is.
+pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+    if scene.facts.platform.os != Os::Linux {
+        return Signs::default();
+    }
+    let has_card = scene.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
+    let on_a_machine = scene.facts.container.is_none() && scene.facts.wsl.is_none();
+    let kernels = if has_card && on_a_machine { kernel::gather(scene) } else { Kernels::default() };
+    Signs { kernels, libraries: libraries::gather(scene), system: system::gather(scene) }
+}

@@ -1,0 +1,222 @@
+//! What else of a machine decides whether CUDA runs: NVSwitches and their manager, sleep, groups, Jetson.
+
+use crate::signs::Scene;
+use gpubuild_detect::facts::Vendor;
+use gpubuild_detect::finding::Evidence;
+use gpubuild_host::{Host, glob};
+
+const PCI: &str = "/sys/bus/pci/devices";
+const MANAGER: &str = "nv-fabricmanager";
+const UNIT: &str = "nvidia-fabricmanager.service";
+
+/// The rest of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct System {
+    /// NVSwitches and their manager.
+    pub fabric: Fabric,
+    /// How often the machine slept since it was started, where the kernel tells.
+    pub sleeps: Option<(u64, Evidence)>,
+    /// Whether the driver keeps the cards' memory over sleep, where it tells.
+    pub keeps_memory: Option<bool>,
+    /// `nvidia_uvm`, the module behind `/dev/nvidia-uvm`, if it is loaded.
+    pub uvm: Option<Evidence>,
+    /// A Jetson's release of Linux for Tegra.
+    pub tegra: Option<Evidence>,
+    /// The machine's groups.
+    pub groups: Vec<Group>,
+    /// Who asks, by name, where the environment tells.
+    pub user: Option<String>,
+}
+
+/// NVSwitches and their manager.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fabric {
+    /// Every NVSwitch.
+    pub switches: Vec<Evidence>,
+    /// The manager's program or unit, if it is installed.
+    pub installed: Option<Evidence>,
+    /// Whether it is started with the machine.
+    pub enabled: Option<Evidence>,
+    /// Whether it runs.
+    pub running: Option<Evidence>,
+}
+
+/// A group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub gid: u32,
+    /// Who is in it beside those whose own group it is.
+    pub members: Vec<String>,
+}
+
+impl System {
+    /// A group by number.
+    #[must_use]
+    pub fn group(&self, gid: u32) -> Option<&Group> {
+        self.groups.iter().find(|group| group.gid == gid)
+    }
+}
+
+pub(super) fn gather(scene: &Scene<'_>) -> System {
+    let host = scene.host;
+    let has_card = scene.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
+    let fabric = if has_card { fabric(host) } else { Fabric::default() };
+    let home = host.env().get("HOME").and_then(|home| home.rsplit('/').next()).map(str::to_owned);
+    System {
+        fabric,
+        sleeps: sleeps(host),
+        keeps_memory: parameter(host, "PreserveVideoMemoryAllocations").map(|value| value == "1"),
+        uvm: first(host, &["/sys/module/nvidia_uvm"]),
+        tegra: tegra(host),
+        groups: parse_groups(&host.read_text(&host.path("/etc/group")).unwrap_or_default()),
+        user: host.env().get("USER").map(str::to_owned).or(home),
+    }
+}
+
+/// Bridges of NVIDIA on a machine with compute cards. Old chipsets had such bridges too, but no such cards.
+fn fabric(host: &dyn Host) -> Fabric {
+    let text = |address: &str, name: &str| {
+        let path = host.path(PCI).join(address).join(name);
+        host.read_text(&path).unwrap_or_default().trim().to_lowercase()
+    };
+    let devices = host.list(&host.path(PCI)).unwrap_or_default();
+    let of_nvidia: Vec<(String, String)> = devices
+        .into_iter()
+        .filter(|address| text(address, "vendor") == "0x10de")
+        .map(|address| (text(&address, "class"), address))
+        .collect();
+    let has_compute = of_nvidia.iter().any(|(class, _)| class.starts_with("0x0302"));
+    let mut switches: Vec<Evidence> = of_nvidia
+        .iter()
+        .filter(|(class, _)| has_compute && class.starts_with("0x0680"))
+        .map(|(class, address)| {
+            Evidence::file(format!("{PCI}/{address}"), format!("NVSwitch, class {class}"))
+        })
+        .collect();
+    if switches.is_empty() {
+        switches.extend(first(host, &["/dev/nvidia-nvswitchctl"]));
+    }
+    let wanted = glob(host, &format!("/etc/systemd/system/*.wants/{UNIT}"));
+    Fabric {
+        installed: first(
+            host,
+            &[
+                &format!("/usr/bin/{MANAGER}"),
+                &format!("/usr/sbin/{MANAGER}"),
+                &format!("/usr/local/bin/{MANAGER}"),
+                &format!("/lib/systemd/system/{UNIT}"),
+                &format!("/usr/lib/systemd/system/{UNIT}"),
+                &format!("/etc/systemd/system/{UNIT}"),
+            ],
+        ),
+        enabled: wanted.first().map(|link| Evidence::file(link.as_str(), "present")),
+        running: first(
+            host,
+            &[
+                &format!("/run/nvidia-fabricmanager/{MANAGER}.pid"),
+                &format!("/var/run/nvidia-fabricmanager/{MANAGER}.pid"),
+                &format!("/var/run/{MANAGER}.pid"),
+            ],
+        ),
+        switches,
+    }
+}
+
+fn first(host: &dyn Host, places: &[&str]) -> Option<Evidence> {
+    let place = places.iter().find(|place| host.exists(&host.path(place)))?;
+    Some(Evidence::file(*place, "present"))
+}
+
+fn sleeps(host: &dyn Host) -> Option<(u64, Evidence)> {
+    let place = "/sys/power/suspend_stats/success";
+    let count = host.read_text(&host.path(place)).ok()?.trim().parse().ok()?;
+    Some((count, Evidence::file(place, format!("{count}"))))
+}
+
+/// A parameter of the loaded module: `PreserveVideoMemoryAllocations: 0`.
+fn parameter(host: &dyn Host, wanted: &str) -> Option<String> {
+    let text = host.read_text(&host.path("/proc/driver/nvidia/params")).ok()?;
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == wanted).then(|| value.trim().to_owned())
+    })
+}
+
+fn tegra(host: &dyn Host) -> Option<Evidence> {
+    let place = "/etc/nv_tegra_release";
+    let text = host.read_text(&host.path(place)).ok()?;
+    let line = text.lines().next().unwrap_or_default().trim_start_matches("# ");
+    Some(Evidence::file(place, line))
+}
+
+fn parse_groups(text: &str) -> Vec<Group> {
+    text.lines()
+        .filter_map(|line| {
+            let mut fields = line.split(':');
+            let (name, _, gid) = (fields.next()?, fields.next()?, fields.next()?);
+            let members = fields.next().unwrap_or_default().split(',').map(str::trim);
+            Some(Group {
+                name: name.to_owned(),
+                gid: gid.trim().parse().ok()?,
+                members: members.filter(|member| !member.is_empty()).map(str::to_owned).collect(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::recorded::RecordedHostBuilder;
+    use gpubuild_host::{Arch, Os, RecordedHost};
+
+    fn device(host: RecordedHostBuilder, address: &str, class: &str) -> RecordedHostBuilder {
+        host.file(&format!("{PCI}/{address}/class"), &format!("{class}\n"))
+            .file(&format!("{PCI}/{address}/vendor"), "0x10de\n")
+    }
+
+    #[test]
+    fn a_bridge_beside_compute_cards_is_a_switch() {
+        let linux = || RecordedHost::builder(Os::Linux, Arch::X86_64);
+        let hgx = device(device(linux(), "0000:05:00.0", "0x068000"), "0000:1b:00.0", "0x030200");
+        assert_eq!(fabric(&hgx.clone().build()).switches.len(), 1);
+        let managed = fabric(
+            &hgx.opaque("/usr/bin/nv-fabricmanager")
+                .link(
+                    "/etc/systemd/system/multi-user.target.wants/nvidia-fabricmanager.service",
+                    "/lib/systemd/system/nvidia-fabricmanager.service",
+                )
+                .file("/run/nvidia-fabricmanager/nv-fabricmanager.pid", "812\n")
+                .opaque("/lib/systemd/system/nvidia-fabricmanager.service")
+                .build(),
+        );
+        assert!(managed.installed.is_some() && managed.enabled.is_some() && managed.running.is_some());
+        // A chipset of 2006 with its network device, and a display card.
+        let old = device(device(linux(), "0000:00:0a.0", "0x068000"), "0000:01:00.0", "0x030000");
+        assert_eq!(fabric(&old.build()).switches, []);
+    }
+
+    #[test]
+    fn groups_of_a_real_file() {
+        let groups = parse_groups("root:x:0:\nvideo:x:44:user,other\nbroken\nrender:x:nine:\n");
+        assert_eq!(groups.len(), 2);
+        assert_eq!((groups[1].name.as_str(), groups[1].gid), ("video", 44));
+        assert_eq!(groups[1].members, ["user", "other"]);
+    }
+
+    #[test]
+    fn sleep_is_counted_by_the_kernel() {
+        let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
+            .file("/sys/power/suspend_stats/success", "3\n")
+            .file(
+                "/proc/driver/nvidia/params",
+                "ResmanDebugLevel: 4294967295\nPreserveVideoMemoryAllocations: 0\n",
+            )
+            .build();
+        assert_eq!(sleeps(&host).unwrap().0, 3);
+        assert_eq!(parameter(&host, "PreserveVideoMemoryAllocations").as_deref(), Some("0"));
+    }
+}

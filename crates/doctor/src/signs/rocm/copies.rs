@@ -1,0 +1,182 @@
+//! Which copy of ROCm each of those who ask is given: variables, PATH, `/opt/rocm`, the distribution's folders.
+
+use std::time::Duration;
+
+use gpubuild_host::{Command, Host, HostPath, Os, find_program, glob};
+
+use super::Scene;
+
+/// The ways that lead to copies.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Copies {
+    /// In the order in which they are told.
+    pub ways: Vec<Way>,
+    /// Something of ROCm is in `/usr`, from the distribution's packages.
+    pub in_usr: Option<HostPath>,
+    /// Something of ROCm is in `/opt`.
+    pub in_opt: Option<HostPath>,
+    /// The device libraries of the distribution's packages.
+    pub device_libraries: Option<HostPath>,
+    /// The compiler of the distribution's packages finds them by itself.
+    pub finds_device_libraries: bool,
+    /// A variable that tells compilers where ROCm or its device libraries are.
+    pub pinned_by: Option<String>,
+    /// Other packages of ROCm have files for CMake.
+    pub has_cmake: bool,
+    /// The packages are laid out as Debian's: by architecture.
+    pub is_multiarch: bool,
+}
+
+/// Somebody who asks, and what is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// `ROCM_PATH`, `PATH`, `/opt/rocm`, `hipconfig -R`.
+    pub name: String,
+    /// As it was written.
+    pub place: String,
+    /// The real root of the copy there; `None` if there is none.
+    pub root: Option<HostPath>,
+    /// Whether it is a variable of the environment.
+    pub is_variable: bool,
+}
+
+/// Looks.
+pub(super) fn gather(scene: &Scene<'_>) -> Copies {
+    let host = scene.host;
+    let mut ways = Vec::new();
+    for name in ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"] {
+        let Some(value) = host.env().get(name) else { continue };
+        let root = root_at(host, &host.path(value.trim_end_matches(['/', '\\'])));
+        ways.push(Way { name: name.to_owned(), place: value.to_owned(), root, is_variable: true });
+    }
+    // An active environment is a choice of its own.
+    let prefixes: Vec<HostPath> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .iter()
+        .filter_map(|name| Some(host.path(host.env().get(name)?)))
+        .collect();
+    let in_environment =
+        |program: &HostPath| prefixes.iter().any(|prefix| program.key().starts_with(&prefix.key()));
+    if let Some(program) = find_program(host, "hipcc").into_iter().find(|one| !in_environment(one)) {
+        let root = host.canonical(&program).ok().and_then(|real| root_of_program(host, &real));
+        let place = program.to_string();
+        ways.push(Way { name: "hipcc on PATH".to_owned(), place, root, is_variable: false });
+    }
+    ways.extend(hipconfig(host));
+    let mut roots = scene.inventory.of("rocm").iter().map(|copy| &copy.root);
+    let has_cmake = roots.any(|root| {
+        ["lib/cmake/*", "lib64/cmake/*"].iter().any(|pattern| {
+            let names = glob(host, root.join(pattern).as_str());
+            let is_rocm = |path: &HostPath| {
+                let name = path.file_name().unwrap_or_default().to_lowercase();
+                name.starts_with("hip") || name.starts_with("roc") || name.starts_with("amd")
+            };
+            names.iter().any(is_rocm)
+        })
+    });
+    if host.platform().os != Os::Linux {
+        return Copies { ways, has_cmake, ..Copies::default() };
+    }
+    let link = host.path("/opt/rocm");
+    if let Some(root) = root_at(host, &link) {
+        let way = Way {
+            name: "/opt/rocm".to_owned(),
+            place: root.to_string(),
+            root: Some(root),
+            is_variable: false,
+        };
+        ways.push(way);
+    }
+    let in_opt = glob(host, "/opt/rocm*").into_iter().find(|path| is_copy(host, path));
+    distribution(host, Copies { ways, in_opt, has_cmake, ..Copies::default() })
+}
+
+/// What a recording has of `hipconfig`. No process is started for it.
+fn hipconfig(host: &dyn Host) -> Option<Way> {
+    let ask = |argument: &str| {
+        let command = Command::new("hipconfig", Duration::from_secs(3)).args([argument.to_owned()]);
+        host.recorded_output(&command)
+    };
+    let output = ["--rocmpath", "-R"].into_iter().find_map(ask)?;
+    let place = output.stdout.trim().lines().next()?.trim().to_owned();
+    let root = root_at(host, &host.path(place.trim_end_matches(['/', '\\'])));
+    Some(Way { name: "hipconfig --rocmpath".to_owned(), place, root, is_variable: false })
+}
+
+/// The packages of a distribution, in `/usr`.
+fn distribution(host: &dyn Host, mut copies: Copies) -> Copies {
+    let patterns = [
+        "/usr/lib/*-linux-gnu/cmake/hip/hip-config*.cmake",
+        "/usr/lib64/cmake/hip/hip-config*.cmake",
+        "/usr/lib/cmake/hip/hip-config*.cmake",
+        "/usr/include/hip/hip_runtime.h",
+    ];
+    let compiler = host.path("/usr/bin/hipcc");
+    let is_own = |path: &HostPath| host.canonical(path).is_ok_and(|real| real.as_str().starts_with("/usr/"));
+    let found = patterns.iter().find_map(|pattern| glob(host, pattern).into_iter().find(is_own));
+    copies.in_usr = found.or_else(|| Some(compiler).filter(|path| host.is_file(path) && is_own(path)));
+    copies.is_multiarch = !glob(host, "/usr/lib/*-linux-gnu/cmake/hip*").is_empty()
+        || !glob(host, "/usr/lib/*-linux-gnu/libamdhip64.so*").is_empty();
+    // Where a clang of its own looks: its resource folder.
+    let own = [
+        "/usr/lib/llvm-*/lib/clang/*/amdgcn/bitcode/ockl.bc",
+        "/usr/lib/llvm-*/lib/clang/*/lib/amdgcn/bitcode/ockl.bc",
+        "/usr/lib64/rocm/llvm/lib/clang/*/amdgcn/bitcode/ockl.bc",
+        "/usr/lib64/rocm/llvm/lib/clang/*/lib/amdgcn/bitcode/ockl.bc",
+        "/usr/lib/clang/*/amdgcn/bitcode/ockl.bc",
+        "/usr/lib/clang/*/lib/amdgcn/bitcode/ockl.bc",
+        "/usr/amdgcn/bitcode/ockl.bc",
+    ];
+    let others = [
+        "/usr/lib/*-linux-gnu/amdgcn/bitcode/ockl.bc",
+        "/usr/lib/amdgcn/bitcode/ockl.bc",
+        "/usr/lib64/amdgcn/bitcode/ockl.bc",
+        "/usr/share/amdgcn/bitcode/ockl.bc",
+    ];
+    let first =
+        |patterns: &[&str]| patterns.iter().find_map(|pattern| glob(host, pattern).into_iter().next());
+    let found = first(&own);
+    copies.finds_device_libraries = found.is_some();
+    copies.device_libraries = found.or_else(|| first(&others)).and_then(|file| file.parent());
+    copies.pinned_by = pinned_by(host);
+    copies
+}
+
+/// The variable that tells compilers where things are.
+fn pinned_by(host: &dyn Host) -> Option<String> {
+    let set = ["ROCM_PATH", "HIP_DEVICE_LIB_PATH", "DEVICE_LIB_PATH"];
+    let found =
+        set.iter().find(|name| host.env().get(name).is_some_and(|path| host.is_dir(&host.path(path))));
+    let flags = ["HIPFLAGS", "HIPCC_COMPILE_FLAGS_APPEND", "CMAKE_HIP_FLAGS"];
+    let by_flag = || {
+        let says = |text: &str| text.contains("--rocm-path") || text.contains("--rocm-device-lib-path");
+        flags.iter().find(|name| host.env().get(name).is_some_and(says))
+    };
+    found.or_else(by_flag).map(|&name| name.to_owned())
+}
+
+/// The copy at a place that a variable names: the place itself, or the folder above `hip`.
+fn root_at(host: &dyn Host, place: &HostPath) -> Option<HostPath> {
+    let real = host.canonical(place).ok()?;
+    let above = real.parent().filter(|_| real.file_name() == Some("hip"));
+    above.filter(|above| is_copy(host, above)).or_else(|| Some(real).filter(|real| is_copy(host, real)))
+}
+
+fn root_of_program(host: &dyn Host, program: &HostPath) -> Option<HostPath> {
+    let root = program.parent()?.parent()?;
+    let above = root.parent().filter(|_| root.file_name() == Some("hip"));
+    Some(above.filter(|above| is_copy(host, above)).unwrap_or(root))
+}
+
+fn is_copy(host: &dyn Host, root: &HostPath) -> bool {
+    let files = [
+        "bin/hipcc",
+        "bin/hipcc.exe",
+        "bin/hipcc.bin.exe",
+        "bin/hipcc.bat",
+        ".info/version",
+        "include/hip/hip_version.h",
+        "include/hip/hip_runtime.h",
+        "lib/libamdhip64.so",
+    ];
+    files.iter().any(|file| host.exists(&root.join(file)))
+}

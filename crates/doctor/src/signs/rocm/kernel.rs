@@ -1,0 +1,134 @@
+//! What the kernel tells of AMD's cards: the order of their nodes, the module, the rights on the nodes.
+
+use std::time::Duration;
+
+use gpubuild_host::search::natural_order;
+use gpubuild_host::{Command, Host, HostPath, Os};
+
+/// What was seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kernel {
+    /// The GPUs of `kfd` in its order, which is the order in which programs see them.
+    pub nodes: Vec<Node>,
+    /// Whether `amdgpu` is there, as a module or as a part of the kernel.
+    pub has_amdgpu: bool,
+    /// What tells that `amdgpu` is a part of the kernel: `lsmod` does not list it.
+    pub built_in: Option<String>,
+    /// What keeps `amdgpu` from being loaded: a file or the kernel's command line, and the word in it.
+    pub kept_away: Option<(String, String)>,
+    /// `/dev/kfd` opens.
+    pub kfd_opens: bool,
+    /// The program `lsmod`.
+    pub lsmod: Option<HostPath>,
+    /// A recording has `rocminfo` say that no module is loaded.
+    pub rocminfo_says_no: bool,
+}
+
+/// A GPU of the topology.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its number in the folder of nodes.
+    pub number: u32,
+    /// Its PCI address.
+    pub address: String,
+}
+
+/// Looks.
+pub(super) fn gather(host: &dyn Host) -> Kernel {
+    if host.platform().os != Os::Linux {
+        return Kernel::default();
+    }
+    let has = |path: &str| host.exists(&host.path(path));
+    let programs = ["/bin/lsmod", "/sbin/lsmod", "/usr/bin/lsmod", "/usr/sbin/lsmod"];
+    let has_amdgpu = has("/sys/module/amdgpu");
+    Kernel {
+        nodes: nodes(host),
+        has_amdgpu,
+        built_in: built_in(host).filter(|_| has_amdgpu),
+        kept_away: kept_away(host),
+        kfd_opens: host.open_device(&host.path("/dev/kfd")).is_ok(),
+        lsmod: programs.iter().map(|path| host.path(path)).find(|path| host.exists(path)),
+        rocminfo_says_no: rocminfo_says_no(host),
+    }
+}
+
+/// No process is started for it.
+fn rocminfo_says_no(host: &dyn Host) -> bool {
+    let output = host.recorded_output(&Command::new("rocminfo", Duration::from_secs(7)));
+    output.is_some_and(|output| {
+        format!("{}{}", output.stdout, output.stderr).to_lowercase().contains("not loaded")
+    })
+}
+
+/// `nomodeset`, or a list of modules that are not to be loaded.
+fn kept_away(host: &dyn Host) -> Option<(String, String)> {
+    let line = host.read_text(&host.path("/proc/cmdline")).unwrap_or_default();
+    let words = ["nomodeset", "modprobe.blacklist=amdgpu", "module_blacklist=amdgpu", "amdgpu.modeset=0"];
+    if let Some(word) = words.iter().find(|word| line.split_whitespace().any(|one| one == **word)) {
+        return Some(("/proc/cmdline".to_owned(), (*word).to_owned()));
+    }
+    ["/etc/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf"]
+        .iter()
+        .flat_map(|pattern| gpubuild_host::glob(host, pattern))
+        .find_map(|file| {
+            let text = host.read_text(&file).ok()?;
+            let is_it = |line: &&str| line.split_whitespace().eq(["blacklist", "amdgpu"]);
+            Some((file.to_string(), text.lines().find(is_it)?.trim().to_owned()))
+        })
+}
+
+fn nodes(host: &dyn Host) -> Vec<Node> {
+    const FOLDER: &str = "/sys/class/kfd/kfd/topology/nodes";
+    let mut names = host.list(&host.path(FOLDER)).unwrap_or_default();
+    names.sort_by(|left, right| natural_order(left, right));
+    names
+        .iter()
+        .filter_map(|name| {
+            let number = name.parse().ok()?;
+            let text = host.read_text(&host.path(FOLDER).join(name).join("properties")).ok()?;
+            Some(Node { number, address: address(&text)? })
+        })
+        .collect()
+}
+
+/// The PCI address of a GPU's properties; `None` for a processor.
+fn address(text: &str) -> Option<String> {
+    let value = |wanted: &str| {
+        text.lines().find_map(|line| line.trim().strip_prefix(wanted)?.trim().parse::<u64>().ok())
+    };
+    value("gfx_target_version ").filter(|version| *version > 0)?;
+    let location = value("location_id ").unwrap_or(0);
+    Some(format!(
+        "{:04x}:{:02x}:{:02x}.{:x}",
+        value("domain ").unwrap_or(0),
+        location >> 8 & 0xff,
+        location >> 3 & 0x1f,
+        location & 0x7
+    ))
+}
+
+/// The file that says so, if `amdgpu` is no module.
+fn built_in(host: &dyn Host) -> Option<String> {
+    let release = host.read_text(&host.path("/proc/sys/kernel/osrelease")).ok()?;
+    let list = format!("/lib/modules/{}/modules.builtin", release.trim());
+    if host.read_text(&host.path(&list)).is_ok_and(|text| text.contains("/amdgpu.ko")) {
+        return Some(list);
+    }
+    let loaded = host.read_text(&host.path("/proc/modules")).ok().filter(|text| !text.trim().is_empty())?;
+    let listed = loaded.lines().any(|line| line.split_whitespace().next() == Some("amdgpu"));
+    let has_others = loaded.lines().any(|line| !line.starts_with("nvidia"));
+    (!listed && has_others).then(|| "/proc/modules".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_processors_have_no_address() {
+        let gpu = "cpu_cores_count 0\nlocation_id 768\ndomain 0\ngfx_target_version 110000\n";
+        assert_eq!(address(gpu).as_deref(), Some("0000:03:00.0"));
+        assert_eq!(address("cpu_cores_count 16\ngfx_target_version 0\n"), None);
+        assert_eq!(address(""), None);
+    }
+}
