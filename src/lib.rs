@@ -20,8 +20,6 @@
 //! ```
 
 pub mod build_rs;
-pub mod ci;
-pub mod dist;
 pub mod report;
 
 #[cfg(feature = "cli")]
@@ -40,4 +38,5 @@ pub use gpubuild_exec::{cmake, diagnose, event, exec, log, patch, python, store,
 pub use gpubuild_host as host;
 pub use gpubuild_object as object;
 pub use gpubuild_plan::{artifacts, glue, link, plan, project};
+pub use gpubuild_release as release;
 pub use gpubuild_toolchain::{look, planning, provision};

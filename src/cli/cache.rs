@@ -3,10 +3,10 @@
 use super::look::{self, HostArguments};
 use super::plan::{self, Selection};
 use super::{Context, Exit, Failure, build};
-use crate::dist::layers;
 use crate::exec::{BuildBinary, Job, Tools, folder, reuse};
 use crate::project::{self, Project};
 use crate::python::Network;
+use crate::release::layers;
 use crate::report::cache::{Document, ExplainDocument, Layers, PruneDocument};
 use crate::store::maintain::{self, Limits};
 use crate::store::settings::{self, SettingsError, Store};

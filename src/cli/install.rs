@@ -6,11 +6,11 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Context, Exit, Failure, Printer, absolute};
-use crate::dist::install::{
-    self, Done, Event, InstallError, Installed, MayFall, Order, Starting, Version, state,
-};
 use crate::host::{Host, HostPath, Os};
 use crate::plan::bytes;
+use crate::release::install::{
+    self, Done, Event, InstallError, Installed, MayFall, Order, Starting, Version, state,
+};
 use crate::report::install::{Document, ListDocument};
 
 /// Arguments of `install`.

@@ -243,7 +243,7 @@ fn log(host: &dyn Host) {
     if let Some(filter) = host.env().get("GPUBUILD_LOG") {
         let filter = tracing_subscriber::EnvFilter::new(filter);
         // Each event is written at once, so a secret is never in two pieces.
-        let writer = || crate::secret::Redacting(std::io::stderr());
+        let writer = || gpubuild_core::secret::Redacting(std::io::stderr());
         let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).finish();
         // A second subscriber can only be ours from a test in the same process: the first one stays. The `log` of others is not
         // taken: what speaks HTTP for us writes every byte there, passwords among them.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use crate::clean;
-use crate::secret;
+use gpubuild_core::secret;
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

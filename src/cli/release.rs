@@ -3,15 +3,15 @@
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Failure, absolute};
 use crate::backend::Backend;
-use crate::dist::fetch::{self, Client, Plain};
-use crate::dist::manifest::{self, ManifestProblem};
-use crate::dist::resolve::Nothing;
-use crate::dist::source::{Fetched, Source, SourceError};
-use crate::dist::trust::{self, Distrust, Key};
-use crate::dist::user::{self, Unreadable, User};
-use crate::dist::{Devices, Machine, Manifest, Question};
 use crate::host::{Host, RecordedHost};
 use crate::python::Network;
+use crate::release::fetch::{self, Client, Plain};
+use crate::release::manifest::{self, ManifestProblem};
+use crate::release::resolve::Nothing;
+use crate::release::source::{Fetched, Source, SourceError};
+use crate::release::trust::{self, Distrust, Key};
+use crate::release::user::{self, Unreadable, User};
+use crate::release::{Devices, Machine, Manifest, Question};
 
 /// The variable that names a variant.
 const VARIANT: &str = "GPUBUILD_VARIANT";

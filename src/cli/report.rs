@@ -9,7 +9,7 @@ use crate::host::{Host, HostPath, RecordedHost, recorder};
 use crate::report::detect_text::Detail;
 use crate::report::doctor_text;
 use crate::report::page::{self, Inset};
-use crate::secret;
+use gpubuild_core::secret;
 
 /// The longest comment that GitHub takes, in characters.
 const LONGEST_COMMENT: usize = 65_536;

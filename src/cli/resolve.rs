@@ -3,10 +3,10 @@
 use super::detect::role;
 use super::release::{ReleaseArguments, Signed, looked_at, of_nothing};
 use super::{Context, Exit, Failure};
-use crate::dist::properties::properties;
-use crate::dist::{Machine, resolve};
 use crate::doctor::packages::choose;
 use crate::matrix::Probes;
+use crate::release::properties::properties;
+use crate::release::{Machine, resolve};
 use crate::report::{self, packages};
 
 /// Arguments of `resolve`.

@@ -64,61 +64,18 @@ pub struct Workspace {
     pub optional: Vec<String>,
 }
 
-struct Embedded {
-    id: &'static str,
-    about: &'static str,
-    files: &'static [(&'static str, &'static str)],
-}
-
-/// `"id": ["file", …]`, in the order of `--list`.
-macro_rules! table {
-    ($($id:literal: [$($file:literal),* $(,)?]),* $(,)?) => {
-        &[$(Embedded {
-            id: $id,
-            about: include_str!(concat!("../../templates/new/", $id, "/template.toml")),
-            files: &[$(($file, include_str!(concat!("../../templates/new/", $id, "/", $file)))),*],
-        }),*]
-    };
-}
-
-const TABLE: &[Embedded] = table! {
-    "own-kernels": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "kernels/CMakeLists.txt",
-        "kernels/include/kernels.h", "kernels/src/axpy.comp", "kernels/src/cpu.cpp", "kernels/src/cuda.cu",
-        "kernels/src/vulkan.cpp", "src/kernels.rs", "src/main.rs",
-    ],
-    "llama": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "src/lib.rs",
-        "src/main.rs",
-    ],
-    "whisper": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "src/lib.rs",
-        "src/main.rs",
-    ],
-    "cpp-library": [
-        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "native/CMakeLists.txt",
-        "native/include/library.h", "native/include/library.hpp", "native/src/c_api.cpp",
-        "native/src/library.cpp", "src/lib.rs", "src/main.rs",
-    ],
-    "xtask": [
-        "gitignore.in", "gpubuild.toml", "kernels/Cargo.toml.in", "kernels/build.rs",
-        "kernels/native/CMakeLists.txt", "kernels/native/include/kernels.h", "kernels/native/src/cpu.cpp",
-        "kernels/src/lib.rs", "xtask/Cargo.toml.in", "xtask/README.md", "xtask/src/main.rs",
-    ],
-};
-
 /// All templates.
 #[must_use]
 #[expect(clippy::missing_panics_doc, reason = "a test reads the embedded descriptions")]
 pub fn templates() -> &'static [Template] {
     static TEMPLATES: OnceLock<Vec<Template>> = OnceLock::new();
     TEMPLATES.get_or_init(|| {
-        let read = |one: &Embedded| Template {
+        let read = |one: &gpubuild_templates::Project| Template {
             id: one.id,
             about: toml::from_str(one.about).expect("templates/new/*/template.toml are tested"),
             files: one.files,
         };
-        TABLE.iter().map(read).collect()
+        gpubuild_templates::PROJECTS.iter().map(read).collect()
     })
 }
 

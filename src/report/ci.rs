@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Schema;
-use crate::ci::preflight::{Check, Outlook};
-use crate::ci::{Images, Impossible, Row, Rows};
 use crate::plan::bytes;
+use crate::release::ci::preflight::{Check, Outlook};
+use crate::release::ci::{Images, Impossible, Row, Rows};
 
 /// The document of `ci matrix --format json`.
 #[derive(Debug, Serialize)]

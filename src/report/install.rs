@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::Schema;
-use crate::dist::Choice;
-use crate::dist::install::{Done, Installed, Proof, Version};
-use crate::dist::resolve::Rejected;
 use crate::host::HostPath;
 use crate::plan::bytes;
+use crate::release::Choice;
+use crate::release::install::{Done, Installed, Proof, Version};
+use crate::release::resolve::Rejected;
 
 /// The document of `install --json`.
 #[derive(Debug, Serialize)]

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Schema;
-use crate::dist::manifest::{Manifest, Variant};
-use crate::dist::pack::PackedLayer;
-use crate::dist::pack::release::{Entry, Published};
-use crate::dist::pack::stage::Staged;
 use crate::plan::bytes;
+use crate::release::manifest::{Manifest, Variant};
+use crate::release::pack::PackedLayer;
+use crate::release::pack::release::{Entry, Published};
+use crate::release::pack::stage::Staged;
 
 /// The document of `pack --json`.
 #[derive(Debug, Serialize)]

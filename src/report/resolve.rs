@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::Schema;
-use crate::dist::{Choice, Machine, Manifest};
+use crate::release::{Choice, Machine, Manifest};
 
 /// The document of `resolve --json`.
 #[derive(Debug, Serialize)]

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use gpubuild::Backend;
-use gpubuild::ci::preflight::{self, Outlook};
 use gpubuild::host::{Host as _, RealHost, RecordedHost};
 use gpubuild::look;
 use gpubuild::matrix::Readiness;
@@ -13,6 +12,7 @@ use gpubuild::plan::request::{Request, Selection};
 use gpubuild::planning::{self, Wish};
 use gpubuild::project;
 use gpubuild::project::Linkage;
+use gpubuild::release::ci::preflight::{self, Outlook};
 use gpubuild::toolkit::Catalogue;
 
 use crate::resolve::{hosts, read};

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use gpubuild::dist::{Devices, Machine, Question, manifest, resolve};
 use gpubuild::host::{Host as _, RecordedHost};
 use gpubuild::look;
+use gpubuild::release::{Devices, Machine, Question, manifest, resolve};
 use gpubuild::toolkit::Catalogue;
 use serde_json::{Value, json};
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use gpubuild::dist::manifest::Layer;
-use gpubuild::dist::unpack::names::{MOST_FILES, Names};
-use gpubuild::dist::unpack::{Refused, unpack};
 use gpubuild::host::{Host as _, RealHost};
+use gpubuild::release::manifest::Layer;
+use gpubuild::release::unpack::names::{MOST_FILES, Names};
+use gpubuild::release::unpack::{Refused, unpack};
 use gpubuild::store::sha256;
 
 /// An archive, and what the manifest says of its files.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gpubuild::Backend;
-use gpubuild::dist::manifest::Variant;
-use gpubuild::dist::pack::layer::{Part, Piece};
-use gpubuild::dist::pack::release::{Entry, Seal, Work};
-use gpubuild::dist::pack::{self, Known, PackError};
 use gpubuild::host::{Environment, Host, HostPath, Os, Overlay};
+use gpubuild::release::manifest::Variant;
+use gpubuild::release::pack::layer::{Part, Piece};
+use gpubuild::release::pack::release::{Entry, Seal, Work};
+use gpubuild::release::pack::{self, Known, PackError};
 
 use crate::kills::Dying;
 use crate::support::World;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::super::{Context, Exit, Failure};
-use crate::ci::rows::only;
-use crate::ci::workflow::{GITHUB_MOST, GITLAB_MOST, gitlab_matrix};
-use crate::ci::{Row, Rows};
+use crate::release::ci::rows::only;
+use crate::release::ci::workflow::{GITHUB_MOST, GITLAB_MOST, gitlab_matrix};
+use crate::release::ci::{Row, Rows};
 use crate::report;
 
 /// Arguments of `ci matrix`.

@@ -6,8 +6,8 @@ mod workflow;
 
 use super::look;
 use super::{Context, Exit, Failure};
-use crate::ci::{Images, Rows, Scene, rows};
 use crate::project::Project;
+use crate::release::ci::{Images, Rows, Scene, rows};
 use crate::report;
 use crate::toolkit::Catalogue;
 

@@ -6,12 +6,12 @@ use super::super::look::HostArguments;
 use super::super::plan::{Selection, with_wish};
 use super::super::run::NO_BINARY;
 use super::super::{Context, Exit, Failure, absolute, look};
-use crate::ci::preflight::{self, Outlook};
-use crate::ci::{Images, Row, Rows, pack};
 use crate::facts;
 use crate::host::{Command, Host, Os, RunError};
 use crate::planning;
 use crate::project::Project;
+use crate::release::ci::preflight::{self, Outlook};
+use crate::release::ci::{Images, Row, Rows, pack};
 use crate::report;
 
 /// A job may take as long as it likes; the service has its own limit.

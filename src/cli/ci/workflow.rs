@@ -1,9 +1,9 @@
 //! `gpubuild ci init` and `gpubuild ci verify`.
 
 use super::super::{Context, Exit, Failure};
-use crate::ci::Images;
-use crate::ci::workflow::{self, MARK, Service};
 use crate::host::HostPath;
+use crate::release::ci::Images;
+use crate::release::ci::workflow::{self, MARK, Service};
 
 /// Arguments of `ci init`.
 #[derive(Debug, clap::Args)]

@@ -1,0 +1,169 @@
+//! What a server says it wants to see: the header `WWW-Authenticate`. Pure.
+
+use serde::Deserialize;
+
+use crate::url::{BadUrl, Url};
+use gpubuild_host::net::Response;
+
+/// The largest answer of who hands out tokens.
+pub(crate) const LARGEST_TOKEN: usize = 64 << 10;
+/// Who we are, for servers of tokens that want to know.
+const CLIENT: &str = "gpubuild";
+
+/// One way to show who one is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Challenge {
+    /// Its name, in lower case.
+    pub(crate) scheme: String,
+    parameters: Vec<(String, String)>,
+}
+
+impl Challenge {
+    /// All of an answer, in several headers or in one.
+    pub(crate) fn all(response: &Response) -> Vec<Self> {
+        let told = response.headers.iter().filter(|(name, _)| name == "www-authenticate");
+        told.flat_map(|(_, value)| parse(value)).collect()
+    }
+
+    /// A parameter.
+    fn get(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Where a token is handed out; none if no place is named.
+    ///
+    /// # Errors
+    /// The place is no address.
+    pub(crate) fn realm(&self) -> Option<Result<Url, BadUrl>> {
+        self.get("realm").filter(|_| self.scheme == "bearer").map(Url::parse)
+    }
+
+    /// What is to be said there.
+    pub(crate) fn query(&self) -> String {
+        let pairs = ["service", "scope"].into_iter().filter_map(|name| Some((name, self.get(name)?)));
+        form(pairs)
+    }
+
+    /// What is to be said there by one who has been given a token before.
+    pub(crate) fn refresh(&self, token: &str) -> String {
+        let fixed = [("grant_type", "refresh_token"), ("client_id", CLIENT), ("refresh_token", token)];
+        let own = ["service", "scope"].into_iter().filter_map(|name| Some((name, self.get(name)?)));
+        form(fixed.into_iter().chain(own))
+    }
+}
+
+/// `Bearer realm="…", scope="a,b", Basic realm=…`. What is none is left out.
+fn parse(text: &str) -> Vec<Challenge> {
+    let mut found: Vec<Challenge> = Vec::new();
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',', '=', '"']);
+        if rest.is_empty() {
+            return found;
+        }
+        let end = rest.find([' ', '\t', ',', '=', '"']).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        let word = word.to_ascii_lowercase();
+        let Some(text) = after.trim_start().strip_prefix('=') else {
+            found.push(Challenge { scheme: word, parameters: Vec::new() });
+            continue;
+        };
+        let value;
+        (value, rest) = value_of(text.trim_start());
+        if let Some(challenge) = found.last_mut() {
+            challenge.parameters.push((word, value));
+        }
+    }
+}
+
+/// A word, or a text in quotes, and what follows.
+fn value_of(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([' ', '\t', ',']).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let mut value = String::new();
+    let mut characters = quoted.char_indices();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '"' => return (value, &quoted[at + 1..]),
+            '\\' => value.extend(characters.next().map(|(_, c)| c)),
+            _ => value.push(c),
+        }
+    }
+    (value, "")
+}
+
+fn form<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    pairs.map(|(name, value)| format!("{name}={}", escaped(value))).collect::<Vec<_>>().join("&")
+}
+
+fn escaped(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::new(), |mut out, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/' | b':') {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+        out
+    })
+}
+
+/// The token in an answer.
+#[must_use]
+pub(crate) fn token(answer: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Token {
+        token: Option<String>,
+        access_token: Option<String>,
+    }
+    let token: Token = serde_json::from_slice(answer).ok()?;
+    let text = token.token.filter(|text| !text.is_empty()).or(token.access_token)?;
+    (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schemes(text: &str) -> Vec<String> {
+        parse(text).into_iter().map(|one| one.scheme).collect()
+    }
+
+    #[test]
+    fn challenges_lead_to_tokens() {
+        let all = parse(
+            "Bearer realm=\"https://auth.docker.io/token\",service=\"registry.docker.io\",scope=\"repository:a/b:pull,push\"",
+        );
+        assert_eq!(all[0].realm().unwrap().unwrap().to_string(), "https://auth.docker.io/token");
+        assert_eq!(all[0].query(), "service=registry.docker.io&scope=repository:a/b:pull%2Cpush");
+        assert_eq!(
+            all[0].refresh("a&b"),
+            "grant_type=refresh_token&client_id=gpubuild&refresh_token=a%26b&service=registry.docker.io&scope=repository:a/b:pull%2Cpush"
+        );
+        for none in ["", "Basic realm=\"x\"", "Bearer", "Bearer service=\"x\""] {
+            assert!(parse(none).iter().all(|one| one.realm().is_none()), "{none}");
+        }
+        assert!(parse("Bearer realm=\"file:///x\"")[0].realm().unwrap().is_err());
+        assert_eq!(token(br#"{"access_token": "abc", "token": ""}"#).as_deref(), Some("abc"));
+        for bad in [&b"{}"[..], b"", br#"{"token": "a\r\nx: y"}"#, br#"{"token": ""}"#] {
+            assert_eq!(token(bad), None);
+        }
+    }
+
+    #[test]
+    fn several_ways_are_told_apart() {
+        assert_eq!(schemes("Basic realm=\"a, Bearer b\", Bearer realm=\"c\""), ["basic", "bearer"]);
+        assert_eq!(schemes("Negotiate, BASIC realm = x , charset=\"UTF-8\""), ["negotiate", "basic"]);
+        assert_eq!(schemes("NTLM TlRMTVNTUAAC=="), ["ntlm"]);
+        let quoted = parse("Bearer realm=\"https://h/\\\"x\",scope=a");
+        assert_eq!((quoted[0].get("realm"), quoted[0].get("scope")), (Some("https://h/\"x"), Some("a")));
+        // Whatever comes, it ends.
+        for odd in ["=", "\"", "Bearer realm=\"", "Bearer realm=\"\\", "a=b", ",,,", "é=é \"é", "Bearer ="]
+        {
+            let _ = parse(odd);
+        }
+    }
+}

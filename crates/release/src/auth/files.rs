@@ -1,0 +1,184 @@
+//! Registries' names and passwords: containers-auth.json(5) and the configuration of docker, in the order of podman and skopeo.
+//!
+//! In a file the helper of the registry comes first, then the helper of all, then what stands there, the longest path first. As with
+//! docker a file that can't be read is told and passed over.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
+
+use super::helper;
+use super::{FILE_INVALID, Found, HELPER_FAILED, Lookup, Secret, Sent, home, of_variable};
+use gpubuild_host::{Host, HostPath, Os};
+
+/// The variable that names the only file.
+const ONLY: &str = "REGISTRY_AUTH_FILE";
+/// Names of Docker's own registry, and the key that docker has for it.
+const HUB: [&str; 3] = ["docker.io", "index.docker.io", "registry-1.docker.io"];
+const HUB_KEY: &str = "https://index.docker.io/v1/";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    auths: Option<BTreeMap<String, Option<Entry>>>,
+    cred_helpers: Option<BTreeMap<String, String>>,
+    creds_store: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Entry {
+    auth: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    identitytoken: Option<String>,
+}
+
+/// A registry's name: in small letters, and one for Docker's own.
+pub(super) fn registry(host: &str) -> String {
+    let host = host.to_ascii_lowercase();
+    if HUB.contains(&host.as_str()) { HUB[0].to_owned() } else { host }
+}
+
+/// The files, the first one first.
+fn places(host: &dyn Host) -> Vec<HostPath> {
+    if let Some(only) = of_variable(host, ONLY) {
+        return vec![only];
+    }
+    let absolute = |name| host.env().get(name).map(|text| host.path(text)).filter(HostPath::is_absolute);
+    let home = home(host);
+    let below_home = |below: &str| home.as_ref().map(|home| home.join(below));
+    let running = (host.platform().os == Os::Linux).then(|| {
+        let of_user =
+            || host.identity().uid.map(|uid| host.path(&format!("/run/containers/{uid}/auth.json")));
+        absolute("XDG_RUNTIME_DIR").map(|folder| folder.join("containers/auth.json")).or_else(of_user)
+    });
+    let configured = absolute("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
+    let docker = of_variable(host, "DOCKER_CONFIG").or_else(|| below_home(".docker"));
+    [
+        running.flatten(),
+        configured.map(|folder| folder.join("containers/auth.json")),
+        docker.map(|folder| folder.join("config.json")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Looks for a registry's image.
+pub(super) fn look(host: &dyn Host, registry: &str, name: &str, patience: Duration) -> Lookup {
+    let mut lookup = Lookup::default();
+    for place in places(host) {
+        let Some(bytes) = lookup.read(host, &place) else { continue };
+        if bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        let file: File = match serde_json::from_slice(&bytes) {
+            Ok(file) => file,
+            Err(error) => {
+                // Its own words may hold what stands there.
+                let what = if error.is_data() { "is not what belongs there" } else { "is no JSON" };
+                lookup.broken(&place, &format!("line {} {what}", error.line()));
+                continue;
+            }
+        };
+        let found = of_helper(host, &file, &place, registry, patience, &mut lookup)
+            .or_else(|| of_entry(&file, &place, registry, name, &mut lookup));
+        if found.is_some() {
+            lookup.found = found;
+            break;
+        }
+    }
+    lookup
+}
+
+fn of_helper(
+    host: &dyn Host,
+    file: &File,
+    place: &HostPath,
+    registry: &str,
+    patience: Duration,
+    lookup: &mut Lookup,
+) -> Option<Found> {
+    let own = file.cred_helpers.iter().flatten().find(|(key, _)| normal(key) == registry);
+    // A registry's own one counts also where it is empty: then there is none.
+    let name = own.map(|(_, name)| name).or(file.creds_store.as_ref()).filter(|name| !name.is_empty())?;
+    let server = if registry == HUB[0] { HUB_KEY } else { registry };
+    let from = format!("{} (named in {place})", helper::program(name));
+    lookup.looked.push(from.clone());
+    match helper::ask(host, name, server, patience) {
+        Ok(secret) => secret.map(|secret| Found { secret, from, sent: Sent::WhenAsked }),
+        Err(what) => {
+            lookup.problems.push(format!(
+                "{what}; {place} names it as the keeper of what opens `{registry}` [{HELPER_FAILED}]"
+            ));
+            None
+        }
+    }
+}
+
+fn of_entry(file: &File, place: &HostPath, registry: &str, name: &str, lookup: &mut Lookup) -> Option<Found> {
+    let entries = file.auths.as_ref()?;
+    for (key, entry) in matching(entries, registry, name) {
+        match secret(entry) {
+            Ok(Some(secret)) => {
+                let from = format!("`{}` in {place}", shown(key));
+                return Some(Found { secret, from, sent: Sent::WhenAsked });
+            }
+            Ok(None) => {}
+            Err(what) => {
+                let key = shown(key);
+                lookup.problems.push(format!("`{key}` in {place} is not used: {what} [{FILE_INVALID}]"));
+            }
+        }
+    }
+    None
+}
+
+/// The entries for an image: the longest path first, then the registry, then other spellings of it.
+fn matching<'a>(
+    entries: &'a BTreeMap<String, Option<Entry>>,
+    registry: &str,
+    name: &str,
+) -> Vec<(&'a str, &'a Entry)> {
+    let mut keys = vec![format!("{registry}/{name}")];
+    while let Some((shorter, _)) = keys.last().and_then(|key| key.rsplit_once('/')) {
+        keys.push(shorter.to_owned());
+    }
+    let exact = keys.iter().filter_map(|key| entries.get_key_value(key));
+    let others = entries.iter().filter(|(key, _)| !keys.contains(key) && normal(key) == registry);
+    exact.chain(others).filter_map(|(key, entry)| Some((key.as_str(), entry.as_ref()?))).collect()
+}
+
+/// The registry of a key, also of an old one that is an address.
+fn normal(key: &str) -> String {
+    let bare = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
+    registry(bare.map_or(key, |bare| bare.split('/').next().unwrap_or_default()))
+}
+
+/// A key may have been written by hand, with a name and password in it.
+fn shown(key: &str) -> &str {
+    key.rsplit_once('@').map_or(key, |(_, rest)| rest)
+}
+
+/// What an entry has. Docker leaves empty ones where a helper keeps it.
+fn secret(entry: &Entry) -> Result<Option<Secret>, &'static str> {
+    let is_set = |text: &&String| !text.is_empty();
+    if let Some(token) = entry.identitytoken.as_ref().filter(is_set) {
+        return Ok(Some(Secret::Identity(token.clone())));
+    }
+    if let Some(auth) = entry.auth.as_ref().filter(is_set) {
+        let lenient = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+        let bytes = GeneralPurpose::new(&STANDARD, lenient).decode(auth.trim());
+        let text = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = text.ok_or("`auth` is not base64 of a text")?;
+        let (user, password) = text.split_once(':').ok_or("`auth` has no `:` between name and password")?;
+        let password = password.trim_matches('\0').to_owned();
+        return Ok(Some(Secret::Password { user: user.to_owned(), password }));
+    }
+    let both = entry.username.as_ref().filter(is_set).zip(entry.password.as_ref().filter(is_set));
+    Ok(both.map(|(user, password)| Secret::Password { user: user.clone(), password: password.clone() }))
+}

@@ -1,0 +1,132 @@
+//! The file that makes a service run the rows: written from a template, and held against it.
+
+use std::fmt::Write as _;
+
+use super::image::Images;
+use super::rows::{Row, Rows};
+use gpubuild_plan::project::variant::CiTable;
+
+/// The most jobs of one matrix at GitHub (docs.github.com, "Usage limits").
+pub const GITHUB_MOST: usize = 256;
+/// The most jobs of one `parallel:matrix` at GitLab (docs.gitlab.com, "parallel:matrix").
+pub const GITLAB_MOST: usize = 200;
+
+/// The first words of a file that gpubuild wrote.
+pub const MARK: &str = "# Written by `gpubuild ci init`.";
+
+/// A service that runs jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// GitHub Actions.
+    Github,
+    /// GitLab CI/CD.
+    Gitlab,
+}
+
+impl Service {
+    /// Where its file lies in a repository.
+    #[must_use]
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Github => ".github/workflows/gpubuild.yml",
+            Self::Gitlab => ".gitlab/gpubuild.yml",
+        }
+    }
+
+    /// What its users have to know beside the file.
+    #[must_use]
+    pub fn note(self) -> Option<&'static str> {
+        match self {
+            Self::Github => None,
+            Self::Gitlab => Some("add to .gitlab-ci.yml: `include: [{ local: .gitlab/gpubuild.yml }]`"),
+        }
+    }
+
+    /// The most jobs of one matrix.
+    #[must_use]
+    pub fn most(self) -> usize {
+        match self {
+            Self::Github => GITHUB_MOST,
+            Self::Gitlab => GITLAB_MOST,
+        }
+    }
+}
+
+/// The whole file.
+#[must_use]
+pub fn text(service: Service, table: &CiTable, rows: &Rows, images: &Images) -> String {
+    let install = table.install.clone().unwrap_or_else(|| {
+        format!("cargo install --locked gpubuild --version {}", env!("CARGO_PKG_VERSION"))
+    });
+    let command = table.command.clone().unwrap_or_else(|| "gpubuild".to_owned());
+    let quoted = |text: &str| text.replace('\'', "''");
+    let packs =
+        |is_there: fn(&Row) -> bool| rows.include.iter().any(|row| row.pack.is_some() && is_there(row));
+    match service {
+        Service::Github => chosen(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()))
+            .replace("@install@", &install)
+            .replace("@gpubuild@", &command),
+        Service::Gitlab => {
+            let jobs: Vec<&Row> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
+            let mut prepare: Vec<&str> = Vec::new();
+            for line in images.iter().filter_map(|image| images.prepare_always(image)).flatten() {
+                if !prepare.contains(&line.as_str()) {
+                    prepare.push(line);
+                }
+            }
+            let lines: Vec<String> = prepare.iter().map(|line| format!("    - '{}'", quoted(line))).collect();
+            chosen(gpubuild_templates::GITLAB, packs(|row| row.gitlab.is_some()))
+                .replace("@prepare@", &lines.join("\n"))
+                .replace("@install@", &quoted(&install))
+                .replace("@gpubuild@", &quoted(&command))
+                .replace("@jobs@\n", &gitlab_jobs(&jobs))
+        }
+    }
+}
+
+/// Lines of a template that are there only where a row packs (`@pack@`), or only where none does (`@else@`).
+fn chosen(template: &str, packs: bool) -> String {
+    let (kept, left) = if packs { ("@pack@", "@else@") } else { ("@else@", "@pack@") };
+    let lines = template.split_inclusive('\n').filter(|line| !line.starts_with(left));
+    lines.map(|line| line.strip_prefix(kept).unwrap_or(line)).collect()
+}
+
+/// One job per 200 rows.
+fn gitlab_jobs(rows: &[&Row]) -> String {
+    let several = rows.len() > GITLAB_MOST;
+    let mut text = String::new();
+    for (part, rows) in rows.chunks(GITLAB_MOST).enumerate() {
+        let name = if several { format!("gpubuild-{}", part + 1) } else { "gpubuild".to_owned() };
+        let _ = write!(text, "\n{name}:\n  extends: .gpubuild\n");
+        text += &gitlab_matrix(rows.iter().copied(), "  ");
+    }
+    text
+}
+
+/// `parallel:matrix` of some rows.
+#[must_use]
+pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a Row>, indent: &str) -> String {
+    let mut text = format!("{indent}parallel:\n{indent}  matrix:\n");
+    for (row, job) in rows.filter_map(|row| Some((row, row.gitlab.as_ref()?))) {
+        let values =
+            [("ROW", &row.name), ("IMAGE", &job.image), ("TAG", &job.tag), ("CACHE_KEY", &row.cache_key)];
+        for (index, (key, value)) in values.into_iter().enumerate() {
+            let lead = if index == 0 { "- " } else { "  " };
+            let _ = writeln!(text, "{indent}    {lead}{key}: \"{value}\"");
+        }
+        if row.pack.is_some() {
+            let _ = writeln!(text, "{indent}      PACK: \"yes\"");
+        }
+    }
+    text
+}
+
+/// How a file differs from what would be written, as a unified diff; `None` if it does not.
+#[must_use]
+pub fn drift(found: &str, wanted: &str) -> Option<String> {
+    let found = found.replace("\r\n", "\n");
+    if found == wanted {
+        return None;
+    }
+    Some(diffy::create_patch(&found, wanted).to_string())
+}

@@ -1,0 +1,178 @@
+//! Decides whether a folder may be installed into: only one that gpubuild created, an empty one, or one that does not exist.
+//!
+//! gpubuild writes [`MARKER`] before anything else, and accepts a `state.json` instead of it, because older versions wrote no
+//! marker. Nothing else makes a folder an installation. Links are refused instead of followed, so that no file outside the folder
+//! is written or removed; the exception is `current`, which is a link and is only ever replaced.
+
+use std::io::{self, Write as _};
+
+use super::InstallError;
+use super::state::{self, State};
+use gpubuild_host::{FileKind, Host, HostPath, Os};
+
+/// The file that makes a folder an installation.
+pub(super) const MARKER: &str = "gpubuild-install.json";
+/// Its content. A process that is killed while it writes the marker leaves the beginning of this text.
+const CONTENT: &str = "{\"schema\":\"gpubuild.install-folder/1\"}\n";
+/// The lock of an installation.
+pub(super) const LOCK: &str = ".lock";
+
+/// A folder that may be installed into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Folder {
+    /// It is empty or does not exist.
+    Fresh,
+    /// gpubuild created it, for this release; `None` where the first installation has not finished.
+    Ours(Option<String>),
+}
+
+/// Checks that a folder may be installed into. Changes nothing.
+///
+/// # Errors
+/// It holds something else, a link is where gpubuild would have made a file or folder, or it can't be read.
+pub(super) fn check(host: &dyn Host, to: &HostPath) -> Result<Folder, InstallError> {
+    match Entry::read(host, &without_trailing_separator(to))? {
+        Entry::Absent => return Ok(Folder::Fresh),
+        Entry::Link(target) => return Err(InstallError::Link { path: to.clone(), target }),
+        Entry::Is(FileKind::Directory) => {}
+        Entry::Is(_) => return Err(foreign(to, "it is not a folder")),
+    }
+    // Listed before the marker is looked up: another first installation may write it, and then more, at any moment.
+    let names = host.list(to).map_err(|error| naming("list", to, &error))?;
+    let Some(first) = names.first() else { return Ok(Folder::Fresh) };
+    let has_marker = marker(host, to)?;
+    let state = state(host, to)?;
+    if !has_marker && state.is_none() {
+        return Err(foreign(to, &format!("it contains `{first}`, but no `{MARKER}`")));
+    }
+    expect(host, to, LOCK, FileKind::File)?;
+    expect(host, to, state::VERSIONS, FileKind::Directory)?;
+    match host.platform().os {
+        Os::Windows => drop(expect(host, to, state::CURRENT, FileKind::File)?),
+        Os::Linux | Os::Macos => {
+            expect_link(host, to, state::CURRENT)?;
+            expect_link(host, to, state::NEXT)?;
+        }
+    }
+    let versions = to.join(state::VERSIONS);
+    for name in host.list(&versions).unwrap_or_default().iter().filter(|name| state::is_version(name)) {
+        let path = versions.join(name);
+        if let Entry::Link(target) = Entry::read(host, &path)? {
+            return Err(InstallError::Link { path, target });
+        }
+    }
+    Ok(Folder::Ours(state.map(|state| state.name)))
+}
+
+/// Writes the marker of a folder that [`check`] has accepted. Another process may do the same at the same time.
+pub(super) fn claim(host: &dyn Host, to: &HostPath) -> io::Result<()> {
+    let path = to.join(MARKER);
+    if Entry::read(host, &path)? != Entry::Absent {
+        return Ok(());
+    }
+    let mut file = match host.create(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        created => created?,
+    };
+    file.write_all(CONTENT.as_bytes())?;
+    file.finish()
+}
+
+/// Completes the marker that a killed process left unfinished. The lock is held.
+pub(super) fn complete(host: &dyn Host, to: &HostPath) -> io::Result<()> {
+    let path = to.join(MARKER);
+    if host.read(&path)? == CONTENT.as_bytes() { Ok(()) } else { host.write(&path, CONTENT.as_bytes()) }
+}
+
+/// Whether a folder has a marker.
+fn marker(host: &dyn Host, to: &HostPath) -> Result<bool, InstallError> {
+    if !expect(host, to, MARKER, FileKind::File)? {
+        return Ok(false);
+    }
+    let path = to.join(MARKER);
+    let content = host.read_start(&path, CONTENT.len() + 1).map_err(|error| naming("read", &path, &error))?;
+    if CONTENT.as_bytes().starts_with(&content) {
+        Ok(true)
+    } else {
+        Err(foreign(to, &format!("`{MARKER}` in it has different content")))
+    }
+}
+
+/// The state of a folder, if it has one.
+fn state(host: &dyn Host, to: &HostPath) -> Result<Option<State>, InstallError> {
+    if !expect(host, to, state::FILE, FileKind::File)? {
+        return Ok(None);
+    }
+    let state = State::read(host, to);
+    let invalid = || foreign(to, &format!("`{}` in it is not the state of an installation", state::FILE));
+    state.map(Some).ok_or_else(invalid)
+}
+
+/// Whether a file or folder is there; anything else under its name is an error.
+fn expect(host: &dyn Host, to: &HostPath, name: &str, kind: FileKind) -> Result<bool, InstallError> {
+    let path = to.join(name);
+    match Entry::read(host, &path)? {
+        Entry::Absent => Ok(false),
+        Entry::Is(found) if found == kind => Ok(true),
+        Entry::Link(target) => Err(InstallError::Link { path, target }),
+        Entry::Is(_) => {
+            let kind = if kind == FileKind::Directory { "folder" } else { "regular file" };
+            Err(foreign(to, &format!("`{name}` in it is not a {kind}")))
+        }
+    }
+}
+
+/// Anything but a link under this name is an error.
+fn expect_link(host: &dyn Host, to: &HostPath, name: &str) -> Result<(), InstallError> {
+    match Entry::read(host, &to.join(name))? {
+        Entry::Absent | Entry::Link(_) => Ok(()),
+        Entry::Is(_) => Err(foreign(to, &format!("`{name}` in it is not a symbolic link"))),
+    }
+}
+
+/// What a path names, without following a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// Nothing.
+    Absent,
+    /// A symbolic link, with the path that it leads to.
+    Link(String),
+    /// A file, folder or something else.
+    Is(FileKind),
+}
+
+impl Entry {
+    /// Reads one entry.
+    pub(super) fn read(host: &dyn Host, path: &HostPath) -> io::Result<Self> {
+        match host.read_link(path) {
+            Ok(target) => return Ok(Self::Link(target)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),
+            // It is a link, but its text can't be shown.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return Ok(Self::Link("?".to_owned()));
+            }
+            Err(_) => {}
+        }
+        match host.stat(path) {
+            Ok(stat) => Ok(Self::Is(stat.kind)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Absent),
+            Err(error) => Err(naming("access", path, &error)),
+        }
+    }
+}
+
+/// A path that ends in `/` or `/.` names the folder behind a link, not the link.
+fn without_trailing_separator(path: &HostPath) -> HostPath {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => parent.join(name),
+        _ => path.clone(),
+    }
+}
+
+fn foreign(folder: &HostPath, found: &str) -> InstallError {
+    InstallError::Foreign { folder: folder.clone(), found: found.to_owned() }
+}
+
+fn naming(doing: &str, path: &HostPath, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("failed to {doing} `{path}`: {error}"))
+}

@@ -1,0 +1,115 @@
+//! What a choice of a variant follows from: a machine in a few words. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::facts::{Facts, Gpu, Vendor};
+use gpubuild_detect::matrix::{Matrix, Presence, Readiness};
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::Os;
+
+/// A machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Machine {
+    /// `linux-x86_64`.
+    pub platform: String,
+    /// Family and version of the C library, on Linux.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub libc: Option<(String, Option<Version>)>,
+    /// Release of the operating system, on macOS and Windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<Version>,
+    /// `x86-64-v3`; none where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
+    /// What is there for each backend but `cpu`.
+    pub backends: BTreeMap<Backend, Seen>,
+}
+
+/// What is there for a backend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Seen {
+    /// Whether its hardware is there. What runs on the processor is none.
+    pub hardware: Presence,
+    /// Whether it can run.
+    pub run: Readiness,
+    /// Why not, the root cause first, each with its id.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// The driver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Version>,
+    /// The newest CUDA release whose PTX the driver translates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub translates: Option<Version>,
+    /// Devices that a variant has to cover, each with its architecture where that is known.
+    pub devices: Vec<Device>,
+}
+
+/// A device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// `sm_90`, `gfx942`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+}
+
+impl Machine {
+    /// The machine that was looked at.
+    #[must_use]
+    pub fn of(facts: &Facts, matrix: &Matrix, catalogue: &Catalogue) -> Self {
+        let platform = facts.platform;
+        let libc = facts.libc.as_ref().filter(|_| platform.os == Os::Linux);
+        let os = facts.distro.as_ref().filter(|_| platform.os != Os::Linux);
+        let cuda = catalogue.for_backend(Backend::Cuda);
+        let backends =
+            matrix.verdicts.iter().filter(|verdict| verdict.backend != Backend::Cpu).map(|verdict| {
+                let real: Vec<&Gpu> =
+                    verdict.devices.iter().filter(|gpu| gpu.vendor != Vendor::Software).collect();
+                let translates = cuda
+                    .filter(|_| verdict.backend == Backend::Cuda)
+                    .and_then(|cuda| cuda.newest_for_driver(verdict.driver.as_ref()?))
+                    .cloned();
+                let reasons = verdict.hardware_reasons.iter().chain(&verdict.run_reasons);
+                let seen = Seen {
+                    hardware: verdict.hardware,
+                    run: verdict.run,
+                    reasons: reasons.map(gpubuild_detect::matrix::Reason::line).collect(),
+                    driver: verdict.driver.clone(),
+                    translates,
+                    devices: that_count(real),
+                };
+                (verdict.backend, seen)
+            });
+        Self {
+            platform: format!("{}-{}", platform.os.id(), platform.arch.id()),
+            libc: libc.map(|libc| (libc.value.family.clone(), libc.value.version.clone())),
+            os: os.and_then(|distro| distro.value.version.parse().ok()),
+            cpu: facts.cpu.level.clone(),
+            backends: backends.collect(),
+        }
+    }
+}
+
+/// The devices that a variant has to cover: what shares memory with the processor does not count beside a card.
+fn that_count(gpus: Vec<&Gpu>) -> Vec<Device> {
+    let is_card = |gpu: &&&Gpu| gpu.integrated != Some(true);
+    let any_card = gpus.iter().any(|gpu| is_card(&gpu));
+    let counts = gpus.into_iter().filter(|gpu| !any_card || is_card(&gpu));
+    counts.map(|gpu| Device { name: gpu.name.clone(), arch: gpu.arch.clone() }).collect()
+}
+
+/// The rank of a level of processors within its architecture: `("x86-64", 3)`.
+#[must_use]
+pub fn level(text: &str) -> Option<(&str, u8)> {
+    if text == "armv8-a" {
+        return Some((text, 1));
+    }
+    let rank = text.strip_prefix("x86-64-v")?.parse().ok().filter(|rank| (1..=4).contains(rank))?;
+    Some(("x86-64", rank))
+}

@@ -1,0 +1,211 @@
+//! Releases in a registry: the distribution API, as far as pulling needs it. Pure, but for what [`super::fetch`] does.
+
+use serde::Deserialize;
+
+use super::manifest::is_sha256;
+use super::url::{Url, is_loopback};
+
+/// The kind of a release's manifest in a registry.
+pub const ACCEPT: &str = "application/vnd.oci.image.manifest.v1+json";
+/// The largest manifest of an image.
+pub const LARGEST_MANIFEST: usize = 4 << 20;
+/// What names a file in an image.
+const TITLE: &str = "org.opencontainers.image.title";
+
+/// `HOST/NAME:TAG` or `HOST/NAME@sha256:…`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// The server's part of the API: `https://ghcr.io/v2/me/infer`.
+    root: Url,
+    /// The registry as it was written, and the name in it.
+    registry: String,
+    name: String,
+    /// The tag or digest.
+    version: String,
+    /// As it was written.
+    text: String,
+}
+
+/// Why a text is none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`oci://{text}` is no image: {why}")]
+pub struct BadReference {
+    /// The text.
+    pub text: String,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl Reference {
+    /// Reads what stands behind `oci://`. A registry on this machine is asked without encryption, as other tools do, and so are all with
+    /// `plain`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(text: &str, plain: super::fetch::Plain) -> Result<Self, BadReference> {
+        let bad = |why| BadReference { text: without_password(text), why };
+        if text.split('/').next().is_some_and(|host| host.contains('@')) {
+            return Err(bad(
+                "names and passwords are not taken from addresses; `docker login HOST` keeps them",
+            ));
+        }
+        let (host, rest) = text.split_once('/').ok_or_else(|| bad("write `oci://HOST/NAME:TAG`"))?;
+        let (name, version) = match rest.split_once('@') {
+            Some((name, digest)) => {
+                let hash = digest.strip_prefix("sha256:").filter(|hash| is_sha256(hash));
+                hash.ok_or_else(|| bad("a digest is `sha256:` and 64 digits in lower case"))?;
+                (name, digest)
+            }
+            None => rest.rsplit_once(':').ok_or_else(|| bad("it has no tag: write `oci://HOST/NAME:TAG`"))?,
+        };
+        let is_part = |part: &str| {
+            part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-'))
+                && part.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && part.ends_with(|c: char| c.is_ascii_alphanumeric())
+        };
+        if name.len() > 255 || !name.split('/').all(is_part) {
+            return Err(bad("a name has small letters, digits, `.`, `_`, `-` and `/`"));
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let is_tag = (1..=128).contains(&version.len())
+            && version.chars().all(allowed)
+            && !version.starts_with(['.', '-']);
+        if !is_tag && !rest.contains('@') {
+            return Err(bad("a tag has letters, digits, `.`, `_` and `-`"));
+        }
+        let bare = host.strip_prefix('[').and_then(|rest| rest.split(']').next());
+        let bare = bare.unwrap_or_else(|| host.split(':').next().unwrap_or_default());
+        let scheme =
+            if is_loopback(bare) || plain == super::fetch::Plain::Anywhere { "http" } else { "https" };
+        // The registry of that name is elsewhere.
+        let server =
+            if matches!(host, "docker.io" | "index.docker.io") { "registry-1.docker.io" } else { host };
+        let root = Url::parse(&format!("{scheme}://{server}/v2/{name}"))
+            .map_err(|_| bad("its host is none that can be asked"))?;
+        let [registry, name, version] = [host, name, version].map(str::to_owned);
+        Ok(Self { root, registry, name, version, text: text.to_owned() })
+    }
+
+    /// As it was written.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        format!("oci://{}", self.text)
+    }
+
+    /// The registry as it was written: `ghcr.io`, `localhost:5000`.
+    #[must_use]
+    pub fn registry(&self) -> &str {
+        &self.registry
+    }
+
+    /// Its name in the registry: `me/infer`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its manifest is.
+    #[must_use]
+    pub fn manifest(&self) -> Url {
+        self.root.below(&format!("manifests/{}", self.version))
+    }
+
+    /// Where a file of it is.
+    #[must_use]
+    pub fn blob(&self, sha256: &str) -> Url {
+        self.root.below(&format!("blobs/sha256:{sha256}"))
+    }
+
+    /// The digest that it names, if it names one.
+    #[must_use]
+    pub fn digest(&self) -> Option<&str> {
+        self.version.strip_prefix("sha256:")
+    }
+}
+
+/// As it may be shown: what stands before an `@` that is none of a digest may be a password.
+fn without_password(text: &str) -> String {
+    let at = text.match_indices('@').map(|(at, _)| at).rfind(|at| !text[at + 1..].starts_with("sha256:"));
+    at.map_or_else(|| text.to_owned(), |at| format!("…{}", &text[at..]))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Image {
+    schema_version: u32,
+    #[serde(default)]
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Deserialize)]
+struct Descriptor {
+    digest: String,
+    size: u64,
+    #[serde(default)]
+    annotations: std::collections::BTreeMap<String, String>,
+}
+
+/// A file in an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Its hash.
+    pub sha256: String,
+    /// Its bytes.
+    pub size: u64,
+}
+
+/// The file of an image that has a title. Other fields of an image's manifest are its registry's matter: what is unpacked is said by
+/// ours.
+///
+/// # Errors
+/// It is no manifest of an image; one line.
+pub fn file(image: &[u8], title: &str) -> Result<Option<File>, String> {
+    let image: Image = serde_json::from_slice(image).map_err(|error| error.to_string())?;
+    if image.schema_version != 2 {
+        return Err(format!("its manifest has the schema version {}", image.schema_version));
+    }
+    let found =
+        image.layers.into_iter().find(|one| one.annotations.get(TITLE).is_some_and(|own| own == title));
+    let Some(found) = found else { return Ok(None) };
+    let sha256 = found.digest.strip_prefix("sha256:").filter(|hash| is_sha256(hash));
+    let sha256 = sha256.ok_or_else(|| format!("`{title}` has the digest `{}`", found.digest))?;
+    Ok(Some(File { sha256: sha256.to_owned(), size: found.size }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetch::Plain;
+
+    #[test]
+    fn images_are_named_as_everywhere() {
+        let good = Reference::parse("ghcr.io/me/infer:1.2.0", Plain::Loopback).unwrap();
+        assert_eq!(good.manifest().to_string(), "https://ghcr.io/v2/me/infer/manifests/1.2.0");
+        let local = Reference::parse("localhost:5000/infer:latest", Plain::Loopback).unwrap();
+        assert_eq!(local.blob("ab").to_string(), "http://localhost:5000/v2/infer/blobs/sha256:ab");
+        let digest = format!("h/infer@sha256:{}", "a".repeat(64));
+        assert!(Reference::parse(&digest, Plain::Loopback).unwrap().digest().is_some());
+        for bad in [
+            "ghcr.io",
+            "ghcr.io/me/infer",
+            "h/../x:1",
+            "h/UP:1",
+            "h/x:",
+            "h/x:.a",
+            "h/x:a b",
+            "h/x@sha256:1",
+            "/x:1",
+            "h:port/x:1",
+            "u@h/x:1",
+        ] {
+            assert!(Reference::parse(bad, Plain::Loopback).is_err(), "{bad}");
+        }
+        let hub = Reference::parse("docker.io/me/infer:1", Plain::Loopback).unwrap();
+        assert_eq!(hub.manifest().to_string(), "https://registry-1.docker.io/v2/me/infer/manifests/1");
+        assert_eq!((hub.registry(), hub.name()), ("docker.io", "me/infer"));
+        for bad in ["me:pa55@h/x:1", "me:pa55/@h/x:1", "me:p@pa55@h/x@sha256:1", "me:5/pa55@h/X"] {
+            let told = Reference::parse(bad, Plain::Loopback).unwrap_err().to_string();
+            assert!(!told.contains("pa55"), "{told}");
+        }
+    }
+}

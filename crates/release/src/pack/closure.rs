@@ -1,0 +1,250 @@
+//! Every library that a packed program needs and no machine is sure to have.
+//!
+//! The loader is followed as `doctor --binary` follows it. What belongs to a driver, finds one, or is of the system itself stays
+//! with the machine: a second copy of it would fail, or break the drivers that are loaded beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_exec::venv::table::Table;
+use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_object::graph::{self, Graph, Link, Target};
+use gpubuild_object::{self, When};
+
+/// What a program takes along.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Closure {
+    /// Libraries of others by the name under which they are asked for, and where they lie.
+    pub taken: BTreeMap<String, HostPath>,
+    /// Names that are left to the machine, but for those of the C library.
+    pub left: BTreeSet<String>,
+    /// What such libraries would open while they run, and is not here.
+    pub not_found: BTreeSet<String>,
+}
+
+/// Why there is no closure.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClosureError {
+    /// Something that is needed is not here.
+    #[error("`{by}` needs `{name}`, which is not found here")]
+    Missing {
+        /// The library.
+        name: String,
+        /// Who names it.
+        by: String,
+    },
+    /// Two of one name.
+    #[error("`{name}` is two libraries: `{one}` and `{other}`")]
+    Two {
+        /// The name.
+        name: String,
+        /// The first.
+        one: String,
+        /// The second.
+        other: String,
+    },
+    /// A file that no loader takes.
+    #[error("`{path}`: {what}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// Why.
+        what: String,
+    },
+}
+
+/// Whom a name is left to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The C library and what the loader itself is.
+    System,
+    /// The machine has it, or can't use ours.
+    Machine,
+    /// It comes along.
+    Ours,
+}
+
+fn whose(os: Os, name: &str, leave: &[String]) -> Whose {
+    if libraries::is_of_system(os, name) {
+        return Whose::System;
+    }
+    if leave.iter().any(|pattern| gpubuild_host::search::star_matches(pattern, file_name(name))) {
+        return Whose::Machine;
+    }
+    match libraries::find(name) {
+        Some(library) if matches!(library.role, Role::Driver | Role::Loader) || library.core => {
+            Whose::Machine
+        }
+        _ => Whose::Ours,
+    }
+}
+
+/// What is followed, and by which rules.
+pub struct Rules<'a> {
+    /// The real paths of what comes along anyway.
+    pub own: BTreeSet<String>,
+    /// Names that are left to the machine.
+    pub leave: &'a [String],
+    /// Folders in which libraries are looked for that the loader does not find: those that were linked.
+    pub folders: Vec<HostPath>,
+}
+
+/// Follows the programs, libraries and modules that were built.
+///
+/// # Errors
+/// See [`ClosureError`].
+pub fn follow(host: &dyn Host, roots: &[HostPath], rules: &Rules<'_>) -> Result<Closure, ClosureError> {
+    let mut walk = Walk { host, rules, closure: Closure::default(), open: roots.to_vec() };
+    while let Some(root) = walk.open.pop() {
+        let contents = gpubuild_object::read(host, &root, host.platform().arch)
+            .map_err(|error| ClosureError::Unreadable { path: root.to_string(), what: error.to_string() })?;
+        walk.take(&graph::resolve(host, &root, contents))?;
+    }
+    Ok(walk.closure)
+}
+
+struct Walk<'a> {
+    host: &'a dyn Host,
+    rules: &'a Rules<'a>,
+    closure: Closure,
+    /// Files that are still to be followed.
+    open: Vec<HostPath>,
+}
+
+impl Walk<'_> {
+    /// Takes what a file needs. What the loader does not find is followed by itself.
+    fn take(&mut self, graph: &Graph) -> Result<(), ClosureError> {
+        let os = self.host.platform().os;
+        let mut reached = vec![0];
+        let mut at = 0;
+        while let Some(&from) = reached.get(at) {
+            at += 1;
+            for link in graph.links.iter().filter(|link| link.from == from) {
+                let name = &link.needed.name;
+                match whose(os, name, self.rules.leave) {
+                    Whose::System => continue,
+                    Whose::Machine => {
+                        self.closure.left.insert(name.clone());
+                        continue;
+                    }
+                    Whose::Ours => {}
+                }
+                if let Target::Loaded(index) = link.target {
+                    let real = &graph.objects[index].real;
+                    if is_of_windows(self.host, real) {
+                        self.closure.left.insert(name.clone());
+                        continue;
+                    }
+                    if !reached.contains(&index) {
+                        reached.push(index);
+                    }
+                    self.add(name, real)?;
+                } else if let Some(path) = self.elsewhere(graph, link)? {
+                    self.find(name, path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A library that the loader does not find from here: in the folders of what was linked.
+    fn elsewhere(&self, graph: &Graph, link: &Link) -> Result<Option<HostPath>, ClosureError> {
+        let name = &link.needed.name;
+        if link.target == Target::System {
+            return Ok(None);
+        }
+        let mut places = self.rules.folders.iter().map(|folder| folder.join(file_name(name)));
+        if let Some(path) = places.find(|path| self.host.is_file(path)) {
+            return Ok(Some(path));
+        }
+        // What a program opens by itself, or can do without, may be missing.
+        if matches!(link.needed.when, When::Opened | When::IfThere) {
+            return Ok(None);
+        }
+        let by = graph.objects[link.from].path.to_string();
+        Err(ClosureError::Missing { name: name.clone(), by })
+    }
+
+    fn find(&mut self, name: &str, path: HostPath) -> Result<(), ClosureError> {
+        let real = self.host.canonical(&path).unwrap_or_else(|_| path.clone());
+        if self.add(name, &real)? {
+            // Under the name that was found: what lies beside it is looked for from there.
+            self.open.push(path);
+        }
+        Ok(())
+    }
+
+    /// Whether it was not known yet.
+    fn add(&mut self, name: &str, real: &HostPath) -> Result<bool, ClosureError> {
+        if self.rules.own.contains(&real.key()) {
+            return Ok(false);
+        }
+        let file = file_name(name).to_owned();
+        if let Some(before) = self.closure.taken.get(&file) {
+            if before.key() == real.key() {
+                return Ok(false);
+            }
+            let (one, other) = (before.to_string(), real.to_string());
+            return Err(ClosureError::Two { name: file, one, other });
+        }
+        self.closure.taken.insert(file.clone(), real.clone());
+        self.opened(&file, real)?;
+        Ok(true)
+    }
+
+    /// What a library of CUDA opens while it runs, by the table of wheels: it lies beside it or in a folder of its own.
+    fn opened(&mut self, name: &str, real: &HostPath) -> Result<(), ClosureError> {
+        let os = self.host.platform().os;
+        let wheels = Table::embedded().releases.iter().filter_map(|release| release.wheel_of(os, name));
+        let names: BTreeSet<&String> =
+            wheels.flat_map(|wheel| wheel.opens(os)).filter(|opened| opened.as_str() != name).collect();
+        let mut missing = Vec::new();
+        let mut any = false;
+        for opened in names {
+            let folders = real.parent().into_iter().chain(self.rules.folders.iter().cloned());
+            let found = folders.map(|folder| folder.join(opened)).find(|path| self.host.is_file(path));
+            match found {
+                Some(path) => {
+                    any = true;
+                    self.find(opened, path)?;
+                }
+                None => missing.push(opened.clone()),
+            }
+        }
+        // Releases number them differently: one of the names is enough.
+        self.closure.not_found.extend(missing.into_iter().filter(|_| !any));
+        Ok(())
+    }
+}
+
+fn file_name(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
+}
+
+/// Whether a library came with Windows: no list names all of those.
+fn is_of_windows(host: &dyn Host, path: &HostPath) -> bool {
+    let root = host.env().get("SystemRoot").filter(|_| host.platform().os == Os::Windows);
+    root.is_some_and(|root| path.is_inside(&host.path(root)))
+}
+
+/// Follows a staged copy: what it needs has to come out of the copy, or be the machine's.
+///
+/// # Errors
+/// [`ClosureError::Missing`] for what would come from elsewhere, with the place.
+pub fn verify(
+    host: &dyn Host,
+    roots: &[HostPath],
+    inside: &HostPath,
+    leave: &[String],
+) -> Result<(), ClosureError> {
+    let rules = Rules { own: BTreeSet::new(), leave, folders: Vec::new() };
+    let closure = follow(host, roots, &rules)?;
+    let outside = closure.taken.iter().find(|(_, path)| !path.is_inside(inside));
+    match outside {
+        None => Ok(()),
+        Some((name, path)) => Err(ClosureError::Unreadable {
+            path: roots.first().map(ToString::to_string).unwrap_or_default(),
+            what: format!("`{name}` is packed, and the loader takes `{path}` nevertheless"),
+        }),
+    }
+}

@@ -1,0 +1,270 @@
+//! What a packed variant needs of a machine, from what was built and what is in the files. Pure.
+
+use std::collections::BTreeSet;
+
+use crate::manifest::{Cuda, Rocm};
+use gpubuild_core::arch::CudaArch;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::isa::{self, Promise};
+use gpubuild_core::version::Version;
+use gpubuild_plan::artifacts::{BuiltTree, Manifest};
+
+/// Why nobody can be told what a variant needs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unclear {
+    /// No code for GPUs was found.
+    #[error(
+        "no library holds code that {0} runs on every one of its architectures: nobody knows for which GPUs it is"
+    )]
+    NoDeviceCode(Backend),
+    /// The compiler's release is not known.
+    #[error("nobody knows with which release of CUDA it was compiled")]
+    NoRelease,
+    /// The oldest driver for a release is not known.
+    #[error("nobody knows which driver CUDA {0} needs")]
+    NoDriver(Version),
+    /// It was built for the processor of the build machine.
+    #[error("it was built for this machine's own processor ({0})")]
+    Native(String),
+    /// It promises instruction sets that no level of processors has.
+    #[error("no level of processors has everything that it was built for ({0})")]
+    NoLevel(String),
+}
+
+impl Unclear {
+    /// Stable id.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::NoDeviceCode(_) => "pack.no-device-code",
+            Self::NoRelease | Self::NoDriver(_) => "pack.no-release",
+            Self::Native(_) => "pack.native",
+            Self::NoLevel(_) => "pack.no-cpu-level",
+        }
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoDeviceCode(_) => "name the architectures: `archs` of the variant, or of `[backends.ID]`",
+            Self::NoRelease | Self::NoDriver(_) => {
+                "build it with a toolkit that `gpubuild detect` knows, then pack again"
+            }
+            Self::Native(_) => "build without `--native`, and without options such as GGML_NATIVE=ON",
+            Self::NoLevel(_) => {
+                "switch options off, so that x86-64-v2, v3 or v4 has it all; let the program choose at run time"
+            }
+        }
+    }
+}
+
+/// The architectures that every library with such code has code for: a program runs where all of them do.
+fn common(manifest: &Manifest, kind: &str) -> BTreeSet<String> {
+    let of_library = manifest.device_code().into_values().filter_map(|code| {
+        let archs: BTreeSet<String> =
+            code.into_iter().filter(|code| code.kind == kind).map(|code| code.arch).collect();
+        (!archs.is_empty()).then_some(archs)
+    });
+    of_library.reduce(|one, other| one.intersection(&other).cloned().collect()).unwrap_or_default()
+}
+
+/// What its CUDA code needs; `toolkit` knows the version of the toolkit with a compiler, `floor` the oldest driver for a release.
+///
+/// # Errors
+/// See [`Unclear`].
+pub fn cuda(
+    manifest: &Manifest,
+    toolkit: impl Fn(&str) -> Option<Version>,
+    floor: impl Fn(&Version) -> Option<Version>,
+) -> Result<Option<Cuda>, Unclear> {
+    if !manifest.backends.contains(&Backend::Cuda) {
+        return Ok(None);
+    }
+    let archs = |kind| -> Vec<CudaArch> {
+        let mut archs: Vec<CudaArch> =
+            common(manifest, kind).iter().filter_map(|text| text.parse().ok()).collect();
+        archs.sort();
+        archs
+    };
+    let (real, ptx) = (archs("sass"), archs("ptx"));
+    if real.is_empty() && ptx.is_empty() {
+        return Err(Unclear::NoDeviceCode(Backend::Cuda));
+    }
+    let releases = manifest.trees.iter().filter_map(|tree| release(tree, &toolkit));
+    let release = releases.max().ok_or(Unclear::NoRelease)?;
+    let driver = floor(&release).ok_or_else(|| Unclear::NoDriver(release.clone()))?;
+    Ok(Some(Cuda { release, driver, real, ptx }))
+}
+
+/// `13.0` of nvcc 13.0.88. A project that calls nvcc by itself tells CMake no compiler of that language; the plan has named one.
+fn release(tree: &BuiltTree, toolkit: &impl Fn(&str) -> Option<Version>) -> Option<Version> {
+    let told = tree.compilers.get("CUDA").filter(|compiler| compiler.id == "NVIDIA");
+    let version = match told {
+        Some(compiler) => compiler.version.parse().ok()?,
+        None => toolkit(tree.cache.get("CMAKE_CUDA_COMPILER")?)?,
+    };
+    format!("{}.{}", version.major(), version.minor()).parse().ok()
+}
+
+/// What its code for AMD needs.
+///
+/// # Errors
+/// See [`Unclear`].
+pub fn rocm(manifest: &Manifest) -> Result<Option<Rocm>, Unclear> {
+    if !manifest.backends.contains(&Backend::Rocm) {
+        return Ok(None);
+    }
+    let gfx: Vec<String> = common(manifest, "code-object").into_iter().collect();
+    if gfx.is_empty() { Err(Unclear::NoDeviceCode(Backend::Rocm)) } else { Ok(Some(Rocm { gfx })) }
+}
+
+/// The level of processors that it needs: none for the baseline. `named` is what gpubuild.toml promises.
+///
+/// # Errors
+/// See [`Unclear`].
+pub fn cpu(manifest: &Manifest, arch: &str, named: Option<&str>) -> Result<Option<String>, Unclear> {
+    let Some(processor) = isa::table().processor(arch) else { return Ok(None) };
+    let (promise, from) = match named.and_then(|name| Some((processor.cpu(name)?, name))) {
+        Some((promise, name)) => (promise, vec![name.to_owned()]),
+        None => manifest.trees.iter().map(|tree| processor.options(&tree.promises)).fold(
+            (Promise::default(), Vec::new()),
+            |(mut promise, mut from), (one, names)| {
+                promise.add(&one);
+                from.extend(names.into_iter().filter(|name| !from.contains(name)).collect::<Vec<_>>());
+                (promise, from)
+            },
+        ),
+    };
+    if promise.native {
+        return Err(Unclear::Native(from.join(", ")));
+    }
+    if promise.is_baseline() {
+        return Ok(None);
+    }
+    let level =
+        processor.level(&promise.features).filter(|level| super::super::machine::level(level).is_some());
+    match level {
+        Some(level) => Ok(Some(level.to_owned())),
+        None => Err(Unclear::NoLevel(from.join(", "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use gpubuild_plan::artifacts::{self, Artifact, Compiler, DeviceCode};
+
+    fn library(target: &str, codes: &[(&str, &str)]) -> Artifact {
+        let code = |(arch, kind): &(&str, &str)| DeviceCode {
+            arch: (*arch).to_owned(),
+            kind: (*kind).to_owned(),
+            bytes: 1,
+        };
+        Artifact {
+            target: target.to_owned(),
+            kind: "static".to_owned(),
+            path: format!("/b/lib{target}.a"),
+            bytes: 1,
+            sha256: String::new(),
+            symbols: None,
+            device_code: codes.iter().map(code).collect(),
+        }
+    }
+
+    fn built(
+        backends: &[Backend],
+        files: Vec<Artifact>,
+        nvcc: Option<&str>,
+        promises: &[(&str, &str)],
+    ) -> Manifest {
+        let tree = r#"{"id":"cpu","backends":["cpu"],"key":"k","source":"/s","build":"/b","generator":"Ninja","cmake":"4.0","cache":{},"files":[],"link":[],"compilers":{}}"#;
+        let mut tree: artifacts::BuiltTree = serde_json::from_str(tree).unwrap();
+        tree.files = files;
+        if let Some(version) = nvcc {
+            let compiler =
+                Compiler { id: "NVIDIA".to_owned(), version: version.to_owned(), path: "/nvcc".to_owned() };
+            tree.compilers.insert("CUDA".to_owned(), compiler);
+        }
+        tree.promises = promises
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect::<BTreeMap<_, _>>();
+        Manifest {
+            schema: artifacts::SCHEMA,
+            gpubuild: String::new(),
+            project: "demo".to_owned(),
+            backends: backends.to_vec(),
+            cargo: None,
+            loader: None,
+            trees: vec![tree],
+        }
+    }
+
+    #[test]
+    fn cuda_is_what_every_library_has() {
+        fn floor(release: &Version) -> Option<Version> {
+            assert_eq!(release.as_str(), "13.0");
+            "580.65".parse().ok()
+        }
+        let files = vec![
+            library("one", &[("sm_80", "sass"), ("sm_90a", "sass"), ("compute_90", "ptx")]),
+            library(
+                "two",
+                &[("sm_80", "sass"), ("sm_86", "sass"), ("compute_90", "ptx"), ("compute_80", "ptx")],
+            ),
+            library("none", &[]),
+        ];
+        let cuda = cuda(&built(&[Backend::Cpu, Backend::Cuda], files, Some("13.0.88"), &[]), |_| None, floor)
+            .unwrap()
+            .unwrap();
+        assert_eq!(cuda.real.iter().map(CudaArch::sm).collect::<Vec<_>>(), ["sm_80"]);
+        assert_eq!(cuda.ptx.iter().map(CudaArch::sm).collect::<Vec<_>>(), ["sm_90"]);
+        assert_eq!((cuda.release.as_str(), cuda.driver.as_str()), ("13.0", "580.65"));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_an_error() {
+        let code = || vec![library("one", &[("sm_80", "sass")])];
+        let asked = |manifest: &Manifest, driver: Option<&str>| {
+            cuda(manifest, |_| None, |_| driver.and_then(|text| text.parse().ok()))
+                .map(|_| ())
+                .map_err(|error| error.id())
+        };
+        let backends = [Backend::Cuda];
+        assert_eq!(
+            asked(&built(&backends, Vec::new(), Some("13.0"), &[]), Some("580")),
+            Err("pack.no-device-code")
+        );
+        assert_eq!(asked(&built(&backends, code(), None, &[]), Some("580")), Err("pack.no-release"));
+        assert_eq!(asked(&built(&backends, code(), Some("99.0"), &[]), None), Err("pack.no-release"));
+        assert_eq!(asked(&built(&[Backend::Cpu], code(), None, &[]), None), Ok(()));
+        // A project that calls nvcc by itself: the version is the toolkit's.
+        let mut own = built(&backends, code(), None, &[]);
+        own.trees[0].cache.insert("CMAKE_CUDA_COMPILER".to_owned(), "/opt/cuda/bin/nvcc".to_owned());
+        let toolkit = |nvcc: &str| (nvcc == "/opt/cuda/bin/nvcc").then(|| "12.4.131".parse().unwrap());
+        let cuda = cuda(&own, toolkit, |_| "525".parse().ok()).unwrap().unwrap();
+        assert_eq!(cuda.release.as_str(), "12.4");
+        assert!(rocm(&built(&[Backend::Rocm], Vec::new(), None, &[])).is_err());
+        let gfx = rocm(&built(&[Backend::Rocm], vec![library("k", &[("gfx90a", "code-object")])], None, &[]));
+        assert_eq!(gfx.unwrap().unwrap().gfx, ["gfx90a"]);
+    }
+
+    #[test]
+    fn a_level_has_all_that_was_promised() {
+        let level = |promises: &[(&str, &str)], named| {
+            cpu(&built(&[Backend::Cpu], Vec::new(), None, promises), "x86_64", named)
+                .map_err(|error| error.id())
+        };
+        assert_eq!(level(&[], None), Ok(None));
+        assert_eq!(level(&[("GGML_AVX2", "ON")], None), Ok(Some("x86-64-v3".to_owned())));
+        assert_eq!(level(&[("CMAKE_C_FLAGS", "-march=x86-64-v2")], None), Ok(Some("x86-64-v2".to_owned())));
+        assert_eq!(level(&[], Some("x86-64-v3")), Ok(Some("x86-64-v3".to_owned())));
+        // It has more than v3, and not all of v4.
+        assert_eq!(level(&[], Some("haswell")), Err("pack.no-cpu-level"));
+        assert_eq!(level(&[("GGML_NATIVE", "ON")], None), Err("pack.native"));
+        assert_eq!(level(&[("CMAKE_C_FLAGS", "-mavx512vnni")], None), Err("pack.no-cpu-level"));
+    }
+}

@@ -1,0 +1,263 @@
+//! The licences of what is packed: of the project, of the crates in its program, and of libraries of others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::PackError;
+use super::layer::{Part, Piece};
+use gpubuild_exec::python::Network;
+use gpubuild_host::{Command, Host, HostPath, Os};
+
+/// How files with licences begin.
+const BEGINNINGS: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
+/// Cargo reads its own files for it.
+const DEADLINE: Duration = Duration::from_secs(10 * 60);
+/// Where a toolkit of gpubuild's own keeps its wheels.
+const WHEELS: &str = "wheels";
+/// Folders above a library in which the record of its wheel may lie.
+const ABOVE: usize = 6;
+
+/// What cargo says about a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its version.
+    pub version: String,
+    /// Licences of all crates in the program: files, and a list with names.
+    crates: Vec<Crate>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Crate {
+    name: String,
+    version: String,
+    licence: String,
+    folder: HostPath,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<MetadataPackage>,
+    resolve: Resolve,
+}
+
+#[derive(Deserialize)]
+struct MetadataPackage {
+    id: String,
+    name: String,
+    version: String,
+    license: Option<String>,
+    manifest_path: String,
+}
+
+#[derive(Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    pkg: String,
+    dep_kinds: Vec<DependencyKind>,
+}
+
+#[derive(Deserialize)]
+struct DependencyKind {
+    kind: Option<String>,
+}
+
+/// Asks cargo about the package of a program.
+///
+/// # Errors
+/// Cargo fails, or says something that is not understood.
+pub fn ask(host: &dyn Host, folder: &HostPath, network: Network) -> Result<Package, PackError> {
+    let platform = host.platform();
+    let vendor = match platform.os {
+        Os::Linux => "unknown-linux-gnu",
+        Os::Windows => "pc-windows-msvc",
+        Os::Macos => "apple-darwin",
+    };
+    let manifest = folder.join("Cargo.toml");
+    let mut command = Command::new(host.env().get("CARGO").unwrap_or("cargo"), DEADLINE)
+        .args(["metadata", "--format-version", "1", "--manifest-path", manifest.as_str()])
+        .args(["--filter-platform", &format!("{}-{vendor}", platform.arch.id())]);
+    if network == Network::Offline {
+        command = command.arg("--offline");
+    }
+    let cargo = |what: String| PackError::Cargo { package: folder.to_string(), what };
+    let output = host.run(&command).map_err(|error| cargo(error.to_string()))?;
+    if !output.success() {
+        return Err(cargo(output.stderr.lines().last().unwrap_or_default().to_owned()));
+    }
+    let metadata: Metadata =
+        serde_json::from_str(&output.stdout).map_err(|error| cargo(error.to_string()))?;
+    package(host, &manifest, metadata)
+        .ok_or_else(|| cargo("the package is not in its own metadata".to_owned()))
+}
+
+/// The crates that are linked: neither those of build scripts nor those of tests.
+fn package(host: &dyn Host, manifest: &HostPath, metadata: Metadata) -> Option<Package> {
+    let nodes: BTreeMap<String, Vec<Dependency>> =
+        metadata.resolve.nodes.into_iter().map(|node| (node.id, node.deps)).collect();
+    let root = metadata.packages.iter().find(|one| {
+        let path = host.path(&one.manifest_path);
+        path.key() == manifest.key() || host.is_same_file(&path, manifest)
+    })?;
+    let (mut reached, mut open) = (BTreeSet::from([root.id.clone()]), vec![root.id.clone()]);
+    while let Some(id) = open.pop() {
+        for dependency in nodes.get(&id).into_iter().flatten() {
+            let is_linked = dependency.dep_kinds.iter().any(|kind| kind.kind.is_none());
+            if is_linked && reached.insert(dependency.pkg.clone()) {
+                open.push(dependency.pkg.clone());
+            }
+        }
+    }
+    let mut crates: Vec<Crate> = metadata
+        .packages
+        .iter()
+        .filter(|one| one.id != root.id && reached.contains(&one.id))
+        .map(|one| Crate {
+            name: one.name.clone(),
+            version: one.version.clone(),
+            licence: one.license.clone().unwrap_or_else(|| "not said".to_owned()),
+            folder: host.path(&one.manifest_path).parent().unwrap_or_else(|| host.path("/")),
+        })
+        .collect();
+    crates.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
+    Some(Package { version: root.version.clone(), crates })
+}
+
+/// What is gathered, with what nothing was found for.
+#[derive(Debug, Default)]
+pub struct Licences {
+    /// The files.
+    pub pieces: Vec<Piece>,
+    /// Libraries of others for which nothing was found.
+    pub without: Vec<String>,
+}
+
+impl Licences {
+    /// Those that lie in a folder of the project or of a crate.
+    pub fn of_folder(&mut self, host: &dyn Host, folder: &HostPath, name: &str) {
+        let mut names = host.list(folder).unwrap_or_default();
+        names.retain(|file| is_licence(file) && host.is_file(&folder.join(file)));
+        for file in names {
+            self.add(&format!("{name}/{file}"), folder.join(&file));
+        }
+    }
+
+    /// Those of the crates of a program; `list` is where the list of all of them is written.
+    ///
+    /// # Errors
+    /// The list can't be written.
+    pub fn of_crates(
+        &mut self,
+        host: &dyn Host,
+        package: &Package,
+        list: &HostPath,
+    ) -> Result<(), PackError> {
+        let mut text = String::from("Crates in the program, with their licences.\n\n");
+        for one in &package.crates {
+            let _ = writeln!(text, "{} {}: {}", one.name, one.version, one.licence);
+            self.of_folder(host, &one.folder, &format!("crates/{}-{}", one.name, one.version));
+        }
+        host.write(list, text.as_bytes()).map_err(|error| PackError::io("write", list, &error))?;
+        self.add("crates.txt", list.clone());
+        Ok(())
+    }
+
+    /// Those of a library of somebody else: of its wheel, or of the distribution's package.
+    pub fn of_library(&mut self, host: &dyn Host, name: &str, path: &HostPath) {
+        let found = of_wheel(host, path).or_else(|| of_debian(host, path));
+        match found {
+            None => self.without.push(name.to_owned()),
+            Some((package, files)) => {
+                for file in files {
+                    let Some(last) = file.file_name().map(str::to_owned) else { continue };
+                    self.add(&format!("{package}/{last}"), file);
+                }
+            }
+        }
+    }
+
+    /// A file that the project names.
+    pub fn add(&mut self, name: &str, from: HostPath) {
+        let path = format!("share/licences/{name}");
+        // Some crates have a file twice, in capitals and in small letters.
+        if !self.pieces.iter().any(|piece| piece.path.eq_ignore_ascii_case(&path)) {
+            self.pieces.push(Piece { path, from, executable: false, part: Part::Licences });
+        }
+    }
+}
+
+fn is_licence(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_source = name.rsplit('.').next() == Some("rs");
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) && !is_source
+}
+
+/// The wheel that a library came in: the one whose record lists it. Toolkits of gpubuild's own keep their wheels side by side, in
+/// `wheels`, and link files of them together.
+fn of_wheel(host: &dyn Host, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
+    let mut folder = library.parent()?;
+    for _ in 0..ABOVE {
+        let wheels = folder.join(WHEELS);
+        let inner = host.list(&wheels).unwrap_or_default();
+        let sites = std::iter::once(folder.clone()).chain(inner.iter().map(|name| wheels.join(name)));
+        for site in sites {
+            for name in host.list_matching(&site, "*.dist-info").unwrap_or_default() {
+                let info = site.join(&name);
+                if records(host, &site, &info, library) {
+                    let package = name.trim_end_matches(".dist-info").to_owned();
+                    let files = licences_of(host, &info);
+                    return (!files.is_empty()).then_some((package, files));
+                }
+            }
+        }
+        folder = folder.parent()?;
+    }
+    None
+}
+
+/// Whether the record of a wheel lists a file.
+fn records(host: &dyn Host, site: &HostPath, info: &HostPath, library: &HostPath) -> bool {
+    let record = host.read_text(&info.join("RECORD")).unwrap_or_default();
+    let name = library.file_name().unwrap_or_default();
+    let listed = record.lines().filter_map(|line| line.split(',').next()).filter(|path| path.ends_with(name));
+    listed
+        .map(|path| site.join(path))
+        .any(|path| path.key() == library.key() || host.is_same_file(&path, library))
+}
+
+fn licences_of(host: &dyn Host, info: &HostPath) -> Vec<HostPath> {
+    let mut files = Vec::new();
+    for place in [info.clone(), info.join("licenses")] {
+        let names = host.list(&place).unwrap_or_default();
+        files.extend(names.iter().filter(|name| is_licence(name)).map(|name| place.join(name)));
+    }
+    files.retain(|file| host.is_file(file));
+    files
+}
+
+/// The package of Debian or Ubuntu that a library came in.
+fn of_debian(host: &dyn Host, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
+    let info = host.path("/var/lib/dpkg/info");
+    let usual = library.as_str();
+    let short = usual.strip_prefix("/usr").unwrap_or(usual);
+    let lists = host.list_matching(&info, "*.list").ok()?;
+    let owner = lists.iter().find(|name| {
+        let text = host.read_text(&info.join(name)).unwrap_or_default();
+        text.lines().any(|line| line == usual || line == short)
+    })?;
+    let package = owner.trim_end_matches(".list").split(':').next().unwrap_or_default().to_owned();
+    let file = host.path(&format!("/usr/share/doc/{package}/copyright"));
+    host.is_file(&file).then(|| (package, vec![file]))
+}

@@ -1,0 +1,413 @@
+//! A copy of a program with everything that it needs, as it will lie on other machines: `bin/` with what was built, `lib/` with
+//! libraries of others, `share/` with files and licences.
+
+use std::collections::BTreeSet;
+
+use super::PackError;
+use super::closure::{self, Closure, ClosureError, Rules};
+use super::layer::{Part, Piece};
+use super::licences::{Licences, Package};
+use super::rpath;
+use crate::unpack::names::Names;
+use gpubuild_core::version::Version;
+use gpubuild_detect::toolkit::libraries;
+use gpubuild_exec::exec::stage;
+use gpubuild_host::{Host, HostPath, Os, search};
+use gpubuild_object::{self, Binary};
+use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
+use gpubuild_plan::project::PackTable;
+
+/// Folders in folders of data.
+const DEEPEST_DATA: usize = 4;
+
+/// What is staged.
+pub struct Request<'a> {
+    /// Name of the project.
+    pub name: &'a str,
+    /// Folder of gpubuild.toml.
+    pub root: &'a HostPath,
+    /// Folder of the sources.
+    pub source: &'a HostPath,
+    /// Folder of the cargo package.
+    pub package: &'a HostPath,
+    /// What cargo says about it.
+    pub cargo: &'a Package,
+    /// What was built.
+    pub manifest: &'a Manifest,
+    /// The program.
+    pub program: &'a Artifact,
+    /// Folders of the project's environment with CUDA's libraries.
+    pub environment: &'a [String],
+    /// What the project says.
+    pub table: &'a PackTable,
+    /// Architectures of AMD's cards that it is for: data for others stays behind.
+    pub gfx: &'a [String],
+}
+
+/// What was staged.
+#[derive(Debug, Default)]
+pub struct Staged {
+    /// Every file.
+    pub pieces: Vec<Piece>,
+    /// The program's path in it.
+    pub program: String,
+    /// Names that are left to the machine.
+    pub left: BTreeSet<String>,
+    /// What libraries of others would open while they run, and is not here.
+    pub not_found: BTreeSet<String>,
+    /// Libraries of others whose licence was not found.
+    pub without_licence: Vec<String>,
+    /// Data files for other architectures, which stay behind.
+    pub data_left: usize,
+    /// The oldest glibc that all of it runs with.
+    pub glibc: Option<Version>,
+    /// The loader of the program.
+    pub interpreter: Option<String>,
+    /// The oldest macOS.
+    pub system: Option<Version>,
+}
+
+/// Stages into an empty folder.
+///
+/// # Errors
+/// See [`PackError`].
+pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<Staged, PackError> {
+    let mut staging = Staging { host, into, staged: Staged::default(), names: Names::default() };
+    let program = host.path(&request.program.path);
+    let name = format!("bin/{}", program.file_name().unwrap_or(request.name));
+    staging.staged.program.clone_from(&name);
+    let mut built = vec![(name, program)];
+    for placed in stage::needed(host, request.manifest) {
+        let from = host.path(&placed.from);
+        let real = host.canonical(&from).unwrap_or(from);
+        built.push((format!("bin/{}", placed.name.replace('\\', "/")), real));
+    }
+    let own: BTreeSet<String> =
+        built.iter().map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key()).collect();
+    let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
+    let rules = Rules { own, leave: &request.table.leave, folders: linked_folders(host, request) };
+    let closure = closure::follow(host, &roots, &rules)?;
+    refuse_where_untried(host, &closure)?;
+    for (index, (path, from)) in built.iter().enumerate() {
+        let part = if index == 0 { Part::Program } else { Part::Built(path.clone()) };
+        staging.add(path, from, true, part)?;
+    }
+    staging.libraries(&closure, request.gfx)?;
+    staging.files(request)?;
+    staging.licences(&closure, request)?;
+    staging.folders()?;
+    staging.verify(&closure, &request.table.leave)?;
+    staging.staged.left = closure.left;
+    staging.staged.not_found.extend(closure.not_found);
+    Ok(staging.staged)
+}
+
+/// Folders of the libraries that were linked: those of the project's environment first, then those of toolkits. Stubs are none.
+fn linked_folders(host: &dyn Host, request: &Request<'_>) -> Vec<HostPath> {
+    let mut folders: Vec<HostPath> = request.environment.iter().map(|folder| host.path(folder)).collect();
+    for item in request.manifest.trees.iter().flat_map(|tree| &tree.link) {
+        let folder = match item {
+            LinkItem::Search { path } => Some(host.path(path)),
+            LinkItem::Shared { path } => host.path(path).parent(),
+            _ => None,
+        };
+        folders
+            .extend(folder.filter(|folder| folder.file_name() != Some("stubs") && !folders.contains(folder)));
+    }
+    folders
+}
+
+/// Install names of macOS would have to be changed, and the result signed again: nobody has tried that here.
+fn refuse_where_untried(host: &dyn Host, closure: &Closure) -> Result<(), PackError> {
+    if host.platform().os == Os::Macos && !closure.taken.is_empty() {
+        let names: Vec<&str> = closure.taken.keys().map(String::as_str).collect();
+        return Err(PackError::Platform(names.join(", ")));
+    }
+    Ok(())
+}
+
+struct Staging<'a> {
+    host: &'a dyn Host,
+    into: &'a HostPath,
+    staged: Staged,
+    names: Names,
+}
+
+impl Staging<'_> {
+    /// Puts a file into the copy.
+    fn add(&mut self, path: &str, from: &HostPath, executable: bool, part: Part) -> Result<(), PackError> {
+        // What `install` would refuse is not packed.
+        self.names.take(path).map_err(|unfit| PackError::Name {
+            path: path.to_owned(),
+            from: from.to_string(),
+            unfit,
+        })?;
+        let place = self.into.join(path);
+        self.host.link(from, &place).map_err(|error| PackError::io("take", from, &error))?;
+        self.staged.pieces.push(Piece { path: path.to_owned(), from: place, executable, part });
+        Ok(())
+    }
+
+    /// Libraries of others, and the data that these read.
+    fn libraries(&mut self, closure: &Closure, gfx: &[String]) -> Result<(), PackError> {
+        let folder = if self.host.platform().os == Os::Windows { "bin" } else { "lib" };
+        for (name, from) in &closure.taken {
+            self.add(&format!("{folder}/{name}"), from, false, Part::Library(name.clone()))?;
+            let data = libraries::find(name).map(|library| library.data.as_slice()).unwrap_or_default();
+            for inner in data {
+                let Some(source) = from.parent().map(|parent| parent.join(inner)) else { continue };
+                if self.data(name, &source, &format!("{folder}/{inner}"), gfx, 0)? == 0 {
+                    self.staged.not_found.insert(inner.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The data in a folder, but for that of other architectures: how many files there are.
+    fn data(
+        &mut self,
+        library: &str,
+        source: &HostPath,
+        path: &str,
+        gfx: &[String],
+        depth: usize,
+    ) -> Result<usize, PackError> {
+        let mut count = 0;
+        for name in self.host.list(source).unwrap_or_default() {
+            let (from, path) = (source.join(&name), format!("{path}/{name}"));
+            if !is_for(&name, gfx) {
+                self.staged.data_left += 1;
+                count += 1;
+            } else if self.host.is_file(&from) {
+                self.add(&path, &from, false, Part::Data(library.to_owned()))?;
+                count += 1;
+            } else if depth < DEEPEST_DATA {
+                count += self.data(library, &from, &path, gfx, depth + 1)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Files that the project names.
+    fn files(&mut self, request: &Request<'_>) -> Result<(), PackError> {
+        for pattern in &request.table.include {
+            for from in matches(self.host, request.root, pattern)? {
+                let inner = inner(request.root, &from);
+                self.add(&format!("share/{}/{inner}", request.name), &from, false, Part::Files)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn licences(&mut self, closure: &Closure, request: &Request<'_>) -> Result<(), PackError> {
+        let host = self.host;
+        let mut licences = Licences::default();
+        licences.of_folder(host, request.package, request.name);
+        licences.of_folder(host, request.root, request.name);
+        let source = request.source.file_name().unwrap_or("source").to_owned();
+        licences.of_folder(host, request.source, &source);
+        let list = self.into.join("crates.txt");
+        licences.of_crates(host, request.cargo, &list)?;
+        for (name, from) in &closure.taken {
+            licences.of_library(host, name, from);
+        }
+        for pattern in &request.table.licences {
+            for from in matches(host, request.root, pattern)? {
+                licences.add(&format!("{}/{}", request.name, inner(request.root, &from)), from);
+            }
+        }
+        for piece in licences.pieces {
+            self.add(&piece.path, &piece.from, false, Part::Licences)?;
+        }
+        self.staged.without_licence = licences.without;
+        host.remove(&list).map_err(|error| PackError::io("remove", &list, &error))
+    }
+
+    /// Lets every file look for libraries in the copy, and in nothing of the build machine.
+    fn folders(&mut self) -> Result<(), PackError> {
+        let host = self.host;
+        let arch = host.platform().arch;
+        let has_libraries = self.staged.pieces.iter().any(|piece| matches!(piece.part, Part::Library(_)));
+        let others =
+            self.staged.pieces.iter().filter(|piece| matches!(piece.part, Part::Built(_) | Part::Library(_)));
+        let packed: BTreeSet<String> =
+            others.filter_map(|piece| piece.from.file_name().map(str::to_owned)).collect();
+        let staged = &mut self.staged;
+        for piece in &staged.pieces {
+            if !matches!(piece.part, Part::Program | Part::Built(_) | Part::Library(_)) {
+                continue;
+            }
+            let Ok(contents) = gpubuild_object::read(host, &piece.from, arch) else { continue };
+            if let Some(newer) = newer_glibc(staged.glibc.as_ref(), &contents) {
+                staged.glibc = Some(newer);
+            }
+            if piece.path == staged.program {
+                staged.interpreter.clone_from(&contents.interpreter);
+                staged.system.clone_from(&contents.system);
+            }
+            let is_main = piece.path == staged.program;
+            let Some(folders) = wanted(piece, &contents, is_main, has_libraries, &packed) else { continue };
+            let wrong = |what: String| PackError::Rpath { path: piece.from.to_string(), what };
+            let data = host.read(&piece.from).map_err(|error| wrong(error.to_string()))?;
+            let changed = rpath::set(&data, &folders).map_err(wrong)?;
+            // Written beside and renamed: the file that was built has a second name here.
+            host.write(&piece.from, &changed).map_err(|error| PackError::io("write", &piece.from, &error))?;
+            if piece.executable {
+                host.set_executable(&piece.from)
+                    .map_err(|error| PackError::io("write", &piece.from, &error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows the copy through the loader: it has to be whole.
+    fn verify(&self, closure: &Closure, leave: &[String]) -> Result<(), PackError> {
+        let roots: Vec<HostPath> = self
+            .staged
+            .pieces
+            .iter()
+            .filter(|piece| matches!(piece.part, Part::Program | Part::Built(_)))
+            .map(|piece| piece.from.clone())
+            .collect();
+        let inside = self.host.canonical(self.into).unwrap_or_else(|_| self.into.clone());
+        closure::verify(self.host, &roots, &inside, leave).map_err(|error| match error {
+            // It was found where it was built: then the way to it is what the copy lacks.
+            ClosureError::Missing { name, by } if closure.taken.contains_key(&name) => {
+                PackError::Rpath { path: by, what: format!("`{name}` is packed and not found from there") }
+            }
+            other => other.into(),
+        })
+    }
+}
+
+/// The version of glibc that a file needs, if it is a newer one than is known.
+fn newer_glibc(known: Option<&Version>, contents: &Binary) -> Option<Version> {
+    let versions = contents.needed.iter().flat_map(|needed| &needed.versions);
+    let newest = versions.filter_map(|text| text.strip_prefix("GLIBC_")?.parse::<Version>().ok()).max()?;
+    (known.is_none_or(|known| *known < newest)).then_some(newest)
+}
+
+/// The folders that an ELF file has to have, where they are not what it has.
+fn wanted(
+    piece: &Piece,
+    contents: &Binary,
+    is_main: bool,
+    has_libraries: bool,
+    packed: &BTreeSet<String>,
+) -> Option<Vec<&'static str>> {
+    if contents.format != gpubuild_object::Format::Elf {
+        return None;
+    }
+    let has: Vec<&str> = contents.rpath.iter().chain(&contents.runpath).map(String::as_str).collect();
+    if let Part::Library(_) = piece.part {
+        // What lies together is found by way of the program, unless the library has ideas of its own.
+        let finds = has.is_empty() || has.iter().any(|folder| is_here(folder));
+        return (!finds).then(|| vec!["$ORIGIN"]);
+    }
+    // The program looks for what its libraries and modules need as well.
+    if has.is_empty() && !is_main {
+        return None;
+    }
+    // Modules may lie in a folder of their tree.
+    let depth = piece.path.matches('/').count();
+    let mut folders = vec!["$ORIGIN"];
+    if depth > 1 {
+        folders.push("$ORIGIN/..");
+    }
+    if has_libraries {
+        folders.push(if depth > 1 { "$ORIGIN/../../lib" } else { "$ORIGIN/../lib" });
+    }
+    // A program that names nothing of the copy needs no folders, and what it has is the build machine's.
+    let names_packed = contents.needed.iter().any(|one| packed.contains(&one.name));
+    let folders = if names_packed || (!has.is_empty() && !packed.is_empty()) { folders } else { Vec::new() };
+    (has != folders || !contents.runpath.is_empty()).then_some(folders)
+}
+
+fn is_here(folder: &str) -> bool {
+    matches!(folder.trim_end_matches(['/', '.']), "$ORIGIN" | "${ORIGIN}")
+}
+
+/// Whether a data file is for one of these architectures, or for no particular one.
+fn is_for(name: &str, gfx: &[String]) -> bool {
+    let Some(start) = name.find("gfx") else { return true };
+    let digits: String = name[start + 3..].chars().take_while(char::is_ascii_hexdigit).collect();
+    let arch = format!("gfx{digits}");
+    gfx.is_empty() || gfx.iter().any(|own| own.split(':').next() == Some(arch.as_str()))
+}
+
+fn matches(host: &dyn Host, root: &HostPath, pattern: &str) -> Result<Vec<HostPath>, PackError> {
+    let mut found = search::glob(host, root.join(pattern).as_str());
+    found.retain(|path| host.is_file(path));
+    if found.is_empty() { Err(PackError::NoMatch(pattern.to_owned())) } else { Ok(found) }
+}
+
+/// The path below a folder, with `/`.
+fn inner(root: &HostPath, path: &HostPath) -> String {
+    let rest = path.as_str().strip_prefix(root.as_str());
+    let rest = rest.or_else(|| path.file_name()).unwrap_or_default();
+    rest.trim_start_matches(['/', '\\']).replace('\\', "/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpubuild_host::RealHost;
+
+    #[test]
+    fn data_of_other_architectures_stays_behind() {
+        let gfx = ["gfx90a".to_owned(), "gfx942:sramecc+".to_owned()];
+        for (name, taken) in [
+            ("TensileLibrary_lazy_gfx90a.dat", true),
+            ("Kernels.so-000-gfx942.hsaco", true),
+            ("Kernels.so-000-gfx90c.hsaco", false),
+            ("TensileLibrary_gfx1100.co", false),
+            ("TensileManifest.txt", true),
+            ("gfx942", true),
+        ] {
+            assert_eq!(is_for(name, &gfx), taken, "{name}");
+            assert!(is_for(name, &[]), "{name}: for all where nothing is known");
+        }
+    }
+
+    #[test]
+    fn libraries_come_with_the_data_that_they_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = RealHost::new();
+        let root = host.path(folder.path().to_str().unwrap());
+        let rocm = root.join("rocm/lib");
+        for file in [
+            "librocblas.so.5.1",
+            "libhipblaslt.so.1",
+            "rocblas/library/TensileLibrary_lazy_gfx90a.dat",
+            "rocblas/library/TensileLibrary_lazy_gfx1100.dat",
+            "rocblas/library/gfx90a/Kernels.hsaco",
+            "rocblas/library/TensileManifest.txt",
+        ] {
+            host.write(&rocm.join(file), file.as_bytes()).unwrap();
+        }
+        let taken = [("librocblas.so.5", "librocblas.so.5.1"), ("libhipblaslt.so.1", "libhipblaslt.so.1")];
+        let taken = taken.map(|(name, file)| (name.to_owned(), rocm.join(file)));
+        let closure = Closure { taken: taken.into(), ..Closure::default() };
+        let into = root.join("copy");
+        let mut staging =
+            Staging { host: &host, into: &into, staged: Staged::default(), names: Names::default() };
+        staging.libraries(&closure, &["gfx90a".to_owned()]).unwrap();
+        let mut paths: Vec<&str> = staging.staged.pieces.iter().map(|piece| piece.path.as_str()).collect();
+        paths.sort_unstable();
+        assert_eq!(
+            paths,
+            [
+                "lib/libhipblaslt.so.1",
+                "lib/librocblas.so.5",
+                "lib/rocblas/library/TensileLibrary_lazy_gfx90a.dat",
+                "lib/rocblas/library/TensileManifest.txt",
+                "lib/rocblas/library/gfx90a/Kernels.hsaco",
+            ]
+        );
+        assert_eq!(staging.staged.data_left, 1);
+        assert_eq!(staging.staged.not_found.iter().collect::<Vec<_>>(), ["hipblaslt/library"]);
+        let data = Part::Data("librocblas.so.5".to_owned());
+        assert_eq!(staging.staged.pieces.iter().filter(|piece| piece.part == data).count(), 3);
+    }
+}

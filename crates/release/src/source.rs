@@ -1,0 +1,335 @@
+//! Where a release is: a folder, an address, an image in a registry. What is fetched from there is believed by nobody yet.
+
+use std::borrow::Cow;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::auth::Door;
+use super::download;
+use super::fetch::{Client, FetchError, Target};
+use super::layers::{self, Found};
+use super::manifest::{self, Layer};
+use super::oci::{self, BadReference, Reference};
+use super::trust;
+use super::url::{BadUrl, Url};
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store::{read_json, sha256, write_json};
+use gpubuild_host::folders::cache_folder;
+use gpubuild_host::{Host, HostPath};
+
+/// Name of the manifest in a folder.
+pub const FILE: &str = "manifest.json";
+/// The folder of the layers in a release.
+const BLOBS: &str = "blobs/sha256";
+/// The folder in gpubuild's cache with manifests that were fetched and believed, for doing without a network.
+const KEPT: &str = "releases/fetched";
+
+/// A release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A folder, or its manifest.
+    Folder {
+        /// The manifest.
+        manifest: HostPath,
+        /// The folder that the layers are in.
+        folder: HostPath,
+    },
+    /// The address of its manifest.
+    Address(Url),
+    /// An image.
+    Image(Reference),
+}
+
+/// A manifest as it was fetched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    /// Its bytes.
+    #[serde(with = "text")]
+    pub bytes: Vec<u8>,
+    /// Those of its signature.
+    #[serde(with = "maybe_text", default)]
+    pub signature: Option<Vec<u8>>,
+}
+
+/// What is believed is text; nothing else is kept.
+mod text {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(std::str::from_utf8(bytes).map_err(serde::ser::Error::custom)?)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        String::deserialize(from).map(String::into_bytes)
+    }
+}
+
+mod maybe_text {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    #[expect(clippy::ref_option, reason = "the form that serde wants")]
+    pub(super) fn serialize<S: Serializer>(bytes: &Option<Vec<u8>>, to: S) -> Result<S::Ok, S::Error> {
+        match bytes {
+            Some(bytes) => super::text::serialize(bytes, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
+        Ok(Option::<String>::deserialize(from)?.map(String::into_bytes))
+    }
+}
+
+/// A layer that is verified and can be unpacked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// Its file.
+    pub path: HostPath,
+    /// Bytes that were fetched for it.
+    pub fetched: u64,
+}
+
+/// Why something can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// What `--manifest` says is no address.
+    #[error(transparent)]
+    Url(#[from] BadUrl),
+    /// What `--manifest` says is no image.
+    #[error(transparent)]
+    Reference(#[from] BadReference),
+    /// The manifest.
+    #[error("failed to read `{at}`: {error}")]
+    Manifest {
+        /// Where.
+        at: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// There is no manifest at the address.
+    #[error("there is no manifest at `{0}`")]
+    NoManifest(String),
+    /// A layer is not there.
+    #[error("the layer {} is neither in the release nor in the cache", short(.sha256))]
+    Missing {
+        /// Its hash.
+        sha256: String,
+    },
+    /// A layer is something else.
+    #[error("the layer {} is not what the manifest says: {what}", short(.sha256))]
+    Other {
+        /// Its hash.
+        sha256: String,
+        /// What differs.
+        what: String,
+    },
+    /// The network.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// The cache's disk is too small.
+    #[error("{needed} bytes are to be fetched into the cache, and {free} are free")]
+    NoSpace {
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        free: u64,
+    },
+    /// The cache, or a file of the release, can't be read or written.
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+/// The beginning of a hash, for people.
+pub(super) fn short(sha256: &str) -> &str {
+    sha256.get(..12).unwrap_or(sha256)
+}
+
+impl SourceError {
+    /// Stable id.
+    #[must_use]
+    pub fn id(&self) -> &'static str {
+        match self {
+            Self::Url(_) | Self::Reference(_) => "net.address-invalid",
+            Self::Manifest { .. } | Self::NoManifest(_) => "manifest.unreadable",
+            Self::Missing { .. } => "layer.missing",
+            Self::Other { .. } => "layer.changed",
+            Self::Fetch(error) => error.id(),
+            Self::NoSpace { .. } => "install.no-space",
+            Self::Io(error) if super::unpack::is_full(error) => "install.no-space",
+            Self::Io(_) => "io.failed",
+        }
+    }
+
+    /// What to do.
+    #[must_use]
+    pub fn hint(&self) -> Cow<'static, str> {
+        let hint = match self {
+            Self::Url(_) => "an address begins with `https://` or `oci://`",
+            Self::Reference(_) => "an image is `oci://HOST/NAME:TAG`",
+            Self::Manifest { .. } | Self::NoManifest(_) => {
+                "`--manifest` takes the folder of a release, its address, or `oci://HOST/NAME:TAG`"
+            }
+            Self::Missing { .. } => "fetch the whole release again; `blobs/sha256` lies beside manifest.json",
+            Self::Other { .. } => "fetch it again; if that does not help, tell who publishes it",
+            Self::Fetch(error) => return error.hint(),
+            Self::NoSpace { .. } => "make room, or name a folder on another disk with GPUBUILD_CACHE",
+            Self::Io(_) => "look at the owner and mode of the folder, and at the room on the disk",
+        };
+        hint.into()
+    }
+}
+
+impl Source {
+    /// What `--manifest` means, if it is an address.
+    ///
+    /// # Errors
+    /// It is one that can't be fetched.
+    pub fn address(client: &Client<'_>, text: &str) -> Result<Option<Self>, SourceError> {
+        if let Some(image) = text.strip_prefix("oci://") {
+            return Ok(Some(Self::Image(Reference::parse(image, client.plain)?)));
+        }
+        if !text.contains("://") {
+            return Ok(None);
+        }
+        let url = Url::parse(text)?;
+        let is_file = url.path().rsplit('/').next().is_some_and(|name| name.contains(".json"));
+        Ok(Some(Self::Address(if is_file { url } else { url.below(FILE) })))
+    }
+
+    /// The release at a path.
+    #[must_use]
+    pub fn at(host: &dyn Host, path: HostPath) -> Self {
+        if host.is_dir(&path) {
+            return Self::Folder { manifest: path.join(FILE), folder: path };
+        }
+        let folder = path.parent().unwrap_or_else(|| path.clone());
+        Self::Folder { manifest: path, folder }
+    }
+
+    /// As it is shown.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Folder { manifest, .. } => manifest.to_string(),
+            Self::Address(url) => url.shown(),
+            Self::Image(image) => image.shown(),
+        }
+    }
+
+    /// Whether somebody else may stand between.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        !matches!(self, Self::Folder { .. })
+    }
+
+    /// The manifest with its signature.
+    ///
+    /// # Errors
+    /// The manifest can't be had. A signature that is not there is none.
+    pub fn manifest(&self, client: &Client<'_>) -> Result<Fetched, SourceError> {
+        let host = client.host;
+        if let Self::Folder { manifest, .. } = self {
+            let bytes = host
+                .read_start(manifest, manifest::MOST_BYTES + 1)
+                .map_err(|error| SourceError::Manifest { at: self.name(), error })?;
+            let beside = host.path(&format!("{manifest}{}", trust::SUFFIX));
+            return Ok(Fetched { bytes, signature: host.read_start(&beside, trust::MOST_BYTES + 1).ok() });
+        }
+        if client.network == Network::Offline {
+            let kept = self.kept(host).and_then(|place| read_json(host, &place));
+            return kept.ok_or_else(|| FetchError::Offline(self.name()).into());
+        }
+        match self {
+            Self::Image(image) => of_image(client, image),
+            Self::Address(url) => {
+                let fetch = |url: &Url, most| client.document(Target { url, door: Door::Server }, None, most);
+                let bytes = fetch(url, manifest::MOST_BYTES)?;
+                let bytes = bytes.ok_or_else(|| SourceError::NoManifest(url.shown()))?;
+                let signature = fetch(&url.with_suffix(trust::SUFFIX), trust::MOST_BYTES)?;
+                Ok(Fetched { bytes, signature })
+            }
+            Self::Folder { .. } => Err(SourceError::NoManifest(self.name())),
+        }
+    }
+
+    /// Keeps a manifest that was believed, for doing without a network.
+    ///
+    /// # Errors
+    /// The cache can't be written.
+    pub fn keep(&self, host: &dyn Host, fetched: &Fetched) -> io::Result<()> {
+        match self.kept(host) {
+            Some(place) if self.is_remote() => write_json(host, &place, fetched),
+            _ => Ok(()),
+        }
+    }
+
+    fn kept(&self, host: &dyn Host) -> Option<HostPath> {
+        let whole = match self {
+            Self::Address(url) => url.to_string(),
+            other => other.name(),
+        };
+        Some(cache_folder(host)?.join(KEPT).join(&format!("{}.json", sha256(whole.as_bytes()))))
+    }
+
+    /// A layer, verified. `on_bytes` is told of bytes that were fetched.
+    ///
+    /// # Errors
+    /// It can't be had, or is something else than the manifest says.
+    pub fn layer(
+        &self,
+        client: &Client<'_>,
+        layer: &Layer,
+        on_bytes: &dyn Fn(u64),
+    ) -> Result<Taken, SourceError> {
+        match self {
+            Self::Folder { folder, .. } => in_folder(client.host, folder, layer),
+            Self::Address(url) => {
+                let url = url.beside(&format!("{BLOBS}/{}", layer.sha256));
+                download::layer(client, Target { url: &url, door: Door::Server }, layer, on_bytes)
+            }
+            Self::Image(image) => {
+                let url = image.blob(&layer.sha256);
+                download::layer(client, Target { url: &url, door: Door::Registry(image) }, layer, on_bytes)
+            }
+        }
+    }
+}
+
+fn in_folder(host: &dyn Host, folder: &HostPath, layer: &Layer) -> Result<Taken, SourceError> {
+    let path = folder.join(BLOBS).join(&layer.sha256);
+    match layers::verify(host, &path, layer).map_err(SourceError::Io)? {
+        Found::Whole => return Ok(Taken { path, fetched: 0 }),
+        Found::Other(what) => return Err(SourceError::Other { sha256: layer.sha256.clone(), what }),
+        Found::Nothing => {}
+    }
+    let cached = layers::cached(host, layer).map_err(SourceError::Io)?;
+    let missing = || SourceError::Missing { sha256: layer.sha256.clone() };
+    cached.map(|path| Taken { path, fetched: 0 }).ok_or_else(missing)
+}
+
+/// The image's own manifest, then ours and its signature by their titles in it.
+fn of_image(client: &Client<'_>, image: &Reference) -> Result<Fetched, SourceError> {
+    let url = image.manifest();
+    let registry = |what: String| FetchError::Registry { url: url.shown(), what };
+    let door = Door::Registry(image);
+    let document = client.document(Target { url: &url, door }, Some(oci::ACCEPT), oci::LARGEST_MANIFEST)?;
+    let document = document.ok_or_else(|| SourceError::NoManifest(image.shown()))?;
+    if image.digest().is_some_and(|digest| digest != sha256(&document)) {
+        return Err(registry("its manifest is not the one of the digest".to_owned()).into());
+    }
+    let fetch = |title: &str, most: usize| -> Result<Option<Vec<u8>>, SourceError> {
+        let Some(file) = oci::file(&document, title).map_err(registry)? else { return Ok(None) };
+        if file.size > most as u64 {
+            return Err(registry(format!("`{title}` has {} bytes", file.size)).into());
+        }
+        let bytes = client.document(Target { url: &image.blob(&file.sha256), door }, None, most)?;
+        match bytes {
+            Some(bytes) if sha256(&bytes) == file.sha256 => Ok(Some(bytes)),
+            Some(_) => Err(registry(format!("`{title}` is not the one of the digest")).into()),
+            None => Err(registry(format!("`{title}` is not there")).into()),
+        }
+    };
+    let bytes = fetch(FILE, manifest::MOST_BYTES)?.ok_or_else(|| SourceError::NoManifest(image.shown()))?;
+    Ok(Fetched { bytes, signature: fetch(&format!("{FILE}{}", trust::SUFFIX), trust::MOST_BYTES)? })
+}

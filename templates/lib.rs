@@ -1,0 +1,58 @@
+//! What `gpubuild new` and `gpubuild ci init` write, as text.
+//!
+//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own.
+
+/// A workflow for GitHub.
+pub const GITHUB: &str = include_str!("ci/github.yml");
+
+/// A pipeline for GitLab.
+pub const GITLAB: &str = include_str!("ci/gitlab.yml");
+
+/// A project to start from.
+#[derive(Debug, Clone, Copy)]
+pub struct Project {
+    /// Its name: `own-kernels`.
+    pub id: &'static str,
+    /// The text of its template.toml.
+    pub about: &'static str,
+    /// Paths and texts of its files, with placeholders.
+    pub files: &'static [(&'static str, &'static str)],
+}
+
+/// `"id": ["file", …]`, in the order of `--list`.
+macro_rules! table {
+    ($($id:literal: [$($file:literal),* $(,)?]),* $(,)?) => {
+        &[$(Project {
+            id: $id,
+            about: include_str!(concat!("new/", $id, "/template.toml")),
+            files: &[$(($file, include_str!(concat!("new/", $id, "/", $file)))),*],
+        }),*]
+    };
+}
+
+/// The projects of `gpubuild new`, in the order of `--list`.
+pub const PROJECTS: &[Project] = table! {
+    "own-kernels": [
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "kernels/CMakeLists.txt",
+        "kernels/include/kernels.h", "kernels/src/axpy.comp", "kernels/src/cpu.cpp", "kernels/src/cuda.cu",
+        "kernels/src/vulkan.cpp", "src/kernels.rs", "src/main.rs",
+    ],
+    "llama": [
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "src/lib.rs",
+        "src/main.rs",
+    ],
+    "whisper": [
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "src/lib.rs",
+        "src/main.rs",
+    ],
+    "cpp-library": [
+        "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "native/CMakeLists.txt",
+        "native/include/library.h", "native/include/library.hpp", "native/src/c_api.cpp",
+        "native/src/library.cpp", "src/lib.rs", "src/main.rs",
+    ],
+    "xtask": [
+        "gitignore.in", "gpubuild.toml", "kernels/Cargo.toml.in", "kernels/build.rs",
+        "kernels/native/CMakeLists.txt", "kernels/native/include/kernels.h", "kernels/native/src/cpu.cpp",
+        "kernels/src/lib.rs", "xtask/Cargo.toml.in", "xtask/README.md", "xtask/src/main.rs",
+    ],
+};
