@@ -19,7 +19,6 @@
 //!                link::directives        (pure)   -> gpubuild link, build_rs
 //! ```
 
-pub mod build_rs;
 pub mod report;
 
 #[cfg(feature = "cli")]
@@ -29,8 +28,7 @@ pub mod cli;
 #[cfg(feature = "cli")]
 pub mod new;
 
-pub use build_rs::{Build, Task};
-
+pub use gpubuild_build as build;
 pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, version};
 pub use gpubuild_detect::{facts, finding, matrix, tell, toolkit};
 pub use gpubuild_doctor as doctor;

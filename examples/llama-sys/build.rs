@@ -1,5 +1,5 @@
 //! Builds llama.cpp for the backends that the features name.
 
 fn main() {
-    gpubuild::Build::new().source_from_env("LLAMA_CPP_SOURCE").link();
+    gpubuild_build::Build::new().source_from_env("LLAMA_CPP_SOURCE").link();
 }

@@ -1,11 +1,11 @@
 //! Compiles the crate's own kernels: a library with CMake, C++ with cc, and CUDA with cc where a toolkit is ready.
 
-use gpubuild::Backend;
-use gpubuild::build_rs::Language;
+use gpubuild_build::Backend;
+use gpubuild_build::Language;
 
 fn main() {
     // What cannot be built here is left out, with a warning that says why.
-    let plan = gpubuild::Build::new().backends(["cpu", "cuda"]).allow_missing().plan();
+    let plan = gpubuild_build::Build::new().backends(["cpu", "cuda"]).allow_missing().plan();
     let plan = plan.unwrap_or_else(|error| panic!("{}", error.told()));
 
     let mut sum = cmake::Config::new("native");

@@ -9,7 +9,7 @@
 //! | `@variants@` | a `[[variants]]` table for each of them |
 //! | `@variant@` | nothing, or one `[[variants]]` table of all of them: for crates whose features ask for all |
 //! | `@features@` | nothing, or `"vulkan"`: the backends beside the processor's |
-//! | `@gpubuild@` | the dependency on this library, without the command |
+//! | `@gpubuild-build@` | the dependency on `gpubuild-build` |
 //! | `@gpubuild-link@` | the dependency on `gpubuild-link` |
 //! | `@commands@` | the commands of the template with what they do |
 
@@ -78,8 +78,8 @@ impl Request<'_> {
             .replace("@variants@\n", &self.variants())
             .replace("@variant@\n", &self.variant())
             .replace("@features@", &self.features())
-            .replace("@gpubuild@", &self.gpubuild.build())
-            .replace("@gpubuild-link@", &self.gpubuild.link())
+            .replace("@gpubuild-build@", &self.gpubuild.on("build"))
+            .replace("@gpubuild-link@", &self.gpubuild.on("link"))
             .replace("@commands@", &self.commands())
     }
 
@@ -137,25 +137,15 @@ fn strings<'a>(list: impl Iterator<Item = &'a Backend>) -> String {
 }
 
 impl Dependency {
-    /// What stands behind `gpubuild =` in a Cargo.toml.
+    /// What stands behind `gpubuild-build =` or `gpubuild-link =` in a Cargo.toml.
     #[must_use]
-    pub fn build(&self) -> String {
-        format!("{{ {}, default-features = false }}", self.from(""))
-    }
-
-    /// What stands behind `gpubuild-link =`.
-    #[must_use]
-    pub fn link(&self) -> String {
-        format!("{{ {} }}", self.from("/crates/link"))
-    }
-
-    fn from(&self, folder: &str) -> String {
+    pub fn on(&self, part: &str) -> String {
         let version = release();
         match self {
-            Self::Published => format!("version = \"{version}\""),
+            Self::Published => format!("\"{version}\""),
             Self::Folder(path) => {
-                let path = toml_edit::Value::from(format!("{path}{folder}"));
-                format!("path = {path}, version = \"{version}\"")
+                let path = toml_edit::Value::from(format!("{path}/crates/{part}"));
+                format!("{{ path = {path}, version = \"{version}\" }}")
             }
         }
     }

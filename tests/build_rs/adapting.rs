@@ -7,11 +7,11 @@ use crate::support::{Workspace, workspace};
 const OWN: &[(&str, &str)] = &[
     (
         "own-sys/Cargo.toml",
-        "[package]\nname = \"own-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[build-dependencies]\ncc = \"1\"\ncmake = \"0.1\"\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+        "[package]\nname = \"own-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[build-dependencies]\ncc = \"1\"\ncmake = \"0.1\"\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n",
     ),
     (
         "own-sys/build.rs",
-        "use gpubuild::Backend;\nuse gpubuild::build_rs::Language;\n\nfn main() {\n    let plan = gpubuild::Build::new().backends([\"cpu\"]).plan().unwrap();\n    let mut config = cmake::Config::new(\"native\");\n    let folder = plan.apply_to_cmake(Backend::Cpu, &mut config).build_target(\"own\").build();\n    println!(\"cargo::rustc-link-search=native={}/build\", folder.display());\n    println!(\"cargo::rustc-link-lib=static=own\");\n    let mut build = cc::Build::new();\n    plan.apply_to_cc(Backend::Cpu, Language::Cxx, &mut build).file(\"kernel.cpp\").compile(\"kernel\");\n}\n",
+        "use gpubuild_build::Backend;\nuse gpubuild_build::Language;\n\nfn main() {\n    let plan = gpubuild_build::Build::new().backends([\"cpu\"]).plan().unwrap();\n    let mut config = cmake::Config::new(\"native\");\n    let folder = plan.apply_to_cmake(Backend::Cpu, &mut config).build_target(\"own\").build();\n    println!(\"cargo::rustc-link-search=native={}/build\", folder.display());\n    println!(\"cargo::rustc-link-lib=static=own\");\n    let mut build = cc::Build::new();\n    plan.apply_to_cc(Backend::Cpu, Language::Cxx, &mut build).file(\"kernel.cpp\").compile(\"kernel\");\n}\n",
     ),
     (
         "own-sys/src/lib.rs",
@@ -44,7 +44,7 @@ fn a_plan_is_applied_to_cmake_and_cc() {
 }
 
 /// A crate with a CUDA file that every compiler takes.
-const WITH_CUDA: &str = "use gpubuild::Backend;\nuse gpubuild::build_rs::Language;\n\nfn main() {\n    let plan = gpubuild::Build::new().backends([\"cuda\"]).plan().unwrap_or_else(|error| panic!(\"{}\", error.told()));\n    let mut build = cc::Build::new();\n    plan.apply_to_cc(Backend::Cuda, Language::Cuda, &mut build).file(\"kernel.cu\").compile(\"kernel\");\n}\n";
+const WITH_CUDA: &str = "use gpubuild_build::Backend;\nuse gpubuild_build::Language;\n\nfn main() {\n    let plan = gpubuild_build::Build::new().backends([\"cuda\"]).plan().unwrap_or_else(|error| panic!(\"{}\", error.told()));\n    let mut build = cc::Build::new();\n    plan.apply_to_cc(Backend::Cuda, Language::Cuda, &mut build).file(\"kernel.cu\").compile(\"kernel\");\n}\n";
 
 /// Notes its words and compiles as C++.
 const NVCC: &str = "#!/bin/sh\necho \"$*\" >> \"$(dirname \"$0\")/../calls\"\nleft=$#\nwhile [ \"$left\" -gt 0 ]; do\n  word=$1\n  shift\n  left=$((left - 1))\n  case $word in\n  -gencode | -Xcompiler)\n    shift\n    left=$((left - 1))\n    ;;\n  -ccbin=* | -G | *.a) ;;\n  --device-link)\n    set -- \"$@\" -c \"$(dirname \"$0\")/empty.cpp\"\n    ;;\n  *) set -- \"$@\" \"$word\" ;;\n  esac\ndone\nexec c++ -fPIC -x c++ \"$@\"\n";

@@ -4,12 +4,12 @@ use gpubuild::host::{Host, RealHost};
 
 use crate::support::{SMALL, Workspace, workspace};
 
-const CARGO: &str = "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n";
+const CARGO: &str = "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n";
 
 /// The documentation's build script, with a place where libclang can be lost.
 const BUILD: &str = "\
 fn main() {
-    let Ok(built) = gpubuild::Build::new().run() else { return };
+    let Ok(built) = gpubuild_build::Build::new().run() else { return };
     built.bindings().header(\"x.h\").prebuilt(\"src/prebuilt.rs\").write(|call| {
         assert!(std::env::var_os(\"X_WITHOUT_LIBCLANG\").is_none(), \"Unable to find libclang: \\\"a test\\\"\");
         bindgen::Builder::default()

@@ -2,7 +2,7 @@
 
 use crate::support::{Workspace, workspace};
 
-const CARGO: &str = "[package]\nname = \"@NAME@-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"@NAME@\"\n[dependencies]\n@DEPENDENCIES@\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n";
+const CARGO: &str = "[package]\nname = \"@NAME@-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"@NAME@\"\n[dependencies]\n@DEPENDENCIES@\n[build-dependencies]\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n";
 
 /// A copy of a library that a profile knows, as small as it can be: options that only look used.
 const CMAKE: &str = "cmake_minimum_required(VERSION 3.16)\nproject(ggml C)\nset(GGML_VERSION_MAJOR 0)\nset(GGML_VERSION_MINOR 9)\nset(GGML_VERSION_PATCH @PATCH@)\n# GGML_NATIVE GGML_CCACHE GGML_CPU GGML_OPENMP GGML_RPC GGML_BUILD_TESTS GGML_BUILD_EXAMPLES GGML_BACKEND_DL GGML_STATIC GGML_METAL GGML_CUDA GGML_HIP GGML_VULKAN GGML_SYCL GGML_OPENCL GGML_BLAS GGML_ACCELERATE GGML_LLAMAFILE GGML_STANDALONE GGML_CPU_ALL_VARIANTS GGML_RPC_RDMA\nadd_library(ggml-base STATIC src/base.c)\nadd_library(ggml-cpu STATIC src/cpu.c)\nadd_library(ggml STATIC src/ggml.c)\ntarget_include_directories(ggml PUBLIC include)\ntarget_link_libraries(ggml PUBLIC ggml-base ggml-cpu)\n";
@@ -16,7 +16,7 @@ fn add(workspace: &Workspace, name: &str, size: u32, dependencies: &str, build: 
     workspace.write(&format!("{name}-sys/Cargo.toml"), &cargo);
     workspace.write(
         &format!("{name}-sys/build.rs"),
-        &format!("fn main() {{\n    gpubuild::Build::new(){build}.link();\n}}\n"),
+        &format!("fn main() {{\n    gpubuild_build::Build::new(){build}.link();\n}}\n"),
     );
     workspace.write(
         &format!("{name}-sys/gpubuild.toml"),
@@ -40,7 +40,7 @@ fn app(workspace: &Workspace, dependencies: &str, build: &str) {
     workspace.write(
         "app/Cargo.toml",
         &format!(
-            "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\n{dependencies}\n[build-dependencies]\ngpubuild = {{ path = \"{}\", default-features = false }}\n",
+            "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\n{dependencies}\n[build-dependencies]\ngpubuild-build = {{ path = \"{}/crates/build\" }}\n",
             env!("CARGO_MANIFEST_DIR")
         ),
     );
@@ -63,7 +63,7 @@ fn two(build: &str) -> Option<Workspace> {
 #[test]
 fn two_copies_are_told_before_anything_is_linked() {
     let Some(workspace) = two("") else { return };
-    app(&workspace, BOTH, "fn main() {\n    gpubuild::build_rs::check_symbols();\n}\n");
+    app(&workspace, BOTH, "fn main() {\n    gpubuild_build::check_symbols();\n}\n");
     let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
     for part in [
         "error: app@0.1.0: `one` and `two` both define `ggml_base` and 2 further symbols; the two copies differ: GGML_MAX_NAME is 64 and 128",

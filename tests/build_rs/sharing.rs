@@ -7,11 +7,11 @@ use crate::support::{SMALL, workspace};
 const BASE: &[(&str, &str)] = &[
     (
         "base-sys/Cargo.toml",
-        "[package]\nname = \"base-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"base\"\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+        "[package]\nname = \"base-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"base\"\n[build-dependencies]\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n",
     ),
     (
         "base-sys/build.rs",
-        "fn main() {\n    gpubuild::Build::new().source(\"native\").target(\"base\").link();\n}\n",
+        "fn main() {\n    gpubuild_build::Build::new().source(\"native\").target(\"base\").link();\n}\n",
     ),
     ("base-sys/src/lib.rs", "unsafe extern \"C\" {\n    pub fn base_next() -> i32;\n}\n"),
     (
@@ -25,11 +25,11 @@ const BASE: &[(&str, &str)] = &[
     ),
     (
         "user-sys/Cargo.toml",
-        "[package]\nname = \"user-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"user\"\n[dependencies]\nbase-sys = { path = \"../base-sys\" }\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+        "[package]\nname = \"user-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"user\"\n[dependencies]\nbase-sys = { path = \"../base-sys\" }\n[build-dependencies]\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n",
     ),
     (
         "user-sys/build.rs",
-        "fn main() {\n    let build = gpubuild::Build::new().source(\"native\").target(\"user\");\n    build.share(\"base\").option(\"USER_SYSTEM_BASE\", \"ON\").link();\n}\n",
+        "fn main() {\n    let build = gpubuild_build::Build::new().source(\"native\").target(\"user\");\n    build.share(\"base\").option(\"USER_SYSTEM_BASE\", \"ON\").link();\n}\n",
     ),
     ("user-sys/src/lib.rs", "use base_sys as _;\nunsafe extern \"C\" {\n    pub fn user_next() -> i32;\n}\n"),
     (
@@ -75,8 +75,10 @@ fn a_crate_uses_the_libraries_of_another() {
 #[test]
 fn a_crate_that_shares_nothing_is_named() {
     let Some(workspace) = workspace(SMALL) else { return };
-    workspace
-        .write("x-sys/build.rs", "fn main() {\n    gpubuild::Build::new().share(\"nowhere\").link();\n}\n");
+    workspace.write(
+        "x-sys/build.rs",
+        "fn main() {\n    gpubuild_build::Build::new().share(\"nowhere\").link();\n}\n",
+    );
     let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
     assert!(told.contains("`DEP_NOWHERE_GPUBUILD_MANIFEST` is not set"), "{told}");
     assert!(told.contains("[script.not-shared]"), "{told}");

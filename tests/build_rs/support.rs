@@ -153,9 +153,9 @@ impl Ran {
 pub(crate) const SMALL: &[(&str, &str)] = &[
     (
         "x-sys/Cargo.toml",
-        "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[features]\ncuda = []\nsycl = []\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+        "[package]\nname = \"x-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"x\"\n[features]\ncuda = []\nsycl = []\n[build-dependencies]\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n",
     ),
-    ("x-sys/build.rs", "fn main() {\n    gpubuild::Build::new().link();\n}\n"),
+    ("x-sys/build.rs", "fn main() {\n    gpubuild_build::Build::new().link();\n}\n"),
     (
         "x-sys/gpubuild.toml",
         "schema = 1\n[project]\nname = \"brs-x\"\nsource = \"native\"\ntargets = [\"x\"]\n[backends.cuda]\noptions = { X_CUDA = \"ON\" }\n[backends.sycl]\noptions = { X_SYCL = \"ON\" }\n",

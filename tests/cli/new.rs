@@ -61,7 +61,7 @@ fn a_project_is_written_and_what_comes_next_is_told() {
     }
     let cargo = sandbox.read("my demo/deep/Cargo.toml");
     let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
-    let dependency = format!("gpubuild = {{ version = \"{version}\", default-features = false }}\n");
+    let dependency = format!("gpubuild-build = \"{version}\"\n");
     assert!(cargo.contains("name = \"two-words\"\n") && cargo.ends_with(&dependency), "{cargo}");
 }
 

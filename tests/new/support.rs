@@ -49,12 +49,11 @@ impl Desk {
         }
         let folder = tempfile::tempdir().unwrap();
         let desk = Self { folder, env: Vec::new() };
-        let root = toml_text(env!("CARGO_MANIFEST_DIR"));
-        let link = toml_text(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/link"));
-        let linker = toml_text(concat!(env!("CARGO_MANIFEST_DIR"), "/crates/linker"));
-        let patches = format!(
-            "[patch.crates-io]\ngpubuild = {{ path = {root} }}\ngpubuild-link = {{ path = {link} }}\ngpubuild-linker = {{ path = {linker} }}\n"
-        );
+        let patch = |part: &str| {
+            let folder = format!("{}/crates/{part}", env!("CARGO_MANIFEST_DIR"));
+            format!("gpubuild-{part} = {{ path = {} }}\n", toml_text(&folder))
+        };
+        let patches = format!("[patch.crates-io]\n{}{}", patch("build"), patch("link"));
         desk.write(".cargo/config.toml", &patches);
         Some(desk)
     }

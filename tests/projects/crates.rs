@@ -32,7 +32,7 @@ fn cargo(folder: &Path, words: &[&str], variables: &[(&str, &str)]) -> Ran {
 const FILES: [(&str, &str); 5] = [
     (
         "Cargo.toml",
-        "[package]\nname = \"bound\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n[profile.dev]\ndebug = \"line-tables-only\"\n",
+        "[package]\nname = \"bound\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[workspace]\n[build-dependencies]\nbindgen = { version = \"0.73\", default-features = false, features = [\"runtime\"] }\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n[profile.dev]\ndebug = \"line-tables-only\"\n",
     ),
     (
         "gpubuild.toml",
@@ -40,7 +40,7 @@ const FILES: [(&str, &str); 5] = [
     ),
     (
         "build.rs",
-        "fn main() {\n    let Ok(built) = gpubuild::Build::new().source_from_env(\"LLAMA_CPP_SOURCE\").run() else { return };\n    built.bindings().write(|call| {\n        assert!(std::env::var_os(\"X_WITHOUT_LIBCLANG\").is_none(), \"Unable to find libclang\");\n        bindgen::Builder::default()\n            .headers(&call.headers)\n            .clang_args(&call.arguments)\n            .depfile(\"bindings\", &call.depfile)\n            .allowlist_item(\"llama_.*|LLAMA_.*\")\n            .generate()\n            .map(|bindings| bindings.to_string())\n    });\n}\n",
+        "fn main() {\n    let Ok(built) = gpubuild_build::Build::new().source_from_env(\"LLAMA_CPP_SOURCE\").run() else { return };\n    built.bindings().write(|call| {\n        assert!(std::env::var_os(\"X_WITHOUT_LIBCLANG\").is_none(), \"Unable to find libclang\");\n        bindgen::Builder::default()\n            .headers(&call.headers)\n            .clang_args(&call.arguments)\n            .depfile(\"bindings\", &call.depfile)\n            .allowlist_item(\"llama_.*|LLAMA_.*\")\n            .generate()\n            .map(|bindings| bindings.to_string())\n    });\n}\n",
     ),
     (
         "src/lib.rs",
@@ -91,7 +91,7 @@ const SHARING: [(&str, &str); 10] = [
     ),
     (
         "ggml-sys/build.rs",
-        "fn main() {\n    gpubuild::Build::new().source_from_env(\"GGML_SOURCE\").link();\n}\n",
+        "fn main() {\n    gpubuild_build::Build::new().source_from_env(\"GGML_SOURCE\").link();\n}\n",
     ),
     (
         "talk-sys/gpubuild.toml",
@@ -99,7 +99,7 @@ const SHARING: [(&str, &str); 10] = [
     ),
     (
         "talk-sys/build.rs",
-        "fn main() {\n    gpubuild::Build::new().source_from_env(\"LLAMA_CPP_SOURCE\").share(\"ggml\").link();\n}\n",
+        "fn main() {\n    gpubuild_build::Build::new().source_from_env(\"LLAMA_CPP_SOURCE\").share(\"ggml\").link();\n}\n",
     ),
     (
         "hear-sys/gpubuild.toml",
@@ -107,12 +107,12 @@ const SHARING: [(&str, &str); 10] = [
     ),
     (
         "hear-sys/build.rs",
-        "fn main() {\n    gpubuild::Build::new().source_from_env(\"WHISPER_SOURCE\").share(\"ggml\").link();\n}\n",
+        "fn main() {\n    gpubuild_build::Build::new().source_from_env(\"WHISPER_SOURCE\").share(\"ggml\").link();\n}\n",
     ),
-    ("app/build.rs", "fn main() {\n    gpubuild::build_rs::check_symbols();\n}\n"),
+    ("app/build.rs", "fn main() {\n    gpubuild_build::check_symbols();\n}\n"),
     (
         "app/Cargo.toml",
-        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\nggml-sys = { path = \"../ggml-sys\" }\ntalk-sys = { path = \"../talk-sys\" }\nhear-sys = { path = \"../hear-sys\" }\n[build-dependencies]\ngpubuild = { path = \"@GPUBUILD@\", default-features = false }\n",
+        "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[dependencies]\nggml-sys = { path = \"../ggml-sys\" }\ntalk-sys = { path = \"../talk-sys\" }\nhear-sys = { path = \"../hear-sys\" }\n[build-dependencies]\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n",
     ),
     (
         "app/src/main.rs",
@@ -141,7 +141,7 @@ fn crates_share_one_ggml() {
     ] {
         let text = format!(
             "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\nlinks = \"{links}\"\n[dependencies]\n{dependencies}\
-             [build-dependencies]\ngpubuild = {{ path = \"@GPUBUILD@\", default-features = false }}\n"
+             [build-dependencies]\ngpubuild-build = {{ path = \"@GPUBUILD@/crates/build\" }}\n"
         );
         write(&root, &format!("{name}/Cargo.toml"), &text);
         write(&root, &format!("{name}/src/lib.rs"), "");

@@ -1,5 +1,5 @@
 //! Builds the C++ library of native/ and links it, with everything that CMake says it needs.
 
 fn main() {
-    gpubuild::Build::new().link();
+    gpubuild_build::Build::new().link();
 }

@@ -1,5 +1,5 @@
 //! Builds the kernels for the backends of gpubuild.toml and links them.
 
 fn main() {
-    gpubuild::Build::new().link();
+    gpubuild_build::Build::new().link();
 }

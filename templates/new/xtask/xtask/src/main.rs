@@ -38,7 +38,7 @@ fn run(mut arguments: Vec<String>) -> Result<(), String> {
 
 /// Builds what gpubuild.toml names, for the backends of `--backends LIST` at the start of the arguments, else of that file.
 fn kernels(arguments: &mut Vec<String>) -> Result<(), String> {
-    let mut task = gpubuild::Task::new(root().to_string_lossy());
+    let mut task = gpubuild_build::Task::new(root().to_string_lossy());
     if arguments.first().is_some_and(|word| word == "--backends") {
         if arguments.len() < 2 {
             return Err("`--backends` wants a list such as `cpu,cuda`".to_owned());

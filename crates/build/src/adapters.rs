@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{Planned, talk};
-use crate::backend::Backend;
-use crate::host::{Host, HostPath, PathRules, RealHost};
-use crate::plan::Tree;
+use gpubuild_core::backend::Backend;
+use gpubuild_host::{Host, HostPath, PathRules, RealHost};
+use gpubuild_plan::plan::Tree;
 
 impl Planned {
     /// Whether a backend is in the plan.
@@ -79,7 +79,7 @@ impl Planned {
 
 /// Puts the cache entries and environment of a tree into the `cmake::Config` that a crate has already. Its own defines
 /// that come later win.
-pub fn apply_to_cmake<'a>(tree: &Tree, config: &'a mut cmake::Config) -> &'a mut cmake::Config {
+pub(crate) fn apply_to_cmake<'a>(tree: &Tree, config: &'a mut cmake::Config) -> &'a mut cmake::Config {
     for (name, value) in &tree.cache {
         match name.as_str() {
             "CMAKE_BUILD_TYPE" => {
@@ -119,7 +119,11 @@ impl Language {
 }
 
 /// Puts what a tree says about compilers, architectures and flags into a `cc::Build` of that language.
-pub fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build) -> &'a mut cc::Build {
+pub(crate) fn apply_to_cc<'a>(
+    tree: &Tree,
+    language: Language,
+    build: &'a mut cc::Build,
+) -> &'a mut cc::Build {
     let settings = CcSettings::of(&tree.cache, language);
     match language {
         Language::C => {}
@@ -202,8 +206,8 @@ impl CcSettings {
 }
 
 /// nvcc's words for one architecture of a CMake list.
-fn gencode(arch: &crate::arch::CudaArch) -> Vec<String> {
-    use crate::arch::CudaCode;
+fn gencode(arch: &gpubuild_core::arch::CudaArch) -> Vec<String> {
+    use gpubuild_core::arch::CudaCode;
     let sm = arch.sm();
     let compute = sm.replacen("sm_", "compute_", 1);
     let code = match arch.code {

@@ -1,6 +1,6 @@
 use super::super::cargo::tests::host as cargo_host;
 use super::*;
-use crate::host::{Arch, Os, RecordedHost};
+use gpubuild_host::{Arch, Os, RecordedHost};
 
 /// A crate whose libraries were built.
 fn built(host: &dyn Host, manifest: &str) -> Built {

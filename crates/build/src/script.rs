@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 
 use gpubuild_linker::search_path_words;
 
-use crate::artifacts::Manifest;
-use crate::backend::Backend;
-use crate::exec::stage;
-use crate::glue;
-use crate::host::{Host, HostPath};
-use crate::link;
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::exec::stage;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::artifacts::Manifest;
+use gpubuild_plan::glue;
+use gpubuild_plan::link;
 
 /// The lines for cargo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -127,10 +127,10 @@ impl Script {
 
     /// Watches exactly what trees were made from. Without a record of that, their source folders.
     pub(super) fn watch_sources(&mut self, host: &dyn Host, manifest: &Manifest, root: &HostPath) {
-        let cache = crate::host::folders::cache_folder(host);
+        let cache = gpubuild_host::folders::cache_folder(host);
         for tree in &manifest.trees {
             let build = host.path(&tree.build);
-            let Some(stamp) = crate::exec::stamp::Stamp::read_in(host, &build) else {
+            let Some(stamp) = gpubuild_exec::exec::stamp::Stamp::read_in(host, &build) else {
                 self.watch(&tree.source);
                 continue;
             };

@@ -4,12 +4,12 @@
 use super::ScriptError;
 use super::missing::Missing;
 use super::script::Script;
-use crate::artifacts::Manifest;
-use crate::host::{Host, HostPath};
-use crate::planning::share::Shared;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::artifacts::Manifest;
+use gpubuild_toolchain::planning::share::Shared;
 
 /// The name under which the manifest is handed on: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
-pub const MANIFEST: &str = "GPUBUILD_MANIFEST";
+pub(crate) const MANIFEST: &str = "GPUBUILD_MANIFEST";
 
 /// The name under which a crate hands on that it was not built.
 const MISSING: &str = "GPUBUILD_MISSING";
@@ -20,8 +20,8 @@ pub(super) fn export(script: &mut Script, manifest: &Manifest, path: &HostPath) 
     let backends: Vec<&str> = manifest.backends.iter().map(|backend| backend.id()).collect();
     script.metadata("GPUBUILD_BACKENDS", &backends.join(","));
     let separator = match path.rules() {
-        crate::host::PathRules::Windows => ";",
-        crate::host::PathRules::Unix => ":",
+        gpubuild_host::PathRules::Windows => ";",
+        gpubuild_host::PathRules::Unix => ":",
     };
     script.metadata("INCLUDE", &manifest.interface().includes.join(separator));
 }
@@ -56,7 +56,7 @@ pub(super) fn find(host: &dyn Host, names: &[String]) -> Result<Vec<Shared>, Scr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Arch, Os, RecordedHost};
+    use gpubuild_host::{Arch, Os, RecordedHost};
 
     const GGML: &str = r#"{"schema":1,"gpubuild":"0.1.0","project":"g","backends":["cpu"],"trees":[]}"#;
 

@@ -3,12 +3,12 @@
 use gpubuild_link::internal;
 
 use super::missing::Missing;
-use crate::artifacts::ManifestError;
-use crate::exec::BuildError;
-use crate::facts::overrides::BadSet;
-use crate::matrix::Reason;
-use crate::project::ProjectError;
-use crate::store::settings::SettingsError;
+use gpubuild_detect::facts::overrides::BadSet;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_exec::exec::BuildError;
+use gpubuild_exec::store::settings::SettingsError;
+use gpubuild_plan::artifacts::ManifestError;
+use gpubuild_plan::project::ProjectError;
 
 /// Why a build script did not come to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -136,10 +136,10 @@ impl ScriptError {
             Self::Store(error) => Some(error.hint().to_owned()),
             Self::Manifest(_) => Some("run `gpubuild build` again, or unset `GPUBUILD_MANIFEST`".to_owned()),
             Self::NotShared { links, .. } => Some(format!(
-                "add the crate to [dependencies], with `links = \"{links}\"` in its Cargo.toml and `gpubuild::Build` in its build.rs"
+                "add the crate to [dependencies], with `links = \"{links}\"` in its Cargo.toml and `gpubuild_build::Build` in its build.rs"
             )),
             Self::Backend { .. } => {
-                let known = crate::Backend::ALL.map(crate::Backend::id).join(", ");
+                let known = gpubuild_core::Backend::ALL.map(gpubuild_core::Backend::id).join(", ");
                 Some(format!("backends are {known}; `auto` and `all` are selections"))
             }
             Self::Same { .. } => Some(internal::SAME_SYMBOLS_HINT.to_owned()),

@@ -11,14 +11,14 @@ use gpubuild_linker::message;
 
 use super::cargo::Crate;
 use super::script::Script;
-use crate::backend::Backend;
-use crate::clean;
-use crate::doctor::{self, Case, Filter};
-use crate::finding::{Finding, Findings, Severity};
-use crate::host::Host;
-use crate::look::Sight;
-use crate::matrix::{Probes, Reason};
-use crate::python::FetchError;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Finding, Findings, Severity};
+use gpubuild_detect::matrix::{Probes, Reason};
+use gpubuild_doctor::{Case, Filter};
+use gpubuild_exec::python::FetchError;
+use gpubuild_host::Host;
+use gpubuild_toolchain::look::Sight;
 
 /// Characters of a sentence that are told.
 const SENTENCE: usize = 400;
@@ -168,7 +168,7 @@ impl Missing {
 
 /// What the doctor says about backends that somebody asked for; drivers are not asked.
 fn diagnose(host: &dyn Host, sight: &Sight, asked: &[Backend]) -> Vec<Finding> {
-    let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
+    let signs = gpubuild_doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
     let case = Case {
         facts: &sight.facts,
         inventory: &sight.inventory,
@@ -180,9 +180,9 @@ fn diagnose(host: &dyn Host, sight: &Sight, asked: &[Backend]) -> Vec<Finding> {
         asked: Some(asked),
         project: None,
     };
-    let mut found = doctor::diagnose(&case, &Findings::embedded(), &Filter::default());
+    let mut found = gpubuild_doctor::diagnose(&case, &Findings::embedded(), &Filter::default());
     // What only concerns running does not stop a build.
-    found.retain(|finding| finding.affects.contains(&crate::finding::Affects::Build));
+    found.retain(|finding| finding.affects.contains(&gpubuild_detect::finding::Affects::Build));
     found
 }
 

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
-use crate::build_rs::talk;
-use crate::doctor::signs::cuda_build::libclang;
-use crate::exec::Tools;
-use crate::host::{Host, HostPath, find_program};
-use crate::look;
-use crate::plan::{Fetch, kits};
-use crate::python::fetch::{Wanted, fetched};
-use crate::python::{FetchError, Network};
-use crate::toolkit::Catalogue;
-use crate::toolkit::description::Wheel;
+use crate::talk;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_detect::toolkit::description::Wheel;
+use gpubuild_doctor::signs::cuda_build::libclang;
+use gpubuild_exec::exec::Tools;
+use gpubuild_exec::python::fetch::{Wanted, fetched};
+use gpubuild_exec::python::{FetchError, Network};
+use gpubuild_host::{Host, HostPath, find_program};
+use gpubuild_plan::plan::{Fetch, kits};
+use gpubuild_toolchain::look;
 
 /// The variable that bindgen asks first.
 const VARIABLE: &str = "LIBCLANG_PATH";
@@ -109,7 +109,7 @@ impl Pinned {
     fn get(&self, host: &dyn Host) -> Result<HostPath, FetchError> {
         let tools = Tools::of(&look::look(host, Catalogue::embedded()).inventory);
         let network = Network::from_env(host.env());
-        crate::python::fetch::fetch_wanted(
+        gpubuild_exec::python::fetch::fetch_wanted(
             host,
             &self.fetch,
             Wanted::File(&self.library),
@@ -130,9 +130,9 @@ fn identity(host: &dyn Host, path: &HostPath) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Platform;
-    use crate::host::{Arch, Os, RecordedHost};
-    use crate::python::tag::{Fit, Libc, fit};
+    use gpubuild_exec::python::tag::{Fit, Libc, fit};
+    use gpubuild_host::Platform;
+    use gpubuild_host::{Arch, Os, RecordedHost};
 
     fn chosen(host: &RecordedHost, is_asked: bool, may_fetch: bool) -> String {
         match Clang::choose(host, is_asked, may_fetch) {

@@ -3,23 +3,23 @@
 
 use super::missing::Missing;
 use super::{ScriptError, talk};
-use crate::backend::Backend;
-use crate::exec::{self, BuildBinary, Event, Job, Outcome, Printed, Tools, known};
-use crate::host::{Host, RealHost};
-use crate::look::{self, Sight};
-use crate::plan::make::Missing as MissingBackends;
-use crate::plan::request::{self, Request};
-use crate::plan::{Plan, linkage};
-use crate::planning::{self, Wish};
-use crate::project::{self, Project};
-use crate::python::Network;
-use crate::store::settings::Store;
-use crate::toolkit::Catalogue;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::exec::{self, BuildBinary, Event, Job, Outcome, Printed, Tools, known};
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store::settings::Store;
+use gpubuild_host::{Host, RealHost};
+use gpubuild_plan::plan::make::Missing as MissingBackends;
+use gpubuild_plan::plan::request::{self, Request};
+use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::project::{self, Project};
+use gpubuild_toolchain::look::{self, Sight};
+use gpubuild_toolchain::planning::{self, Wish};
 
 /// Builds the native libraries of a project; `gpubuild_link::link()` in the build scripts of its crates links them.
 ///
 /// ```no_run
-/// let built = gpubuild::Task::new(".").backends("cpu,vulkan").build().map_err(|error| error.told());
+/// let built = gpubuild_build::Task::new(".").backends("cpu,vulkan").build().map_err(|error| error.told());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
@@ -160,7 +160,7 @@ struct Scene<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Arch, Os, RecordedHost};
+    use gpubuild_host::{Arch, Os, RecordedHost};
 
     fn told(task: &Task, file: &str) -> String {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)

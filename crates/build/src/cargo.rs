@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ScriptError;
-use crate::backend::Backend;
-use crate::host::{Environment, Host, HostPath};
+use gpubuild_core::backend::Backend;
+use gpubuild_host::{Environment, Host, HostPath};
 
 /// A crate that is being compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,12 +156,12 @@ fn declared(text: &str) -> BTreeMap<Backend, Vec<String>> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::host::{Arch, Os, RecordedHost};
+    use gpubuild_host::{Arch, Os, RecordedHost};
 
     /// A machine on which cargo runs the script of a crate.
-    pub(in crate::build_rs) fn host(cargo_toml: &str, variables: &[(&str, &str)]) -> RecordedHost {
+    pub(crate) fn host(cargo_toml: &str, variables: &[(&str, &str)]) -> RecordedHost {
         let mut host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/c/Cargo.toml", cargo_toml);
         let usual = [
             ("CARGO_MANIFEST_DIR", "/c"),

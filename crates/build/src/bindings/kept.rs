@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Bindings, Call, Place};
-use crate::exec::binary::parse_depfile;
-use crate::host::{Host, HostPath};
-use crate::store::{self, sha256};
+use gpubuild_exec::exec::binary::parse_depfile;
+use gpubuild_exec::store::{self, sha256};
+use gpubuild_host::{Host, HostPath};
 
 /// Folder in a store.
 const FOLDER: &str = "bindings";
@@ -72,7 +72,7 @@ impl Kept {
         });
         Self {
             folder,
-            is_writable: place.store.as_ref().is_some_and(crate::store::settings::Store::is_writable),
+            is_writable: place.store.as_ref().is_some_and(gpubuild_exec::store::settings::Store::is_writable),
             libclang,
             roots,
             read: BTreeMap::new(),

@@ -1,7 +1,7 @@
 //! The talk of a build script: cargo shows its standard error when it fails, or with `-vv`.
 
-use crate::exec::{Event, State};
-use crate::plan::bytes;
+use gpubuild_exec::exec::{Event, State};
+use gpubuild_plan::plan::bytes;
 
 /// Lines for cargo.
 #[expect(clippy::print_stdout, reason = "a build script speaks to cargo on its standard output")]

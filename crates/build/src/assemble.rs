@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use super::cargo::Crate;
 use super::script::Script;
 use super::{Build, ScriptError};
-use crate::backend::Backend;
-use crate::host::Host;
-use crate::plan::request::{self, Request};
-use crate::project::features::Features;
-use crate::project::profile::{Profile, Wanted};
-use crate::project::{self, Project, ProjectError, ProjectFile};
+use gpubuild_core::backend::Backend;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::request::{self, Request};
+use gpubuild_plan::project::features::Features;
+use gpubuild_plan::project::profile::{Profile, Wanted};
+use gpubuild_plan::project::{self, Project, ProjectError, ProjectFile};
 
 /// Whether there has to be a CMake project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{Bindings, Place};
-use crate::artifacts::{BuiltTree, Manifest};
-use crate::build_rs::ScriptError;
-use crate::host::{Command, Host, HostPath};
-use crate::project::abi::default_of;
+use crate::ScriptError;
+use gpubuild_host::{Command, Host, HostPath};
+use gpubuild_plan::artifacts::{BuiltTree, Manifest};
+use gpubuild_plan::project::abi::default_of;
 
 /// How long a compiler may take to say where its headers are.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -92,7 +92,7 @@ fn compiler_headers(host: &dyn Host, tree: &BuiltTree) -> Option<[String; 2]> {
         return None;
     }
     let command = Command::new(compiler.path.as_str(), DEADLINE).args(["-print-file-name=include"]);
-    let output = host.run(&command).ok().filter(crate::host::Output::success)?;
+    let output = host.run(&command).ok().filter(gpubuild_host::Output::success)?;
     let folder = host.path(output.stdout.trim());
     folder.is_absolute().then(|| ["-idirafter".to_owned(), folder.to_string()])
 }

@@ -9,8 +9,8 @@ use gpubuild_linker::message;
 use super::cargo::Crate;
 use super::missing;
 use super::script::Script;
-use crate::artifacts::Manifest;
-use crate::host::Host;
+use gpubuild_host::Host;
+use gpubuild_plan::artifacts::Manifest;
 
 /// The known library of which a manifest's libraries are a copy: `ggml`.
 fn copy(manifest: &Manifest) -> Option<&str> {

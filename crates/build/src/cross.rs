@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::cargo::Crate;
-use crate::backend::Backend;
-use crate::host::Environment;
-use crate::matrix::Reason;
-use crate::plan::Plan;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::Environment;
+use gpubuild_plan::plan::Plan;
 
 /// What CMake is told about another target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Cross {
+pub(crate) struct Cross {
     /// Cache entries.
     pub entries: BTreeMap<String, String>,
 }
@@ -19,7 +19,7 @@ pub struct Cross {
 ///
 /// # Errors
 /// The reason why it cannot work.
-pub fn cross(
+pub(crate) fn cross(
     krate: &Crate,
     env: &Environment,
     options: &BTreeMap<String, String>,
@@ -97,7 +97,7 @@ fn system(os: &str) -> Option<&'static str> {
 
 /// The backends that can be built for another machine: toolkits that were found are this machine's.
 #[must_use]
-pub fn reason_against(krate: &Crate, backend: Backend) -> Option<Reason> {
+pub(crate) fn reason_against(krate: &Crate, backend: Backend) -> Option<Reason> {
     (backend != Backend::Cpu).then(|| Reason {
         id: "cross.backend-unsupported".to_owned(),
         text: format!("{backend} is built for this machine only, and {} is another", krate.target),
@@ -108,7 +108,7 @@ pub fn reason_against(krate: &Crate, backend: Backend) -> Option<Reason> {
 
 impl Cross {
     /// Puts the entries into a plan in place of this machine's compilers.
-    pub fn apply(&self, plan: &mut Plan) {
+    pub(crate) fn apply(&self, plan: &mut Plan) {
         for tree in &mut plan.trees {
             tree.cache.remove("CMAKE_C_COMPILER");
             tree.cache.remove("CMAKE_CXX_COMPILER");
@@ -121,7 +121,7 @@ impl Cross {
 mod tests {
     use super::super::cargo::tests::host;
     use super::*;
-    use crate::host::Host;
+    use gpubuild_host::Host;
 
     fn ask(variables: &[(&str, &str)]) -> Result<Option<Cross>, Reason> {
         let host = host("", variables);

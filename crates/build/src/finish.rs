@@ -6,11 +6,11 @@ use super::cargo::Crate;
 use super::missing::Missing;
 use super::script::Script;
 use super::share;
-use crate::artifacts::Manifest;
-use crate::backend::Backend;
-use crate::host::{Host, HostPath};
-use crate::planning::share::Shared;
-use crate::venv::record;
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::venv::record;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::artifacts::Manifest;
+use gpubuild_toolchain::planning::share::Shared;
 
 /// Nothing is built: whoever links a program is told why.
 pub(super) fn later(

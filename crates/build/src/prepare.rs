@@ -9,18 +9,18 @@ use super::missing::Missing;
 use super::script::Script;
 use super::share;
 use super::{Build, ScriptError};
-use crate::backend::Backend;
-use crate::host::Host;
-use crate::look::{self, Sight};
-use crate::plan::make::Missing as MissingBackends;
-use crate::plan::request::{self, Request};
-use crate::plan::{Plan, linkage};
-use crate::planning::share::{self as packages, Shared};
-use crate::planning::{self, Wish};
-use crate::project::{Project, ProjectError};
-use crate::store::settings::Store;
-use crate::store::sha256;
-use crate::toolkit::Catalogue;
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::store::settings::Store;
+use gpubuild_exec::store::sha256;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::make::Missing as MissingBackends;
+use gpubuild_plan::plan::request::{self, Request};
+use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::project::{Project, ProjectError};
+use gpubuild_toolchain::look::{self, Sight};
+use gpubuild_toolchain::planning::share::{self as packages, Shared};
+use gpubuild_toolchain::planning::{self, Wish};
 
 /// A plan together with what it was made from.
 pub struct Planned {

@@ -14,15 +14,15 @@ use super::prepare::{Planned, Stop};
 use super::same;
 use super::script::Script;
 use super::{ScriptError, VARIABLE, talk};
-use crate::artifacts::{Interface, Manifest};
-use crate::backend::Backend;
-use crate::exec::binary::BUILT;
-use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
-use crate::host::{Host, HostPath, Overlay, RealHost};
-use crate::plan::Plan;
-use crate::python::Network;
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::exec::binary::BUILT;
+use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
+use gpubuild_exec::python::Network;
+use gpubuild_host::{Host, HostPath, Overlay, RealHost};
+use gpubuild_plan::artifacts::{Interface, Manifest};
+use gpubuild_plan::plan::Plan;
 
-/// What a build script builds and how: `gpubuild::Build::new().link()` is a whole `main`.
+/// What a build script builds and how: `gpubuild_build::Build::new().link()` is a whole `main`.
 ///
 /// Everything that is not said here comes from `gpubuild.toml` beside the crate's Cargo.toml.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -346,7 +346,7 @@ impl Build {
 }
 
 fn is_interrupted(error: &BuildError) -> bool {
-    matches!(error, BuildError::Fetch(crate::python::FetchError::Interrupted))
+    matches!(error, BuildError::Fetch(gpubuild_exec::python::FetchError::Interrupted))
 }
 
 /// The environment variables of the build script.

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use call::Call;
+pub(crate) use call::Call;
 use clang::Clang;
 use kept::Kept;
 
@@ -21,15 +21,15 @@ use super::cargo::Crate;
 use super::missing::{Cause, Missing};
 use super::script::Script;
 use super::{ScriptError, talk};
-use crate::artifacts::Manifest;
-use crate::doctor::signs::cuda_build::libclang;
-use crate::finding::{Affects, Draft, Findings, Severity};
-use crate::host::{Host, HostPath, Overlay, RealHost};
-use crate::look;
-use crate::project;
-use crate::store::settings::Store;
-use crate::tell::Teller;
-use crate::toolkit::Catalogue;
+use gpubuild_detect::finding::{Affects, Draft, Findings, Severity};
+use gpubuild_detect::tell::Teller;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_doctor::signs::cuda_build::libclang;
+use gpubuild_exec::store::settings::Store;
+use gpubuild_host::{Host, HostPath, Overlay, RealHost};
+use gpubuild_plan::artifacts::Manifest;
+use gpubuild_plan::project;
+use gpubuild_toolchain::look;
 
 /// What bindgen says, as a panic, where it cannot load libclang.
 const NO_LIBCLANG: &str = "Unable to find libclang";
