@@ -21,14 +21,10 @@
 
 pub mod report;
 
-#[cfg(feature = "cli")]
 pub mod audit;
-#[cfg(feature = "cli")]
 pub mod cli;
-#[cfg(feature = "cli")]
 pub mod new;
 
-pub use gpubuild_build as build;
 pub use gpubuild_core::{Backend, Version, arch, backend, clean, isa, shell, version};
 pub use gpubuild_detect::{facts, finding, matrix, tell, toolkit};
 pub use gpubuild_doctor as doctor;

@@ -11,27 +11,21 @@ pub mod detect;
 pub mod detect_text;
 pub mod doctor;
 pub mod doctor_github;
-#[cfg(feature = "cli")]
 pub mod doctor_junit;
 pub mod doctor_markdown;
 pub mod doctor_sarif;
-#[cfg(feature = "cli")]
 #[cfg(test)]
 mod doctor_tests;
 pub mod doctor_text;
 mod doctor_words;
 pub mod explain;
 pub mod explain_text;
-#[cfg(feature = "cli")]
 #[cfg(test)]
 mod hostile;
-#[cfg(feature = "cli")]
 pub mod install;
 pub mod link;
 pub mod markdown;
-#[cfg(feature = "cli")]
 pub mod new;
-#[cfg(feature = "cli")]
 pub mod pack;
 pub mod packages;
 pub mod page;
