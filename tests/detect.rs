@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use gpubuild::backend::Backend;
-use gpubuild::host::{Host, RecordedHost};
-use gpubuild::matrix::{Matrix, Probes};
 use gpubuild::report::detect::Document;
 use gpubuild::report::detect_text::{Detail, Subject, text};
-use gpubuild::toolkit::{Catalogue, Inventory};
-use gpubuild::{facts, toolkit};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts;
+use gpubuild_detect::matrix::{Matrix, Probes};
+use gpubuild_detect::toolkit;
+use gpubuild_detect::toolkit::{Catalogue, Inventory};
+use gpubuild_host::{Host, RecordedHost};
 use serde_json::Value;
 
 struct Seen {
@@ -33,7 +34,7 @@ fn see(host: &RecordedHost, ask: bool, detail: Detail) -> Seen {
     let facts = facts::gather(host);
     let inventory: Inventory = toolkit::probe(host, &catalogue);
     let probes = if ask { toolkit::ask_drivers(host, &Backend::ALL) } else { Probes::new() };
-    let matrix: Matrix = gpubuild::provision::evaluate(&facts, &inventory, &catalogue, &probes);
+    let matrix: Matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &probes);
     assert_eq!(host.counts().processes, 0, "detect starts no process");
     let document = Document::new(&facts, &inventory, &catalogue, &matrix, &Backend::ALL);
     let subject = Subject {

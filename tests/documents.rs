@@ -4,9 +4,9 @@
 
 use std::path::PathBuf;
 
-use gpubuild::finding::Findings;
 use gpubuild::report::reference;
-use gpubuild::toolkit::Catalogue;
+use gpubuild_detect::finding::Findings;
+use gpubuild_detect::toolkit::Catalogue;
 
 fn check(name: &str, text: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);

@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use gpubuild_core::isa::{self, Processor};
 use iced_x86::{
     CpuidFeature, Decoder, DecoderOptions, Formatter, GasFormatter, Instruction, Mnemonic, OpKind,
 };
 use object::read::archive::ArchiveFile;
 use object::{Architecture, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolFlags, SymbolKind};
-
-use crate::isa::{self, Processor};
 
 /// The type of an ELF symbol whose function is chosen while the program starts.
 const IFUNC: u8 = 10;

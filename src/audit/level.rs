@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::isa::{Processor, Promise};
+
 use super::code::{Code, Function};
 use super::origin::Origin;
-use crate::isa::{Processor, Promise};
 
 /// More than this part of the functions that compute: then it is no kernel here and there, then all was compiled so.
 const MOST_OF_THEM: usize = 80;
@@ -125,7 +126,7 @@ fn is_first(name: &str) -> bool {
 mod tests {
     use super::super::code::Sight;
     use super::*;
-    use crate::isa;
+    use gpubuild_core::isa;
 
     fn function(name: &str, features: &[&str]) -> Function {
         let sight = || Sight { address: 16, text: "vaddps".into() };

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::toolkit::libraries;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_object::graph::{self, Graph, Target};
+use gpubuild_object::{Binary, Format, When};
+
 use super::{Depth, Request, Subject};
-use crate::finding::{Draft, Evidence};
-use crate::host::{Host, HostPath};
-use crate::object::graph::{self, Graph, Target};
-use crate::object::{Binary, Format, When};
-use crate::toolkit::libraries;
 
 /// Folders above one that are looked at for the cache of a CMake build.
 const ABOVE: usize = 5;

@@ -13,15 +13,16 @@ mod tell;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::isa::{self, Processor, Promise};
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::Draft;
+use gpubuild_host::{Host, HostPath};
 use gpubuild_linker::symbols;
+use gpubuild_object as object;
+use gpubuild_object::Binary;
+use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
 
-use crate::artifacts::{Artifact, BuiltTree, Manifest};
-use crate::finding::Draft;
-use crate::host::{Host, HostPath};
-use crate::isa::{self, Processor, Promise};
-use crate::object::{self, Binary};
 use crate::report::audit::{File, Isa};
-use crate::version::Version;
 use code::Code;
 use level::{Judged, Surroundings, Use};
 use origin::{Origin, Origins};
@@ -161,7 +162,7 @@ fn subjects<'a>(host: &dyn Host, request: &'a Request, drafts: &mut Vec<Draft>) 
             }
         };
         if built.is_some_and(|built| {
-            built.bytes != data.len() as u64 || built.sha256 != crate::store::sha256(&data)
+            built.bytes != data.len() as u64 || built.sha256 != gpubuild_exec::store::sha256(&data)
         }) {
             drafts.push(tell::changed(&path));
         }
@@ -320,7 +321,7 @@ pub(crate) mod tests {
     /// A tree without anything in it.
     pub(crate) fn tree() -> BuiltTree {
         BuiltTree {
-            interface: crate::artifacts::Interface::default(),
+            interface: gpubuild_plan::artifacts::Interface::default(),
             folder: None,
             extra: Vec::new(),
             abi: BTreeMap::new(),

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::artifacts::{BuiltTree, CompileGroup};
-use crate::isa::{Processor, Promise};
+use gpubuild_core::isa::{Processor, Promise};
+use gpubuild_plan::artifacts::{BuiltTree, CompileGroup};
 
 /// How an object was compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ fn allowed(processor: &Processor, group: &CompileGroup) -> Promise {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::isa;
+    use gpubuild_core::isa;
 
     fn group(target: &str, flags: &str, sources: &str) -> CompileGroup {
         let words = |text: &str| text.split_ascii_whitespace().map(str::to_owned).collect();

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::isa::Processor;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_host::HostPath;
 use gpubuild_linker::symbols;
+use gpubuild_plan::plan::bytes;
 
 use super::level::{Judged, Use};
 use super::structure::{self, Runtime, Structure};
 use super::{Limits, Request, Subject, linkage};
-use crate::finding::{Draft, Evidence};
-use crate::host::HostPath;
-use crate::isa::Processor;
-use crate::plan::bytes;
-use crate::version::Version;
 
 /// Observations that are shown of each kind.
 const SHOWN: usize = 3;

@@ -2,25 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::isa;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::catalogue::Subject;
+use gpubuild_detect::finding::{Draft, Finding, Findings, Kind, Severity};
+use gpubuild_detect::tell::Teller;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::exec;
+use gpubuild_host::Host;
+use gpubuild_plan::artifacts::manifest_path;
+use gpubuild_plan::artifacts::{BuiltTree, Manifest};
+use gpubuild_plan::plan::bytes;
+use gpubuild_plan::project::{AuditTable, Project};
+
 use super::doctor::FailOn;
 use super::doctor::output::OutputArguments;
 use super::look::{self, Sight};
 use super::{Context, Exit, Failure};
-use crate::artifacts::manifest_path;
-use crate::artifacts::{BuiltTree, Manifest};
 use crate::audit::{self, Audit, Depth, Limits, Request};
-use crate::exec;
-use crate::finding::catalogue::Subject;
-use crate::finding::{Draft, Finding, Findings, Kind, Severity};
-use crate::host::Host;
-use crate::isa;
-use crate::plan::bytes;
-use crate::project::{AuditTable, Project};
 use crate::report::Schema;
 use crate::report::doctor::Document;
-use crate::tell::Teller;
-use crate::toolkit::Catalogue;
-use crate::version::Version;
 
 /// Code for the build machine's processor.
 const NATIVE: &str = "audit.isa.native";
@@ -94,7 +95,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         request.files.push(super::absolute(context, file)?);
     }
     let result = audit::examine(context.host, &request);
-    let facts = crate::facts::gather(context.host);
+    let facts = gpubuild_detect::facts::gather(context.host);
     let catalogue = Catalogue::embedded();
     let findings = Findings::embedded();
     let is_root = context.host.identity().uid == Some(0);
@@ -106,7 +107,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let mut document = Document::of_findings(tell(&result, &teller, &findings, &allowed));
     document.schema = Schema { name: "audit", version: 1 };
     document.files = result.files;
-    let of_audit = |(family, id, _): &(&crate::finding::catalogue::Family, &str, &_)| {
+    let of_audit = |(family, id, _): &(&gpubuild_detect::finding::catalogue::Family, &str, &_)| {
         family.subject == Subject::Audit && !allows(&allowed, id)
     };
     document.checked = findings.iter().filter(of_audit).map(|(_, id, _)| id.to_owned()).collect();
@@ -130,7 +131,7 @@ fn of_build(request: &mut Request, project: &Project, context: &Context<'_>) -> 
 
 fn known(pattern: &str, findings: &Findings) -> Result<(), Failure> {
     let mut ids = findings.iter().map(|(_, id, _)| id);
-    if ids.any(|id| crate::finding::catalogue::matches(pattern, id)) {
+    if ids.any(|id| gpubuild_detect::finding::catalogue::matches(pattern, id)) {
         return Ok(());
     }
     Err(Failure::usage("audit.allow-unknown", format!("no finding is called `{pattern}`"))
@@ -138,7 +139,7 @@ fn known(pattern: &str, findings: &Findings) -> Result<(), Failure> {
 }
 
 fn allows(allowed: &[&String], id: &str) -> bool {
-    allowed.iter().any(|pattern| crate::finding::catalogue::matches(pattern, id))
+    allowed.iter().any(|pattern| gpubuild_detect::finding::catalogue::matches(pattern, id))
 }
 
 /// What the files have to keep to: flags before the project's file.

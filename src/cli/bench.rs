@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::exec::binary;
+use gpubuild_host::{Command, RunError};
+use gpubuild_plan::artifacts::Manifest;
+use gpubuild_plan::artifacts::manifest_path;
+
 use super::look;
 use super::run::{NO_BINARY, windows_folders, with_folders};
 use super::{Context, Exit, Failure, absolute};
-use crate::artifacts::Manifest;
-use crate::artifacts::manifest_path;
-use crate::backend::Backend;
-use crate::exec::binary;
-use crate::host::{Command, RunError};
 use crate::report::bench::{BackendBench, BenchDocument};
 
 /// One round of one backend: a large model on a slow device takes minutes.

@@ -1,5 +1,17 @@
 //! `gpubuild build`: plans, fetches what is missing, builds, and has cargo link the program.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
+use gpubuild_detect::finding::Finding;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::exec::timings::Recorder;
+use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools, known};
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store::settings::Store;
+use gpubuild_host::Host;
+use gpubuild_plan::artifacts::DeviceCode;
+use gpubuild_plan::plan::{Plan, bytes};
+use gpubuild_plan::project::Project;
 use serde::Serialize;
 
 use super::audit;
@@ -11,19 +23,7 @@ use super::provision;
 use super::run;
 use super::timings;
 use super::{Context, Exit, Failure};
-use crate::artifacts::DeviceCode;
-use crate::backend::Backend;
-use crate::clean;
-use crate::exec::timings::Recorder;
-use crate::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools, known};
-use crate::finding::Finding;
-use crate::host::Host;
-use crate::plan::{Plan, bytes};
-use crate::project::Project;
-use crate::python::Network;
 use crate::report;
-use crate::store::settings::Store;
-use crate::toolkit::Catalogue;
 
 /// Characters of a sentence that are told.
 const SENTENCE: usize = 400;
@@ -285,7 +285,7 @@ impl Work<'_> {
     /// Builds a plan whose trees lie in another folder.
     pub(super) fn build_in(
         &self,
-        root: &crate::host::HostPath,
+        root: &gpubuild_host::HostPath,
         plan: &Plan,
         replan: Option<exec::Replan<'_>>,
     ) -> Result<Outcome, Failure> {
@@ -324,7 +324,10 @@ pub(super) fn failure(error: &BuildError) -> Failure {
     failure.hint = error.hint();
     failure.findings = error.causes().to_vec();
     failure.notes = notes(error.causes()).into();
-    if matches!(error, BuildError::Interrupted | BuildError::Fetch(crate::python::FetchError::Interrupted)) {
+    if matches!(
+        error,
+        BuildError::Interrupted | BuildError::Fetch(gpubuild_exec::python::FetchError::Interrupted)
+    ) {
         failure.exit = Exit::Interrupted;
     }
     if matches!(error, BuildError::UnusedEntries { .. }) {

@@ -1,15 +1,16 @@
 //! `gpubuild cache`: the build store, which results of all projects share.
 
+use gpubuild_exec::exec::{BuildBinary, Job, Tools, folder, reuse};
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store::maintain::{self, Limits};
+use gpubuild_exec::store::settings::{self, SettingsError, Store};
+use gpubuild_plan::project::{self, Project};
+use gpubuild_release::layers;
+
 use super::look::{self, HostArguments};
 use super::plan::{self, Selection};
 use super::{Context, Exit, Failure, build};
-use crate::exec::{BuildBinary, Job, Tools, folder, reuse};
-use crate::project::{self, Project};
-use crate::python::Network;
-use crate::release::layers;
 use crate::report::cache::{Document, ExplainDocument, Layers, PruneDocument};
-use crate::store::maintain::{self, Limits};
-use crate::store::settings::{self, SettingsError, Store};
 
 /// Arguments of `cache`.
 #[derive(Debug, clap::Args)]

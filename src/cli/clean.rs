@@ -1,10 +1,11 @@
 //! `gpubuild clean`: removes everything that was built for a project. The cache of fetched tools stays.
 
+use gpubuild_exec::exec::folder;
+use gpubuild_host::Wait;
+use gpubuild_host::links::LinkRefused;
+
 use super::look;
 use super::{Context, Exit, Failure};
-use crate::exec::folder;
-use crate::host::Wait;
-use crate::host::links::LinkRefused;
 
 /// Arguments of `clean`.
 #[derive(Debug, clap::Args)]

@@ -1,13 +1,14 @@
 //! `gpubuild detect`: what is there, what can be built, what can run, and why not.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::toolkit;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::request::Selection;
+
 use super::look::{self, HostArguments};
 use super::{Context, Exit, Failure, Role, Verbosity};
-use crate::backend::Backend;
-use crate::host::Host;
-use crate::plan::request::Selection;
 use crate::report::detect::Document;
 use crate::report::detect_text::{Detail, Subject, Tone, text};
-use crate::toolkit;
 
 /// Show hardware, toolkits and drivers for every backend, with reasons
 #[derive(Debug, Clone, clap::Args)]
@@ -43,7 +44,12 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     if arguments.probe {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
         let probes = toolkit::ask_drivers(host, &backends);
-        sight.matrix = crate::provision::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+        sight.matrix = gpubuild_toolchain::provision::evaluate(
+            &sight.facts,
+            &sight.inventory,
+            &sight.catalogue,
+            &probes,
+        );
     }
     if arguments.json {
         let document =

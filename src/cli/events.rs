@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use gpubuild_exec::exec::{Event, State};
+use gpubuild_plan::plan::bytes;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::{Printer, Verbosity};
-use crate::exec::{Event, State};
-use crate::plan::bytes;
 
 /// The forms of `--message-format`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]

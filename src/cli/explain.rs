@@ -1,11 +1,12 @@
 //! `gpubuild explain`: what a backend needs and what is here, or what the id of a finding means.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::Findings;
+use gpubuild_host::Host;
+
 use super::detect::role;
 use super::look::{self, HostArguments};
 use super::{Context, Exit, Failure};
-use crate::backend::Backend;
-use crate::finding::Findings;
-use crate::host::Host;
 use crate::report::explain::{BackendDocument, FindingDocument, Machine};
 use crate::report::explain_text;
 

@@ -1,8 +1,8 @@
 //! Why a command ends without its answer: what, where, what to do, a stable id and an exit code.
 
+use gpubuild_detect::finding::Finding;
 use serde::Serialize;
 
-use crate::finding::Finding;
 use crate::report::Schema;
 
 /// Exit codes of the command.

@@ -1,11 +1,12 @@
 //! `gpubuild host record FILE`: a recording of this machine that every command with `--host` can look at.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::toolkit;
+use gpubuild_doctor as doctor;
+use gpubuild_host::recorder;
+
 use super::look::{self, HostArguments};
 use super::{Context, Exit, Failure};
-use crate::backend::Backend;
-use crate::doctor;
-use crate::host::recorder;
-use crate::toolkit;
 
 /// Arguments of `host`.
 #[derive(Debug, clap::Args)]

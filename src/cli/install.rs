@@ -1,16 +1,16 @@
 //! `gpubuild install`: puts the variant of a release that is for this machine into a folder, and proves that it works.
 
-use super::release::{Release, ReleaseArguments, Signed, of_nothing, of_source};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-use super::{Context, Exit, Failure, Printer, absolute};
-use crate::host::{Host, HostPath, Os};
-use crate::plan::bytes;
-use crate::release::install::{
+use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_plan::plan::bytes;
+use gpubuild_release::install::{
     self, Done, Event, InstallError, Installed, MayFall, Order, Starting, Version, state,
 };
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::release::{Release, ReleaseArguments, Signed, of_nothing, of_source};
+use super::{Context, Exit, Failure, Printer, absolute};
 use crate::report::install::{Document, ListDocument};
 
 /// Arguments of `install`.

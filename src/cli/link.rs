@@ -1,11 +1,12 @@
 //! `gpubuild link`: what a program puts on its link line, for the build system that asks.
 
+use gpubuild_exec::exec::changed_files;
+use gpubuild_plan::artifacts::manifest_path;
+use gpubuild_plan::artifacts::{Manifest, ManifestError};
+use gpubuild_plan::link;
+
 use super::look;
 use super::{Context, Exit, Failure};
-use crate::artifacts::manifest_path;
-use crate::artifacts::{Manifest, ManifestError};
-use crate::exec::changed_files;
-use crate::link;
 use crate::report::link::LinkDocument;
 
 /// The forms in which `gpubuild link` prints.
@@ -54,7 +55,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         let message = format!("`{file}` is missing or differs from what was built");
         return Err(Failure::negative("manifest.stale", message).hint("`gpubuild build` builds it again"));
     }
-    let (folders, why) = crate::venv::record::search_path(context.host, &project.build_root);
+    let (folders, why) = gpubuild_exec::venv::record::search_path(context.host, &project.build_root);
     if let Some(why) = why {
         context.printer.warning(&why);
     }

@@ -1,12 +1,13 @@
 //! Looking at a machine, real or recorded: shared by every command that has `--host` and `--backends`.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::{Host, RecordedHost, RecordingError};
+use gpubuild_plan::plan::request::{self, Request};
+use gpubuild_plan::project::{self, Project, ProjectError};
+pub use gpubuild_toolchain::look::{Sight, look};
+
 use super::{Context, Failure};
-use crate::backend::Backend;
-use crate::host::{Host, RecordedHost, RecordingError};
-pub use crate::look::{Sight, look};
-use crate::plan::request::{self, Request};
-use crate::project::{self, Project, ProjectError};
-use crate::toolkit::Catalogue;
 
 /// Which machine is looked at.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -44,7 +45,7 @@ impl HostArguments {
 
 /// Refuses overrides that mean nothing, wherever a machine is looked at: a typing error must not pass for an observation.
 pub fn check_overrides(host: &dyn Host) -> Result<(), Failure> {
-    match crate::look::bad_override(host) {
+    match gpubuild_toolchain::look::bad_override(host) {
         None => Ok(()),
         Some(bad) => Err(Failure::usage(
             "host.override-invalid",

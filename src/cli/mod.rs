@@ -38,8 +38,8 @@ mod words;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use gpubuild_host::{Host, RealHost};
 
-use crate::host::{Host, RealHost};
 pub use failure::{Exit, Failure};
 pub use printer::{ColorChoice, Printer, Role, Verbosity};
 
@@ -271,7 +271,7 @@ fn listen_for_interrupts(host: &RealHost) {
 }
 
 /// A path of the command line, from the current folder.
-pub fn absolute(context: &Context<'_>, text: &str) -> Result<crate::host::HostPath, Failure> {
+pub fn absolute(context: &Context<'_>, text: &str) -> Result<gpubuild_host::HostPath, Failure> {
     let path = context.host.path(text);
     if path.is_absolute() { Ok(path) } else { Ok(context.host.current_dir()?.join(text).normalized()) }
 }

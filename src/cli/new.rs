@@ -1,11 +1,12 @@
 //! `gpubuild new`: a project to start from.
 
+use gpubuild_core::shell;
+use gpubuild_host::HostPath;
+use gpubuild_plan::plan::request::Selection;
+
 use super::{Context, Exit, Failure, absolute};
-use crate::host::HostPath;
 use crate::new::{Dependency, Made, NewError, Request, name, place, template, templates, workspace};
-use crate::plan::request::Selection;
 use crate::report::new::{self as report, Written};
-use crate::shell;
 
 /// Arguments of `new`.
 #[derive(Debug, clap::Args)]

@@ -1,24 +1,25 @@
 //! `gpubuild pack`: builds variants and makes a release of them, which `gpubuild install` reads.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::Severity;
+use gpubuild_exec::exec::Outcome;
+use gpubuild_exec::venv::Record;
+use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_plan::plan::archs::ArchWish;
+use gpubuild_plan::plan::bytes;
+use gpubuild_plan::project::variant;
+use gpubuild_release::Machine;
+use gpubuild_release::manifest::{self, Libc, Start, Variant};
+use gpubuild_release::pack::release::{self, Entry, Published, Seal, Work};
+use gpubuild_release::pack::sign::Signer;
+use gpubuild_release::pack::stage::{self, Staged};
+use gpubuild_release::pack::{self, Known, PackError, describe, licences};
+
 use super::build::{self, NetworkArguments, Planned};
 use super::plan::Selection;
 use super::{Context, Exit, Failure, absolute, audit, look, run};
-use crate::backend::Backend;
-use crate::exec::Outcome;
-use crate::finding::Severity;
-use crate::host::{Host, HostPath, Os};
-use crate::plan::archs::ArchWish;
-use crate::plan::bytes;
-use crate::project::variant;
-use crate::release::Machine;
-use crate::release::manifest::{self, Libc, Start, Variant};
-use crate::release::pack::release::{self, Entry, Published, Seal, Work};
-use crate::release::pack::sign::Signer;
-use crate::release::pack::stage::{self, Staged};
-use crate::release::pack::{self, Known, PackError, describe, licences};
 use crate::report::pack::{Document, Packed};
-use crate::venv::Record;
-use crate::version::Version;
 
 /// The variable with the secret key itself.
 const KEY: &str = "GPUBUILD_SIGN_KEY";
@@ -246,7 +247,7 @@ impl Packing<'_> {
         let findings = audit::after_build(self.context, &planned.project, &planned.sight, outcome);
         let bad = findings.into_iter().find(|finding| {
             finding.severity == Severity::Error
-                && crate::finding::catalogue::matches(INSTRUCTIONS, &finding.id)
+                && gpubuild_detect::finding::catalogue::matches(INSTRUCTIONS, &finding.id)
         });
         let Some(bad) = bad else { return Ok(()) };
         let mut failure = Failure::negative("pack.audit", format!("{} [{}]", bad.summary, bad.id))

@@ -1,20 +1,21 @@
 //! `gpubuild plan`: everything that a build would do.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Finding, Remedy, Severity};
+use gpubuild_exec::python::Lock;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::make::{Missing, Refusal};
+use gpubuild_plan::plan::request::{Request, Selection as Selected};
+use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::project::Linkage;
+use gpubuild_plan::project::Project;
+use gpubuild_plan::project::variant;
+use gpubuild_toolchain::planning::{self, Wish};
+use gpubuild_toolchain::provision::{self, locks::PROJECT_FOLDER};
+
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Exit, Failure};
-use crate::backend::Backend;
 use crate::cli::words;
-use crate::finding::{Affects, Finding, Remedy, Severity};
-use crate::host::Host;
-use crate::plan::make::{Missing, Refusal};
-use crate::plan::request::{Request, Selection as Selected};
-use crate::plan::{Plan, linkage};
-use crate::planning::{self, Wish};
-use crate::project::Linkage;
-use crate::project::Project;
-use crate::project::variant;
-use crate::provision::{self, locks::PROJECT_FOLDER};
-use crate::python::Lock;
 use crate::report;
 
 /// What to plan: shared by `plan`, `build`, `test`.
@@ -60,7 +61,7 @@ pub struct Selection {
 fn toolkit_version(text: &str) -> Result<(Backend, String), String> {
     let (backend, version) = text.split_once('=').ok_or("write `cuda=13.0`")?;
     let backend = backend.parse::<Backend>().map_err(|error| error.to_string())?;
-    version.parse::<crate::version::Requirement>().map_err(|error| error.to_string())?;
+    version.parse::<gpubuild_core::version::Requirement>().map_err(|error| error.to_string())?;
     Ok((backend, version.to_owned()))
 }
 

@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use console::{Style, Term};
+use gpubuild_core::clean;
+use gpubuild_core::secret;
 use serde::Serialize;
 
 use super::failure::Failure;
-use crate::clean;
-use gpubuild_core::secret;
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -61,7 +61,7 @@ pub enum Role {
 impl Printer {
     /// A printer for this process's streams. `no_color` and `force_color` are what the environment says.
     #[must_use]
-    pub fn new(verbosity: Verbosity, choice: ColorChoice, env: &crate::host::Environment) -> Self {
+    pub fn new(verbosity: Verbosity, choice: ColorChoice, env: &gpubuild_host::Environment) -> Self {
         let (stdout, stderr) = (Term::stdout(), Term::stderr());
         let refused = env.get("NO_COLOR").is_some() || env.get("TERM") == Some("dumb");
         let forced = env.get("CLICOLOR_FORCE").is_some_and(|value| value != "0");

@@ -1,7 +1,8 @@
 //! `gpubuild __probe ID`: the child that asks a vendor's library. Not for people.
 
+use gpubuild_host::ask;
+
 use super::{Context, Exit, Failure};
-use crate::host::ask;
 
 /// Arguments of `__probe`.
 #[derive(Debug, clap::Args)]

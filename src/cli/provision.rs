@@ -1,16 +1,17 @@
 //! Toolkits that a build installs on its way.
 
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::exec::{Event, Tools};
+use gpubuild_exec::python::{Lock, Network};
+use gpubuild_host::HostPath;
+use gpubuild_plan::plan::Plan;
+use gpubuild_plan::project::Project;
+use gpubuild_toolchain::provision::{self, InstallRequest};
+
 use super::events::{Events, MessageFormat};
 use super::look::{self, Sight};
 use super::plan::{self, Selection};
 use super::{Context, Failure, absolute, toolkit};
-use crate::exec::{Event, Tools};
-use crate::host::HostPath;
-use crate::plan::Plan;
-use crate::project::Project;
-use crate::provision::{self, InstallRequest};
-use crate::python::{Lock, Network};
-use crate::toolkit::Catalogue;
 
 /// How they are fetched and told.
 pub(super) struct Way<'a> {

@@ -1,17 +1,18 @@
 //! Which release is meant, whom to believe and what is wanted of it: shared by `resolve` and `install`.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::python::Network;
+use gpubuild_host::{Host, RecordedHost};
+use gpubuild_release::fetch::{self, Client, Plain};
+use gpubuild_release::manifest::{self, ManifestProblem};
+use gpubuild_release::resolve::Nothing;
+use gpubuild_release::source::{Fetched, Source, SourceError};
+use gpubuild_release::trust::{self, Distrust, Key};
+use gpubuild_release::user::{self, Unreadable, User};
+use gpubuild_release::{Devices, Machine, Manifest, Question};
+
 use super::look::{self, HostArguments, Sight};
 use super::{Context, Failure, absolute};
-use crate::backend::Backend;
-use crate::host::{Host, RecordedHost};
-use crate::python::Network;
-use crate::release::fetch::{self, Client, Plain};
-use crate::release::manifest::{self, ManifestProblem};
-use crate::release::resolve::Nothing;
-use crate::release::source::{Fetched, Source, SourceError};
-use crate::release::trust::{self, Distrust, Key};
-use crate::release::user::{self, Unreadable, User};
-use crate::release::{Devices, Machine, Manifest, Question};
 
 /// The variable that names a variant.
 const VARIANT: &str = "GPUBUILD_VARIANT";

@@ -1,15 +1,16 @@
 //! `gpubuild report`: what a maintainer asks for first, redacted, ready to paste into an issue: the doctor's findings and
 //! the recording that they rest on. The file is a recorded host itself: `gpubuild doctor --host REPORT` sees the same.
 
+use gpubuild_core::secret;
+use gpubuild_doctor::Filter;
+use gpubuild_host::{Host, HostPath, RecordedHost, recorder};
+
 use super::doctor::machine::{Depth, Wanted, look_at};
 use super::look::{self, HostArguments};
 use super::{Context, Exit, Failure};
-use crate::doctor::Filter;
-use crate::host::{Host, HostPath, RecordedHost, recorder};
 use crate::report::detect_text::Detail;
 use crate::report::doctor_text;
 use crate::report::page::{self, Inset};
-use gpubuild_core::secret;
 
 /// The longest comment that GitHub takes, in characters.
 const LONGEST_COMMENT: usize = 65_536;

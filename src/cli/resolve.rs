@@ -1,12 +1,13 @@
 //! `gpubuild resolve`: which variant of a release is for this machine, and why not the others.
 
+use gpubuild_detect::matrix::Probes;
+use gpubuild_doctor::packages::choose;
+use gpubuild_release::properties::properties;
+use gpubuild_release::{Machine, resolve};
+
 use super::detect::role;
 use super::release::{ReleaseArguments, Signed, looked_at, of_nothing};
 use super::{Context, Exit, Failure};
-use crate::doctor::packages::choose;
-use crate::matrix::Probes;
-use crate::release::properties::properties;
-use crate::release::{Machine, resolve};
 use crate::report::{self, packages};
 
 /// Arguments of `resolve`.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use gpubuild_exec::exec::binary;
+use gpubuild_exec::venv::Record;
+use gpubuild_host::{Command, HostPath, Os, RunError};
+
 use super::look;
 use super::{Context, Exit, Failure};
-use crate::exec::binary;
-use crate::host::{Command, HostPath, Os, RunError};
-use crate::venv::Record;
 
 /// A program may run as long as it likes; the door wants a number.
 const DEADLINE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);

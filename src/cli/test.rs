@@ -2,6 +2,14 @@
 
 use std::time::Duration;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::toolkit::Installation;
+use gpubuild_exec::exec::{BuildBinary, Outcome};
+use gpubuild_host::{Command, HostPath, RunError};
+use gpubuild_plan::plan::Plan;
+use gpubuild_plan::project::Project;
+use gpubuild_plan::project::profile::Tests;
+
 use super::build::{NetworkArguments, Work};
 use super::cache;
 use super::events::{Explain, MessageFormat};
@@ -9,14 +17,7 @@ use super::look::{self, HostArguments, Sight};
 use super::plan::{self, Selection};
 use super::provision;
 use super::{Context, Exit, Failure, Role};
-use crate::backend::Backend;
-use crate::exec::{BuildBinary, Outcome};
-use crate::host::{Command, HostPath, RunError};
-use crate::plan::Plan;
-use crate::project::Project;
-use crate::project::profile::Tests;
 use crate::report::test::{BackendTests, TestDocument, TestState};
-use crate::toolkit::Installation;
 
 /// A software device takes minutes for what a card does in a second.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);

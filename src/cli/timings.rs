@@ -1,9 +1,10 @@
 //! `gpubuild build --timings`: records a build and writes what took how long.
 
+use gpubuild_exec::exec::Outcome;
+use gpubuild_exec::exec::timings::Recorder;
+
 use super::build::Work;
 use super::{Failure, absolute};
-use crate::exec::Outcome;
-use crate::exec::timings::Recorder;
 use crate::report::timings::{About, Document, Form};
 
 /// Name of the page in the build folder.

@@ -19,7 +19,7 @@ macro_rules! words {
     };
 }
 
-words!(Linkage for crate::project::Linkage {
+words!(Linkage for gpubuild_plan::project::Linkage {
     /// Archives: everything is in the program.
     Static,
     /// Shared libraries that the program names.
@@ -28,7 +28,7 @@ words!(Linkage for crate::project::Linkage {
     Dynamic,
 });
 
-words!(Shell for crate::venv::shell::Shell {
+words!(Shell for gpubuild_exec::venv::shell::Shell {
     /// sh, bash, zsh: for `eval`.
     Sh,
     /// fish: for `source`.
@@ -39,7 +39,7 @@ words!(Shell for crate::venv::shell::Shell {
     Github,
 });
 
-words!(Variables for crate::provision::env::Format {
+words!(Variables for gpubuild_toolchain::provision::env::Format {
     /// A POSIX shell: `eval "$(gpubuild toolkit env)"`
     Sh,
     /// Fish: `gpubuild toolkit env --format fish | source`

@@ -1,7 +1,8 @@
 //! Why there is no new project.
 
+use gpubuild_core::backend::Backend;
+
 use super::template::templates;
-use crate::backend::Backend;
 
 /// Why there is no new project.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -114,7 +115,7 @@ impl NewError {
             Self::Template { name } => {
                 let near = templates()
                     .iter()
-                    .map(|one| (crate::backend::edit_distance(name, one.id), one.id))
+                    .map(|one| (gpubuild_core::backend::edit_distance(name, one.id), one.id))
                     .min()
                     .filter(|(distance, _)| *distance <= 3);
                 return near.map(|(_, id)| format!("did you mean `{id}`?"));

@@ -1,10 +1,11 @@
 //! A rendered project meets what is there: collisions, the workspace around it, and the writing of all of it or nothing.
 
+use gpubuild_host::{FileKind, Host, HostPath};
+
 use super::NewError;
 use super::render::{self, File, Request};
 use super::template::{Command, Workspace};
 use super::workspace::{self, Problem};
-use crate::host::{FileKind, Host, HostPath};
 
 /// Everything that will be written.
 #[derive(Debug, Clone, PartialEq, Eq)]

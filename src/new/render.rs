@@ -13,10 +13,11 @@
 //! | `@gpubuild-link@` | the dependency on `gpubuild-link` |
 //! | `@commands@` | the commands of the template with what they do |
 
+use gpubuild_core::backend::Backend;
+use gpubuild_plan::plan::request::Selection;
+
 use super::NewError;
 use super::template::Template;
-use crate::backend::Backend;
-use crate::plan::request::Selection;
 
 /// What is asked for.
 #[derive(Debug, Clone)]

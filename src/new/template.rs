@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::backend::Backend;
 use serde::{Deserialize, Serialize};
-
-use crate::backend::Backend;
 
 /// A template.
 #[derive(Debug)]

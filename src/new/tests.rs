@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_plan::plan::request::Selection;
+use gpubuild_plan::project;
+
 use super::render::files;
 use super::workspace::{Problem, takes, with_alias, with_members};
 use super::{Dependency, Request, Template, templates};
-use crate::backend::Backend;
-use crate::plan::request::Selection;
-use crate::project;
 
 fn request<'a>(template: &'a Template, name: &'a str, backends: Selection) -> Request<'a> {
     Request { template, name, backends, gpubuild: Dependency::Published }

@@ -1,8 +1,7 @@
 //! The `files` of `gpubuild audit --json`: what every file is and needs, whether or not there is something to say about it.
 
+use gpubuild_plan::plan::bytes;
 use serde::Serialize;
-
-use crate::plan::bytes;
 
 /// A file that was audited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::backend::Backend;
 use serde::{Deserialize, Serialize};
 
 use super::Schema;
 use super::timings::escaped;
-use crate::backend::Backend;
 
 /// Names of the document that a project's program prints for one backend.
 const PROGRAM: (&str, u32) = ("infer-bench", 1);

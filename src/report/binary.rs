@@ -1,13 +1,12 @@
 //! The `binary` object of `doctor --binary --json`: what a file needs, what each name comes to, and its device code.
 
+use gpubuild_doctor::binary::Examined;
+use gpubuild_doctor::binary::verdicts::Cover;
+use gpubuild_host::HostPath;
+use gpubuild_host::library::search::Via;
+use gpubuild_object::graph::{Graph, Link, Target};
+use gpubuild_object::{Binary as Contents, Format, Kind, When};
 use serde::Serialize;
-
-use crate::doctor::binary::Examined;
-use crate::doctor::binary::verdicts::Cover;
-use crate::host::HostPath;
-use crate::host::library::search::Via;
-use crate::object::graph::{Graph, Link, Target};
-use crate::object::{Binary as Contents, Format, Kind, When};
 
 /// A file and what the loader makes of it.
 #[derive(Debug, Clone, Serialize)]
@@ -100,7 +99,7 @@ pub struct Kernels {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// Machine code, text, or a form between.
-    pub kind: crate::object::KernelKind,
+    pub kind: gpubuild_object::KernelKind,
     /// `90`, `90a`, `120f`.
     pub arch: String,
     /// The version of the text's language.
@@ -158,7 +157,7 @@ fn libraries(graph: &Graph) -> Vec<Library> {
 fn library(graph: &Graph, link: &Link, from: String) -> Library {
     let object = graph.loaded(link);
     let foreign =
-        |found: &[crate::host::library::search::Match]| found.first().map(|found| found.path.to_string());
+        |found: &[gpubuild_host::library::search::Match]| found.first().map(|found| found.path.to_string());
     let (state, path) = match &link.target {
         Target::Loaded(_) => (State::Found, object.map(|object| object.path.to_string())),
         Target::System => (State::System, None),

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_doctor::binary::verdicts::Cover;
+use gpubuild_host::library::search::Via;
+use gpubuild_object::{Format, KernelKind, When};
+
 use super::binary::{Binary, Device, Kernel, Kernels, Library, State};
 use super::detect_text::Detail;
-use crate::doctor::binary::verdicts::Cover;
-use crate::host::library::search::Via;
-use crate::object::{Format, KernelKind, When};
-use crate::toolkit::libraries::{self, Role};
 
 /// The lines. Names and paths are as the machine has them: whoever shows them makes them harmless.
 pub(super) fn lines(binary: &Binary, detail: Detail) -> Vec<String> {

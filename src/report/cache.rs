@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_exec::store::explain::TreeExplanation;
+use gpubuild_exec::store::maintain::{Item, Pruned};
+use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 
 use super::Schema;
-use crate::plan::bytes;
-use crate::store::explain::TreeExplanation;
-use crate::store::maintain::{Item, Pruned};
 
 /// The document of `cache list` and `cache size`.
 #[derive(Debug, Serialize)]

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_plan::plan::bytes;
+use gpubuild_release::ci::preflight::{Check, Outlook};
+use gpubuild_release::ci::{Images, Impossible, Row, Rows};
 use serde::Serialize;
 
 use super::Schema;
-use crate::plan::bytes;
-use crate::release::ci::preflight::{Check, Outlook};
-use crate::release::ci::{Images, Impossible, Row, Rows};
 
 /// The document of `ci matrix --format json`.
 #[derive(Debug, Serialize)]

@@ -1,13 +1,13 @@
 //! `gpubuild detect`: the verdicts as a document.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::{Facts, Gpu, Vendor};
+use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Reason, Verdict};
+use gpubuild_detect::toolkit::description::Kind;
+use gpubuild_detect::toolkit::{Catalogue, Installation, Inventory};
 use serde::Serialize;
 
 use super::Schema;
-use crate::backend::Backend;
-use crate::facts::{Facts, Gpu, Vendor};
-use crate::matrix::{Matrix, Presence, Readiness, Reason, Verdict};
-use crate::toolkit::description::Kind;
-use crate::toolkit::{Catalogue, Installation, Inventory};
 
 /// The document of `detect --json`.
 #[derive(Debug, Serialize)]

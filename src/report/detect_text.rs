@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
+use gpubuild_detect::facts::{Facts, Gpu, Vendor};
+use gpubuild_detect::finding::Evidence;
+use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Reason, Verdict};
+use gpubuild_detect::toolkit::description::Kind;
+use gpubuild_detect::toolkit::{Catalogue, DeadEnd, Installation, Inventory};
+use gpubuild_plan::plan::kits;
+
 use super::words::wrap;
-use crate::backend::Backend;
-use crate::clean;
-use crate::facts::{Facts, Gpu, Vendor};
-use crate::finding::Evidence;
-use crate::matrix::{Matrix, Presence, Readiness, Reason, Verdict};
-use crate::plan::kits;
-use crate::toolkit::description::Kind;
-use crate::toolkit::{Catalogue, DeadEnd, Installation, Inventory};
 
 /// Widest line.
 const WIDTH: usize = 100;
@@ -251,10 +252,10 @@ impl Page<'_> {
         }
         for node in &runtime.nodes {
             let state = match node.state {
-                crate::toolkit::NodeState::Opens => "opens",
-                crate::toolkit::NodeState::Denied => "permission denied",
-                crate::toolkit::NodeState::Missing => "absent",
-                crate::toolkit::NodeState::Failed => "does not open",
+                gpubuild_detect::toolkit::NodeState::Opens => "opens",
+                gpubuild_detect::toolkit::NodeState::Denied => "permission denied",
+                gpubuild_detect::toolkit::NodeState::Missing => "absent",
+                gpubuild_detect::toolkit::NodeState::Failed => "does not open",
             };
             self.entry("", Some(Tone::Dim), &format!("{}: {state}", node.path));
         }

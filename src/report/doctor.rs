@@ -1,16 +1,16 @@
 //! `gpubuild doctor`: findings, verdicts and their sum as one document, from which every rendering is made.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::Facts;
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_detect::matrix::Matrix;
+use gpubuild_doctor::arch_plan::ArchPlan;
+use gpubuild_doctor::snapshot::Change;
+use gpubuild_doctor::validate::Outcome;
 use serde::Serialize;
 
 use super::Schema;
 use super::detect::{BackendEntry, Host, Recommended, backend_entries};
-use crate::backend::Backend;
-use crate::doctor::arch_plan::ArchPlan;
-use crate::doctor::snapshot::Change;
-use crate::doctor::validate::Outcome;
-use crate::facts::Facts;
-use crate::finding::{Finding, Severity};
-use crate::matrix::Matrix;
 
 /// The document of `doctor --json`.
 #[derive(Debug, Serialize)]

@@ -5,10 +5,11 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Finding, Severity};
+
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, SENTENCE, VALUE};
-use crate::clean;
-use crate::finding::{Finding, Severity};
 
 /// Annotations of a kind that GitHub shows per step.
 const PER_KIND: usize = 10;

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Finding, Findings, Severity};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
-use crate::clean;
-use crate::finding::{Finding, Findings, Severity};
 
 /// One check with its outcome.
 struct Case<'a> {

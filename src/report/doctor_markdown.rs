@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Finding, Severity};
+
 use super::detect::BackendEntry;
 use super::detect_text::{presence, readiness};
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::markdown::{block, code, link, prose};
-use crate::clean;
-use crate::finding::{Finding, Severity};
 
 /// What GitHub takes for a step: one MiB, of which some is left to others.
 pub const STEP_SUMMARY: usize = 1000 * 1024;

@@ -8,14 +8,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Entry, EvidenceKind, Finding, Findings, Kind, Severity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, Location, SENTENCE, VALUE};
 use super::markdown::prose;
-use crate::clean;
-use crate::finding::{Entry, EvidenceKind, Finding, Findings, Kind, Severity};
 
 /// Most characters of a description that GitHub shows.
 const DESCRIPTION: usize = 1000;
@@ -74,7 +74,7 @@ fn rule(id: &str, findings: &Findings) -> Value {
         Kind::Note => "note",
     };
     let mut tags = vec![family.family.as_str()];
-    tags.extend(entry.backend.map(crate::backend::Backend::id));
+    tags.extend(entry.backend.map(gpubuild_core::backend::Backend::id));
     let mut rule = json!({
         "id": id,
         "shortDescription": { "text": clean::short(&entry.title, DESCRIPTION) },
@@ -111,7 +111,7 @@ fn result(document: &Document, finding: &Finding, ids: &[&str], seen: &mut BTree
         Severity::Info => "note",
     };
     let place = place(document, finding);
-    let subject = finding.backend.map_or("machine", crate::backend::Backend::id);
+    let subject = finding.backend.map_or("machine", gpubuild_core::backend::Backend::id);
     let mark = fingerprint(&[&finding.id, subject, &place.path]);
     // The same thing twice in a file is told apart by its order, not by its line, which moves with every edit above it.
     let times = seen.entry(mark.clone()).or_default();

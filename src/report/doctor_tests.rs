@@ -3,6 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::clean;
+use gpubuild_core::shell;
+use gpubuild_detect::finding::{Findings, Severity};
+use gpubuild_host::Os;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use quick_xml::Reader;
 use quick_xml::events::Event as Xml;
@@ -12,9 +16,6 @@ use super::detect_text::Detail;
 use super::doctor::Document;
 use super::hostile::{HARMLESS, Values, finding, machine, patient, samples};
 use super::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
-use crate::finding::{Findings, Severity};
-use crate::host::Os;
-use crate::{clean, shell};
 
 /// Runs a test on every hostile value, on a machine and on a file, each with the harmless document beside it: one whose
 /// command is shown where the hostile one is shown, and left out where that is.

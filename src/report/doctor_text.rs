@@ -4,6 +4,9 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_detect::matrix::{Presence, Readiness};
 use unicode_width::UnicodeWidthStr;
 
 use super::binary_text;
@@ -12,9 +15,6 @@ use super::detect_text::{Detail, Tone, presence, readiness};
 use super::doctor::Document;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::words::wrap;
-use crate::clean;
-use crate::finding::{Finding, Severity};
-use crate::matrix::{Presence, Readiness};
 
 /// Widest line.
 const WIDTH: usize = 100;

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Evidence, EvidenceKind, Finding, Severity};
+use gpubuild_detect::matrix::Readiness;
+use gpubuild_detect::toolkit::description::Stage;
+use gpubuild_doctor::snapshot::Change;
+use gpubuild_doctor::validate::Outcome;
+
 use super::doctor::{Document, Summary};
-use crate::clean;
-use crate::doctor::snapshot::Change;
-use crate::doctor::validate::Outcome;
-use crate::finding::{Evidence, EvidenceKind, Finding, Severity};
-use crate::matrix::Readiness;
-use crate::toolkit::description::Stage;
 
 /// Most characters of a summary or a remedy.
 pub(super) const SENTENCE: usize = 600;

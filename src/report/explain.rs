@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::{Facts, Vendor};
+use gpubuild_detect::finding::{Affects, Entry, catalogue::Family};
+use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Verdict, for_distribution};
+use gpubuild_detect::toolkit::description::{About, Description, Root, is_on};
+use gpubuild_detect::toolkit::{Catalogue, Inventory};
+use gpubuild_host::Environment;
 use serde::Serialize;
 
 use super::Schema;
-use crate::backend::Backend;
-use crate::facts::{Facts, Vendor};
-use crate::finding::{Affects, Entry, catalogue::Family};
-use crate::host::Environment;
-use crate::matrix::{Matrix, Presence, Readiness, Verdict, for_distribution};
-use crate::toolkit::description::{About, Description, Root, is_on};
-use crate::toolkit::{Catalogue, Inventory};
 
 /// The document of `explain BACKEND --json`.
 #[derive(Debug, Serialize)]
@@ -220,14 +220,14 @@ impl Page<'_> {
         let tables = [&self.description.install_driver, &self.description.install];
         let mut steps: Vec<String> =
             tables.into_iter().filter_map(|table| for_distribution(facts, table).cloned()).collect();
-        let machine = crate::provision::Machine {
+        let machine = gpubuild_toolchain::provision::Machine {
             facts,
             inventory: self.machine.inventory,
             catalogue: self.machine.catalogue,
             driver: self.verdict.driver.as_ref(),
             devices: &self.verdict.devices,
         };
-        let own = crate::provision::which::command(&machine, self.description);
+        let own = gpubuild_toolchain::provision::which::command(&machine, self.description);
         steps.extend(own.map(|command| format!("{command}  (without root)")));
         steps.dedup();
         steps
@@ -244,13 +244,13 @@ pub fn place(root: &Root) -> Option<String> {
     known.or(own).or(program).or_else(|| root.registry.clone())
 }
 
-fn state(id: &'static str, state: Readiness, reasons: &[crate::matrix::Reason]) -> Requirement {
+fn state(id: &'static str, state: Readiness, reasons: &[gpubuild_detect::matrix::Reason]) -> Requirement {
     let met = match state {
         Readiness::Ready => Some(true),
         Readiness::Blocked => Some(false),
         Readiness::Unknown => None,
     };
-    let mut here: Vec<String> = reasons.iter().map(crate::matrix::Reason::line).collect();
+    let mut here: Vec<String> = reasons.iter().map(gpubuild_detect::matrix::Reason::line).collect();
     if here.is_empty() {
         here.push(if met == Some(true) { "ready" } else { "cannot be told from here" }.to_owned());
     }

@@ -1,16 +1,17 @@
 //! What a machine could call its devices, paths, variables and files, and a doctor's document that holds such a value
 //! everywhere.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::facts::Vendor;
+use gpubuild_detect::finding::{Affects, Consequence, Evidence, EvidenceKind, Finding, Remedy, Severity};
+use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_detect::toolkit::description::Stage;
+use gpubuild_doctor::arch_plan::{ArchPlan, Built, By, Removed};
+use gpubuild_doctor::snapshot::Change;
+use gpubuild_doctor::validate::Outcome;
+
 use super::detect::{BackendEntry, Build, Cpu, Device, Hardware, Host, Recommended, Run, Toolkit, Why};
 use super::doctor::Document;
-use crate::backend::Backend;
-use crate::doctor::arch_plan::{ArchPlan, Built, By, Removed};
-use crate::doctor::snapshot::Change;
-use crate::doctor::validate::Outcome;
-use crate::facts::Vendor;
-use crate::finding::{Affects, Consequence, Evidence, EvidenceKind, Finding, Remedy, Severity};
-use crate::matrix::{Presence, Readiness};
-use crate::toolkit::description::Stage;
 
 /// A value that nobody could misread.
 pub(super) const HARMLESS: &str = "harmless";

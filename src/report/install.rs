@@ -1,13 +1,13 @@
 //! `gpubuild install`: documents and text.
 
+use gpubuild_host::HostPath;
+use gpubuild_plan::plan::bytes;
+use gpubuild_release::Choice;
+use gpubuild_release::install::{Done, Installed, Proof, Version};
+use gpubuild_release::resolve::Rejected;
 use serde::Serialize;
 
 use super::Schema;
-use crate::host::HostPath;
-use crate::plan::bytes;
-use crate::release::Choice;
-use crate::release::install::{Done, Installed, Proof, Version};
-use crate::release::resolve::Rejected;
 
 /// The document of `install --json`.
 #[derive(Debug, Serialize)]

@@ -1,9 +1,9 @@
 //! The document of `gpubuild link --format json`.
 
+use gpubuild_plan::link::{Directives, Take};
 use serde::Serialize;
 
 use super::Schema;
-use crate::link::{Directives, Take};
 
 /// A link line, by kind of thing.
 #[derive(Debug, Serialize)]
@@ -49,7 +49,7 @@ impl<'a> LinkDocument<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Static;
+    use gpubuild_plan::link::Static;
 
     #[test]
     fn the_document_names_libraries_in_the_order_for_the_linker() {

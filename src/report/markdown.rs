@@ -1,7 +1,7 @@
 //! Text of a machine inside of GitHub's Markdown. What GitHub would make a link, a mention, a heading or markup of is
 //! written as code, where nothing of that happens.
 
-use crate::clean;
+use gpubuild_core::clean;
 
 /// Collects a line of Markdown.
 #[derive(Debug, Default)]

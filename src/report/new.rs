@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::backend::Backend;
 use serde::Serialize;
 
 use super::Schema;
-use crate::backend::Backend;
 use crate::new::template::Command;
 use crate::new::{Made, Template};
 

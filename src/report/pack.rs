@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_plan::plan::bytes;
+use gpubuild_release::manifest::{Manifest, Variant};
+use gpubuild_release::pack::PackedLayer;
+use gpubuild_release::pack::release::{Entry, Published};
+use gpubuild_release::pack::stage::Staged;
 use serde::Serialize;
 
 use super::Schema;
-use crate::plan::bytes;
-use crate::release::manifest::{Manifest, Variant};
-use crate::release::pack::PackedLayer;
-use crate::release::pack::release::{Entry, Published};
-use crate::release::pack::stage::Staged;
 
 /// The document of `pack --json`.
 #[derive(Debug, Serialize)]

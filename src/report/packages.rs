@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::clean;
+use gpubuild_doctor::packages::{Advice, Choice};
 use serde::Serialize;
 
 use super::Schema;
 use super::detect_text::Tone;
 use super::words::wrap;
-use crate::clean;
-use crate::doctor::packages::{Advice, Choice};
 
 /// Widest line.
 const WIDTH: usize = 100;

@@ -4,13 +4,13 @@
 use std::fmt::Write as _;
 
 use base64::Engine as _;
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_plan::plan::bytes;
 
 use super::detect::BackendEntry;
 use super::doctor::Document;
 use super::timings::escaped;
-use crate::finding::{Finding, Severity};
-use crate::matrix::{Presence, Readiness};
-use crate::plan::bytes;
 
 const TEMPLATE: &str = include_str!("page.html");
 

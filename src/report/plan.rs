@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_plan::plan::extra::PlannedExtra;
+use gpubuild_plan::plan::provision::Provision;
+use gpubuild_plan::plan::{Binary, Dropped, Fetch, Plan, Tree, bytes};
+use gpubuild_plan::project::together::With;
+use gpubuild_plan::project::{Linkage, SourceCopy};
 use serde::Serialize;
 
 use super::Schema;
-use crate::backend::Backend;
-use crate::plan::extra::PlannedExtra;
-use crate::plan::provision::Provision;
-use crate::plan::{Binary, Dropped, Fetch, Plan, Tree, bytes};
-use crate::project::together::With;
-use crate::project::{Linkage, SourceCopy};
 
 /// The document of `plan --json` and `build --dry-run --json`.
 #[derive(Debug, Serialize)]

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Entry, Findings, Kind};
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_detect::toolkit::description::{About, Description, is_on};
+use gpubuild_host::Os;
+
 use super::explain::{description, place};
-use crate::backend::Backend;
-use crate::finding::{Entry, Findings, Kind};
-use crate::host::Os;
-use crate::toolkit::Catalogue;
-use crate::toolkit::description::{About, Description, is_on};
 
 const MADE: &str =
     "<!-- Made from the data by `GPUBUILD_UPDATE_DOCS=1 cargo test --test documents`; do not edit. -->\n";

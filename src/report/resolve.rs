@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_release::{Choice, Machine, Manifest};
 use serde::Serialize;
 
 use super::Schema;
-use crate::release::{Choice, Machine, Manifest};
 
 /// The document of `resolve --json`.
 #[derive(Debug, Serialize)]

@@ -1,14 +1,14 @@
 //! `gpubuild doctor --resolvers`: what each build system takes, and the lines that make them agree.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::shell;
+use gpubuild_doctor::resolvers::agree::{Change, takes};
+use gpubuild_doctor::resolvers::line_text;
+use gpubuild_doctor::resolvers::{Agreement, Line, Passed, Resolution, Resolutions};
+use gpubuild_host::Os;
 use serde::Serialize;
 
 use super::Schema;
-use crate::backend::Backend;
-use crate::doctor::resolvers::agree::{Change, takes};
-use crate::doctor::resolvers::line_text;
-use crate::doctor::resolvers::{Agreement, Line, Passed, Resolution, Resolutions};
-use crate::host::Os;
-use crate::shell;
 
 /// The document of `doctor --resolvers --json`.
 #[derive(Debug, Serialize)]
@@ -173,7 +173,7 @@ impl Document {
 }
 
 fn resolver_entry(one: &Resolution, resolutions: &Resolutions) -> ResolverEntry {
-    let text = |path: &crate::host::HostPath| path.as_str().to_owned();
+    let text = |path: &gpubuild_host::HostPath| path.as_str().to_owned();
     ResolverEntry {
         id: one.id.clone(),
         name: one.name.clone(),

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use gpubuild_host::Os;
+
 use super::detect_text::Tone;
 use super::resolvers::{ChosenEntry, Document, ResolverEntry, TakenEntry};
 use super::words::wrap;
-use crate::host::Os;
 
 /// Widest line.
 const WIDTH: usize = 100;

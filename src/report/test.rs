@@ -1,10 +1,10 @@
 //! The document of `gpubuild test --json`.
 
+use gpubuild_core::backend::Backend;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Schema;
-use crate::backend::Backend;
 
 /// Results of every backend.
 #[derive(Debug, Serialize)]

@@ -1,13 +1,13 @@
 //! `gpubuild build --timings`: the document, the page that shows it, and a trace for Perfetto.
 
+use gpubuild_exec::exec::ninja::critical_path;
+use gpubuild_exec::exec::processes::Sample;
+use gpubuild_exec::exec::timings::{Cache, Message, Recording, Step, TreeTime, Unit};
+use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 use serde_json::json;
 
 use super::Schema;
-use crate::exec::ninja::critical_path;
-use crate::exec::processes::Sample;
-use crate::exec::timings::{Cache, Message, Recording, Step, TreeTime, Unit};
-use crate::plan::bytes;
 
 /// The document, also inside the page.
 #[derive(Debug, Serialize)]

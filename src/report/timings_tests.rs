@@ -1,6 +1,7 @@
+use gpubuild_exec::exec::State;
+use gpubuild_exec::exec::launcher::Outcome;
+
 use super::*;
-use crate::exec::State;
-use crate::exec::launcher::Outcome;
 
 const EVIL: &str = "CMakeFiles/x.dir/a\"'</script><script>alert(1)</script>@@DATA@@\u{2028}.c.o";
 

@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::version::Version;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::python::lock;
+use gpubuild_exec::python::tag::Libc;
+use gpubuild_host::Platform;
+use gpubuild_plan::plan::bytes;
+use gpubuild_plan::plan::provision::Choice;
+use gpubuild_toolchain::provision::env::Setting;
+use gpubuild_toolchain::provision::verify::{Problem, Verification};
+use gpubuild_toolchain::provision::{Change, Installation, Installed, Preview};
 use serde::Serialize;
 
 use super::Schema;
-use crate::host::Platform;
-use crate::plan::bytes;
-use crate::plan::provision::Choice;
-use crate::provision::env::Setting;
-use crate::provision::verify::{Problem, Verification};
-use crate::provision::{Change, Installation, Installed, Preview};
-use crate::python::lock;
-use crate::python::tag::Libc;
-use crate::toolkit::Catalogue;
-use crate::version::Version;
 
 /// One installation.
 #[derive(Debug, Serialize)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::Finding;
 use serde::Serialize;
 
 use super::Schema;
-use crate::backend::Backend;
-use crate::finding::Finding;
 
 /// An environment and what it was made for.
 #[derive(Debug, Serialize)]

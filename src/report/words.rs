@@ -1,8 +1,7 @@
 //! Words set into lines of a terminal.
 
+use gpubuild_core::clean;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
-
-use crate::clean;
 
 /// Breaks text at blanks, without what is not visible in it. A word that is too wide is broken after a folder of a path,
 /// else where the line ends.

@@ -1,9 +1,9 @@
 //! Artifacts that something else changed after they were built.
 
-use gpubuild::Backend;
-use gpubuild::exec::{self, State};
-use gpubuild::host::Host;
-use gpubuild::store::maintain::{self, Limits};
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{self, State};
+use gpubuild_exec::store::maintain::{self, Limits};
+use gpubuild_host::Host;
 
 use crate::support::{Project, project, store_in};
 

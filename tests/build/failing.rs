@@ -1,8 +1,8 @@
 //! Failures: what is said, and what goes on.
 
-use gpubuild::Backend;
-use gpubuild::exec::{BuildError, Event};
-use gpubuild::host::Host;
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{BuildError, Event};
+use gpubuild_host::Host;
 
 use crate::support::{plan, project};
 

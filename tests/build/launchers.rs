@@ -6,12 +6,13 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use gpubuild::Backend;
-use gpubuild::exec::{Event, State};
-use gpubuild::host::{Environment, Host, Os, find_program};
-use gpubuild::plan::Tree;
-use gpubuild::plan::launchers::{self, Scene};
-use gpubuild::{facts, toolkit};
+use gpubuild_core::Backend;
+use gpubuild_detect::facts;
+use gpubuild_detect::toolkit;
+use gpubuild_exec::exec::{Event, State};
+use gpubuild_host::{Environment, Host, Os, find_program};
+use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::launchers::{self, Scene};
 
 use crate::support::{Project, plan, project};
 
@@ -205,7 +206,7 @@ fn nvcc(project: &Project) -> Option<String> {
         return None;
     }
     let cache = project.path("cache");
-    let install = gpubuild::host::Command::new(env!("CARGO_BIN_EXE_gpubuild"), Duration::from_secs(600))
+    let install = gpubuild_host::Command::new(env!("CARGO_BIN_EXE_gpubuild"), Duration::from_secs(600))
         .args(["toolkit", "install", "cuda@13.5"])
         .env("GPUBUILD_CACHE", cache.as_str());
     let output = project.host.run(&install).unwrap();

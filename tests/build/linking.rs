@@ -1,9 +1,9 @@
 //! What the probe learns is enough to link a program, also for a linker that reads its line once.
 
-use gpubuild::Backend;
-use gpubuild::artifacts::{LinkItem, Manifest};
-use gpubuild::host::{Host, Os};
-use gpubuild::link;
+use gpubuild_core::Backend;
+use gpubuild_host::{Host, Os};
+use gpubuild_plan::artifacts::{LinkItem, Manifest};
+use gpubuild_plan::link;
 
 use crate::support::{Project, project};
 
@@ -68,7 +68,7 @@ fn c_and_cxx_libraries_link_with_a_c_driver_in_one_pass() {
     if project.host.platform().os == Os::Linux {
         assert!(system.contains(&"m"), "{system:?}");
         assert!(link_and_run(&project, &outcome.manifest, None).starts_with("11.0"));
-        let bfd = gpubuild::host::find_program(&project.host, "ld.bfd");
+        let bfd = gpubuild_host::find_program(&project.host, "ld.bfd");
         if bfd.is_empty() {
             println!("skipped: no ld.bfd");
         } else {

@@ -1,8 +1,8 @@
 //! Compilers that die when too many of them run at once.
 
-use gpubuild::Backend;
-use gpubuild::exec::{Event, State};
-use gpubuild::host::{Host, HostPath, find_program};
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{Event, State};
+use gpubuild_host::{Host, HostPath, find_program};
 
 use crate::support::{Project, project};
 

@@ -1,11 +1,11 @@
 //! Backends as modules and as shared libraries: where they are put, who finds them, and who may not call them.
 
-use gpubuild::Backend;
-use gpubuild::artifacts::Loader;
-use gpubuild::exec::{self, stage};
-use gpubuild::host::{Host, HostPath, Os, find_program};
-use gpubuild::plan::Tree;
-use gpubuild::project::Linkage;
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{self, stage};
+use gpubuild_host::{Host, HostPath, Os, find_program};
+use gpubuild_plan::artifacts::Loader;
+use gpubuild_plan::plan::Tree;
+use gpubuild_plan::project::Linkage;
 
 use crate::support::{Project, plan, project};
 
@@ -138,7 +138,7 @@ fn rust_program(project: &Project, manifest: &HostPath, main: &str) -> Option<Ho
         program.to_string(),
     ];
     let mut command =
-        gpubuild::host::Command::new(argv.remove(0), std::time::Duration::from_secs(300)).args(&argv);
+        gpubuild_host::Command::new(argv.remove(0), std::time::Duration::from_secs(300)).args(&argv);
     for line in lines.lines() {
         let Some((key, value)) = line.strip_prefix("cargo::").and_then(|line| line.split_once('=')) else {
             continue;
@@ -168,7 +168,7 @@ fn main() {
 
 /// Runs a program from the root folder, with nothing of this machine's environment.
 fn from_elsewhere(project: &Project, program: &HostPath, variable: Option<(&str, &str)>) -> String {
-    let mut command = gpubuild::host::Command::new("sh", std::time::Duration::from_secs(60)).args([
+    let mut command = gpubuild_host::Command::new("sh", std::time::Duration::from_secs(60)).args([
         "-c",
         "cd / && exec \"$0\"",
         program.as_str(),

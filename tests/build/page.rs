@@ -1,12 +1,12 @@
 //! `report --html`: the page of a machine, in a real browser.
 
-use gpubuild::finding::{Evidence, Finding, Remedy, Severity};
-use gpubuild::host::Host;
-use gpubuild::look;
 use gpubuild::report::doctor::Document;
 use gpubuild::report::page::{Inset, page};
 use gpubuild::report::timings::{About, Document as Timings, Form};
-use gpubuild::toolkit::Catalogue;
+use gpubuild_detect::finding::{Evidence, Finding, Remedy, Severity};
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::Host;
+use gpubuild_toolchain::look;
 
 use crate::support::project;
 use crate::timings::{SLOW, browse, recorded};
@@ -35,7 +35,7 @@ fn document(host: &dyn Host) -> Document {
         links: vec!["https://example.org/?a=\"><script>".to_owned(), "javascript:alert(1)".to_owned()],
         consequences: Vec::new(),
     };
-    Document::of_machine(&sight.facts, &sight.matrix, &gpubuild::Backend::ALL, vec![finding])
+    Document::of_machine(&sight.facts, &sight.matrix, &gpubuild_core::Backend::ALL, vec![finding])
 }
 
 #[test]

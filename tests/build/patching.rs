@@ -1,11 +1,11 @@
 //! Sources with patches, targets with several names, and headers that are supplied.
 
-use gpubuild::Backend;
-use gpubuild::exec::{BuildError, Event, State};
-use gpubuild::host::Host;
-use gpubuild::plan::Shim;
-use gpubuild::project::profile::Wanted;
-use gpubuild::project::{PlannedPatch, SourceCopy};
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{BuildError, Event, State};
+use gpubuild_host::Host;
+use gpubuild_plan::plan::Shim;
+use gpubuild_plan::project::profile::Wanted;
+use gpubuild_plan::project::{PlannedPatch, SourceCopy};
 
 use crate::support::{Project, plan, project};
 

@@ -1,8 +1,8 @@
 //! What is done again, and what is not.
 
-use gpubuild::Backend;
-use gpubuild::exec::{BuildError, Event, State};
-use gpubuild::host::Host;
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{BuildError, Event, State};
+use gpubuild_host::Host;
 
 use crate::support::{Project, project};
 
@@ -53,7 +53,7 @@ fn nothing_changed_starts_no_process_and_any_change_is_seen() {
 #[test]
 fn another_generator_starts_anew_in_place_of_failing() {
     let Some(project) = project(SMALL) else { return };
-    if gpubuild::host::find_program(&project.host, "make").is_empty() {
+    if gpubuild_host::find_program(&project.host, "make").is_empty() {
         println!("skipped: no make");
         return;
     }
@@ -105,7 +105,7 @@ fn an_interrupted_build_is_completed_by_the_next() {
     });
     assert!(project.host.elapsed().as_secs() < 50, "the child was ended, not waited for");
     // The next build is another process; here it is another host.
-    let next = Project { host: gpubuild::host::RealHost::new(), ..project };
+    let next = Project { host: gpubuild_host::RealHost::new(), ..project };
     let outcome = next.build(vec![next.tree(&[Backend::Cpu], &["i"], &[("SECONDS", "0")])]).unwrap();
     assert_eq!(outcome.manifest.trees[0].files.len(), 1);
 }

@@ -1,11 +1,11 @@
 //! What is taken from the store, what is not, and what cannot go wrong.
 
-use gpubuild::Backend;
-use gpubuild::exec::{Event, State};
-use gpubuild::host::{Host, HostPath};
-use gpubuild::project::Access;
-use gpubuild::store::entry::{ENTRY, Entry};
-use gpubuild::store::maintain::{self, Limits};
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{Event, State};
+use gpubuild_exec::store::entry::{ENTRY, Entry};
+use gpubuild_exec::store::maintain::{self, Limits};
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::project::Access;
 
 use crate::support::{Project, project, store_in};
 
@@ -336,7 +336,7 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     let key = second.file_name().unwrap().split('-').next().unwrap();
     let old = Limits { age: Some(3600), ..Limits::default() };
     let held =
-        project.host.lock(&store.root.join(&format!("locks/{key}.lock")), gpubuild::host::Wait::No).unwrap();
+        project.host.lock(&store.root.join(&format!("locks/{key}.lock")), gpubuild_host::Wait::No).unwrap();
     assert!(held.is_some());
     let pruned = maintain::prune(&project.host, &store, old).unwrap();
     assert_eq!((pruned.removed.len(), pruned.in_use.len()), (0, 1));
@@ -392,7 +392,7 @@ fn link(project: &Project, tree: &str, libraries: &[&str]) -> i32 {
     let mut argv = vec!["c++", "-x", "c", paths[0].as_str(), "-x", "none", "-o", program.as_str()];
     argv.extend(paths[1..].iter().map(String::as_str));
     project.output(&argv);
-    let command = gpubuild::host::Command::new(program, std::time::Duration::from_secs(60));
+    let command = gpubuild_host::Command::new(program, std::time::Duration::from_secs(60));
     project.host.run(&command).unwrap().exit.unwrap()
 }
 
@@ -412,7 +412,7 @@ fn base_libraries_are_reused_between_trees_and_projects() {
     assert_eq!(compiled(&one, "cpu-vulkan"), ["more.c.o", "s.c.o"], "{:?}", one.events);
     assert_eq!(link(&one, "cpu-vulkan", &["libs.a", "base/libbase.a"]), 16);
     // The link line still names the C++ runtime, and how the base was compiled is still told.
-    let links = |outcome: &gpubuild::exec::Outcome| format!("{:?}", outcome.manifest.trees[0].link);
+    let links = |outcome: &gpubuild_exec::exec::Outcome| format!("{:?}", outcome.manifest.trees[0].link);
     assert!(links(&second).contains("stdc++") == links(&first).contains("stdc++"), "{}", links(&second));
     // Another project with the same base, changed elsewhere.
     two.write("s.c", "int one(void); int two(void);\nint s(void) { return one() * two(); }\n");

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use gpubuild::Backend;
-use gpubuild::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan, Sink, Tools};
-use gpubuild::host::{Host, HostPath, RealHost, find_program};
-use gpubuild::plan::{Jobs, Plan, Tree};
-use gpubuild::project::Access;
-use gpubuild::python::Network;
-use gpubuild::store::settings::Store;
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan, Sink, Tools};
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store::settings::Store;
+use gpubuild_host::{Host, HostPath, RealHost, find_program};
+use gpubuild_plan::plan::{Jobs, Plan, Tree};
+use gpubuild_plan::project::Access;
 
 /// A project in a folder that disappears with it.
 pub(crate) struct Project {
@@ -71,7 +71,7 @@ impl Project {
             source: self.path("src"),
             cache: entries,
             targets: targets.iter().map(|target| (*target).to_owned()).collect(),
-            linkage: gpubuild::project::Linkage::Static,
+            linkage: gpubuild_plan::project::Linkage::Static,
             modules: Vec::new(),
             folder: None,
             apart: None,
@@ -130,7 +130,7 @@ impl Project {
 
     /// Runs a program and returns what it printed; panics with its errors if it fails.
     pub(crate) fn output(&self, argv: &[&str]) -> String {
-        let command = gpubuild::host::Command::new(argv[0], std::time::Duration::from_secs(120))
+        let command = gpubuild_host::Command::new(argv[0], std::time::Duration::from_secs(120))
             .args(argv[1..].iter().copied());
         let output = self.host.run(&command).unwrap();
         assert!(output.success(), "{argv:?}: {}{}", output.stdout, output.stderr);
@@ -146,7 +146,7 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
         provision: Vec::new(),
         origin: "test".into(),
         backends,
-        linkage: gpubuild::project::Linkage::Static,
+        linkage: gpubuild_plan::project::Linkage::Static,
         loader: None,
         with: Vec::new(),
         dropped: Vec::new(),

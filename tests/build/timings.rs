@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use gpubuild::Backend;
-use gpubuild::exec::timings::{Message, Recorder, Recording, Unit};
-use gpubuild::host::{Command, Host, Output, find_program};
 use gpubuild::report::timings::{About, Document, Form};
+use gpubuild_core::Backend;
+use gpubuild_exec::exec::timings::{Message, Recorder, Recording, Unit};
+use gpubuild_host::{Command, Host, Output, find_program};
 
 use crate::support::{Project, plan, project};
 

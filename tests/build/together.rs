@@ -1,10 +1,11 @@
 //! Two projects that contain two versions of one library, in one program.
 
-use gpubuild::Backend;
-use gpubuild::exec::{Outcome, stage};
-use gpubuild::host::{Host, Os};
-use gpubuild::project::together::{Difference, SameSymbols, With};
-use gpubuild::{exec, link};
+use gpubuild_core::Backend;
+use gpubuild_exec::exec;
+use gpubuild_exec::exec::{Outcome, stage};
+use gpubuild_host::{Host, Os};
+use gpubuild_plan::link;
+use gpubuild_plan::project::together::{Difference, SameSymbols, With};
 
 use crate::support::{Project, plan, project};
 
@@ -58,7 +59,7 @@ fn with(project: &Project, other: &Project, same_symbols: SameSymbols) -> Result
     plan.with.push(With {
         name: "hear".into(),
         folder: other.path(""),
-        manifest: gpubuild::artifacts::manifest_path(&other.path("build")),
+        manifest: gpubuild_plan::artifacts::manifest_path(&other.path("build")),
         same_symbols,
         library: None,
         differences: vec![Difference { name: "CORE_SIZE".into(), ours: "2".into(), theirs: "3".into() }],

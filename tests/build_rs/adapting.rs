@@ -1,6 +1,6 @@
 //! A plan in the hands of a crate that runs CMake and a compiler itself.
 
-use gpubuild::host::Host;
+use gpubuild_host::Host;
 
 use crate::support::{Workspace, workspace};
 
@@ -52,7 +52,7 @@ const NVCC: &str = "#!/bin/sh\necho \"$*\" >> \"$(dirname \"$0\")/../calls\"\nle
 #[test]
 fn cc_calls_the_nvcc_of_the_plan() {
     let Some(workspace) = workspace(OWN) else { return };
-    if workspace.host.platform().os == gpubuild::host::Os::Windows {
+    if workspace.host.platform().os == gpubuild_host::Os::Windows {
         println!("skipped: the fake nvcc is a shell script");
         return;
     }
@@ -83,7 +83,7 @@ fn cc_calls_the_nvcc_of_the_plan() {
     }
 }
 
-fn own_kernels(workspace: &Workspace, variables: &[(&str, &str)]) -> gpubuild::host::Output {
+fn own_kernels(workspace: &Workspace, variables: &[(&str, &str)]) -> gpubuild_host::Output {
     let root = workspace.host.path(env!("CARGO_MANIFEST_DIR"));
     let ran = workspace.cargo_in(&root, &["run", "-p", "own-kernels"], variables);
     assert!(ran.output.success(), "{}", ran.output.stderr);

@@ -1,6 +1,6 @@
 //! Bindings made by a real bindgen from a build script, and kept.
 
-use gpubuild::host::{Host, RealHost};
+use gpubuild_host::{Host, RealHost};
 
 use crate::support::{SMALL, Workspace, workspace};
 
@@ -35,7 +35,7 @@ const MAIN: &str = "fn main() {\n    println!(\"{} {} {}\", unsafe { x_sys::x_an
 /// `None`, after saying so, where libclang cannot be loaded.
 fn with_bindings() -> Option<Workspace> {
     let host = RealHost::new();
-    if gpubuild::doctor::signs::cuda_build::libclang(&host).0.is_none() {
+    if gpubuild_detect::toolkit::libclang::find(&host).0.is_none() {
         let required = host.env().get("GPUBUILD_REQUIRE").is_some_and(|list| list.contains("libclang"));
         assert!(!required, "GPUBUILD_REQUIRE names libclang, and there is none");
         println!("skipped: no libclang");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpubuild::host::{Command, Host, HostPath, find_program};
+use gpubuild_host::{Command, Host, HostPath, find_program};
 
 use crate::support::{SMALL, Workspace, workspace};
 
@@ -12,7 +12,7 @@ const PROGRAMS: [&str; 3] = ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "
 /// What is missing to compile and run; the folder with the C library of the other machine.
 fn missing(workspace: &Workspace) -> Result<HostPath, String> {
     let host = &workspace.host;
-    if host.platform().arch == gpubuild::host::Arch::Aarch64 {
+    if host.platform().arch == gpubuild_host::Arch::Aarch64 {
         return Err("a processor other than aarch64".to_owned());
     }
     if let Some(name) = PROGRAMS.iter().find(|name| find_program(host, name).is_empty()) {

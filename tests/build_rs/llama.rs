@@ -1,10 +1,10 @@
 //! The example crate with llama.cpp, as it stands in this repository. With sources it is built among the tests of projects.
 
-use gpubuild::host::Host;
+use gpubuild_host::Host;
 
 use crate::support::{SMALL, Workspace, workspace};
 
-fn example(workspace: &Workspace, words: &[&str], source: &str) -> gpubuild::host::Output {
+fn example(workspace: &Workspace, words: &[&str], source: &str) -> gpubuild_host::Output {
     let root = workspace.host.path(env!("CARGO_MANIFEST_DIR"));
     workspace.cargo_in(&root, &[words, &["-p", "llama-sys"]].concat(), &[("LLAMA_CPP_SOURCE", source)]).output
 }

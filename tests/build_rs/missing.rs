@@ -1,6 +1,6 @@
 //! What is missing is told by the linker, and by nobody before.
 
-use gpubuild::host::{Host, find_program};
+use gpubuild_host::{Host, find_program};
 
 use crate::support::{SMALL, Workspace, workspace};
 

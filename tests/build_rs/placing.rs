@@ -1,6 +1,6 @@
 //! Libraries with unusual names in unusual folders.
 
-use gpubuild::host::Host;
+use gpubuild_host::Host;
 
 use crate::support::{SMALL, workspace};
 

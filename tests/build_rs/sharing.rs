@@ -1,6 +1,6 @@
 //! Two -sys crates of which one uses the libraries of the other.
 
-use gpubuild::host::Host;
+use gpubuild_host::Host;
 
 use crate::support::{SMALL, workspace};
 

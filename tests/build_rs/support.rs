@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpubuild::host::{Command, Host, HostPath, Output, RealHost, find_program};
+use gpubuild_host::{Command, Host, HostPath, Output, RealHost, find_program};
 
 /// A workspace in a folder that disappears with it.
 pub(crate) struct Workspace {

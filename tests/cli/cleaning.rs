@@ -5,6 +5,7 @@ use std::fs;
 use std::process::{Child, Stdio};
 
 use crate::support::{Ran, Sandbox};
+
 #[cfg(target_os = "linux")]
 use crate::support::{is_on_path, skip};
 

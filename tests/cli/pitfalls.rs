@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use gpubuild::log::Signatures;
+use gpubuild_exec::log::Signatures;
 
 use crate::support::{Sandbox, recorded};
 

@@ -3,17 +3,17 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gpubuild::Backend;
-use gpubuild::host::{Host as _, RealHost, RecordedHost};
-use gpubuild::look;
-use gpubuild::matrix::Readiness;
-use gpubuild::plan::make::Missing;
-use gpubuild::plan::request::{Request, Selection};
-use gpubuild::planning::{self, Wish};
-use gpubuild::project;
-use gpubuild::project::Linkage;
-use gpubuild::release::ci::preflight::{self, Outlook};
-use gpubuild::toolkit::Catalogue;
+use gpubuild_core::Backend;
+use gpubuild_detect::matrix::Readiness;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::{Host as _, RealHost, RecordedHost};
+use gpubuild_plan::plan::make::Missing;
+use gpubuild_plan::plan::request::{Request, Selection};
+use gpubuild_plan::project;
+use gpubuild_plan::project::Linkage;
+use gpubuild_release::ci::preflight::{self, Outlook};
+use gpubuild_toolchain::look;
+use gpubuild_toolchain::planning::{self, Wish};
 
 use crate::resolve::{hosts, read};
 use crate::support::Sandbox;

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use gpubuild::host::{Host as _, RecordedHost};
-use gpubuild::look;
-use gpubuild::release::{Devices, Machine, Question, manifest, resolve};
-use gpubuild::toolkit::Catalogue;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_host::{Host as _, RecordedHost};
+use gpubuild_release::{Devices, Machine, Question, manifest, resolve};
+use gpubuild_toolchain::look;
 use serde_json::{Value, json};
 
 use crate::support::{Ran, Sandbox, recorded};

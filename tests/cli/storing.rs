@@ -256,11 +256,11 @@ fn what_a_killed_build_started_has_ended_before_the_next_one_begins() {
 /// Every entry that is there has files with the hashes that it says.
 #[cfg(unix)]
 fn all_are_whole(sandbox: &Sandbox) {
-    use gpubuild::host::{Host as _, RealHost};
-    use gpubuild::store::{maintain, settings};
+    use gpubuild_exec::store::{maintain, settings};
+    use gpubuild_host::{Host as _, RealHost};
     let host = RealHost::new();
     let root = host.path(sandbox.path("store/v1").to_str().unwrap());
-    let store = settings::Store { root, access: gpubuild::project::Access::Readonly, limit: 0 };
+    let store = settings::Store { root, access: gpubuild_plan::project::Access::Readonly, limit: 0 };
     for item in maintain::items(&host, &store) {
         item.entry.as_ref().unwrap().verify(&host, &item.folder).unwrap();
     }

@@ -1,7 +1,7 @@
 //! Containers and WSL that were not given the card, or lost it, and healthy ones that look as if they had.
 
-use gpubuild::Backend;
-use gpubuild::finding::{Finding, Severity};
+use gpubuild_core::Backend;
+use gpubuild_detect::finding::{Finding, Severity};
 
 use crate::machine::*;
 use crate::{check, check_asked, diagnose, healthy};

@@ -1,8 +1,8 @@
 //! CUDA: finding the toolkit, and compiling with it.
 
-use gpubuild::Backend;
-use gpubuild::finding::{Finding, Severity};
-use gpubuild::host::{Arch, Os};
+use gpubuild_core::Backend;
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_host::{Arch, Os};
 
 use super::machine::{self, Machine};
 use super::{check, check_asked, diagnose, healthy, ids, keep, lines};

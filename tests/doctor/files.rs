@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use gpubuild::doctor::file::{self, Patient, Unreadable};
-use gpubuild::finding::{Finding, Findings, Severity};
-use gpubuild::toolkit::Catalogue;
+use gpubuild_detect::finding::{Finding, Findings, Severity};
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_doctor::file::{self, Patient, Unreadable};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/files")

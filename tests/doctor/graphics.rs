@@ -1,7 +1,7 @@
 //! Vulkan, Metal, OpenCL and SYCL: one machine per fault, healthy ones, and machines with two faults.
 
-use gpubuild::Backend;
-use gpubuild::finding::Finding;
+use gpubuild_core::Backend;
+use gpubuild_detect::finding::Finding;
 
 use super::machine::{
     ARC_A770, ARC_B580, H200, IRIS_XE, L4, MI210, Machine, RENDER, ROCM_6_2, RTX_3060, RTX_4070, RTX_4090,

@@ -20,12 +20,13 @@ mod rocm;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use gpubuild::Backend;
-use gpubuild::doctor::{self, Case, Filter};
-use gpubuild::facts;
-use gpubuild::finding::{Finding, Findings, Severity};
-use gpubuild::host::Host;
-use gpubuild::toolkit::{self, Catalogue};
+use gpubuild_core::Backend;
+use gpubuild_detect::facts;
+use gpubuild_detect::finding::{Finding, Findings, Severity};
+use gpubuild_detect::toolkit::{self, Catalogue};
+use gpubuild_doctor as doctor;
+use gpubuild_doctor::{Case, Filter};
+use gpubuild_host::Host;
 
 use machine::Machine;
 
@@ -41,7 +42,7 @@ fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
     let mut inventory = toolkit::probe(&host, catalogue);
     toolkit::ask_programs(&host, catalogue, &mut inventory);
     let probes = toolkit::ask_drivers(&host, &Backend::ALL);
-    let matrix = gpubuild::provision::evaluate(&facts, &inventory, catalogue, &probes);
+    let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(&host, &facts, &inventory, catalogue);
     let case = Case {
         facts: &facts,

@@ -1,7 +1,7 @@
 //! Machines whose NVIDIA driver is ill, one per cause, and healthy ones that look as if it were.
 
-use gpubuild::finding::{Finding, Severity};
-use gpubuild::host::{Arch, Os};
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_host::{Arch, Os};
 
 use crate::machine::*;
 use crate::{check, diagnose, healthy};

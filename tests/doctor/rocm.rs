@@ -1,7 +1,7 @@
 //! AMD's cards: one machine per fault of ROCm, healthy ones, and machines with two faults.
 
-use gpubuild::Backend;
-use gpubuild::finding::Finding;
+use gpubuild_core::Backend;
+use gpubuild_detect::finding::Finding;
 
 use super::machine::{
     MI210, MI300X, Machine, PHOENIX, RAPHAEL, RENDER, ROCM_6_2, ROCM_7_0, RTX_4090, RX_580, RX_5700, RX_6700,

@@ -5,11 +5,11 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use gpubuild::host::{Host as _, RealHost};
-use gpubuild::release::manifest::Layer;
-use gpubuild::release::unpack::names::{MOST_FILES, Names};
-use gpubuild::release::unpack::{Refused, unpack};
-use gpubuild::store::sha256;
+use gpubuild_exec::store::sha256;
+use gpubuild_host::{Host as _, RealHost};
+use gpubuild_release::manifest::Layer;
+use gpubuild_release::unpack::names::{MOST_FILES, Names};
+use gpubuild_release::unpack::{Refused, unpack};
 
 /// An archive, and what the manifest says of its files.
 struct Archive {

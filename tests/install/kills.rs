@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use gpubuild::host::{
+use gpubuild_exec::python::Network;
+use gpubuild_host::{
     Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, NewFile, Output, Platform,
     ProbeAnswer, RealHost, RegistryValue, RunError, Stat, Wait,
 };
-use gpubuild::python::Network;
-use gpubuild::release::fetch::{Client, Plain};
-use gpubuild::release::install::{InstallError, Installed, MayFall, Order, Starting, install, rollback};
-use gpubuild::release::source::Source;
-use gpubuild::release::{Devices, Machine, Question, manifest};
+use gpubuild_release::fetch::{Client, Plain};
+use gpubuild_release::install::{InstallError, Installed, MayFall, Order, Starting, install, rollback};
+use gpubuild_release::source::Source;
+use gpubuild_release::{Devices, Machine, Question, manifest};
 
 use crate::foreign::MARKER;
 use crate::release::{Release, Variant, check, tool};

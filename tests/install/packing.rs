@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpubuild::Backend;
-use gpubuild::host::{Environment, Host, HostPath, Os, Overlay};
-use gpubuild::release::manifest::Variant;
-use gpubuild::release::pack::layer::{Part, Piece};
-use gpubuild::release::pack::release::{Entry, Seal, Work};
-use gpubuild::release::pack::{self, Known, PackError};
+use gpubuild_core::Backend;
+use gpubuild_host::{Environment, Host, HostPath, Os, Overlay};
+use gpubuild_release::manifest::Variant;
+use gpubuild_release::pack::layer::{Part, Piece};
+use gpubuild_release::pack::release::{Entry, Seal, Work};
+use gpubuild_release::pack::{self, Known, PackError};
 
 use crate::kills::Dying;
 use crate::support::World;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpubuild::store::sha256;
+use gpubuild_exec::store::sha256;
 use serde_json::{Value, json};
 
 use crate::net::Remote;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpubuild::store::sha256;
+use gpubuild_exec::store::sha256;
 use serde_json::{Value, json};
 
 use crate::support::World;

@@ -189,8 +189,8 @@ pub(crate) fn is_on_path(program: &str) -> bool {
 
 /// Whether libclang can be loaded for bindings; says so if it cannot.
 pub(crate) fn has_libclang() -> bool {
-    let host = gpubuild::host::RealHost::new();
-    let found = gpubuild::doctor::signs::cuda_build::libclang(&host).0.is_some();
+    let host = gpubuild_host::RealHost::new();
+    let found = gpubuild_detect::toolkit::libclang::find(&host).0.is_some();
     assert!(found || !requires("libclang"), "GPUBUILD_REQUIRE names libclang, and there is none");
     if !found {
         println!("skipped: no libclang");

@@ -67,8 +67,8 @@ fn crates_bring_llama_along() {
         std::fs::write(bound.join(name), text.replace("@GPUBUILD@", env!("CARGO_MANIFEST_DIR"))).unwrap();
     }
     std::fs::copy(root.join("Cargo.lock"), bound.join("Cargo.lock")).unwrap();
-    let host = gpubuild::host::RealHost::new();
-    if gpubuild::doctor::signs::cuda_build::libclang(&host).0.is_none() {
+    let host = gpubuild_host::RealHost::new();
+    if gpubuild_detect::toolkit::libclang::find(&host).0.is_none() {
         println!("skipped: no libclang for bindings of llama.h");
         return;
     }

@@ -4,18 +4,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpubuild::Backend;
-use gpubuild::artifacts::{BuiltTree, LinkItem, Manifest, SCHEMA};
-use gpubuild::cmake::fragments::{Context, link_items};
-use gpubuild::cmake::inject::PROBE;
-use gpubuild::cmake::{self, Start, file_api};
-use gpubuild::host::{Host, Os, RealHost, find_program};
-use gpubuild::link;
-use gpubuild::look::look;
-use gpubuild::plan::make::Missing;
-use gpubuild::plan::request::{Request, Selection};
-use gpubuild::planning::{Wish, plan};
-use gpubuild::toolkit::Catalogue;
+use gpubuild_core::Backend;
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_exec::cmake::fragments::{Context, link_items};
+use gpubuild_exec::cmake::inject::PROBE;
+use gpubuild_exec::cmake::{self, Start, file_api};
+use gpubuild_host::{Host, Os, RealHost, find_program};
+use gpubuild_plan::artifacts::{BuiltTree, LinkItem, Manifest, SCHEMA};
+use gpubuild_plan::link;
+use gpubuild_plan::plan::make::Missing;
+use gpubuild_plan::plan::request::{Request, Selection};
+use gpubuild_toolchain::look::look;
+use gpubuild_toolchain::planning::{Wish, plan};
 
 use crate::sources;
 use crate::support::has_vulkan;
@@ -34,7 +34,7 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
         ),
     )
     .unwrap();
-    let project = gpubuild::project::load(&host, &host.path(file.to_str().unwrap())).unwrap();
+    let project = gpubuild_plan::project::load(&host, &host.path(file.to_str().unwrap())).unwrap();
     let request = Request {
         selection: Selection::Named(backends.to_vec()),
         origin: "test".to_owned(),
@@ -50,7 +50,7 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
         jobs: Some(2),
         cuda_archs: None,
         native: false,
-        linkage: gpubuild::project::Linkage::Static,
+        linkage: gpubuild_plan::project::Linkage::Static,
         provision: None,
     })
     .unwrap();
@@ -92,7 +92,7 @@ fn manifest(name: &str, backends: &[Backend], link: Vec<LinkItem>, build: &str) 
         abi: BTreeMap::new(),
         compile: Vec::new(),
         promises: BTreeMap::new(),
-        interface: gpubuild::artifacts::Interface::default(),
+        interface: gpubuild_plan::artifacts::Interface::default(),
     };
     let (project, gpubuild) = (name.to_owned(), "0.0.0".to_owned());
     Manifest {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gpubuild::project::profile::Profile;
+use gpubuild_plan::project::profile::Profile;
 
 use crate::sources;
 use crate::support::Place;
@@ -17,7 +17,9 @@ fn declared(source: &std::path::Path) -> BTreeSet<String> {
             if path.is_dir() {
                 waiting.push(path);
             } else if path.file_name().is_some_and(|name| name == "CMakeLists.txt") {
-                found.extend(gpubuild::project::profile::declared(&std::fs::read_to_string(path).unwrap()));
+                found.extend(gpubuild_plan::project::profile::declared(
+                    &std::fs::read_to_string(path).unwrap(),
+                ));
             }
         }
     }

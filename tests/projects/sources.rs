@@ -1,8 +1,9 @@
 //! The projects' sources: fetched once, by pinned hash, into a folder of the test build or the one that `GPUBUILD_PROJECTS` names.
 
-use crate::sdist::{FETCHING, folder};
 use std::path::PathBuf;
 use std::process::Command;
+
+use crate::sdist::{FETCHING, folder};
 
 pub(crate) use crate::sdist::{llama, wanted};
 

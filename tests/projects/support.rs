@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use gpubuild::artifacts::Manifest;
-use gpubuild::host::{Host, Os, RealHost};
-use gpubuild::{glue, link};
+use gpubuild_host::{Host, Os, RealHost};
+use gpubuild_plan::artifacts::Manifest;
+use gpubuild_plan::glue;
+use gpubuild_plan::link;
 
 /// A folder with a gpubuild.toml. It stays between runs of the tests, so that a second run only looks whether all is there.
 pub(crate) struct Place {

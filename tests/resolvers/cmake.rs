@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpubuild::doctor::resolvers::{Resolutions, agree, resolve_all};
-use gpubuild::host::{Environment, Host, HostPath, Os, Overlay, RealHost, find_program};
-use gpubuild::toolkit::{self, Catalogue};
+use gpubuild_detect::toolkit::{self, Catalogue};
+use gpubuild_doctor::resolvers::{Resolutions, agree, resolve_all};
+use gpubuild_host::{Environment, Host, HostPath, Os, Overlay, RealHost, find_program};
 
 use super::{outcome, skip};
 

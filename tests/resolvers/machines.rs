@@ -1,7 +1,7 @@
 //! Machines on which build systems disagree, and what each of them takes.
 
-use gpubuild::doctor::resolvers::line_text;
-use gpubuild::host::{Arch, Host, Os, RecordedHost};
+use gpubuild_doctor::resolvers::line_text;
+use gpubuild_host::{Arch, Host, Os, RecordedHost};
 
 use super::machine::Machine;
 use super::recorded::{check_lines, check_text};
@@ -361,10 +361,10 @@ fn ccache_in_front_of_nvcc_hands_over_to_the_next() {
 
 /// A ROCm in a folder: NVIDIA has its layers in `machine`, AMD's two installations are made here.
 fn rocm(
-    host: gpubuild::host::recorded::RecordedHostBuilder,
+    host: gpubuild_host::recorded::RecordedHostBuilder,
     root: &str,
     version: &str,
-) -> gpubuild::host::recorded::RecordedHostBuilder {
+) -> gpubuild_host::recorded::RecordedHostBuilder {
     let mut parts = version.split('.');
     let header = format!(
         "#define HIP_VERSION_MAJOR {}\n#define HIP_VERSION_MINOR {}\n",

@@ -19,9 +19,9 @@ mod recorded;
 #[cfg(unix)]
 mod torch;
 
-use gpubuild::doctor::resolvers::{Resolution, Resolutions, resolve_all};
-use gpubuild::host::Host;
-use gpubuild::toolkit::{self, Catalogue};
+use gpubuild_detect::toolkit::{self, Catalogue};
+use gpubuild_doctor::resolvers::{Resolution, Resolutions, resolve_all};
+use gpubuild_host::Host;
 
 /// What every build system takes on a host.
 fn resolve(host: &dyn Host) -> Resolutions {

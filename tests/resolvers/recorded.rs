@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpubuild::Backend;
-use gpubuild::doctor::resolvers::agree::{changed, takes};
-use gpubuild::host::{Host, Overlay, RecordedHost};
 use gpubuild::report::resolvers::Document;
 use gpubuild::report::resolvers_text::text;
+use gpubuild_core::Backend;
+use gpubuild_doctor::resolvers::agree::{changed, takes};
+use gpubuild_host::{Host, Overlay, RecordedHost};
 
 use super::resolve;
 

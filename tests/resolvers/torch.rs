@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use gpubuild::doctor::resolvers::resolve_all;
-use gpubuild::host::{Environment, Host, Os, Overlay, RealHost, find_program};
-use gpubuild::toolkit::{self, Catalogue};
+use gpubuild_detect::toolkit::{self, Catalogue};
+use gpubuild_doctor::resolvers::resolve_all;
+use gpubuild_host::{Environment, Host, Os, Overlay, RealHost, find_program};
 
 use super::skip;
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Planned, talk};
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{Host, HostPath, PathRules, RealHost};
 use gpubuild_plan::plan::Tree;
+
+use super::{Planned, talk};
 
 impl Planned {
     /// Whether a backend is in the plan.

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::cargo::Crate;
-use super::script::Script;
-use super::{Build, ScriptError};
 use gpubuild_core::backend::Backend;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::request::{self, Request};
 use gpubuild_plan::project::features::Features;
 use gpubuild_plan::project::profile::{Profile, Wanted};
 use gpubuild_plan::project::{self, Project, ProjectError, ProjectFile};
+
+use super::cargo::Crate;
+use super::script::Script;
+use super::{Build, ScriptError};
 
 /// Whether there has to be a CMake project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::exec::binary::BUILT;
+use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
+use gpubuild_exec::python::Network;
+use gpubuild_host::{Host, HostPath, Overlay, RealHost};
 use gpubuild_link::internal;
+use gpubuild_plan::artifacts::{Interface, Manifest};
+use gpubuild_plan::plan::Plan;
 
 use super::assemble::Source;
 use super::bindings::Place;
@@ -14,13 +21,6 @@ use super::prepare::{Planned, Stop};
 use super::same;
 use super::script::Script;
 use super::{ScriptError, VARIABLE, talk};
-use gpubuild_core::backend::Backend;
-use gpubuild_exec::exec::binary::BUILT;
-use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
-use gpubuild_exec::python::Network;
-use gpubuild_host::{Host, HostPath, Overlay, RealHost};
-use gpubuild_plan::artifacts::{Interface, Manifest};
-use gpubuild_plan::plan::Plan;
 
 /// What a build script builds and how: `gpubuild_build::Build::new().link()` is a whole `main`.
 ///

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ScriptError;
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{Environment, Host, HostPath};
+
+use super::ScriptError;
 
 /// A crate that is being compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::cargo::Crate;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::Environment;
 use gpubuild_plan::plan::Plan;
+
+use super::cargo::Crate;
 
 /// What CMake is told about another target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,14 +1,14 @@
 //! Why a build script did not come to its end.
 
-use gpubuild_link::internal;
-
-use super::missing::Missing;
 use gpubuild_detect::facts::overrides::BadSet;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_exec::exec::BuildError;
 use gpubuild_exec::store::settings::SettingsError;
+use gpubuild_link::internal;
 use gpubuild_plan::artifacts::ManifestError;
 use gpubuild_plan::project::ProjectError;
+
+use super::missing::Missing;
 
 /// Why a build script did not come to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,16 +1,17 @@
 //! What cargo is told once a build has ended, or could not begin.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::venv::record;
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::artifacts::Manifest;
+use gpubuild_toolchain::planning::share::Shared;
+
 use super::ScriptError;
 use super::build::Built;
 use super::cargo::Crate;
 use super::missing::Missing;
 use super::script::Script;
 use super::share;
-use gpubuild_core::backend::Backend;
-use gpubuild_exec::venv::record;
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::artifacts::Manifest;
-use gpubuild_toolchain::planning::share::Shared;
 
 /// Nothing is built: whoever links a program is told why.
 pub(super) fn later(

@@ -7,18 +7,18 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
+use gpubuild_detect::finding::{Affects, Draft, Finding, Findings, Severity};
+use gpubuild_detect::matrix::Reason;
+use gpubuild_detect::tell::Teller;
+use gpubuild_exec::python::FetchError;
+use gpubuild_host::Host;
 use gpubuild_linker::message;
+use gpubuild_toolchain::look::Sight;
 
 use super::cargo::Crate;
 use super::script::Script;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::clean;
-use gpubuild_detect::finding::{Finding, Findings, Severity};
-use gpubuild_detect::matrix::{Probes, Reason};
-use gpubuild_doctor::{Case, Filter};
-use gpubuild_exec::python::FetchError;
-use gpubuild_host::Host;
-use gpubuild_toolchain::look::Sight;
 
 /// Characters of a sentence that are told.
 const SENTENCE: usize = 400;
@@ -67,6 +67,15 @@ impl Cause {
         }
     }
 
+    /// A reason with the words that its finding has for this machine.
+    fn told(teller: &Teller<'_>, backend: Backend, reason: &Reason) -> Self {
+        let mut draft = Draft::new(&reason.id).summary(&reason.text).affects(Affects::Build).backend(backend);
+        draft.values.clone_from(&reason.values);
+        draft.fix.clone_from(&reason.hint);
+        draft.about.clone_from(&reason.about);
+        Self::of_finding(&teller.tell(&draft, Severity::Error))
+    }
+
     pub(super) fn of_finding(finding: &Finding) -> Self {
         let commands = finding.remedy.commands.iter().filter_map(|command| clean::command(command));
         Self {
@@ -80,7 +89,7 @@ impl Cause {
 }
 
 impl Missing {
-    /// What blocks backends that somebody named, in the doctor's words where it has any.
+    /// What blocks backends that somebody named, with the remedies for this machine.
     #[must_use]
     pub fn backends(
         host: &dyn Host,
@@ -88,21 +97,17 @@ impl Missing {
         origin: &str,
         blocked: &[(Backend, Vec<Reason>)],
     ) -> Self {
-        let list: Vec<Backend> = blocked.iter().map(|(backend, _)| *backend).collect();
-        let names: Vec<&str> = list.iter().map(|backend| backend.id()).collect();
-        let found = diagnose(host, sight, &list);
+        let names: Vec<&str> = blocked.iter().map(|(backend, _)| backend.id()).collect();
+        let findings = Findings::embedded();
+        let is_root = host.identity().uid == Some(0);
+        let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, is_root);
         let mut causes: Vec<Cause> = Vec::new();
         for (backend, reasons) in blocked {
-            let told = found.iter().filter(|finding| {
-                finding.severity == Severity::Error
-                    && (finding.backend == Some(*backend)
-                        || reasons.iter().any(|reason| reason.id == finding.id))
-            });
-            let mut own: Vec<Cause> = told.map(Cause::of_finding).collect();
-            if own.is_empty() {
-                own = reasons.iter().map(Cause::of_reason).collect();
+            for cause in reasons.iter().map(|reason| Cause::told(&teller, *backend, reason)) {
+                if !causes.contains(&cause) {
+                    causes.push(cause);
+                }
             }
-            causes.extend(own.into_iter().filter(|cause| !causes.contains(cause)).collect::<Vec<_>>());
         }
         Self { what: format!("cannot build {}, which {origin} asks for", names.join(", ")), causes }
     }
@@ -164,26 +169,6 @@ impl Missing {
         script.warning(&self.line());
         Ok(())
     }
-}
-
-/// What the doctor says about backends that somebody asked for; drivers are not asked.
-fn diagnose(host: &dyn Host, sight: &Sight, asked: &[Backend]) -> Vec<Finding> {
-    let signs = gpubuild_doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
-    let case = Case {
-        facts: &sight.facts,
-        inventory: &sight.inventory,
-        catalogue: &sight.catalogue,
-        matrix: &sight.matrix,
-        probes: &Probes::new(),
-        signs: &signs,
-        env: host.env(),
-        asked: Some(asked),
-        project: None,
-    };
-    let mut found = gpubuild_doctor::diagnose(&case, &Findings::embedded(), &Filter::default());
-    // What only concerns running does not stop a build.
-    found.retain(|finding| finding.affects.contains(&gpubuild_detect::finding::Affects::Build));
-    found
 }
 
 /// Puts a static library into a crate's own folder, and has the crate bring all of it along.

@@ -2,13 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::assemble::Source;
-use super::cargo::Crate;
-use super::cross::{self, Cross};
-use super::missing::Missing;
-use super::script::Script;
-use super::share;
-use super::{Build, ScriptError};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::settings::Store;
@@ -21,6 +14,14 @@ use gpubuild_plan::project::{Project, ProjectError};
 use gpubuild_toolchain::look::{self, Sight};
 use gpubuild_toolchain::planning::share::{self as packages, Shared};
 use gpubuild_toolchain::planning::{self, Wish};
+
+use super::assemble::Source;
+use super::cargo::Crate;
+use super::cross::{self, Cross};
+use super::missing::Missing;
+use super::script::Script;
+use super::share;
+use super::{Build, ScriptError};
 
 /// A plan together with what it was made from.
 pub struct Planned {

@@ -4,13 +4,13 @@
 //! there is a mark: a crate that brings a known library also brings an object that defines one symbol, the same in every such
 //! crate, whose name is an error message. A second one in a program stops the linker, which prints it.
 
+use gpubuild_host::Host;
 use gpubuild_linker::message;
+use gpubuild_plan::artifacts::Manifest;
 
 use super::cargo::Crate;
 use super::missing;
 use super::script::Script;
-use gpubuild_host::Host;
-use gpubuild_plan::artifacts::Manifest;
 
 /// The known library of which a manifest's libraries are a copy: `ggml`.
 fn copy(manifest: &Manifest) -> Option<&str> {

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use gpubuild_linker::search_path_words;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_exec::exec::stage;
 use gpubuild_host::{Host, HostPath};
+use gpubuild_linker::search_path_words;
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::glue;
 use gpubuild_plan::link;

@@ -1,12 +1,13 @@
 //! Crates that use each other's libraries. One with a `links` key tells where its manifest lies; one that depends on it finds
 //! the libraries as a CMake package, in place of an own copy with the same symbols.
 
-use super::ScriptError;
-use super::missing::Missing;
-use super::script::Script;
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_toolchain::planning::share::Shared;
+
+use super::ScriptError;
+use super::missing::Missing;
+use super::script::Script;
 
 /// The name under which the manifest is handed on: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
 pub(crate) const MANIFEST: &str = "GPUBUILD_MANIFEST";

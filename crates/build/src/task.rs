@@ -1,8 +1,6 @@
 //! A project that is built from a program of one's own: the task runner of a workspace (`cargo xtask`), a release script.
 //! The same as `gpubuild build --no-binary`, in the version that the program's Cargo.lock has.
 
-use super::missing::Missing;
-use super::{ScriptError, talk};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec::{self, BuildBinary, Event, Job, Outcome, Printed, Tools, known};
@@ -15,6 +13,9 @@ use gpubuild_plan::plan::{Plan, linkage};
 use gpubuild_plan::project::{self, Project};
 use gpubuild_toolchain::look::{self, Sight};
 use gpubuild_toolchain::planning::{self, Wish};
+
+use super::missing::Missing;
+use super::{ScriptError, talk};
 
 /// Builds the native libraries of a project; `gpubuild_link::link()` in the build scripts of its crates links them.
 ///

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::Os;
+use gpubuild_core::shell;
+
 use crate::facts::Facts;
 use crate::finding::{Draft, Entry, Finding, Findings, Remedy, Severity};
 use crate::matrix::for_distribution;
 use crate::toolkit::{Catalogue, Description};
-use gpubuild_core::Os;
-use gpubuild_core::shell;
 
 /// Knows the words of every finding and the machine that they are said about.
 #[derive(Clone, Copy)]

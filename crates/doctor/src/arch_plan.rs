@@ -1,8 +1,6 @@
 //! Which architectures a build contains here and which not, each with its reason: wish x devices x toolkit x driver x
 //! kernels of libraries. What is built is what `gpubuild plan` says; what stands against it is told beside it.
 
-use serde::Serialize;
-
 use gpubuild_core::arch::{CudaArch, CudaCode};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
@@ -12,6 +10,7 @@ use gpubuild_detect::toolkit::range::Knows;
 use gpubuild_plan::plan::archs::{self, ArchWish};
 use gpubuild_plan::plan::kits::kits;
 use gpubuild_plan::plan::make::Kit;
+use serde::Serialize;
 
 use super::Case;
 

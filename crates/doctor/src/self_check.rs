@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Vendor};
@@ -12,6 +10,7 @@ use gpubuild_detect::finding::{Evidence, EvidenceKind};
 use gpubuild_detect::matrix::Probes;
 use gpubuild_detect::toolkit::rules::Window;
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
+use serde::Serialize;
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::finding::Finding;
 use gpubuild_detect::matrix::{Matrix, Presence, Readiness};
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::Environment;
+use serde::{Deserialize, Serialize};
 
 /// Name of the form of a saved snapshot.
 pub const SCHEMA: &str = "gpubuild.snapshot/1";

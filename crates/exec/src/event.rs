@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::store::key::Difference;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Finding;
 use gpubuild_plan::artifacts::DeviceCode;
+use serde::Serialize;
+
+use crate::store::key::Difference;
 
 /// An error with its place, as far as the tool told it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

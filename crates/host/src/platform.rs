@@ -1,8 +1,7 @@
 //! Operating system, architecture and identity, as values.
 
-use serde::{Deserialize, Serialize};
-
 pub use gpubuild_core::Os;
+use serde::{Deserialize, Serialize};
 
 use super::PathRules;
 

@@ -6,9 +6,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::rc::Rc;
 
-use object::{ReadCache, ReadRef};
-
 use gpubuild_host::{FileKind, Host, HostPath};
+use object::{ReadCache, ReadRef};
 
 /// What is read at a time. Headers of kernels lie far apart, so larger pieces would be read in vain.
 const PAGE: usize = 16 << 10;

@@ -1,12 +1,12 @@
 //! ELF: what a Linux executable or library needs and offers, from its program headers as the loader reads them.
 
+use gpubuild_detect::toolkit::libraries;
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, ReadRef};
 
 use super::bytes::Data;
 use super::{Binary, Format, Kind, Machine, Needed, Unreadable, device_code};
-use gpubuild_detect::toolkit::libraries;
 
 /// Entries of a table of versions; no library has so many.
 const MOST: usize = 1 << 16;

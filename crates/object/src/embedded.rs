@@ -1,9 +1,10 @@
 //! Kernels anywhere in a file: in the members of an archive, or embedded as an array of bytes. Found by how they begin.
 
+use gpubuild_host::{Host, HostPath};
+
 use super::bytes::{File, Unreadable};
 use super::fatbin::{self, CudaCode};
 use super::offload::{self, HipCode};
-use gpubuild_host::{Host, HostPath};
 
 /// The kernels in a file, whose content is given too.
 ///

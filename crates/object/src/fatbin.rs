@@ -11,11 +11,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::arch::{CudaArch, CudaCode as Form};
+use gpubuild_core::version::Version;
 use serde::Serialize;
 
 use super::bytes::Data;
-use gpubuild_core::arch::{CudaArch, CudaCode as Form};
-use gpubuild_core::version::Version;
 
 pub(super) const MAGIC: u32 = 0xBA55_ED50;
 const HEADER: u64 = 16;

@@ -12,10 +12,9 @@ mod macho;
 mod offload;
 mod pe;
 
-use serde::Serialize;
-
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Host, HostPath, Os};
+use serde::Serialize;
 
 pub use bytes::Unreadable;
 pub use embedded::embedded;

@@ -1,12 +1,12 @@
 //! Mach-O: what a macOS executable or library loads, from its load commands.
 
+use gpubuild_host::Arch;
 use object::Endianness;
 use object::macho::{self, FatArch32, FatArch64, MachHeader32, MachHeader64};
 use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile};
 
 use super::bytes::Data;
 use super::{Binary, Format, Kind, Machine, Needed, Unreadable, When};
-use gpubuild_host::Arch;
 
 /// Reads a file for one processor.
 pub(super) fn parse(data: Data<'_, '_>) -> Result<Binary, Unreadable> {

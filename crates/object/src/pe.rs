@@ -1,12 +1,12 @@
 //! PE: what a Windows executable or DLL imports. Only headers and the import directories are read.
 
+use gpubuild_detect::toolkit::libraries;
 use object::LittleEndian;
 use object::pe::{self, ImageDosHeader, ImageNtHeaders32, ImageNtHeaders64};
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, SectionTable, optional_header_magic};
 
 use super::bytes::Data;
 use super::{Binary, Format, Kind, Machine, Needed, Unreadable, When, device_code};
-use gpubuild_detect::toolkit::libraries;
 
 /// Libraries of one file, and functions of one library; none has so many.
 const MOST: u64 = 1 << 14;

@@ -1,8 +1,9 @@
 //! What is read of each format, and that nothing in a file can do harm.
 
-use super::*;
 use gpubuild_host::RecordedHost;
 use gpubuild_samples::{self as samples, Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
+
+use super::*;
 
 const ARM: u32 = 0x0100_000c;
 const INTEL: u32 = 0x0100_0007;

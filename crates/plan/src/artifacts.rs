@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{Host, HostPath};
+use serde::{Deserialize, Serialize};
 
 /// Version of the form of [`Manifest`].
 pub const SCHEMA: u32 = 1;

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_host::Os;
 use gpubuild_linker::search_path_words;
 
 use crate::artifacts::{BuiltTree, CargoLink, LinkItem, Manifest};
 use crate::plan::linkage::own_folder;
-use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_host::Os;
 
 /// A link line taken apart. The order inside each list is the order for the linker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+
 use super::*;
 use crate::artifacts::{Artifact, BuiltTree};
-use gpubuild_core::backend::Backend;
 
 fn artifact(path: &str, kind: &str, sha256: &str) -> Artifact {
     Artifact {

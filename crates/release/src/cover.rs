@@ -1,8 +1,9 @@
 //! Whether code for GPUs runs on a device. Pure.
 
+use gpubuild_core::arch::CudaArch;
+
 use super::machine::Seen;
 use super::manifest::{Cuda, Rocm};
-use gpubuild_core::arch::CudaArch;
 
 /// How a device is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
+use gpubuild_exec::store::{read_json, write_json};
+use gpubuild_host::net::Response;
+use gpubuild_host::{Host, HostPath};
 use serde::{Deserialize, Serialize};
 
 use super::fetch::{Again, Client, FetchError, Target, length};
 use super::layers::{self, Found};
 use super::manifest::Layer;
 use super::source::{SourceError, Taken};
-use gpubuild_exec::store::{read_json, write_json};
-use gpubuild_host::net::Response;
-use gpubuild_host::{Host, HostPath};
 
 /// What is known of a layer that was begun.
 #[derive(Debug, Serialize, Deserialize)]

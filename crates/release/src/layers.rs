@@ -3,10 +3,11 @@
 
 use std::io;
 
-use super::manifest::Layer;
-use super::unpack::hash_file;
 use gpubuild_host::folders::cache_folder;
 use gpubuild_host::{Host, HostPath, Lock, Stat, Wait};
+
+use super::manifest::Layer;
+use super::unpack::hash_file;
 
 /// The folder in gpubuild's cache.
 const FOLDER: &str = "layers/sha256";

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Gpu, Vendor};
 use gpubuild_detect::matrix::{Matrix, Presence, Readiness};
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::Os;
+use serde::Serialize;
 
 /// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]

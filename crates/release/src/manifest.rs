@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use serde::{Deserialize, Serialize};
 
 /// The form of [`Manifest`].
 pub const SCHEMA: &str = "gpubuild.manifest/1";

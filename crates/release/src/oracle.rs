@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::arch::CudaArch;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::matrix::{Presence, Readiness};
 use proptest::prelude::*;
 
 use super::machine::{Device, Machine, Seen};
 use super::manifest::{Cuda, Layer, Libc, Manifest, Platform, Rocm, SCHEMA, Variant};
 use super::resolve::{Devices, Question, resolve};
-use gpubuild_core::arch::CudaArch;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-use gpubuild_detect::matrix::{Presence, Readiness};
 
 const ORDER: [Backend; 7] = [
     Backend::Cuda,

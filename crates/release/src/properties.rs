@@ -1,9 +1,10 @@
 //! What a machine is in the properties of wheel variants (PEP 817, PEP 825): `namespace :: feature :: value`, the best first. Pure.
 
-use super::machine::{Machine, level};
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
+
+use super::machine::{Machine, level};
 
 /// The properties that suit a machine. Names and values are those of the providers `nvidia-variant-provider` and
 /// `provider-variant-x86-64`; of AMD there is no released provider.

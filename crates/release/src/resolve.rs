@@ -1,13 +1,13 @@
 //! Which variant is for a machine: the narrowest that covers all devices of the best backend, then the portable one, then the next
 //! backend, then the processor. Pure; each variant that is not taken has its reason.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::matrix::{PREFERENCE, Presence, Readiness};
 use serde::Serialize;
 
 use super::cover::{self, Cover};
 use super::machine::{Machine, Seen, level};
 use super::manifest::{Manifest, Platform, Variant};
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::matrix::{PREFERENCE, Presence, Readiness};
 
 /// Which devices a variant has to cover.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

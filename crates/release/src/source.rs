@@ -3,6 +3,10 @@
 use std::borrow::Cow;
 use std::io;
 
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store::{read_json, sha256, write_json};
+use gpubuild_host::folders::cache_folder;
+use gpubuild_host::{Host, HostPath};
 use serde::{Deserialize, Serialize};
 
 use super::auth::Door;
@@ -13,10 +17,6 @@ use super::manifest::{self, Layer};
 use super::oci::{self, BadReference, Reference};
 use super::trust;
 use super::url::{BadUrl, Url};
-use gpubuild_exec::python::Network;
-use gpubuild_exec::store::{read_json, sha256, write_json};
-use gpubuild_host::folders::cache_folder;
-use gpubuild_host::{Host, HostPath};
 
 /// Name of the manifest in a folder.
 pub const FILE: &str = "manifest.json";

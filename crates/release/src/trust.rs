@@ -3,13 +3,13 @@
 //! Signatures are minisign's: `manifest.json.minisig` beside `manifest.json`. Nothing of a manifest is read before its signature
 //! holds. What was believed last is remembered for each name, so that an older manifest is not taken after it.
 
+use gpubuild_exec::store::sha256;
+use gpubuild_host::folders::cache_folder;
+use gpubuild_host::{Host, HostPath};
 use minisign_verify::{Error, PublicKey, Signature};
 use serde::{Deserialize, Serialize};
 
 use super::manifest::{self, Manifest, ManifestProblem};
-use gpubuild_exec::store::sha256;
-use gpubuild_host::folders::cache_folder;
-use gpubuild_host::{Host, HostPath};
 
 /// What stands behind the name of a file that is signed.
 pub const SUFFIX: &str = ".minisig";

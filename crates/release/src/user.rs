@@ -9,10 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{Host, HostPath, Os};
+use serde::Deserialize;
 
 /// The largest configuration that is read.
 const MOST_BYTES: usize = 1 << 20;

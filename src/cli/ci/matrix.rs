@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_release::ci::rows::only;
+use gpubuild_release::ci::workflow::{GITHUB_MOST, GITLAB_MOST, gitlab_matrix};
+use gpubuild_release::ci::{Row, Rows};
+
 use super::super::{Context, Exit, Failure};
-use crate::release::ci::rows::only;
-use crate::release::ci::workflow::{GITHUB_MOST, GITLAB_MOST, gitlab_matrix};
-use crate::release::ci::{Row, Rows};
 use crate::report;
 
 /// Arguments of `ci matrix`.

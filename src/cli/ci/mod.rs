@@ -4,12 +4,13 @@ mod matrix;
 mod run;
 mod workflow;
 
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_plan::project::Project;
+use gpubuild_release::ci::{Images, Rows, Scene, rows};
+
 use super::look;
 use super::{Context, Exit, Failure};
-use crate::project::Project;
-use crate::release::ci::{Images, Rows, Scene, rows};
 use crate::report;
-use crate::toolkit::Catalogue;
 
 /// Arguments of `ci`.
 #[derive(Debug, clap::Args)]

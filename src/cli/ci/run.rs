@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use gpubuild_detect::facts;
+use gpubuild_host::{Command, Host, Os, RunError};
+use gpubuild_plan::project::Project;
+use gpubuild_release::ci::preflight::{self, Outlook};
+use gpubuild_release::ci::{Images, Row, Rows, pack};
+use gpubuild_toolchain::planning;
+
 use super::super::look::HostArguments;
 use super::super::plan::{Selection, with_wish};
 use super::super::run::NO_BINARY;
 use super::super::{Context, Exit, Failure, absolute, look};
-use crate::facts;
-use crate::host::{Command, Host, Os, RunError};
-use crate::planning;
-use crate::project::Project;
-use crate::release::ci::preflight::{self, Outlook};
-use crate::release::ci::{Images, Row, Rows, pack};
 use crate::report;
 
 /// A job may take as long as it likes; the service has its own limit.

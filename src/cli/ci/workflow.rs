@@ -1,9 +1,10 @@
 //! `gpubuild ci init` and `gpubuild ci verify`.
 
+use gpubuild_host::HostPath;
+use gpubuild_release::ci::Images;
+use gpubuild_release::ci::workflow::{self, MARK, Service};
+
 use super::super::{Context, Exit, Failure};
-use crate::host::HostPath;
-use crate::release::ci::Images;
-use crate::release::ci::workflow::{self, MARK, Service};
 
 /// Arguments of `ci init`.
 #[derive(Debug, clap::Args)]

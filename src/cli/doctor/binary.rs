@@ -1,12 +1,14 @@
 //! `doctor --binary FILE`: what the loader will do with an executable or library on this machine, or on a recorded one.
 
+use gpubuild_detect::finding::Findings;
+use gpubuild_detect::finding::catalogue::Subject;
+use gpubuild_doctor as doctor;
+use gpubuild_doctor::binary;
+use gpubuild_host::carried::Carried;
+use gpubuild_host::{Host, HostPath};
+
 use super::machine::{self, Depth};
 use super::{Arguments, Context, Exit, Failure};
-use crate::doctor::{self, binary};
-use crate::finding::Findings;
-use crate::finding::catalogue::Subject;
-use crate::host::carried::Carried;
-use crate::host::{Host, HostPath};
 use crate::report::binary::Binary;
 use crate::report::doctor::Document;
 

@@ -1,9 +1,10 @@
 //! `doctor --save` and `doctor --diff`: what changed since it worked.
 
+use gpubuild_doctor::snapshot::{Change, SCHEMA, Snapshot, diff};
+use gpubuild_exec::store;
+use gpubuild_host::HostPath;
+
 use crate::cli::{Context, Failure, absolute};
-use crate::doctor::snapshot::{Change, SCHEMA, Snapshot, diff};
-use crate::host::HostPath;
-use crate::store;
 
 /// Name of the snapshot that is meant when none is named.
 const LAST: &str = "doctor/last.json";
@@ -13,7 +14,7 @@ fn place(context: &Context<'_>, file: &str) -> Result<HostPath, Failure> {
     if !file.is_empty() {
         return absolute(context, file);
     }
-    let cache = crate::host::folders::cache_folder(context.host).ok_or_else(|| {
+    let cache = gpubuild_host::folders::cache_folder(context.host).ok_or_else(|| {
         Failure::usage("doctor.no-cache", "there is no folder of the user's to keep a snapshot in")
             .hint("name a file, or set GPUBUILD_CACHE")
     })?;

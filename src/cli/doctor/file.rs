@@ -1,10 +1,11 @@
 //! `doctor --file`: a Dockerfile, a compose file, a workflow instead of a machine.
 
+use gpubuild_detect::finding::Findings;
+use gpubuild_doctor::file::{self, LARGEST, Patient};
+use gpubuild_host::{FileKind, standard_input};
+
 use super::{Arguments, machine};
 use crate::cli::{Context, Exit, Failure, absolute};
-use crate::doctor::file::{self, LARGEST, Patient};
-use crate::finding::Findings;
-use crate::host::{FileKind, standard_input};
 use crate::report::doctor::Document;
 
 /// Looks at the files and tells.

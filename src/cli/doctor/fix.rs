@@ -4,9 +4,10 @@
 use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 
+use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_host::{Command, Os};
+
 use crate::cli::{Context, Exit, Failure};
-use crate::finding::{Finding, Severity};
-use crate::host::{Command, Os};
 
 /// How long one command may take: a download is among them.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_detect::finding::{Findings, catalogue::Subject};
 use serde::Serialize;
 
 use super::Arguments;
 use crate::cli::{Context, Exit, Failure, Role};
-use crate::finding::{Findings, catalogue::Subject};
 use crate::report::Schema;
 
 #[derive(Serialize)]

@@ -1,13 +1,14 @@
 //! `gpubuild doctor --log FILE`: which known failure the output of a build shows, and what to do about it here.
 
+use gpubuild_detect::facts;
+use gpubuild_detect::finding::Findings;
+use gpubuild_detect::tell::Teller;
+use gpubuild_exec::log::{Signatures, tell};
+use gpubuild_host::{Host, standard_input};
+
 use super::{Arguments, FailOn};
 use crate::cli::{Context, Exit, Failure, look};
-use crate::facts;
-use crate::finding::Findings;
-use crate::host::{Host, standard_input};
-use crate::log::{Signatures, tell};
 use crate::report::doctor::Document;
-use crate::tell::Teller;
 
 /// Reads the log and tells. Its causes are told for this machine, or for a recorded one.
 pub(super) fn run(arguments: &Arguments, file: &str, context: &Context<'_>) -> Result<Exit, Failure> {

@@ -1,20 +1,22 @@
 //! The doctor's main job: this machine, or a recorded one.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Findings, Severity, catalogue::Subject};
+use gpubuild_detect::matrix::Probes;
+use gpubuild_detect::tell::Teller;
+use gpubuild_detect::toolkit::{self, Catalogue};
+use gpubuild_doctor as doctor;
+use gpubuild_doctor::snapshot::{self, Snapshot};
+use gpubuild_doctor::validate::Outcome;
+use gpubuild_doctor::{Case, Filter};
+use gpubuild_host::Host;
+use gpubuild_plan::plan::request::Selection;
+use gpubuild_plan::project::Project;
+
 use super::{Arguments, FailOn, compare, fix, validate};
-use crate::backend::Backend;
 use crate::cli::look::{self, Sight};
 use crate::cli::{Context, Exit, Failure};
-use crate::doctor::snapshot::{self, Snapshot};
-use crate::doctor::validate::Outcome;
-use crate::doctor::{self, Case, Filter};
-use crate::finding::{Findings, Severity, catalogue::Subject};
-use crate::host::Host;
-use crate::matrix::Probes;
-use crate::plan::request::Selection;
-use crate::project::Project;
 use crate::report::doctor::Document;
-use crate::tell::Teller;
-use crate::toolkit::{self, Catalogue};
 
 /// Everything that was seen and said about a machine.
 pub(in crate::cli) struct Examined {
@@ -128,7 +130,12 @@ pub(super) fn see(host: &dyn Host, catalogue: Catalogue, depth: Depth) -> Result
     if depth == Depth::Drivers {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
         probes = toolkit::ask_drivers(host, &Backend::ALL);
-        sight.matrix = crate::provision::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+        sight.matrix = gpubuild_toolchain::provision::evaluate(
+            &sight.facts,
+            &sight.inventory,
+            &sight.catalogue,
+            &probes,
+        );
     }
     let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
     Ok(Seen { sight, probes, signs })
@@ -218,7 +225,8 @@ fn wanted(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Resu
 
 pub(super) fn filter(arguments: &Arguments, findings: &Findings) -> Result<Filter, Failure> {
     for pattern in arguments.only.iter().chain(&arguments.skip) {
-        let known = findings.iter().any(|(_, id, _)| crate::finding::catalogue::matches(pattern, id));
+        let known =
+            findings.iter().any(|(_, id, _)| gpubuild_detect::finding::catalogue::matches(pattern, id));
         if !known {
             return Err(Failure::usage("doctor.check-unknown", format!("no check is called `{pattern}`"))
                 .hint("`gpubuild doctor --list-checks` shows all of them"));

@@ -1,8 +1,9 @@
 //! In which forms the doctor answers, and where they go: standard output, files, the summary of a GitHub step.
 
-use crate::clean;
+use gpubuild_core::clean;
+use gpubuild_detect::finding::Findings;
+
 use crate::cli::{Context, Failure, Verbosity, detect};
-use crate::finding::Findings;
 use crate::report::detect_text::Detail;
 use crate::report::doctor::Document;
 use crate::report::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};

@@ -1,14 +1,15 @@
 //! `doctor --packages`: which Python packages fit the GPUs of this machine.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::matrix::Probes;
+use gpubuild_detect::toolkit;
+use gpubuild_doctor::packages::choose;
+use gpubuild_host::Host;
+
 use super::Arguments;
-use crate::backend::Backend;
 use crate::cli::detect::role;
 use crate::cli::{Context, Exit, Failure, look};
-use crate::doctor::packages::choose;
-use crate::host::Host;
-use crate::matrix::Probes;
 use crate::report::packages::{Document, text};
-use crate::toolkit;
 
 /// Looks and tells.
 pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
@@ -19,7 +20,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let mut probes = Probes::new();
     if !arguments.offline {
         probes = toolkit::ask_drivers(host, &Backend::ALL);
-        sight.matrix = crate::provision::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
+        sight.matrix = gpubuild_toolchain::provision::evaluate(
+            &sight.facts,
+            &sight.inventory,
+            &sight.catalogue,
+            &probes,
+        );
     }
     let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &probes);
     let document = Document::new(choices);

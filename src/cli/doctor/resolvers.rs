@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_doctor::resolvers::resolve_all;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::request::Selection;
+
 use super::{Arguments, FailOn};
-use crate::backend::Backend;
 use crate::cli::detect::role;
 use crate::cli::{Context, Exit, Failure, look};
-use crate::doctor::resolvers::resolve_all;
-use crate::host::Host;
-use crate::plan::request::Selection;
 use crate::report::resolvers::Document;
 use crate::report::resolvers_text;
 

@@ -1,16 +1,16 @@
 //! `doctor --self-check`.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::clean;
+use gpubuild_detect::toolkit::{self, Ask};
+use gpubuild_doctor::self_check::{Comparison, State, compare};
+use gpubuild_host::Host;
 use serde::Serialize;
 
 use super::Arguments;
-use crate::backend::Backend;
-use crate::clean;
 use crate::cli::look;
 use crate::cli::{Context, Exit, Failure, Role};
-use crate::doctor::self_check::{Comparison, State, compare};
-use crate::host::Host;
 use crate::report::Schema;
-use crate::toolkit::{self, Ask};
 
 #[derive(Serialize)]
 struct Document {

@@ -1,11 +1,12 @@
 //! `doctor --validate`: compiles, links and runs a small program per backend.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::matrix::{Presence, Readiness};
+use gpubuild_detect::toolkit::description::Stage;
+use gpubuild_doctor::validate::{Bench, Outcome, plan, run};
+
 use super::machine::Examined;
-use crate::backend::Backend;
 use crate::cli::{Context, Failure};
-use crate::doctor::validate::{Bench, Outcome, plan, run};
-use crate::matrix::{Presence, Readiness};
-use crate::toolkit::description::Stage;
 
 /// Tries every backend that was asked for, or all that can be built here; each in its turn.
 pub(super) fn outcomes(
@@ -20,7 +21,7 @@ pub(super) fn outcomes(
         matrix: &sight.matrix,
         os: sight.facts.platform.os,
     };
-    let parent = crate::host::folders::cache_folder(context.host)
+    let parent = gpubuild_host::folders::cache_folder(context.host)
         .map(|cache| cache.join("validate"))
         .ok_or_else(|| {
             Failure::usage("doctor.no-cache", "there is no folder of the user's to work in")

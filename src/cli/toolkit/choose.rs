@@ -1,14 +1,15 @@
 //! Which release `toolkit install` takes: what was named, else what suits this machine and the project here.
 
-use crate::backend::Backend;
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::python::Lock;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::archs::ArchWish;
+use gpubuild_plan::plan::provision::{Choice, Objection};
+use gpubuild_plan::project::Project;
+use gpubuild_toolchain::provision::{self, Machine, Wish};
+
 use crate::cli::look::{self, Sight};
 use crate::cli::{Context, Failure, plan};
-use crate::host::Host;
-use crate::plan::archs::ArchWish;
-use crate::plan::provision::{Choice, Objection};
-use crate::project::Project;
-use crate::provision::{self, Machine, Wish};
-use crate::python::Lock;
 
 /// What is asked of the release.
 pub(super) struct Asked<'a> {

@@ -1,10 +1,11 @@
 //! `gpubuild toolkit env`.
 
+use gpubuild_host::Os;
+use gpubuild_toolchain::provision;
+use gpubuild_toolchain::provision::env::{self, Format};
+
 use super::{Wanted, failure};
 use crate::cli::{Context, Exit, Failure, words};
-use crate::host::Os;
-use crate::provision;
-use crate::provision::env::{self, Format};
 use crate::report;
 
 /// Arguments of `toolkit env`.

@@ -1,5 +1,13 @@
 //! `gpubuild toolkit install`.
 
+use gpubuild_core::version::Version;
+use gpubuild_detect::matrix::for_distribution;
+use gpubuild_exec::exec::{Event, Tools};
+use gpubuild_exec::python::Lock;
+use gpubuild_host::Host;
+use gpubuild_plan::plan::provision::Choice;
+use gpubuild_toolchain::provision::{self, Change, InstallRequest, ProvisionError};
+
 use super::choose::{Asked, choose};
 use super::{Wanted, failure};
 use crate::cli::build::NetworkArguments;
@@ -7,14 +15,7 @@ use crate::cli::events::{Events, MessageFormat};
 use crate::cli::look::{self, HostArguments, Sight};
 use crate::cli::provision::folders;
 use crate::cli::{Context, Exit, Failure, absolute};
-use crate::exec::{Event, Tools};
-use crate::host::Host;
-use crate::matrix::for_distribution;
-use crate::plan::provision::Choice;
-use crate::provision::{self, Change, InstallRequest, ProvisionError};
-use crate::python::Lock;
 use crate::report;
-use crate::version::Version;
 
 /// Arguments of `toolkit install`.
 #[derive(Debug, clap::Args)]

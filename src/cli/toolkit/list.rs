@@ -1,9 +1,10 @@
 //! `gpubuild toolkit list`.
 
+use gpubuild_detect::toolkit::Catalogue;
+use gpubuild_toolchain::provision;
+
 use crate::cli::{Context, Exit, Failure};
-use crate::provision;
 use crate::report;
-use crate::toolkit::Catalogue;
 
 /// Arguments of `toolkit list`.
 #[derive(Debug, clap::Args)]

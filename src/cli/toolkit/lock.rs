@@ -1,18 +1,19 @@
 //! `gpubuild toolkit lock`.
 
+use gpubuild_exec::exec::{Event, Tools};
+use gpubuild_exec::python::{InstallError, Lock, Network};
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::plan::kits;
+use gpubuild_toolchain::provision::locks::PROJECT_FOLDER;
+use gpubuild_toolchain::provision::pin::{self, PinError};
+use gpubuild_toolchain::provision::{ProvisionError, kit};
+
 use super::Wanted;
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
 use crate::cli::look::{self, HostArguments, Sight};
 use crate::cli::provision::folders;
 use crate::cli::{Context, Exit, Failure, absolute};
-use crate::exec::{Event, Tools};
-use crate::host::{Host, HostPath};
-use crate::plan::kits;
-use crate::provision::locks::PROJECT_FOLDER;
-use crate::provision::pin::{self, PinError};
-use crate::provision::{ProvisionError, kit};
-use crate::python::{InstallError, Lock, Network};
 
 /// Arguments of `toolkit lock`.
 #[derive(Debug, clap::Args)]
@@ -81,7 +82,7 @@ fn ask(
         (None, Some(fetch)) => {
             let events = Events::new(context.printer, MessageFormat::Human);
             let sink = |event: &Event| events.show(event);
-            crate::python::fetch(host, &fetch, &tools, network, &sink).map_err(|error| {
+            gpubuild_exec::python::fetch(host, &fetch, &tools, network, &sink).map_err(|error| {
                 let mut failure = Failure::negative(error.id(), error.to_string());
                 failure.hint = error.hint();
                 failure
@@ -90,7 +91,7 @@ fn ask(
         (None, None) => return Err(Failure::negative("fetch.failed", "uv is missing")),
     };
     let cache =
-        crate::host::folders::cache_folder(host).ok_or_else(|| super::failure(&ProvisionError::NoCache))?;
+        gpubuild_host::folders::cache_folder(host).ok_or_else(|| super::failure(&ProvisionError::NoCache))?;
     host.create_dir_all(&cache)?;
     let scratch = host.temporary_dir(&cache)?;
     let printed = pin::resolve(host, &tools, &uv, requirement, &scratch, find_links, network);

@@ -8,10 +8,11 @@ mod lock;
 mod remove;
 mod verify;
 
+use gpubuild_core::version::Version;
+use gpubuild_exec::python::InstallError;
+use gpubuild_toolchain::provision::ProvisionError;
+
 use super::{Context, Exit, Failure};
-use crate::provision::ProvisionError;
-use crate::python::InstallError;
-use crate::version::Version;
 
 /// Install, list, verify and remove toolkits of gpubuild's own, without root
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,10 @@
 //! `gpubuild toolkit remove`.
 
+use gpubuild_plan::plan::bytes;
+use gpubuild_toolchain::provision;
+
 use super::{Wanted, failure};
 use crate::cli::{Context, Exit, Failure};
-use crate::plan::bytes;
-use crate::provision;
 use crate::report;
 
 /// Arguments of `toolkit remove`.

@@ -1,8 +1,9 @@
 //! `gpubuild toolkit verify`.
 
+use gpubuild_toolchain::provision;
+
 use super::{Wanted, failure};
 use crate::cli::{Context, Exit, Failure};
-use crate::provision;
 use crate::report;
 
 /// Arguments of `toolkit verify`.

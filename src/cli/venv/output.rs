@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::Finding;
+use gpubuild_exec::venv::choose::Choice;
+use gpubuild_exec::venv::copy::Copied;
+use gpubuild_exec::venv::provide::{Became, Provided};
+
 use super::super::{Context, Failure};
 use super::Wanted;
-use crate::backend::Backend;
-use crate::finding::Finding;
 use crate::report::Schema;
 use crate::report::venv::{EnvironmentPart, NeededLibrary, VenvDocument, WheelPart};
-use crate::venv::choose::Choice;
-use crate::venv::copy::Copied;
-use crate::venv::provide::{Became, Provided};
 
 /// Everything that there is to say.
 pub(super) struct Shown<'a> {
@@ -90,7 +91,7 @@ impl Shown<'_> {
         let mut folders: Vec<String> =
             provided.libraries.iter().filter_map(|path| Some(path.parent()?.to_string())).collect();
         folders.dedup();
-        let wheel = |(wheel, became): &(&crate::venv::table::Wheel, Became)| WheelPart {
+        let wheel = |(wheel, became): &(&gpubuild_exec::venv::table::Wheel, Became)| WheelPart {
             package: wheel.package.clone(),
             version: wheel.version.clone(),
             state: word(*became),

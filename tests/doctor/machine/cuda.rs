@@ -1,6 +1,6 @@
 //! CUDA Toolkits in their layouts.
 
-use gpubuild::host::Os;
+use gpubuild_host::Os;
 
 use super::Machine;
 

@@ -1,6 +1,6 @@
 //! Macs.
 
-use gpubuild::host::{Arch, Os};
+use gpubuild_host::{Arch, Os};
 
 use super::Machine;
 

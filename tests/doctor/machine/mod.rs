@@ -17,8 +17,8 @@ pub use nvidia::*;
 
 use std::collections::BTreeMap;
 
-use gpubuild::host::recorded::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
-use gpubuild::host::{
+use gpubuild_host::recorded::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
+use gpubuild_host::{
     Arch, Identity, Os, Output, Owner, Platform, ProbeAnswer, ProbeStatus, RecordedHost, RegistryType,
     RegistryValue,
 };

@@ -1,6 +1,6 @@
 //! Windows.
 
-use gpubuild::host::{Arch, Os};
+use gpubuild_host::{Arch, Os};
 
 use super::Machine;
 use super::nvidia::{Card, cuda_of};

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Bindings, Place};
-use crate::ScriptError;
 use gpubuild_host::{Command, Host, HostPath};
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use gpubuild_plan::project::abi::default_of;
+
+use super::{Bindings, Place};
+use crate::ScriptError;
 
 /// How long a compiler may take to say where its headers are.
 const DEADLINE: Duration = Duration::from_secs(20);

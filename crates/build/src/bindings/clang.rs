@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_toolkits::tables;
-use serde::Deserialize;
-
-use crate::talk;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_detect::toolkit::description::Wheel;
-use gpubuild_doctor::signs::cuda_build::libclang;
+use gpubuild_detect::toolkit::libclang;
 use gpubuild_exec::exec::Tools;
 use gpubuild_exec::python::fetch::{Wanted, fetched};
 use gpubuild_exec::python::{FetchError, Network};
 use gpubuild_host::{Host, HostPath, find_program};
 use gpubuild_plan::plan::{Fetch, kits};
 use gpubuild_toolchain::look;
+use gpubuild_toolkits::tables;
+use serde::Deserialize;
+
+use crate::talk;
 
 /// The variable that bindgen asks first.
 const VARIABLE: &str = "LIBCLANG_PATH";
@@ -57,7 +57,7 @@ impl Clang {
         if named.is_some() && pinned.folder(host).as_ref().map(HostPath::as_str) == named {
             return Self::Pinned(pinned);
         }
-        let found = libclang(host).0;
+        let found = libclang::find(host).0;
         let is_named = named.is_some();
         // bindgen asks that program where LLVM is.
         let is_there = || found.is_some() || !find_program(host, "llvm-config").is_empty();

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Bindings, Call, Place};
 use gpubuild_exec::exec::binary::parse_depfile;
 use gpubuild_exec::store::{self, sha256};
 use gpubuild_host::{Host, HostPath};
+use serde::{Deserialize, Serialize};
+
+use super::{Bindings, Call, Place};
 
 /// Folder in a store.
 const FOLDER: &str = "bindings";

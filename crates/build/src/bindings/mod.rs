@@ -24,7 +24,7 @@ use super::{ScriptError, talk};
 use gpubuild_detect::finding::{Affects, Draft, Findings, Severity};
 use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_doctor::signs::cuda_build::libclang;
+use gpubuild_detect::toolkit::libclang;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_host::{Host, HostPath, Overlay, RealHost};
 use gpubuild_plan::artifacts::Manifest;
@@ -286,7 +286,7 @@ fn no_libclang(host: &dyn Host, file: &str) -> Missing {
     let sight = look::look(host, Catalogue::embedded());
     let findings = Findings::embedded();
     let draft = Draft::new(NO_LIBCLANG_ID).affects(Affects::Build);
-    let draft = match libclang(host).1 {
+    let draft = match libclang::find(host).1 {
         Some(place) => draft.case("variable").value("place", place.as_str()),
         None => draft,
     };

@@ -1,6 +1,7 @@
+use gpubuild_host::{Arch, Os, RecordedHost};
+
 use super::super::cargo::tests::host as cargo_host;
 use super::*;
-use gpubuild_host::{Arch, Os, RecordedHost};
 
 /// A crate whose libraries were built.
 fn built(host: &dyn Host, manifest: &str) -> Built {

@@ -13,7 +13,6 @@ mod tests;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
-
 use std::io::{self, Write};
 
 pub use name::{is_secret_name, names_secret};

@@ -1,8 +1,9 @@
 //! Containers and WSL: where the machine that is seen is not quite the machine.
 
+use gpubuild_host::{Host, Os};
+
 use super::{Fact, trimmed};
 use crate::finding::Evidence;
-use gpubuild_host::{Host, Os};
 
 /// Files whose presence tells the kind of container. `NVIDIA_VISIBLE_DEVICES` is no proof: people set it on machines.
 const MARKERS: [(&str, &str); 6] = [

@@ -1,9 +1,10 @@
 //! The processor: its name, level and features, and how much of it this process may use.
 
+use gpubuild_host::{Arch, Host, Os};
+
 use super::cgroup::Limits;
 use super::{Cpu, trimmed};
 use crate::finding::{Evidence, EvidenceKind};
-use gpubuild_host::{Arch, Host, Os};
 
 /// Flags of `/proc/cpuinfo` that each x86-64 level adds, as the psABI defines the levels.
 const LEVELS: [(&str, &[&str]); 4] = [

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Fact, Libc};
-use crate::finding::{Evidence, EvidenceKind};
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Command, Host, HostPath, Os, library};
+
+use super::{Fact, Libc};
+use crate::finding::{Evidence, EvidenceKind};
 
 /// Programs that tell the version of glibc. They are never started for it; a recording may have their output.
 const TELLING_PROGRAMS: [&[&str]; 2] = [&["ldd", "--version"], &["getconf", "GNU_LIBC_VERSION"]];

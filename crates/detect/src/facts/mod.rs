@@ -13,11 +13,11 @@ pub mod overrides;
 #[cfg(test)]
 mod recording_tests;
 
+use gpubuild_core::version::Version;
+use gpubuild_host::{Host, Platform};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Evidence;
-use gpubuild_core::version::Version;
-use gpubuild_host::{Host, Platform};
 
 /// Looks at a host: files, registry and environment. Starts no process and opens no driver.
 #[must_use]

@@ -1,8 +1,9 @@
 //! Distribution or release of the operating system, and its kernel.
 
+use gpubuild_host::{Host, Os};
+
 use super::{Distro, Fact, trimmed};
 use crate::finding::{Evidence, EvidenceKind};
-use gpubuild_host::{Host, Os};
 
 const WINDOWS_KEY: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
 /// From this build on, Windows calls itself 11.

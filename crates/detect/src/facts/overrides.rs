@@ -1,10 +1,11 @@
 //! Values that the user sets in place of observations, for hosts without the hardware.
 
-use super::{Driver, Fact, Facts, Gpu, Override, Vendor};
-use crate::finding::Evidence;
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Environment, Os, Platform};
+
+use super::{Driver, Fact, Facts, Gpu, Override, Vendor};
+use crate::finding::Evidence;
 
 /// Variables of the ecosystem and the key under which each is known here.
 ///

@@ -3,9 +3,10 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use super::gather;
 use gpubuild_host::recorded::{CommandResult, RecordedHostBuilder};
 use gpubuild_host::{Arch, Command, Host, Os, RealHost, RecordedHost, find_program, glob, library, record};
+
+use super::gather;
 
 /// More than what is kept of a library.
 const LARGE: usize = 1 << 20;

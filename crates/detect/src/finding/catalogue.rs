@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
 use gpubuild_findings::FINDINGS;
 use serde::Deserialize;
 
 use super::Affects;
-use gpubuild_core::backend::Backend;
 
 /// All findings that are known.
 #[derive(Debug, Clone)]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Affects, Evidence, Kind, Severity};
 use gpubuild_core::backend::Backend;
+
+use super::{Affects, Evidence, Kind, Severity};
 
 /// A finding before it has words.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,8 @@
 pub mod catalogue;
 mod draft;
 
-use serde::{Deserialize, Serialize};
-
 use gpubuild_core::backend::Backend;
+use serde::{Deserialize, Serialize};
 
 pub use catalogue::{Entry, Findings, Kind, Variant};
 pub use draft::Draft;

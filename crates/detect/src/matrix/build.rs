@@ -1,13 +1,13 @@
 //! Can it be built for here?
 
-use crate::facts::Gpu;
-use crate::toolkit::description::{Description, ToolNeed, is_on};
-use crate::toolkit::rules::{Window, window_number};
-use crate::toolkit::{DeadEnd, Installation};
 use gpubuild_core::version::Version;
 
 use super::Reason;
 use super::words::Case;
+use crate::facts::Gpu;
+use crate::toolkit::description::{Description, ToolNeed, is_on};
+use crate::toolkit::rules::{Window, window_number};
+use crate::toolkit::{DeadEnd, Installation};
 
 /// The role that compilers for the processor fill.
 const HOST_COMPILER: &str = "host-compiler";

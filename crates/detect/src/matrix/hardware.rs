@@ -1,12 +1,11 @@
 //! Is the hardware there?
 
+use super::words::Case;
+use super::{Presence, Reason};
 use crate::facts::{Gpu, Vendor};
 use crate::finding::Evidence;
 use crate::toolkit::Runtime;
 use crate::toolkit::description::{Description, is_on};
-
-use super::words::Case;
-use super::{Presence, Reason};
 
 /// The answer to the first question.
 pub(super) struct Hardware {

@@ -8,13 +8,12 @@ mod words;
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
 use serde::Serialize;
 
 use crate::facts::{Facts, Gpu};
 use crate::toolkit::{Catalogue, Installation, Inventory};
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-
 pub use probes::Probes;
 pub use run::is_compatibility;
 use words::Case;

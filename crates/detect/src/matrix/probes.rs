@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
-use crate::facts::{Gpu, Vendor};
-use crate::finding::{Evidence, EvidenceKind};
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{ProbeAnswer, ProbeStatus};
+use serde::Deserialize;
 
 use super::Reason;
+use crate::facts::{Gpu, Vendor};
+use crate::finding::{Evidence, EvidenceKind};
 
 /// The answers of the child probes by backend.
 pub type Probes = BTreeMap<Backend, ProbeAnswer>;

@@ -1,8 +1,5 @@
 //! Can it run here?
 
-use crate::facts::{Gpu, Vendor};
-use crate::toolkit::description::{Description, NodeDescription, RuntimeDescription};
-use crate::toolkit::{DeviceNode, NodeState, Runtime, RuntimeDriver};
 use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, Os};
 
@@ -10,6 +7,9 @@ use super::hardware::Hardware;
 use super::probes::Answer;
 use super::words::{Case, quoted};
 use super::{Presence, Readiness, Reason};
+use crate::facts::{Gpu, Vendor};
+use crate::toolkit::description::{Description, NodeDescription, RuntimeDescription};
+use crate::toolkit::{DeviceNode, NodeState, Runtime, RuntimeDriver};
 
 /// The answer to the third question.
 pub(super) struct Run {

@@ -1,11 +1,11 @@
 //! Reasons in words: the texts stand in the descriptions, by id; the case at hand fills their placeholders.
 
-use crate::facts::Facts;
-use crate::toolkit::description::Description;
-use crate::toolkit::{Catalogue, Inventory};
 use gpubuild_host::Os;
 
 use super::Reason;
+use crate::facts::Facts;
+use crate::toolkit::description::Description;
+use crate::toolkit::{Catalogue, Inventory};
 
 /// What every rule looks at.
 #[derive(Clone, Copy)]

@@ -3,10 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use gpubuild_toolkits::DESCRIPTIONS;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{Host, HostPath};
+use gpubuild_toolkits::DESCRIPTIONS;
 
 use super::description::{Description, Kind, ReasonText, Root, Tables};
 

@@ -4,17 +4,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
-use crate::facts::Vendor;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
+use serde::Deserialize;
 
 pub use super::tables::{
     ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, KernelRow, LastRow,
     LibcRow, NameRow, Risk, StandInRow, SupportRow, Tables, Wheel, WheelFile,
 };
+use crate::facts::Vendor;
 
 /// A toolkit or tool, as its file describes it.
 #[derive(Debug, Clone, Deserialize)]

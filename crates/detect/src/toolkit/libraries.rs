@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use gpubuild_toolkits::tables;
-use serde::Deserialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::Os;
 use gpubuild_host::search::star_matches;
+use gpubuild_toolkits::tables;
+use serde::Deserialize;
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 static FUNCTIONS: OnceLock<BTreeMap<String, Version>> = OnceLock::new();

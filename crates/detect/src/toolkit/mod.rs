@@ -7,6 +7,7 @@ mod ask;
 pub mod catalogue;
 mod choose;
 pub mod description;
+pub mod libclang;
 pub mod libraries;
 pub mod pattern;
 pub mod places;
@@ -21,8 +22,12 @@ pub mod versions;
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_host::HostPath;
 use serde::Serialize;
 
+use crate::facts::Fact;
 pub use ask::ask_drivers;
 pub use catalogue::{Catalogue, CatalogueError};
 pub use description::Description;
@@ -31,11 +36,6 @@ pub use probe::{ask_archs, ask_programs, probe};
 pub use search::OWN;
 pub use tools::Tools;
 pub use versions::Ask;
-
-use crate::facts::Fact;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-use gpubuild_host::HostPath;
 
 /// One copy of a toolkit or tool on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -3,9 +3,8 @@
 use std::io;
 
 use gpubuild_host::search::find_program_in;
-use gpubuild_host::{FileKind, Host, HostPath, Os};
-
 pub use gpubuild_host::search::glob as expand;
+use gpubuild_host::{FileKind, Host, HostPath, Os};
 
 /// The folders of PATH that are absolute, in order, each once.
 pub fn path_folders(host: &dyn Host) -> Vec<HostPath> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::facts::Fact;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Host, HostPath};
 
@@ -13,6 +12,7 @@ use super::places::{expand, go_up, read_head};
 use super::search::{Candidate, Found, Rank, program_folders, search};
 use super::versions::{Ask, Place, archs_of_program, from_files, from_program};
 use super::{Catalogue, DeadEnd, Installation, Inventory, Part, runtime};
+use crate::facts::Fact;
 
 /// A copy with what is needed to choose among several.
 pub(super) struct Copy {

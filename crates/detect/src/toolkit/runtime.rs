@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
-use crate::facts::Fact;
-use crate::finding::Evidence;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::library::Loader;
@@ -15,6 +13,8 @@ use super::description::{DriverDescription, ManifestForm, NodeDescription, Runti
 use super::pattern::{extract, fill};
 use super::places::{expand, programs};
 use super::{Catalogue, DeviceNode, NodeState, Runtime, RuntimeDriver};
+use crate::facts::Fact;
+use crate::finding::Evidence;
 
 /// The key below which Windows keeps its display adapters.
 const ADAPTERS: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}";

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Deserializer};
-
 use gpubuild_core::version::Version;
 use gpubuild_host::Os;
+use serde::{Deserialize, Deserializer};
 
 /// Tables of what goes with what. Limits that the installed copy states win over these.
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -1,7 +1,8 @@
 //! The programs that a build starts.
 
-use super::Inventory;
 use gpubuild_host::HostPath;
+
+use super::Inventory;
 
 /// Programs that are on the machine. What is missing is fetched if the plan says so.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::facts::Fact;
-use crate::finding::{Evidence, EvidenceKind};
 use gpubuild_core::version::Version;
 use gpubuild_host::{Command, Host, HostPath, Output};
 
 use super::description::{ArchQuestion, Description, Scale, VersionSource};
 use super::pattern::{extract, extract_all, fill};
 use super::places::{expand, read_head};
+use crate::facts::Fact;
+use crate::finding::{Evidence, EvidenceKind};
 
 /// Where a copy is, for its version sources.
 pub struct Place<'a> {

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use gpubuild_toolkits::tables;
-use serde::Deserialize;
-
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Distro, Facts};
+use gpubuild_toolkits::tables;
+use serde::Deserialize;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::{Examined, examine};
-use crate::{Case, Filter, Signs};
 use gpubuild_detect::facts;
 use gpubuild_detect::finding::{Finding, Findings, Severity};
 use gpubuild_detect::matrix::Probes;
@@ -12,6 +10,9 @@ use gpubuild_host::recorded::RecordedHostBuilder;
 use gpubuild_host::{Arch, Os, RecordedHost};
 use gpubuild_object::graph::Target;
 use gpubuild_samples::{Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
+
+use super::{Examined, examine};
+use crate::{Case, Filter, Signs};
 
 const LIB: &str = "/usr/lib/x86_64-linux-gnu";
 const APP: &str = "/opt/app/bin/app";

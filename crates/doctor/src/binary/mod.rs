@@ -8,11 +8,12 @@ mod cases;
 mod sights;
 pub mod verdicts;
 
-use super::Case;
 use gpubuild_detect::finding::Draft;
 use gpubuild_host::{Host, HostPath, Os};
 use gpubuild_object::graph::{self, Graph};
 use gpubuild_object::{Unreadable, read};
+
+use super::Case;
 
 /// Everything that is found out about a file on a machine.
 pub struct Examined {

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::verdicts::Sights;
 use gpubuild_detect::toolkit::Inventory;
 use gpubuild_detect::toolkit::libraries::{self, Role};
 use gpubuild_host::{Host, HostPath, Os, glob};
 use gpubuild_object::Format;
 use gpubuild_object::graph::{Graph, Target};
+
+use super::verdicts::Sights;
 
 /// Looks.
 #[must_use]

@@ -1,8 +1,9 @@
 //! What belongs to no vendor.
 
+use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
+
 use super::Check;
 use crate::Case;
-use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
 
 /// The checks of this family.
 pub(super) const CHECKS: &[Check] = &[Check { id: "cpu.compiler-missing", run: no_compiler }];

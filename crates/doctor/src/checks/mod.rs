@@ -9,8 +9,9 @@ mod nvidia;
 mod rocm;
 mod verdicts;
 
-use super::Case;
 use gpubuild_detect::finding::Draft;
+
+use super::Case;
 
 pub(super) use cuda_toolkit::known_to_driver;
 pub(super) use verdicts::verdicts;

@@ -1,10 +1,11 @@
 //! What the verdicts of the matrix say already, as drafts: `detect` and the doctor never disagree.
 
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
 use gpubuild_detect::matrix::{Presence, Readiness, Reason, Verdict};
 use gpubuild_host::Os;
+
+use crate::Case;
 
 /// One draft per reason, each told once although it blocks several backends.
 pub(crate) fn verdicts(case: &Case<'_>) -> Vec<Draft> {

@@ -1,15 +1,16 @@
 //! Findings about commands that install and compile, wherever they stand: in an image, in a job.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::toolkit::Description;
+
 use super::say;
 use super::shell::{Command, Word};
 use super::text::{Sheet, shown};
 use super::tools::archs::{self, Request, Unfit};
 use super::tools::build::{Configuration, Tool};
 use super::tools::packages::Driver;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
-use gpubuild_detect::toolkit::Description;
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

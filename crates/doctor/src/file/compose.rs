@@ -4,7 +4,8 @@ mod access;
 
 use std::collections::BTreeMap;
 
-use access::{Access, Service};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
 
 use super::container::{self, Variable};
 use super::expand::expand;
@@ -12,8 +13,7 @@ use super::image::{GpuImage, Image};
 use super::say;
 use super::text::{Sheet, shown};
 use super::yaml::Node;
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use access::{Access, Service};
 
 /// What other files say that are looked at together with this one.
 #[derive(Debug, Default)]

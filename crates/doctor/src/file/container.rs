@@ -1,12 +1,13 @@
 //! What containers are started with, wherever that is written down: their environment, their image.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::Draft;
+
 use super::dockerfile::check::{capabilities, hidden, library_path};
 use super::image::Image;
 use super::text::Sheet;
 use super::yaml::{Node, Value};
 use super::{say, tags};
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::Draft;
 
 /// A variable of a container's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]

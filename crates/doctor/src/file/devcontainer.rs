@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+
 use super::container;
 use super::image::Image;
 use super::say;
 use super::text::{Sheet, shown};
 use super::yaml::Node;
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
 
 /// The text without its comments and tabs, each character in its place.
 #[must_use]

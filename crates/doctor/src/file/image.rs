@@ -1,8 +1,9 @@
 //! Names of container images, and what is known about those that need a GPU.
 
-use super::tables::{ImageRow, Tables, ToolkitIn, VersionIn, tables};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+
+use super::tables::{ImageRow, Tables, ToolkitIn, VersionIn, tables};
 
 /// A reference to an image.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+
 use super::container;
 use super::image::Image;
 use super::say;
 use super::text::{Sheet, shown};
 use super::yaml::{Node, Pair};
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
 
 /// Every finding in the documents of a manifest.
 #[must_use]

@@ -1,7 +1,8 @@
 //! Fixes as corrected lines.
 
-use super::text::{Sheet, find_word, shown};
 use gpubuild_core::backend::Backend;
+
+use super::text::{Sheet, find_word, shown};
 
 /// The line with a text replaced.
 #[must_use]

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use serde::Deserialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use serde::Deserialize;
 
 /// The tables.
 #[derive(Debug, Deserialize)]

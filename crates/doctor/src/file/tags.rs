@@ -1,9 +1,10 @@
 //! Which tags of `nvidia/cuda` exist, and the nearest one that does.
 
-use super::image::Image;
-use super::tables::{CudaTags, tables};
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Severity;
+
+use super::image::Image;
+use super::tables::{CudaTags, tables};
 
 /// What is wrong with a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]

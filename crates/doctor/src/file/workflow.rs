@@ -6,18 +6,18 @@ pub mod matrix;
 mod runner;
 mod steps;
 
-use expression::Value;
-use matrix::Combination;
-use runner::{Os, Runner};
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::toolkit::Description;
 
 use super::building::Fate;
 use super::container::{self, Variable};
 use super::image::Image;
 use super::text::Sheet;
 use super::yaml::Node;
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
-use gpubuild_detect::toolkit::Description;
+use expression::Value;
+use matrix::Combination;
+use runner::{Os, Runner};
 
 /// Values from here on are not written into texts: a file must not grow by being read.
 const LONGEST: usize = 400;

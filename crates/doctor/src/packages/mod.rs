@@ -4,9 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use gpubuild_toolkits::tables;
-use serde::{Deserialize, Serialize};
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Gpu, Vendor};
@@ -14,6 +11,8 @@ use gpubuild_detect::matrix::{Matrix, Probes};
 use gpubuild_detect::toolkit::description::Risk;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Arch, Os};
+use gpubuild_toolkits::tables;
+use serde::{Deserialize, Serialize};
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 

@@ -1,8 +1,9 @@
-use super::*;
 use gpubuild_detect::matrix::Probes;
 use gpubuild_detect::toolkit;
 use gpubuild_host::recorded::RecordedHostBuilder;
 use gpubuild_host::{Host, RecordedHost};
+
+use super::*;
 
 fn choices(host: RecordedHostBuilder) -> Vec<Choice> {
     let host = host.build();

@@ -4,11 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::Os;
+use serde::Deserialize;
 
 /// One file: the resolvers of a toolkit, and the lines that can make them agree.
 #[derive(Debug, Clone, Deserialize)]

@@ -14,14 +14,13 @@ mod typed;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use gpubuild_toolkits::RESOLVERS;
-use serde::Serialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Host, HostPath};
+use gpubuild_toolkits::RESOLVERS;
+use serde::Serialize;
 
 pub use agree::{Agreement, Exception, Line};
 use description::{Check, Family, Resolver};

@@ -1,6 +1,7 @@
-use super::*;
 use gpubuild_detect::toolkit::{self, description::Kind};
 use gpubuild_host::{Arch, Os, RecordedHost};
+
+use super::*;
 
 #[test]
 fn the_embedded_files_are_whole() {

@@ -1,9 +1,10 @@
 //! Lines as a person types them into a shell.
 
-use super::Line;
-use super::agree::Change;
 use gpubuild_core::shell;
 use gpubuild_host::Os;
+
+use super::Line;
+use super::agree::Change;
 
 /// A line as it is typed: for a POSIX shell, on Windows for PowerShell. Nothing lasts beyond that shell. `None` if a value
 /// has what no command should hold.

@@ -1,7 +1,8 @@
 //! Signs about rights: the user, the groups of this process, and what the lists of users and groups say.
 
-use super::Scene;
 use gpubuild_host::Os;
+
+use super::Scene;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Signs about containers and WSL: what an image says that it wants, what the machine around it could give, and what a
 //! machine has to start containers with.
 
-use super::Scene;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_host::{Host, Os, find_program, glob, library};
+
+use super::Scene;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,10 +9,11 @@ pub mod graphics;
 pub mod nvidia;
 pub mod rocm;
 
-use super::resolvers::{Resolutions, resolve_all};
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::Host;
+
+use super::resolvers::{Resolutions, resolve_all};
 
 /// What a `gather` function looks at.
 #[derive(Clone, Copy)]

@@ -5,8 +5,6 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind};
@@ -14,6 +12,7 @@ use gpubuild_detect::matrix::{Matrix, Verdict};
 use gpubuild_detect::toolkit::description::{Stage, Validate, is_on};
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
 use gpubuild_host::{Command, Host, HostPath, Os, RunError};
+use serde::Serialize;
 
 /// The programs, by name.
 const PROGRAMS: &[(&str, &str)] = &[

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::artifacts::Compiler;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 /// The question, written before configuring.
 pub const QUERY: &str = r#"{"requests":[{"kind":"codemodel","version":2},{"kind":"toolchains","version":1},{"kind":"cache","version":2},{"kind":"cmakeFiles","version":1}]}

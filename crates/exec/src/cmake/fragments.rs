@@ -1,8 +1,9 @@
 //! The probe's link line, as the file API gives it, turned into [`LinkItem`]s in the same order.
 
-use super::file_api::{Reply, Target};
 use gpubuild_host::{HostPath, Os, PathRules};
 use gpubuild_plan::artifacts::LinkItem;
+
+use super::file_api::{Reply, Target};
 
 /// What is needed to read a link line.
 #[derive(Debug, Clone, Copy)]

@@ -2,9 +2,10 @@
 //!
 //! Values are bracket arguments: nothing inside them is an escape, a variable or a separator.
 
-use gpubuild_core::shell::cmake_bracket;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+use gpubuild_core::shell::cmake_bracket;
 
 /// The description that our entries carry. A project that declares an option writes its own over it; the injected
 /// script tells by that which entries the project knows.

@@ -1,9 +1,10 @@
 //! The script that is injected into a project's configuration (`inject.cmake`), with the names of a plan filled in.
 
-use super::initial_cache::MARK;
-use super::unused;
 use gpubuild_core::shell::cmake_bracket;
 use gpubuild_plan::plan::Tree;
+
+use super::initial_cache::MARK;
+use super::unused;
 
 /// The probe's name among the project's targets.
 pub const PROBE: &str = "gpubuild_probe";

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::cmake::file_api::Reply;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::Tree;
 use gpubuild_plan::project::abi::{default_of, version};
 use gpubuild_plan::project::profile::Abi;
+
+use crate::cmake::file_api::Reply;
 
 /// Definitions with their values, hashes of headers, and the version; what the project does not have is left out.
 pub(super) fn read(host: &dyn Host, tree: &Tree, abi: &Abi, reply: &Reply) -> BTreeMap<String, String> {

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use gpubuild_host::{Command, Host, HostPath};
+use gpubuild_plan::artifacts::{Artifact, Manifest};
+use gpubuild_plan::plan::Binary;
 use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
@@ -14,9 +17,6 @@ use crate::event::{Event, State};
 use crate::python::Network;
 use crate::store::files::{self, Snapshot};
 use crate::store::{self, sha256};
-use gpubuild_host::{Command, Host, HostPath};
-use gpubuild_plan::artifacts::{Artifact, Manifest};
-use gpubuild_plan::plan::Binary;
 
 /// Release builds with link-time optimisation of large programs take long.
 const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);

@@ -1,10 +1,11 @@
 //! Which artifacts are not what a build left.
 
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::artifacts::{Artifact, Manifest};
+
 use super::stamp::Stamp;
 use crate::store::files::{self, Snapshot};
 use crate::store::sha256;
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::artifacts::{Artifact, Manifest};
 
 /// The artifacts of a manifest that are missing or have other content than they were built with. A file whose size and times
 /// are those of its tree's stamp is not read.

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::isa::{self, is_machine_flag};
+use gpubuild_host::Host;
 use gpubuild_linker::symbols;
+use gpubuild_object::{KernelKind, embedded};
+use gpubuild_plan::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, Interface, LinkItem};
+use gpubuild_plan::plan::Tree;
 
 use super::abi;
 use super::error::{self, BuildError};
 use crate::cmake::file_api::{Reply, Target};
 use crate::cmake::fragments::{self, Context};
 use crate::cmake::inject::PROBE;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::isa::{self, is_machine_flag};
-use gpubuild_host::Host;
-use gpubuild_object::{KernelKind, embedded};
-use gpubuild_plan::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, Interface, LinkItem};
-use gpubuild_plan::plan::Tree;
 
 /// The targets to build: those of the plan that produce something, and the project's libraries on the link line.
 #[must_use]

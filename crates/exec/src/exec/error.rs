@@ -1,8 +1,9 @@
 //! Why a build did not come to its end.
 
-use crate::event::FirstError;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Finding;
+
+use crate::event::FirstError;
 
 /// Why a build did not come to its end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,10 +3,11 @@
 //! A repository may contain a prepared `.gpubuild`. A symbolic link in it would make a build write, and `clean` delete,
 //! wherever the link leads, so nothing is done in a build folder that has one.
 
-use super::stage;
-use crate::cmake;
 use gpubuild_host::links::{LinkRefused, refuse_link, refuse_links_below};
 use gpubuild_host::{Host, HostPath};
+
+use super::stage;
+use crate::cmake;
 
 /// The lock of a build folder is beside it: `clean` removes the folder while it holds the lock.
 #[must_use]

@@ -1,12 +1,13 @@
 //! The known failures in what a program of a build printed.
 
-use super::Printed;
-use crate::log::{Signatures, tell};
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::finding::{Finding, Findings};
 use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::Host;
+
+use super::Printed;
+use crate::log::{Signatures, tell};
 
 /// The causes, the root cause first.
 #[must_use]

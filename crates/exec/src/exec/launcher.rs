@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpubuild_host::{Command, Host, HostPath, find_program};
+use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::launchers::{LANGUAGES, LOG, entry};
 use serde::{Deserialize, Serialize};
 
 use crate::cmake;
 use crate::event::{Event, Sink};
 use crate::store::sha256;
-use gpubuild_host::{Command, Host, HostPath, find_program};
-use gpubuild_plan::plan::Tree;
-use gpubuild_plan::plan::launchers::{LANGUAGES, LOG, entry};
 
 /// How long one small file may take. The first call of a launcher may start a server or an archive of the compiler.
 const TRIAL_DEADLINE: Duration = Duration::from_secs(120);

@@ -1,10 +1,11 @@
 //! The whole output of the programs of one tree, kept for the first error and for the log file.
 
+use gpubuild_host::{Command, Host, HostPath, Output, RunError};
+
 use super::Job;
 use super::error::BuildError;
 use crate::cmake::progress;
 use crate::event::{Event, Sink};
-use gpubuild_host::{Command, Host, HostPath, Output, RunError};
 
 /// Lines of all programs that ran for a tree.
 pub struct Log<'a> {

@@ -2,9 +2,10 @@
 //!
 //! Pure but for [`killed_by_kernel`], which reads one counter.
 
+use gpubuild_host::Host;
+
 use crate::cmake::progress;
 use crate::log::Signatures;
-use gpubuild_host::Host;
 
 /// Id of the finding.
 pub const OUT_OF_MEMORY: &str = "build.out-of-memory";

@@ -28,21 +28,21 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use crate::event::{Event, Sink, State};
-pub use changed::changed_files;
-pub use error::BuildError;
-pub use gpubuild_detect::toolkit::Tools;
-
-use self::shares::{Share, Shares};
-use crate::python::Network;
-use crate::store::settings::Store;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Finding;
+pub use gpubuild_detect::toolkit::Tools;
 use gpubuild_host::{Host, HostPath, Lock, Wait};
 use gpubuild_plan::artifacts::{self, Artifact, BuiltTree, CargoLink, Manifest};
 use gpubuild_plan::glue;
 use gpubuild_plan::link;
 use gpubuild_plan::plan::{Dropped, Package, Plan};
+
+use self::shares::{Share, Shares};
+pub use crate::event::{Event, Sink, State};
+use crate::python::Network;
+use crate::store::settings::Store;
+pub use changed::changed_files;
+pub use error::BuildError;
 
 /// What a build needs beside its plan.
 pub struct Job<'a> {

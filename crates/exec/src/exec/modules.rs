@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_host::Host;
+use gpubuild_plan::artifacts::{Artifact, Manifest};
 use object::{NameOrOrdinal, Object};
 
 use super::error::BuildError;
 use super::stage;
-use gpubuild_host::Host;
-use gpubuild_plan::artifacts::{Artifact, Manifest};
 
 /// Functions that lie in modules only, each with the file name of the first module that has it.
 #[derive(Debug, Default)]

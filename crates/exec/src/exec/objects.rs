@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use gpubuild_core::shell::cmake_bracket;
+use gpubuild_host::{Host, HostPath};
 use serde::Deserialize;
 
 use super::stamp;
@@ -18,8 +20,6 @@ use crate::store::places::Places;
 use crate::store::sha256;
 use crate::store::surroundings::{self, Elsewhere};
 use crate::store::table::{Table, has_extension};
-use gpubuild_core::shell::cmake_bracket;
-use gpubuild_host::{Host, HostPath};
 
 /// Kind of the entries that hold the objects of a target.
 pub(super) const OBJECTS: &str = "objects";

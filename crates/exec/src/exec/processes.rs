@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use gpubuild_host::Host;
+use serde::Serialize;
 
 /// More moments than this are made half as many.
 const MOST_SAMPLES: usize = 3000;

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::project::SourceCopy;
 use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
 use super::{Event, Job};
 use crate::patch::{self, Done, Files};
 use crate::store::files::{self, FileStamp, Snapshot};
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::project::SourceCopy;
 
 /// What the copy was made of, by path below the folder.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use serde::{Deserialize, Serialize};
-
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::artifacts::{Artifact, Manifest, Placed};
+use serde::{Deserialize, Serialize};
 
 /// Folder in a build root that holds all shared libraries and modules together, as they lie beside a program.
 pub const FOLDER: &str = "runtime";

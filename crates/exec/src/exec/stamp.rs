@@ -1,5 +1,8 @@
 //! What a tree was built from, so that a build with nothing changed starts nothing.
 
+use gpubuild_host::{Environment, Host, HostPath};
+use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem};
+use gpubuild_plan::plan::Tree;
 use serde::{Deserialize, Serialize};
 
 use super::changed;
@@ -7,9 +10,6 @@ use crate::cmake::file_api::Reply;
 use crate::store::files::{self, Snapshot};
 use crate::store::listened::listened;
 use crate::store::sha256;
-use gpubuild_host::{Environment, Host, HostPath};
-use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem};
-use gpubuild_plan::plan::Tree;
 
 /// Version of the form; another one is as good as no stamp.
 const SCHEMA: u32 = 3;

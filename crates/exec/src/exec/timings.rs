@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use gpubuild_host::{Host, HostPath};
 use serde::Serialize;
 
 use super::launcher::{self, Outcome};
 use super::ninja::{self, Edge};
 use super::processes::{Processes, Sample};
 use crate::event::{Event, State};
-use gpubuild_host::{Host, HostPath};
 
 /// How often the processes are looked at.
 const INTERVAL: Duration = Duration::from_millis(100);

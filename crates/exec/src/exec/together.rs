@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_host::{Command, HostPath, Os, find_program};
 use gpubuild_linker::symbols;
+use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
+use gpubuild_plan::project::together::{Difference, SameSymbols, With};
 
 use super::Job;
 use super::error::BuildError;
 use crate::store::{self, sha256};
-use gpubuild_host::{Command, HostPath, Os, find_program};
-use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
-use gpubuild_plan::project::together::{Difference, SameSymbols, With};
 
 /// How long one archive or one link may take.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpubuild_host::{Command, HostPath};
+use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
+use gpubuild_plan::plan::extra::PlannedExtra;
+use gpubuild_plan::plan::{Tree, options};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ALONE, BuildError, is_disk_full};
@@ -20,10 +24,6 @@ use crate::event::FirstError;
 use crate::event::{Event, State};
 use crate::python::Network;
 use crate::store::files::{self, Snapshot};
-use gpubuild_host::{Command, HostPath};
-use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
-use gpubuild_plan::plan::extra::PlannedExtra;
-use gpubuild_plan::plan::{Tree, options};
 
 /// How Ninja begins to say that it takes part in a jobserver.
 const JOBSERVER: &str = "ninja: Jobserver mode detected";

@@ -15,10 +15,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
+use gpubuild_core::backend::Backend;
 use memchr::memchr;
 
 use crate::diagnose::first_recognised;
-use gpubuild_core::backend::Backend;
 use index::Index;
 use signature::Compiled;
 pub use signature::Signature;

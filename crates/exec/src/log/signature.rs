@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::backend::Backend;
 use regex_lite::Regex;
 use serde::Deserialize;
 
 use super::literal::literals;
-use gpubuild_core::backend::Backend;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,8 +1,9 @@
 //! Findings from what a log shows: words, the remedy for this machine, consequences under their causes.
 
-use super::{Cause, Reading};
 use gpubuild_detect::finding::{Consequence, Draft, Evidence, Finding, Findings, Severity, catalogue};
 use gpubuild_detect::tell::Teller;
+
+use super::{Cause, Reading};
 
 /// The finding of a log in which nothing was recognised.
 pub const UNRECOGNISED: &str = "build.unrecognised";

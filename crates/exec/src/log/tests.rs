@@ -1,5 +1,6 @@
-use super::*;
 use gpubuild_detect::finding::Findings;
+
+use super::*;
 
 fn read(log: &str) -> Reading {
     Signatures::embedded().read(log.as_bytes())

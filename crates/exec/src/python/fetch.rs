@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use gpubuild_detect::toolkit::Tools;
+use gpubuild_host::{Command, Host, HostPath, Os, Wait};
+use gpubuild_plan::plan::Fetch;
 use serde::{Deserialize, Serialize};
 
 use super::Network;
@@ -11,9 +14,6 @@ use super::lock::{Pinned, PinnedFile};
 use super::said::what_it_said;
 use crate::event::{Event, Sink};
 use crate::store;
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_host::{Command, Host, HostPath, Os, Wait};
-use gpubuild_plan::plan::Fetch;
 
 /// The folder of the cache.
 const FOLDER: &str = "tools";

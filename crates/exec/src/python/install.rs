@@ -5,13 +5,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_detect::toolkit::Tools;
+use gpubuild_host::{Command, Host, HostPath, Os, Output, RunError};
+
 use super::Network;
 use super::error::InstallError;
 use super::lock::Pinned;
 use super::said::{Cause, cause, what_it_said};
 use crate::event::{Event, Sink};
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_host::{Command, Host, HostPath, Os, Output, RunError};
 
 /// The least time that an installation gets: a slow line and a wheel of 50 MB.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(20 * 60);

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_core::version::Version;
+use gpubuild_host::Platform;
 use gpubuild_toolkits::LOCKS;
 use serde::{Deserialize, Serialize};
 
 use super::tag::{self, Fit, Libc};
-use gpubuild_core::version::Version;
-use gpubuild_host::Platform;
 
 /// Value of `schema`.
 pub const SCHEMA: &str = "gpubuild.lock/1";

@@ -1,5 +1,6 @@
-use super::*;
 use gpubuild_host::{Arch, Os};
+
+use super::*;
 
 const LINUX: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 

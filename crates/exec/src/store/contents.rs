@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gpubuild_host::{Host, HostPath};
 use serde::{Deserialize, Serialize};
 
 use super::files::{FileStamp, Snapshot};
 use super::settings::Store;
 use super::sha256;
-use gpubuild_host::{Host, HostPath};
 
 /// Version of the form; another one is as good as none.
 const SCHEMA: u32 = 1;

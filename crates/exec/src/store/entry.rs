@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_host::{Host, HostPath, Lock, Wait, find_program};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -13,7 +14,6 @@ use super::places::Places;
 use super::settings::Store;
 use super::surroundings::{self, Elsewhere};
 use super::{read_json, sha256, write_json};
-use gpubuild_host::{Host, HostPath, Lock, Wait, find_program};
 
 /// Version of the form of an entry.
 pub const SCHEMA: u32 = 2;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use gpubuild_host::{FileKind, Host, HostPath, Stat};
+use serde::{Deserialize, Serialize};
 
 /// Size and times of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

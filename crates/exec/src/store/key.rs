@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::secret;
 use serde::{Deserialize, Serialize};
 
 use super::sha256;
-use gpubuild_core::secret;
 
 /// Longer values are hashed: people would not compare them anyway.
 const LONGEST_SHOWN: usize = 24;

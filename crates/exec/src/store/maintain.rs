@@ -1,9 +1,10 @@
 //! What lies in a store, and throwing away what was not used for longest.
 
+use gpubuild_host::{Host, HostPath, Wait};
+
 use super::contents;
 use super::entry::{self, Entry, Miss, USED};
 use super::settings::Store;
-use gpubuild_host::{Host, HostPath, Wait};
 
 /// Kinds of entries.
 pub const KINDS: [&str; 2] = ["trees", "objects"];

@@ -19,11 +19,10 @@ pub mod tree_key;
 /// The folder of this version's entries in a store. Those of other versions lie beside it and are left alone.
 pub const FORMAT: &str = "v1";
 
+use gpubuild_host::{Host, HostPath};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
-
-use gpubuild_host::{Host, HostPath};
 
 /// A value that was written as JSON; `None` if it is not there or not readable, which only means more work.
 #[must_use]

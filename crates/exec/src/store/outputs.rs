@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_host::{FileKind, Host, HostPath};
+use gpubuild_plan::artifacts::{BuiltTree, LinkItem};
+use gpubuild_plan::plan::Tree;
+
 use super::files;
 use super::places::Places;
 use super::sha256;
 use super::table::{Table, has_extension};
 use crate::cmake::file_api::Reply;
-use gpubuild_host::{FileKind, Host, HostPath};
-use gpubuild_plan::artifacts::{BuiltTree, LinkItem};
-use gpubuild_plan::plan::Tree;
 
 /// A file of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! The folders of a build, taken out of texts and put back in: what is stored must not know where it was made.
 
-use serde_json::Value;
-
 use gpubuild_host::{Host, HostPath, PathRules};
 use gpubuild_plan::plan::Tree;
+use serde_json::Value;
 
 const SOURCE: &str = "{gpubuild:source}";
 const BUILD: &str = "{gpubuild:build}";

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_host::{Host, HostPath, Os, find_program, glob};
+use gpubuild_plan::plan::Tree;
+
 use super::contents::Contents;
 use super::files;
 use super::key::Parts;
 use super::sha256;
 use super::table::Table;
-use gpubuild_host::{Host, HostPath, Os, find_program, glob};
-use gpubuild_plan::plan::Tree;
 
 /// Programs of bare names, in the order of the table: where each is first found, links resolved.
 #[must_use]

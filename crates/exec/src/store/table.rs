@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use gpubuild_host::Os;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
-
-use gpubuild_host::Os;
 
 /// The rows of `toolkits/tables/store.toml`; the file says what each is for.
 #[derive(Debug, Deserialize)]

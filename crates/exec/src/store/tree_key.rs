@@ -1,12 +1,13 @@
 //! The key of a whole tree, before it is configured.
 
+use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_plan::plan::Tree;
+
 use super::contents::Contents;
 use super::key::Parts;
 use super::listened::listened;
 use super::places::Places;
 use super::surroundings::{self, Elsewhere};
-use gpubuild_host::{Host, HostPath, Os};
-use gpubuild_plan::plan::Tree;
 
 /// Version of what is in a key and of what an entry holds. Raised whenever gpubuild makes something else of the same input.
 const SCHEMA: &str = "2";

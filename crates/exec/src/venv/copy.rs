@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_host::{Host, HostPath};
+
 use super::problem::Problem;
 use super::table::{Release, same};
-use gpubuild_host::{Host, HostPath};
 
 /// A library that was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]

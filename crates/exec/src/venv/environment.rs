@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::problem::Problem;
-use crate::python::Network;
-use crate::store;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::toolkit::Tools;
 use gpubuild_host::{Command, Host, HostPath, Os, RunError};
+
+use super::problem::Problem;
+use crate::python::Network;
+use crate::store;
 
 /// uv may fetch a Python for it.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_host::{Host, HostPath};
+
 use super::environment::Environment;
 use super::problem::Problem;
-use gpubuild_host::{Host, HostPath};
 
 /// A distribution that an environment says it has.
 #[derive(Debug, Clone, PartialEq, Eq)]

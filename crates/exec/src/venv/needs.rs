@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::table::{Table, link_name};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Inventory;
 use gpubuild_detect::toolkit::libraries::{self, Role};
 use gpubuild_host::{Host, HostPath, Os};
 use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
+
+use super::table::{Table, link_name};
 
 /// What a build needs of toolkits while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,6 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_detect::finding::Evidence;
+use gpubuild_detect::toolkit::Tools;
+use gpubuild_host::{Host, HostPath, Lock, Wait};
+
 use super::choose::Choice;
 use super::environment::{self, Environment, Maker};
 use super::installed::{self, Distribution, State};
@@ -13,9 +17,6 @@ use super::verify::{self, Answers};
 use crate::event::Sink;
 use crate::python::tag::Libc;
 use crate::python::{self, InstallError, Network, Options, Target};
-use gpubuild_detect::finding::Evidence;
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_host::{Host, HostPath, Lock, Wait};
 
 /// Whether anything may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

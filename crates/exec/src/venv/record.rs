@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_plan::artifacts::manifest_path;
 use serde::{Deserialize, Serialize};
 
 use crate::store::files::{self, Snapshot};
 use crate::store::{self};
-use gpubuild_host::{Host, HostPath, Os};
-use gpubuild_plan::artifacts::manifest_path;
 
 /// Name of the file.
 pub const FILE_NAME: &str = "venv.json";

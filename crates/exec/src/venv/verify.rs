@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Evidence, EvidenceKind};
+use gpubuild_host::{Host, HostPath, Platform, ProbeStatus};
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
 use super::table::Wheel;
-use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Evidence, EvidenceKind};
-use gpubuild_host::{Host, HostPath, Platform, ProbeStatus};
 
 /// cublasLt has 750 MB, and a disk may be slow.
 const DEADLINE: Duration = Duration::from_secs(120);

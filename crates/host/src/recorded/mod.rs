@@ -20,15 +20,14 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use builder::RecordedHostBuilder;
-pub use error::{Place, RecordingError};
-pub use recording::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
-
 use super::real::lines::LineSplitter;
 use super::{
     Arch, Command, Counts, Environment, FileKind, Host, HostPath, Identity, Line, Lock, Os, Output, Platform,
     ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Stream, Wait, search,
 };
+pub use builder::RecordedHostBuilder;
+pub use error::{Place, RecordingError};
+pub use recording::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
 use tree::{Location, Tree};
 
 /// A recorded host.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use base64::Engine as _;
+use gpubuild_core::backend::Backend;
 use toml::Spanned;
 
 use super::format::{
@@ -11,7 +12,6 @@ use super::format::{
 };
 use super::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording, RecordingError};
 use crate::{HostPath, Os, Output, Owner, Platform, ProbeAnswer, RegistryType, RegistryValue};
-use gpubuild_core::backend::Backend;
 
 /// A recording with the places of its files and keys in the text, for problems that show only when all are together.
 pub(super) struct Read {

@@ -1,8 +1,9 @@
 //! Which variables of the environment go into a recording: those that say something, unless their names are those of
 //! secrets. Secrets inside the values are redacted later.
 
-use crate::Os;
 use gpubuild_core::secret;
+
+use crate::Os;
 
 /// Variables that say something about GPUs, toolkits, compilers and the system, by name.
 const VARIABLES: [&str; 52] = [

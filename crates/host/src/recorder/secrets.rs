@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Environment;
 use gpubuild_core::secret::{self, Kind};
+
+use crate::Environment;
 
 /// Where secrets were redacted, without the secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

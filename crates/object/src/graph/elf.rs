@@ -1,9 +1,10 @@
 //! Linux: RPATH, RUNPATH, the placeholders in them, and the order in which glibc and musl load.
 
-use super::{Link, Target, Walk, opened};
-use crate::Needed;
 use gpubuild_host::HostPath;
 use gpubuild_host::library::search::{ElfRequest, LinuxLoader, Lookup, Match, Via};
+
+use super::{Link, Target, Walk, opened};
+use crate::Needed;
 
 /// Folders in which the loaders of distributions lie; one elsewhere knows only its own.
 const USUAL: [&str; 9] = [

@@ -1,10 +1,11 @@
 //! macOS: `@rpath`, `@loader_path`, `@executable_path`, dyld's variables, and libraries that lie in no file.
 
-use super::{Link, Target, Walk};
-use crate::Needed;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::{Match, Via};
 use gpubuild_host::{HostPath, Os};
+
+use super::{Link, Target, Walk};
+use crate::Needed;
 
 /// Loads everything that is named.
 pub(super) fn walk(walk: &mut Walk<'_>) {

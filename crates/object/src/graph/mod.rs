@@ -8,11 +8,12 @@ mod pe;
 
 use std::collections::BTreeMap;
 
-use super::{Binary, Format, Needed, Unreadable, When, read};
 use gpubuild_detect::toolkit::libraries::{self, Role};
 use gpubuild_host::library::Loader;
 use gpubuild_host::library::search::{LinuxLoader, Match, Via};
 use gpubuild_host::{Host, HostPath, Os};
+
+use super::{Binary, Format, Needed, Unreadable, When, read};
 
 /// More libraries than any program loads.
 const MOST: usize = 2000;

@@ -1,9 +1,10 @@
 //! Windows: the program's folder, System32, Windows' own folder, PATH. One library of a name is loaded once.
 
-use super::{Link, Target, Walk, opened};
-use crate::Needed;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::{Match, Via};
+
+use super::{Link, Target, Walk, opened};
+use crate::Needed;
 
 /// Loads everything that is named.
 pub(super) fn walk(walk: &mut Walk<'_>) {

@@ -1,10 +1,11 @@
 //! Which architectures are built: wish x devices x toolkit, each removal with its reason.
 
-use crate::project::Archs;
-use crate::project::profile::ArchSuffix;
 use gpubuild_core::arch::{CudaArch, CudaCode, parse_cuda_list};
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::range::{CudaRange, Knows};
+
+use crate::project::Archs;
+use crate::project::profile::ArchSuffix;
 
 /// What was asked for, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]

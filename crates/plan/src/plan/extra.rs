@@ -1,11 +1,11 @@
 //! Backends of a project beside those that gpubuild knows toolkits for: `[project] extra = ["rpc"]`.
 
+use gpubuild_core::backend::{Backend, edit_distance};
+use gpubuild_detect::matrix::Reason;
 use serde::Serialize;
 
 use super::make::Inputs;
 use super::options::declares;
-use gpubuild_core::backend::{Backend, edit_distance};
-use gpubuild_detect::matrix::Reason;
 
 /// Such a backend in a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

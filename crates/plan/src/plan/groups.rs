@@ -4,9 +4,10 @@
 //! (`linkage = "dynamic"`) those that clash get a tree each, in which only their module is built: the base libraries and
 //! the processor's code come from the first tree.
 
+use gpubuild_core::backend::Backend;
+
 use super::make::{Inputs, rule_against};
 use crate::project::Linkage;
-use gpubuild_core::backend::Backend;
 
 /// The backends of one tree, and why they are apart from the others.
 #[derive(Debug, Clone, PartialEq, Eq)]

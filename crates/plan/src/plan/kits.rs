@@ -2,9 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::Fetch;
-use super::make::{HostCompiler, Kit, Tools};
-use crate::project::profile::Profile;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Facts;
@@ -12,6 +9,10 @@ use gpubuild_detect::matrix::{Reason, for_distribution};
 use gpubuild_detect::toolkit::description::{ArchRow, Wheel};
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
 use gpubuild_host::Platform;
+
+use super::Fetch;
+use super::make::{HostCompiler, Kit, Tools};
+use crate::project::profile::Profile;
 
 /// Roles that the planner asks for.
 const HOST_COMPILER: &str = "host-compiler";

@@ -4,14 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Plan, Tree};
-use crate::project::CacheTable;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_detect::toolkit::description::LauncherDescription;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Environment, HostPath};
+
+use super::{Plan, Tree};
+use crate::project::CacheTable;
 
 /// A program that can stand in front of compilers.
 #[derive(Debug, Clone, PartialEq, Eq)]

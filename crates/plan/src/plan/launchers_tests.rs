@@ -1,6 +1,7 @@
+use gpubuild_host::Os;
+
 use super::*;
 use crate::plan::Jobs;
-use gpubuild_host::Os;
 
 fn launcher(id: &str, here: bool) -> Launcher {
     let description = Catalogue::embedded().get(id).unwrap().launcher.clone().unwrap();

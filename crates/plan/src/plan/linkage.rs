@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::{HostPath, Os};
+
 use super::groups::Part;
 use super::make::Inputs;
 use super::tree;
 use crate::project::{Linkage, Project};
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::matrix::Reason;
-use gpubuild_host::{HostPath, Os};
 
 /// Why a project cannot be linked in this way, whatever the backends.
 #[must_use]

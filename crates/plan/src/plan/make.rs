@@ -2,14 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::provision::Provision;
-use super::request::{Request, Selection};
-use super::tree;
-use super::{Binary, Dropped, Fetch, Jobs, Plan};
-use crate::artifacts::Loader;
-use crate::project::Linkage;
-use crate::project::Project;
-use crate::project::profile::{Conflict, Row};
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -19,6 +11,15 @@ use gpubuild_detect::toolkit::Installation;
 use gpubuild_detect::toolkit::range::CudaRange;
 use gpubuild_detect::toolkit::rules::Window;
 use gpubuild_host::{Environment, HostPath};
+
+use super::provision::Provision;
+use super::request::{Request, Selection};
+use super::tree;
+use super::{Binary, Dropped, Fetch, Jobs, Plan};
+use crate::artifacts::Loader;
+use crate::project::Linkage;
+use crate::project::Project;
+use crate::project::profile::{Conflict, Row};
 
 /// Everything that a plan follows from.
 #[derive(Debug, Clone, Copy)]

@@ -18,6 +18,8 @@ mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::backend::Backend;
+use gpubuild_host::HostPath;
 use serde::{Deserialize, Serialize};
 
 use self::provision::Provision;
@@ -25,8 +27,6 @@ use crate::artifacts::Loader;
 use crate::plan::extra::PlannedExtra;
 use crate::project::profile::{Abi, Wanted};
 use crate::project::{Linkage, SourceCopy};
-use gpubuild_core::backend::Backend;
-use gpubuild_host::HostPath;
 
 /// Everything that a build will do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::project::Project;
-use crate::project::profile::Profile;
 use gpubuild_core::backend::edit_distance;
 use gpubuild_detect::matrix::Reason;
+
+use crate::project::Project;
+use crate::project::profile::Profile;
 
 /// The project with every option under the name that it has there.
 ///

@@ -1,11 +1,10 @@
 //! Toolkits that a build installs first, as values of a plan.
 
-use serde::Serialize;
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::HostPath;
+use serde::Serialize;
 
 /// A toolkit that a build installs first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

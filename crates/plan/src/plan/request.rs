@@ -1,9 +1,10 @@
 //! What was asked for and by whom: flag > `GPUBUILD_BACKENDS` > `GGML_*` > gpubuild.toml > auto.
 
-use crate::project::profile::Profile;
-use crate::project::{ProjectTable, Request as FileRequest};
 use gpubuild_core::backend::{Backend, UnknownBackend};
 use gpubuild_host::Environment;
+
+use crate::project::profile::Profile;
+use crate::project::{ProjectTable, Request as FileRequest};
 
 /// Backends to build, and where that wish came from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::arch::cmake_list;
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Requirement;
+use gpubuild_detect::matrix::Reason;
+use gpubuild_host::Os;
+
 use super::archs::{self, ArchWish};
 use super::entries::{Entries, entries};
 use super::groups::Part;
@@ -9,11 +15,6 @@ use super::make::{HostCompiler, Inputs, Kit, Remarks, is_self_contained};
 use super::{Jobs, Shim, Tree, linkage};
 use crate::project::Linkage;
 use crate::project::profile::ShimRow;
-use gpubuild_core::arch::cmake_list;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Requirement;
-use gpubuild_detect::matrix::Reason;
-use gpubuild_host::Os;
 
 type Blocked = (Backend, Vec<Reason>);
 

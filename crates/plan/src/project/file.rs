@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_core::backend::Backend;
 use serde::Deserialize;
 
 use super::variant::{CiTable, VariantTable};
@@ -9,7 +10,6 @@ use super::{CacheTable, PackTable};
 use crate::project::Linkage;
 use crate::project::profile::Wanted;
 use crate::project::together::SameSymbols;
-use gpubuild_core::backend::Backend;
 
 /// The file as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -14,8 +14,13 @@ pub mod variant;
 
 use std::collections::BTreeSet;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_host::{Host, HostPath};
 use serde::Deserialize;
 
+use self::features::Features;
+use self::profile::{Profile, declared};
+use self::together::With;
 pub use cache::{Access, CacheTable};
 pub use error::ProjectError;
 pub use file::{
@@ -25,12 +30,6 @@ pub use file::{
 pub use linkage::Linkage;
 pub use pack::PackTable;
 pub use sources::{PlannedPatch, SourceCopy};
-
-use self::features::Features;
-use self::profile::{Profile, declared};
-use self::together::With;
-use gpubuild_core::backend::Backend;
-use gpubuild_host::{Host, HostPath};
 
 /// Name of the file.
 pub const FILE_NAME: &str = "gpubuild.toml";

@@ -5,16 +5,15 @@ mod names;
 
 use std::collections::BTreeMap;
 
-use gpubuild_toolkits::{PROFILES, SHIMS};
-use serde::{Deserialize, Serialize};
-
-pub use extra::{Extra, Need};
-pub use names::{Wanted, declared};
-
-use crate::artifacts::Loader;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::Os;
+use gpubuild_toolkits::{PROFILES, SHIMS};
+use serde::{Deserialize, Serialize};
+
+use crate::artifacts::Loader;
+pub use extra::{Extra, Need};
+pub use names::{Wanted, declared};
 
 /// What a project calls its options and targets, and what it cannot combine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

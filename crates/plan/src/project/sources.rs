@@ -1,8 +1,7 @@
 //! The sources that are built.
 
-use serde::Serialize;
-
 use gpubuild_host::HostPath;
+use serde::Serialize;
 
 /// A copy of the sources, with patches applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_host::{Host, HostPath};
 use serde::{Deserialize, Serialize};
 
 use super::abi::{default_of, version};
 use super::profile::{Abi, VersionPlace};
-use gpubuild_host::{Host, HostPath};
 
 /// What to do with symbols that two projects define.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

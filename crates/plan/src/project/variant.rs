@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Requirement;
 use serde::Deserialize;
 
 use crate::project::{Archs, Project, ProjectFile, Request};
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Requirement;
 
 /// The longest name: that of a label of a wheel's variant.
 pub const MOST_CHARACTERS: usize = 16;

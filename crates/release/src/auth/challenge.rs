@@ -1,9 +1,9 @@
 //! What a server says it wants to see: the header `WWW-Authenticate`. Pure.
 
+use gpubuild_host::net::Response;
 use serde::Deserialize;
 
 use crate::url::{BadUrl, Url};
-use gpubuild_host::net::Response;
 
 /// The largest answer of who hands out tokens.
 pub(crate) const LARGEST_TOKEN: usize = 64 << 10;

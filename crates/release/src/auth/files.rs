@@ -9,11 +9,11 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use gpubuild_host::{Host, HostPath, Os};
 use serde::Deserialize;
 
 use super::helper;
 use super::{FILE_INVALID, Found, HELPER_FAILED, Lookup, Secret, Sent, home, of_variable};
-use gpubuild_host::{Host, HostPath, Os};
 
 /// The variable that names the only file.
 const ONLY: &str = "REGISTRY_AUTH_FILE";

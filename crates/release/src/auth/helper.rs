@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use gpubuild_host::{Command, Host};
 use serde::Deserialize;
 
 use super::Secret;
-use gpubuild_host::{Command, Host};
 
 /// What a helper says where it has nothing, as all of them do.
 const NOTHING: &str = "credentials not found";

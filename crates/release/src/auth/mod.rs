@@ -19,10 +19,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use gpubuild_host::{Host, HostPath, Os};
 
 use super::oci::Reference;
 use super::url::Url;
-use gpubuild_host::{Host, HostPath, Os};
 
 /// A file or a helper that can't be used.
 const FILE_INVALID: &str = "credentials.file-invalid";

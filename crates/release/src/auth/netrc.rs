@@ -1,7 +1,8 @@
 //! Web servers' names and passwords: `~/.netrc`, as curl, pip and uv read it.
 
-use super::{Found, Lookup, Secret, Sent, home, of_variable};
 use gpubuild_host::{Host, HostPath, Os};
+
+use super::{Found, Lookup, Secret, Sent, home, of_variable};
 
 /// An entry.
 #[derive(Default)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::*;
-use crate::fetch::Plain;
 use gpubuild_host::recorded::{CommandResult, RecordedHostBuilder};
 use gpubuild_host::{Arch, Output, RecordedHost};
+
+use super::*;
+use crate::fetch::Plain;
 
 const DOCKER: &str = "/home/u/.docker/config.json";
 const RUNNING: &str = "/run/user/7/containers/auth.json";

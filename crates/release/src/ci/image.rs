@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Serialize};
-use toml::{Table, Value};
-
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, RecordedHost};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
 /// The embedded table.
 #[derive(Debug, Deserialize)]

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_plan::project::variant::{MOST_CHARACTERS, VariantTable};
+
 use super::rows::{Row, Rows};
 use crate::manifest;
-use gpubuild_plan::project::variant::{MOST_CHARACTERS, VariantTable};
 
 /// How a warning begins that says why a row packs nothing.
 pub const NOT_PACKED: &str = "not packed: ";

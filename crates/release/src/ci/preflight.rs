@@ -2,13 +2,12 @@
 //!
 //! Only what is certain is bad. What is guessed is doubtful, what nobody can tell is unknown; neither stops anything.
 
-use serde::Serialize;
-
 use gpubuild_detect::facts::Facts;
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::plan::make::Refusal;
 use gpubuild_plan::plan::{Plan, bytes};
 use gpubuild_toolchain::provision;
+use serde::Serialize;
 
 /// What is expected of one thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -3,10 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
-use super::image::{Image, Images, Setup};
-use super::pack;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Requirement;
 use gpubuild_detect::matrix::Reason;
@@ -22,6 +18,10 @@ use gpubuild_plan::project::variant::{self, VariantTable};
 use gpubuild_toolchain::look;
 use gpubuild_toolchain::planning::{self, Wish};
 use gpubuild_toolchain::provision;
+use serde::Serialize;
+
+use super::image::{Image, Images, Setup};
+use super::pack;
 
 /// A job that takes longer than this hangs, however little it has to do.
 const LEAST_MINUTES: u64 = 20;

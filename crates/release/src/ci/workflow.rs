@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use gpubuild_plan::project::variant::CiTable;
+
 use super::image::Images;
 use super::rows::{Row, Rows};
-use gpubuild_plan::project::variant::CiTable;
 
 /// The most jobs of one matrix at GitHub (docs.github.com, "Usage limits").
 pub const GITHUB_MOST: usize = 256;

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use gpubuild_host::net::NetError;
+
 use super::MOST_REDIRECTS;
 use crate::url::BadUrl;
-use gpubuild_host::net::NetError;
 
 /// A server that wants to know who asks, and what nobody has found.
 #[derive(Debug)]

@@ -8,13 +8,13 @@ mod error;
 use std::io::Read;
 use std::time::Duration;
 
-pub use error::{FetchError, Missing, Refused};
-
-use super::auth::Door;
-use super::url::{Scheme, Url};
 use gpubuild_exec::python::Network;
 use gpubuild_host::Host;
 use gpubuild_host::net::{ByProxy, NetError, Request, Response};
+
+use super::auth::Door;
+use super::url::{Scheme, Url};
+pub use error::{FetchError, Missing, Refused};
 
 /// The variable with the seconds that nothing may come for.
 const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::io;
 
+use gpubuild_host::HostPath;
+
 use crate::Choice;
 use crate::resolve::Nothing;
 use crate::source::SourceError;
 use crate::unpack::{Refused, is_full};
-use gpubuild_host::HostPath;
 
 /// Why. Unless it says otherwise what was installed before is as it was.
 #[derive(Debug, thiserror::Error)]

@@ -17,14 +17,15 @@ pub use state::{Installed, Pair, Proof, Version};
 
 use std::time::Duration;
 
+use gpubuild_exec::store::sha256;
+use gpubuild_host::{Host, HostPath, Lock, Wait};
+
 use self::ownership::{Folder, LOCK};
 use super::manifest::{Layer, Manifest, Start, Variant};
 use super::resolve::{Choice, Question, Rejected, resolve};
 use super::source::{SourceError, Taken};
 use super::unpack::names::Names;
 use super::unpack::unpack;
-use gpubuild_exec::store::sha256;
-use gpubuild_host::{Host, HostPath, Lock, Wait};
 
 /// Room that is left on a disk beside the files.
 const SLACK: u64 = 16 << 20;

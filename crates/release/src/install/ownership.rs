@@ -6,9 +6,10 @@
 
 use std::io::{self, Write as _};
 
+use gpubuild_host::{FileKind, Host, HostPath, Os};
+
 use super::InstallError;
 use super::state::{self, State};
-use gpubuild_host::{FileKind, Host, HostPath, Os};
 
 /// The file that makes a folder an installation.
 pub(super) const MARKER: &str = "gpubuild-install.json";

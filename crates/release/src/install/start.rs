@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_host::{Command, Host, HostPath, RunError};
+
 use super::InstallError;
 use super::state::Proof;
 use crate::manifest::Start;
-use gpubuild_core::backend::Backend;
-use gpubuild_host::{Command, Host, HostPath, RunError};
 
 /// Lines that are shown of what it said.
 const LINES: usize = 8;

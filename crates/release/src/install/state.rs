@@ -6,13 +6,13 @@
 
 use std::io;
 
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::store::{read_json, write_json};
+use gpubuild_host::{FileKind, Host, HostPath, Os};
 use serde::{Deserialize, Serialize};
 
 use super::ownership::Entry;
 use crate::manifest::{is_inner_path, is_label, is_plain_name};
-use gpubuild_core::backend::Backend;
-use gpubuild_exec::store::{read_json, write_json};
-use gpubuild_host::{FileKind, Host, HostPath, Os};
 
 /// The form of [`State`].
 pub const SCHEMA: &str = "gpubuild.installed/1";

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::manifest::{Cuda, Rocm};
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::isa::{self, Promise};
 use gpubuild_core::version::Version;
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
+
+use crate::manifest::{Cuda, Rocm};
 
 /// Why nobody can be told what a variant needs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

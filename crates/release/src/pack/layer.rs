@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use gpubuild_host::{Host, HostPath, NewFile};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
@@ -10,7 +11,6 @@ use zstd::bulk::Compressor;
 
 use super::PackError;
 use crate::manifest::Layer;
-use gpubuild_host::{Host, HostPath, NewFile};
 
 /// Level of compression for programs and other small layers.
 const LEVEL: i32 = 19;

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_exec::python::Network;
+use gpubuild_host::{Command, Host, HostPath, Os};
 use serde::Deserialize;
 
 use super::PackError;
 use super::layer::{Part, Piece};
-use gpubuild_exec::python::Network;
-use gpubuild_host::{Command, Host, HostPath, Os};
 
 /// How files with licences begin.
 const BEGINNINGS: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];

@@ -18,6 +18,8 @@ pub mod stage;
 
 use std::collections::BTreeMap;
 
+use gpubuild_host::links::LinkRefused;
+use gpubuild_host::{Host, HostPath};
 use serde::Serialize;
 
 use self::closure::ClosureError;
@@ -27,8 +29,6 @@ use self::release::Work;
 use self::sign::SignError;
 use super::manifest::{Layer, Variant};
 use super::unpack::names::Unfit;
-use gpubuild_host::links::LinkRefused;
-use gpubuild_host::{Host, HostPath};
 
 /// Why nothing was packed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

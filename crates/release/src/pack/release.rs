@@ -3,6 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::backend::Backend;
+use gpubuild_exec::store::sha256;
+use gpubuild_host::folders::cache_folder;
+use gpubuild_host::links::{refuse_link, refuse_links_below};
+use gpubuild_host::{Host, HostPath, Lock, Wait};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -10,11 +15,6 @@ use super::PackError;
 use super::sign::Signer;
 use crate::manifest::{self, Manifest, Platform, Variant};
 use crate::trust;
-use gpubuild_core::backend::Backend;
-use gpubuild_exec::store::sha256;
-use gpubuild_host::folders::cache_folder;
-use gpubuild_host::links::{refuse_link, refuse_links_below};
-use gpubuild_host::{Host, HostPath, Lock, Wait};
 
 /// Name of the manifest.
 pub const MANIFEST: &str = "manifest.json";

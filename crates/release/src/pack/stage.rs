@@ -3,12 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::PackError;
-use super::closure::{self, Closure, ClosureError, Rules};
-use super::layer::{Part, Piece};
-use super::licences::{Licences, Package};
-use super::rpath;
-use crate::unpack::names::Names;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage;
@@ -16,6 +10,13 @@ use gpubuild_host::{Host, HostPath, Os, search};
 use gpubuild_object::{self, Binary};
 use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
 use gpubuild_plan::project::PackTable;
+
+use super::PackError;
+use super::closure::{self, Closure, ClosureError, Rules};
+use super::layer::{Part, Piece};
+use super::licences::{Licences, Package};
+use super::rpath;
+use crate::unpack::names::Names;
 
 /// Folders in folders of data.
 const DEEPEST_DATA: usize = 4;

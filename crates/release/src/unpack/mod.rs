@@ -6,13 +6,13 @@ pub mod names;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
+use gpubuild_host::{Host, HostPath};
 use sha2::{Digest, Sha256};
 use zstd::stream::read::Decoder;
 
 use self::entries::{Bad, Entries, Entry};
 use self::names::{Names, Unfit};
 use super::manifest::Layer;
-use gpubuild_host::{Host, HostPath};
 
 /// The largest window that is decompressed with: what `zstd` takes without being asked, 128 MiB.
 const WINDOW_LOG: u32 = 27;

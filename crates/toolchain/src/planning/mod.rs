@@ -2,8 +2,6 @@
 
 pub mod share;
 
-use crate::look::Sight;
-use crate::provision;
 use gpubuild_exec::python::Lock;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::launchers::{self, LauncherError, Scene};
@@ -12,6 +10,9 @@ use gpubuild_plan::plan::request::Request;
 use gpubuild_plan::plan::{Plan, kits};
 use gpubuild_plan::project::Linkage;
 use gpubuild_plan::project::Project;
+
+use crate::look::Sight;
+use crate::provision;
 
 /// What a plan is made for.
 #[derive(Clone, Copy)]

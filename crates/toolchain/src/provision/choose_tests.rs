@@ -1,6 +1,7 @@
-use super::*;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::{Arch, Os};
+
+use super::*;
 
 fn version(text: &str) -> Version {
     text.parse().unwrap()

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::error::ProvisionError;
-use super::kit;
-use super::state::Installation;
 use gpubuild_core::shell::{fish, powershell};
 use gpubuild_core::{clean, shell};
 use gpubuild_host::{Environment, HostPath, Os};
+
+use super::error::ProvisionError;
+use super::kit;
+use super::state::Installation;
 
 /// Forms of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_detect::toolkit::places::go_up;
 use gpubuild_detect::toolkit::{Description, Installation, Inventory, OWN, Part};
 use gpubuild_exec::python::Lock;
+use gpubuild_host::folders::toolkit_folder;
 use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::plan::provision::{Choice, Provision};
 
 use super::PREFIX;
-use gpubuild_host::folders::toolkit_folder;
-use gpubuild_plan::plan::provision::{Choice, Provision};
 
 /// The root of an installation that is not there yet, by the real path that it will have.
 #[must_use]

@@ -3,10 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use super::error::ProvisionError;
-use super::kit::{self, Kit};
-use super::state::{self, Installation, Place, Record, wheel_folder};
-use super::{InstallRequest, PREFIX, prefix, stub};
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::toolkit::Tools;
 use gpubuild_exec::event::{Event, Sink};
@@ -17,6 +13,11 @@ use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Command, Host, HostPath};
 use gpubuild_plan::plan::bytes;
+
+use super::error::ProvisionError;
+use super::kit::{self, Kit};
+use super::state::{self, Installation, Place, Record, wheel_folder};
+use super::{InstallRequest, PREFIX, prefix, stub};
 
 /// What an installation would do.
 #[derive(Debug, Clone)]

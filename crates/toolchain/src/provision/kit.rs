@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_host::Os;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use super::error::ProvisionError;
-use gpubuild_host::Os;
 
 /// How the wheels of one toolkit become an installation.
 #[derive(Debug, Clone, Deserialize)]

@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use serde::Deserialize;
-
-use super::kit::Kit;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::Tools;
@@ -14,6 +11,9 @@ use gpubuild_exec::python::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
 use gpubuild_exec::python::tag::{self, Fit, Libc};
 use gpubuild_exec::python::{InstallError, Network, said};
 use gpubuild_host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
+use serde::Deserialize;
+
+use super::kit::Kit;
 
 /// Only descriptions of wheels are read, no wheels.
 const DEADLINE: Duration = Duration::from_secs(5 * 60);

@@ -1,7 +1,8 @@
-use super::*;
-use crate::provision::kit;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::python::lock;
+
+use super::*;
+use crate::provision::kit;
 
 fn kit() -> &'static Kit {
     &kit::embedded().kits["cuda"]

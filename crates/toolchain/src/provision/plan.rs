@@ -8,12 +8,12 @@ use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 use gpubuild_exec::python::{Lock, tag};
 use gpubuild_host::Host;
 use gpubuild_plan::plan::archs::ArchWish;
+use gpubuild_plan::plan::provision::Provision;
 use gpubuild_plan::plan::request::{Request, Selection};
 use gpubuild_plan::project::Project;
 
 use super::foresee;
 use super::which::{self, Machine, Wish, which};
-use gpubuild_plan::plan::provision::Provision;
 
 /// What a build wants, on a machine that was looked at.
 #[derive(Clone, Copy)]

@@ -2,9 +2,10 @@
 
 use std::io;
 
-use super::kit::Kit;
 use gpubuild_core::version::Version;
 use gpubuild_host::{FileKind, Host, HostPath, Os};
+
+use super::kit::Kit;
 
 /// Deeper than any toolkit.
 const DEEPEST: usize = 40;

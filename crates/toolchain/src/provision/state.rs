@@ -1,14 +1,14 @@
 //! What is installed: read from the records of our own folder.
 
-use serde::{Deserialize, Serialize};
-
-use super::PREFIX;
-use super::error::ProvisionError;
 use gpubuild_core::version::Version;
 use gpubuild_exec::python::Pinned;
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Host, HostPath, Lock, Wait};
+use serde::{Deserialize, Serialize};
+
+use super::PREFIX;
+use super::error::ProvisionError;
 
 /// Value of `schema` in a record.
 pub const SCHEMA: &str = "gpubuild.installed/1";

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_host::{Command, Host, HostPath, find_program};
 use regex_lite::Regex;
 
 use super::kit::Stub;
-use gpubuild_host::{Command, Host, HostPath, find_program};
 
 /// Two thousand empty functions.
 const DEADLINE: Duration = Duration::from_secs(120);

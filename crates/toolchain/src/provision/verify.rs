@@ -2,6 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use gpubuild_exec::python::Pinned;
+use gpubuild_host::{Host, HostPath};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -9,8 +11,6 @@ use super::install::runs;
 use super::kit;
 use super::prefix;
 use super::state::Installation;
-use gpubuild_exec::python::Pinned;
-use gpubuild_host::{Host, HostPath};
 
 /// Bytes that are read at once.
 const PIECE: usize = 4 << 20;

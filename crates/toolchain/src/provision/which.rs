@@ -7,10 +7,10 @@ use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 use gpubuild_exec::python::{Lock, lock};
 use gpubuild_plan::plan::archs::ArchWish;
 use gpubuild_plan::plan::kits;
+use gpubuild_plan::plan::provision::{Choice, Objection};
 
 use super::choose::{self, Offered, Question};
 use super::kit;
-use gpubuild_plan::plan::provision::{Choice, Objection};
 
 /// A machine, as far as a release depends on it.
 #[derive(Debug, Clone, Copy)]

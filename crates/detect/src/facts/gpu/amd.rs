@@ -1,10 +1,11 @@
 //! What AMD's kernel driver tells: the topology of `kfd`, and the module's version.
 
+use gpubuild_core::version::Version;
+use gpubuild_host::{Host, glob};
+
 use super::merge;
 use crate::facts::{Driver, Fact, Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
-use gpubuild_core::version::Version;
-use gpubuild_host::{Host, glob};
 
 const NODES: &str = "/sys/class/kfd/kfd/topology/nodes";
 

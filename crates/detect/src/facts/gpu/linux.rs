@@ -1,10 +1,11 @@
 //! GPUs of Linux: PCI devices in sysfs, and what has no PCI address (WSL, Jetson, containers without sysfs).
 
+use gpubuild_host::search::natural_order;
+use gpubuild_host::{Arch, Host, HostPath, library};
+
 use super::names;
 use crate::facts::{Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
-use gpubuild_host::search::natural_order;
-use gpubuild_host::{Arch, Host, HostPath, library};
 
 const PCI: &str = "/sys/bus/pci/devices";
 /// Where WSL puts the driver libraries of Windows.

@@ -8,8 +8,9 @@ mod nvidia;
 mod tests;
 mod windows;
 
-use super::{Driver, Gpu, Vendor};
 use gpubuild_host::{Arch, Host, Os};
+
+use super::{Driver, Gpu, Vendor};
 
 /// All GPUs in the order of their addresses, and the drivers by vendor.
 pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {

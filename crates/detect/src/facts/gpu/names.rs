@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use gpubuild_host::search::star_matches;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
 use crate::facts::Vendor;
-use gpubuild_host::search::star_matches;
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 

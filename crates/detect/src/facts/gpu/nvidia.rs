@@ -1,10 +1,11 @@
 //! What NVIDIA's kernel driver tells in procfs and sysfs.
 
+use gpubuild_core::version::Version;
+use gpubuild_host::Host;
+
 use super::merge;
 use crate::facts::{Driver, Fact, Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
-use gpubuild_core::version::Version;
-use gpubuild_host::Host;
 
 const CARDS: &str = "/proc/driver/nvidia/gpus";
 

@@ -1,6 +1,7 @@
-use crate::facts::{Facts, Gpu, Vendor, gather};
 use gpubuild_host::recorded::RecordedHostBuilder;
 use gpubuild_host::{Arch, Host, Os, RecordedHost};
+
+use crate::facts::{Facts, Gpu, Vendor, gather};
 
 fn linux() -> RecordedHostBuilder {
     RecordedHost::builder(Os::Linux, Arch::X86_64)

@@ -1,10 +1,11 @@
 //! GPUs of Windows: the registry keys of the display adapters' class, checked against the PCI devices that are there.
 
+use gpubuild_core::version::Version;
+use gpubuild_host::Host;
+
 use super::{names, nvidia};
 use crate::facts::{Driver, Fact, Gpu, Vendor};
 use crate::finding::{Evidence, EvidenceKind};
-use gpubuild_core::version::Version;
-use gpubuild_host::Host;
 
 const CLASS: &str = "{4d36e968-e325-11ce-bfc1-08002be10318}";
 const CLASSES: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class";

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
-
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
 use gpubuild_object::{CudaCode, KernelKind};
+use serde::Serialize;
 
 /// How a file's kernels run on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::{Subject, found_by, needs};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Draft, Evidence};
@@ -11,6 +10,8 @@ use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::Via;
 use gpubuild_object::When;
 use gpubuild_object::graph::{Link, Object, Target};
+
+use super::{Subject, found_by, needs};
 
 /// Everything about the driver.
 pub(super) fn driver(subject: &Subject<'_>) -> Vec<Draft> {

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::coverage::{self, Cover, Coverage};
-use super::{Subject, quoted};
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -12,6 +10,9 @@ use gpubuild_detect::finding::{Draft, Evidence};
 use gpubuild_detect::toolkit::libraries::{self, Role};
 use gpubuild_object::graph::Object;
 use gpubuild_object::{CudaCode, KernelKind};
+
+use super::coverage::{self, Cover, Coverage};
+use super::{Subject, quoted};
 
 /// How every object's kernels run on every device that could run them.
 #[must_use]

@@ -1,11 +1,12 @@
 //! A backend that the file uses and that does not run on this machine, whatever the file.
 
-use super::Subject;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Draft, Evidence};
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_object::When;
+
+use super::Subject;
 
 /// One draft per backend that the file needs and the machine has the hardware for, and that is blocked. The checks of the
 /// machine say why.

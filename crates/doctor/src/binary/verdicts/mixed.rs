@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::{Subject, found_by, real_version};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Draft, Evidence};
@@ -10,6 +9,8 @@ use gpubuild_detect::toolkit::libraries::{self, Role};
 use gpubuild_host::library::search::Via;
 use gpubuild_object::When;
 use gpubuild_object::graph::{Copy, Link, Object};
+
+use super::{Subject, found_by, real_version};
 
 /// Everything that is mixed, one draft per toolkit.
 pub(super) fn mixed(subject: &Subject<'_>) -> Vec<Draft> {

@@ -10,7 +10,6 @@ mod symbols;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Case;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
 use gpubuild_detect::toolkit::libraries;
@@ -19,6 +18,7 @@ use gpubuild_host::library::search::Via;
 use gpubuild_object::graph::{Graph, Link, Object, Target};
 use gpubuild_object::{Binary, When};
 
+use crate::Case;
 pub use coverage::{Cover, Coverage};
 pub use kernels::coverage;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::{Subject, needs, quoted};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Draft, Evidence};
 use gpubuild_detect::matrix::for_distribution;
@@ -11,6 +10,8 @@ use gpubuild_host::library::search::LinuxLoader;
 use gpubuild_host::{Arch, Os};
 use gpubuild_object::graph::{Link, Target};
 use gpubuild_object::{Binary, Format, Unreadable, When};
+
+use super::{Subject, needs, quoted};
 
 /// What is wrong with format, processor and system.
 pub(super) fn platform(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Subject, real_version};
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Draft, Evidence};
 use gpubuild_host::library::search::LinuxLoader;
 use gpubuild_object::graph::{Link, Target};
+
+use super::{Subject, real_version};
 
 /// What a library offers, as far as it is known.
 enum Offer {

@@ -1,10 +1,11 @@
 //! A machine that starts containers and cannot give them its card.
 
+use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
+use gpubuild_host::Os;
+
 use crate::Case;
 use crate::checks::nvidia::View;
 use crate::signs::container::Engines;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
-use gpubuild_host::Os;
 
 /// Docker without NVIDIA's container toolkit.
 pub(super) fn runtime(case: &Case<'_>) -> Vec<Draft> {

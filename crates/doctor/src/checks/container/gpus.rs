@@ -1,12 +1,13 @@
 //! What a container was not given, and what it lost.
 
-use crate::Case;
-use crate::checks::nvidia::View;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
 use gpubuild_detect::matrix::{Presence, Readiness, Reason};
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
+
+use crate::Case;
+use crate::checks::nvidia::View;
 
 /// NVIDIA's driver is not in the container.
 pub(super) fn not_given(case: &Case<'_>) -> Vec<Draft> {

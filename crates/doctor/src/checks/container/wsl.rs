@@ -1,11 +1,12 @@
 //! WSL: the GPU belongs to Windows, and so does its driver.
 
-use crate::Case;
-use crate::checks::nvidia::View;
-use crate::signs::nvidia::{Copy, Origin};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
 use gpubuild_detect::toolkit::NodeState;
+
+use crate::Case;
+use crate::checks::nvidia::View;
+use crate::signs::nvidia::{Copy, Origin};
 
 /// A driver for Linux where the driver of Windows serves.
 pub(super) fn linux_driver(case: &Case<'_>) -> Vec<Draft> {

@@ -1,8 +1,5 @@
 //! Architectures: what cards and variables ask for against what the toolkit builds.
 
-use crate::Case;
-use crate::advice::Wish;
-use crate::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
@@ -12,6 +9,10 @@ use gpubuild_detect::matrix::Presence;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_detect::toolkit::range::{CudaRange, Knows};
 use gpubuild_plan::project::Archs;
+
+use crate::Case;
+use crate::advice::Wish;
+use crate::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
 
 /// Variables with a list of architectures.
 const VARIABLES: [&str; 3] = ["CUDAARCHS", "CUDA_COMPUTE_CAP", "TORCH_CUDA_ARCH_LIST"];

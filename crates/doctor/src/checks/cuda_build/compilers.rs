@@ -1,14 +1,15 @@
 //! Whether nvcc takes the host compiler and the C library that are here.
 
-use crate::Case;
-use crate::advice::{self, Wish};
-use crate::checks::cuda_toolkit::{chosen, evidence, is_blocked_by, release, with_toolkit};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Kind};
 use gpubuild_detect::toolkit::rules::{Window, window_number};
 use gpubuild_detect::toolkit::{Description, Installation};
 use gpubuild_host::{HostPath, Os};
+
+use crate::Case;
+use crate::advice::{self, Wish};
+use crate::checks::cuda_toolkit::{chosen, evidence, is_blocked_by, release, with_toolkit};
 
 /// GCC is newer than nvcc takes.
 pub(super) fn gcc(case: &Case<'_>) -> Vec<Draft> {

@@ -1,13 +1,14 @@
 //! PyTorch, conda and uv, which look at CUDA in their own ways.
 
-use crate::Case;
-use crate::checks::cuda_toolkit::{chosen, evidence, has_driver_library, known_to_driver, release};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
 use gpubuild_detect::matrix::Presence;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::Os;
+
+use crate::Case;
+use crate::checks::cuda_toolkit::{chosen, evidence, has_driver_library, known_to_driver, release};
 
 /// PyTorch's extensions are compiled with the toolkit that it finds, which has to be of the release it was built with.
 pub(super) fn torch_mismatch(case: &Case<'_>) -> Vec<Draft> {

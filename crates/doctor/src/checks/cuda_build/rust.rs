@@ -1,9 +1,10 @@
 //! What build scripts of Rust crates need beside the toolkit.
 
-use crate::Case;
-use crate::checks::cuda_toolkit::chosen;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+
+use crate::Case;
+use crate::checks::cuda_toolkit::chosen;
 
 /// Crates that ask `nvidia-smi` for the architecture panic without it.
 pub(super) fn needs_smi(case: &Case<'_>) -> Vec<Draft> {

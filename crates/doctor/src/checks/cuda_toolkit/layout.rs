@@ -1,12 +1,13 @@
 //! Toolkits that are laid out in another way than tools expect.
 
-use super::roots::is_debians;
-use super::{chosen, evidence, release};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::Arch;
+
+use super::roots::is_debians;
+use super::{chosen, evidence, release};
+use crate::Case;
 
 /// Variables that name a toolkit as one folder.
 const ROOTS: [&str; 5] = ["CUDAToolkit_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];

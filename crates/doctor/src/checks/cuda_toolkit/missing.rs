@@ -1,14 +1,15 @@
 //! No toolkit, half of one, or only a driver and a runtime.
 
-use super::{chosen, has_driver_library};
-use crate::Case;
-use crate::advice::{self, Wish};
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Affects, Draft, Evidence};
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_host::Os;
 use gpubuild_toolchain::provision::{Machine, which};
+
+use super::{chosen, has_driver_library};
+use crate::Case;
+use crate::advice::{self, Wish};
 
 /// Adds the commands that install a toolkit that suits this machine, if one is known.
 pub(crate) fn with_toolkit(case: &Case<'_>, draft: Draft, wish: &Wish) -> Draft {

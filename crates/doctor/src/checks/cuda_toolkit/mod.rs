@@ -10,14 +10,15 @@ mod windows;
 
 pub(super) use missing::{is_blocked_by, with_toolkit};
 
-use super::Check;
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Fact;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::{HostPath, Os};
+
+use super::Check;
+use crate::Case;
 
 /// The checks of this family.
 pub(super) const CHECKS: &[Check] = &[

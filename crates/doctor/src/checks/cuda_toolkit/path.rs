@@ -1,10 +1,11 @@
 //! A toolkit that is there and that build systems do not see.
 
-use super::{chosen, evidence, is_of_environment, is_windows, release, roots, spelling, variables};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_detect::toolkit::Installation;
+
+use super::{chosen, evidence, is_of_environment, is_windows, release, roots, spelling, variables};
+use crate::Case;
 
 /// A toolkit in a known folder, nvcc not on PATH, and no variable.
 pub(super) fn not_on_path(case: &Case<'_>) -> Vec<Draft> {

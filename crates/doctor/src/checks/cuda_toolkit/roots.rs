@@ -1,11 +1,12 @@
 //! Variables that name no toolkit.
 
-use super::{is_windows, spelling, variables};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence};
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::HostPath;
+
+use super::{is_windows, spelling, variables};
+use crate::Case;
 
 /// A variable names a folder that is gone, that holds no toolkit, or that lies inside of one.
 pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {

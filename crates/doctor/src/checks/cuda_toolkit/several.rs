@@ -1,13 +1,14 @@
 //! Several toolkits, and who takes which.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Evidence};
+use gpubuild_detect::toolkit::Installation;
+
 use super::{chosen, release, variables};
 use crate::Case;
 use crate::resolvers::Line;
 use crate::resolvers::agree::Change;
 use crate::resolvers::line_text;
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence};
-use gpubuild_detect::toolkit::Installation;
 
 /// A way by which build systems come to a copy.
 struct Choice<'a> {

@@ -1,10 +1,11 @@
 //! NVIDIA's stubs of the driver's library: there for the linker, never for the loader.
 
-use super::{chosen, evidence, has_driver_library, is_windows, release};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_host::Os;
+
+use super::{chosen, evidence, has_driver_library, is_windows, release};
+use crate::Case;
 
 /// Nothing to link `-lcuda` with: no driver, and no stub that the linker finds.
 pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {

@@ -1,12 +1,13 @@
 //! What only Windows has: `CUDA_PATH` of the installer, and integrations into Visual Studio.
 
-use super::{chosen, evidence, is_of_environment, is_windows, release, variables};
-use crate::Case;
-use crate::signs::cuda_toolkit::Integration;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_detect::toolkit::Installation;
+
+use super::{chosen, evidence, is_of_environment, is_windows, release, variables};
+use crate::Case;
+use crate::signs::cuda_toolkit::Integration;
 
 /// The toolkit that the installer put there.
 fn installed<'a>(case: &Case<'a>) -> Option<&'a Installation> {

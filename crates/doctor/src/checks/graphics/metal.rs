@@ -1,9 +1,10 @@
 //! Metal's offline compiler. Our own kernels are compiled by the driver and need none; projects that compile theirs ahead do.
 
-use super::is_asked;
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+
+use super::is_asked;
+use crate::Case;
 
 /// From this Xcode on, the compiler is an asset of its own.
 const FIRST_WITH_ASSET: u64 = 26;

@@ -5,14 +5,15 @@ mod opencl;
 mod sycl;
 mod vulkan;
 
-use super::Check;
-use super::rocm::{invalid_root, is_asked, looked_for, reason};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_host::Os;
+
+use super::Check;
+use super::rocm::{invalid_root, is_asked, looked_for, reason};
+use crate::Case;
 
 /// The checks of this family.
 pub(super) const CHECKS: &[Check] = &[

@@ -1,10 +1,11 @@
 //! OpenCL: the loader and the drivers behind it.
 
-use super::{are_used_otherwise, cards, is_asked, reason, with_runtime};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+
+use super::{are_used_otherwise, cards, is_asked, reason, with_runtime};
+use crate::Case;
 
 /// Whether somebody works with OpenCL here. A loader alone comes along with many things, a CUDA Toolkit among them.
 pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {

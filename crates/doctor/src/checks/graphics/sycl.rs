@@ -1,12 +1,13 @@
 //! SYCL: Level Zero, oneAPI's environment, Intel's kernel drivers.
 
-use super::{cards, has_loader, invalid_root, is_asked, reason, with_runtime};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Gpu;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_detect::matrix::Presence;
 use gpubuild_host::ProbeStatus;
+
+use super::{cards, has_loader, invalid_root, is_asked, reason, with_runtime};
+use crate::Case;
 
 /// Whether somebody works with SYCL or Level Zero here.
 pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {

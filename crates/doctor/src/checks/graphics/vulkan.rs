@@ -1,8 +1,5 @@
 //! Vulkan: the SDK, the loader and the drivers behind it.
 
-use super::{cards, compute_only, has_loader, is_asked, reason, with_runtime};
-use crate::Case;
-use crate::signs::graphics::vulkan::Headers;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Vendor;
@@ -10,6 +7,10 @@ use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind, Severity};
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::RuntimeDriver;
 use gpubuild_host::{HostPath, Os};
+
+use super::{cards, compute_only, has_loader, is_asked, reason, with_runtime};
+use crate::Case;
+use crate::signs::graphics::vulkan::Headers;
 
 /// Whether somebody works with Vulkan here: its headers, its tools, its variable. Loaders and drivers come along with other
 /// things.

@@ -1,12 +1,13 @@
 //! Device nodes, and variables that hide what is there.
 
-use super::view::View;
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Draft, Evidence, Severity};
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
 use gpubuild_host::Os;
+
+use super::view::View;
+use crate::Case;
 
 /// The driver is loaded and has no device nodes.
 pub(super) fn nodes(case: &Case<'_>) -> Vec<Draft> {

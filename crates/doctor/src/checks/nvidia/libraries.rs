@@ -1,11 +1,12 @@
 //! Programs get the wrong library, or none.
 
-use super::view::View;
-use crate::Case;
-use crate::signs::nvidia::{Collision, Copy, Origin};
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
 use gpubuild_host::Os;
+
+use super::view::View;
+use crate::Case;
+use crate::signs::nvidia::{Collision, Copy, Origin};
 
 /// The kernel part of the driver without its libraries.
 pub(super) fn library_missing(case: &Case<'_>) -> Vec<Draft> {

@@ -1,11 +1,12 @@
 //! No driver drives the card: why not.
 
-use super::view::View;
-use crate::Case;
-use crate::signs::nvidia::Kernel;
 use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind, Severity};
 use gpubuild_detect::toolkit::description::DeviceRow;
 use gpubuild_host::Os;
+
+use super::view::View;
+use crate::Case;
+use crate::signs::nvidia::Kernel;
 
 /// Where packages put modules that the distribution has signed with a key that every firmware of its knows.
 const SIGNED: &str = "/kernel/nvidia";

@@ -1,9 +1,10 @@
 //! A driver that is there and does not run: switches without their manager, a missing module, sleep. And Jetson.
 
-use super::view::View;
-use crate::Case;
 use gpubuild_detect::finding::{Draft, Evidence};
 use gpubuild_detect::toolkit::NodeState;
+
+use super::view::View;
+use crate::Case;
 
 /// NVSwitches without the program that sets them up.
 pub(super) fn fabric(case: &Case<'_>) -> Vec<Draft> {

@@ -1,9 +1,10 @@
 //! What is built here and what the driver can run: versions and architectures.
 
-use super::view::View;
-use crate::Case;
 use gpubuild_core::arch::{CudaArch, CudaCode};
 use gpubuild_detect::finding::{Draft, Evidence, Severity};
+
+use super::view::View;
+use crate::Case;
 
 /// Variables that name the architectures which builds are made for.
 const LISTS: [&str; 3] = ["CUDAARCHS", "TORCH_CUDA_ARCH_LIST", "CUDA_COMPUTE_CAP"];

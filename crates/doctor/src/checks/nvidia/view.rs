@@ -1,10 +1,5 @@
 //! What the checks of this family ask of a case again and again.
 
-use serde_json::Value;
-
-use super::codes::{self, Said};
-use crate::Case;
-use crate::signs::nvidia::Signs;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Driver, Gpu, Vendor};
@@ -12,6 +7,11 @@ use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
 use gpubuild_detect::matrix::{Readiness, Reason, Verdict};
 use gpubuild_detect::toolkit::{Description, DeviceNode, Installation, Runtime};
 use gpubuild_host::{Os, ProbeStatus};
+use serde_json::Value;
+
+use super::codes::{self, Said};
+use crate::Case;
+use crate::signs::nvidia::Signs;
 
 /// Modules of a driver that has CUDA.
 const MODULES: [&str; 5] = ["nvidia", "nvidia-current", "nvgpu", "tegra", "dxgkrnl"];

@@ -1,11 +1,12 @@
 //! Device nodes that this user may not open: one cause, however many backends need them.
 
-use super::{is_asked, is_wanted, reason};
-use crate::Case;
-use crate::checks::graphics;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
+
+use super::{is_asked, is_wanted, reason};
+use crate::Case;
+use crate::checks::graphics;
 
 /// The ids for one and the same thing, the one that is told first: the others are folded under it.
 const IDS: [(&str, Backend); 4] = [

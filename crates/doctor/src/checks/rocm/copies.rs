@@ -1,11 +1,12 @@
 //! Several copies of ROCm, the distribution's layout, and CMake's files.
 
-use super::wanted_kind;
-use crate::Case;
-use crate::signs::rocm::Way;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_host::{HostPath, Os};
+
+use super::wanted_kind;
+use crate::Case;
+use crate::signs::rocm::Way;
 
 /// Those who ask are not given the same copy.
 pub(super) fn two_installs(case: &Case<'_>) -> Vec<Draft> {

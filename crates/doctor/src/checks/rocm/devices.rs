@@ -1,13 +1,14 @@
 //! Cards that ROCm's libraries leave out, and cards in the wrong order.
 
-use super::{cards, is_wanted, reason, visible, wanted_kind};
-use crate::Case;
-use crate::checks::graphics::is_last_resort;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Gpu;
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_detect::toolkit::description::{Description, Risk};
 use gpubuild_host::Os;
+
+use super::{cards, is_wanted, reason, visible, wanted_kind};
+use crate::Case;
+use crate::checks::graphics::is_last_resort;
 
 /// Polaris and older: no ROCm since 4.0 has anything for them.
 pub(super) fn gfx803(case: &Case<'_>) -> Vec<Draft> {

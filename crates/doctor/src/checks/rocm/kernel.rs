@@ -1,12 +1,13 @@
 //! The kernel's side: `kfd`, the version of the module, and tools that misjudge it.
 
-use super::{is_wanted, reason, wanted_kind};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Driver, Vendor};
 use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Kind};
 use gpubuild_detect::matrix::{Presence, Readiness};
+
+use super::{is_wanted, reason, wanted_kind};
+use crate::Case;
 
 /// No `/dev/kfd`, with the driver or for want of it.
 pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {

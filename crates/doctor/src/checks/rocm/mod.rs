@@ -6,12 +6,13 @@ mod devices;
 mod kernel;
 mod overrides;
 
-use super::Check;
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::finding::{Draft, Evidence, Kind};
 use gpubuild_detect::matrix::Reason;
+
+use super::Check;
+use crate::Case;
 
 /// The checks of this family.
 pub(super) const CHECKS: &[Check] = &[

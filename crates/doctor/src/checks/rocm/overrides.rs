@@ -1,13 +1,14 @@
 //! `HSA_OVERRIDE_GFX_VERSION`: where it is safe, where it is not, and where it does nothing.
 
-use super::devices::dotted;
-use super::{cards, is_visible, reason};
-use crate::Case;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
 use gpubuild_detect::toolkit::description::Risk;
 use gpubuild_host::Os;
+
+use super::devices::dotted;
+use super::{cards, is_visible, reason};
+use crate::Case;
 
 const NAME: &str = "HSA_OVERRIDE_GFX_VERSION";
 

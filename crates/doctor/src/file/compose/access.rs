@@ -1,9 +1,10 @@
 //! How a service gets its GPU.
 
-use crate::file::text::{Sheet, shown};
-use crate::file::yaml::{Node, Value};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Draft, Severity};
+
+use crate::file::text::{Sheet, shown};
+use crate::file::yaml::{Node, Value};
 
 /// A service with those that it extends.
 pub(super) struct Service<'a> {

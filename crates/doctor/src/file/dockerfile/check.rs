@@ -1,14 +1,15 @@
 //! What is wrong in a Dockerfile.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::toolkit::Description;
+
 use super::model::{Dockerfile, Setting, Stage};
 use super::stage::Walk;
 use crate::file::image::Image;
 use crate::file::text::Sheet;
 use crate::file::tools::packages;
 use crate::file::{say, tags};
-use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
-use gpubuild_detect::toolkit::Description;
 
 /// Every finding in a Dockerfile.
 #[must_use]

@@ -1,5 +1,10 @@
 //! A walk through a stage: which toolkit is there when a command needs it.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::toolkit::Description;
+
 use super::check::is_arch_variable;
 use super::model::{Dockerfile, Stage};
 use crate::file::building::{self, Place, Site};
@@ -9,10 +14,6 @@ use crate::file::shell::{Command, Word};
 use crate::file::text::Sheet;
 use crate::file::tools::archs::Request;
 use crate::file::tools::{build, gpu, packages};
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
-use gpubuild_detect::toolkit::Description;
 
 /// What is known about the toolkit at a place in a stage.
 #[derive(Debug, Clone, Default)]

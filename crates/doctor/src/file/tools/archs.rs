@@ -1,11 +1,12 @@
 //! The architectures that commands and variables ask for, and whether a release of the toolkit knows them.
 
-use super::View;
-use super::build::Configuration;
-use crate::file::shell::{Command, Word};
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Description;
+
+use super::View;
+use super::build::Configuration;
+use crate::file::shell::{Command, Word};
 
 /// A list of architectures that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! What commands install: drivers, toolkits, Vulkan.
 
+use gpubuild_core::version::Version;
+
 use super::View;
 use crate::file::shell::{Command, Word};
 use crate::file::text::has_ending;
-use gpubuild_core::version::Version;
 
 /// A package that a command installs.
 #[derive(Debug, Clone, Copy)]

@@ -1,13 +1,14 @@
 //! Actions that install toolkits.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+
 use super::Run;
 use super::runner::Os;
 use crate::file::tables::{ActionRow, tables};
 use crate::file::text::shown;
 use crate::file::yaml::Node;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
 
 /// What an action did.
 #[derive(Debug, Default)]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_detect::finding::{Draft, Severity};
+
 use super::Run;
 use super::expression::only_name;
 use super::matrix;
@@ -9,7 +11,6 @@ use crate::file::say;
 use crate::file::tables::{RetiredRow, tables};
 use crate::file::text::{Sheet, shown};
 use crate::file::yaml::Node;
-use gpubuild_detect::finding::{Draft, Severity};
 
 /// Operating systems of runners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,9 @@
 //! The steps of a job, in their order.
 
+use gpubuild_core::backend::Backend;
+use gpubuild_core::version::Version;
+use gpubuild_detect::finding::{Affects, Draft, Severity};
+
 use super::expression;
 use super::runner::Os;
 use super::{Run, actions};
@@ -13,9 +17,6 @@ use crate::file::tools::archs::{self, Request};
 use crate::file::tools::build::{self, Configuration};
 use crate::file::tools::{gpu, packages};
 use crate::file::yaml::Node;
-use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
 
 /// What is known at a place in a job.
 pub(super) struct Steps<'a> {

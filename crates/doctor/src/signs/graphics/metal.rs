@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::Scene;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Command, Host, HostPath, Os, Output, glob};
+
+use super::Scene;
 
 /// What was seen. Empty elsewhere than on a Mac.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -5,8 +5,9 @@ pub mod opencl;
 pub mod sycl;
 pub mod vulkan;
 
-use super::Scene;
 use gpubuild_host::{Host, HostPath, find_program};
+
+use super::Scene;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

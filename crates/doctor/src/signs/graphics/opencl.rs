@@ -1,7 +1,8 @@
 //! OpenCL: the folder of drivers, variables, and environments with a loader of their own.
 
-use super::{Scene, program};
 use gpubuild_host::{Host, HostPath, Os, glob};
+
+use super::{Scene, program};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! SYCL: oneAPI's folder and whether its environment was taken in.
 
-use super::{Scene, program};
 use gpubuild_host::{Host, HostPath, Os, glob};
+
+use super::{Scene, program};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

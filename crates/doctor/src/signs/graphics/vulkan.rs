@@ -1,8 +1,9 @@
 //! Vulkan: the SDK's variable, versions of headers and loader, and variables that choose drivers.
 
-use super::{Scene, program};
 use gpubuild_core::version::Version;
 use gpubuild_host::{Host, HostPath, Os, glob};
+
+use super::{Scene, program};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

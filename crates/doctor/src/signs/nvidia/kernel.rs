@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::signs::Scene;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_host::{Host, HostPath, glob};
+
+use crate::signs::Scene;
 
 /// Where kernels keep their modules; the first two are one folder on most distributions.
 const ROOTS: [&str; 4] = [

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::signs::Scene;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::matrix::is_compatibility;
 use gpubuild_host::library::{self, Loader};
 use gpubuild_host::{Host, HostPath, glob};
+
+use crate::signs::Scene;
 
 /// The driver's library that every CUDA program opens.
 const DRIVER: &str = "libcuda.so.1";

@@ -5,10 +5,10 @@ mod kernel;
 mod libraries;
 mod system;
 
-use super::Scene;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_host::Os;
 
+use super::Scene;
 pub use kernel::{Kernel, Kernels};
 pub use libraries::{Collision, Copy, Libraries, Origin};
 pub use system::{Fabric, Group, System};

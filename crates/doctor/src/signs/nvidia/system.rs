@@ -1,9 +1,10 @@
 //! What else of a machine decides whether CUDA runs: NVSwitches and their manager, sleep, groups, Jetson.
 
-use crate::signs::Scene;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_host::{Host, glob};
+
+use crate::signs::Scene;
 
 const PCI: &str = "/sys/bus/pci/devices";
 const MANAGER: &str = "nv-fabricmanager";

@@ -10,7 +10,6 @@ use gpubuild_host::library::Loader;
 use gpubuild_host::{Host, HostPath, Os, find_program, glob};
 
 use super::Scene;
-
 pub use copies::{Copies, Way};
 pub use kernel::{Kernel, Node};
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use gpubuild_plan::plan::Tree;
+
 use super::{Reuse, TREES};
 use crate::exec::Job;
 use crate::exec::error::BuildError;
 use crate::store::entry::{self, Miss};
 use crate::store::explain::TreeExplanation;
 use crate::store::files;
-use gpubuild_plan::plan::Tree;
 
 /// What a build would find in the store for a tree. Changes nothing but notes of hashes.
 pub fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeExplanation, BuildError> {

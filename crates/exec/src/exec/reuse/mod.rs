@@ -11,7 +11,9 @@ mod tell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use explain::explain;
+use gpubuild_host::{Command, HostPath, Lock};
+use gpubuild_plan::artifacts::BuiltTree;
+use gpubuild_plan::plan::Tree;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
@@ -27,9 +29,7 @@ use crate::store::places::Places;
 use crate::store::settings::Store;
 use crate::store::surroundings::Elsewhere;
 use crate::store::tree_key;
-use gpubuild_host::{Command, HostPath, Lock};
-use gpubuild_plan::artifacts::BuiltTree;
-use gpubuild_plan::plan::Tree;
+pub use explain::explain;
 
 /// Kind of the entries that hold whole trees.
 const TREES: &str = "trees";

@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_core::isa::is_machine_flag;
+use gpubuild_core::secret;
+use gpubuild_host::{HostPath, Lock};
+use gpubuild_plan::artifacts::BuiltTree;
 use serde_json::Value;
 
 use super::{Reuse, TREES};
@@ -12,10 +16,6 @@ use crate::store::entry::{self, Draft, Entry, Inputs};
 use crate::store::key::Parts;
 use crate::store::settings::Store;
 use crate::store::{maintain, outputs, surroundings};
-use gpubuild_core::isa::is_machine_flag;
-use gpubuild_core::secret;
-use gpubuild_host::{HostPath, Lock};
-use gpubuild_plan::artifacts::BuiltTree;
 
 /// Bytes that a store copies in a second, about: what is built faster than it is stored a few times is not stored.
 const COPIED_PER_SECOND: f64 = 100e6;

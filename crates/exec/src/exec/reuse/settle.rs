@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use gpubuild_host::HostPath;
+
 use super::{Reuse, Taken, contents_path, ninja_log, reused_path, taken_path};
 use crate::cmake;
 use crate::exec::error::BuildError;
 use crate::exec::stamp;
-use gpubuild_host::HostPath;
 
 impl Reuse<'_> {
     /// Before CMake and Ninja go on with what lies in the build folder: takes away what they cannot see to be old. Ninja

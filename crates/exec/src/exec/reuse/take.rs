@@ -1,5 +1,8 @@
 //! Taking the result of a whole tree from the store.
 
+use gpubuild_host::{HostPath, Lock};
+use gpubuild_plan::artifacts::BuiltTree;
+
 use super::{Found, Reuse, TREES, Taken, taken_path};
 use crate::cmake;
 use crate::event::Event;
@@ -8,8 +11,6 @@ use crate::exec::stamp;
 use crate::store::entry::{self, Entry, Inputs, Miss};
 use crate::store::maintain;
 use crate::store::settings::Store;
-use gpubuild_host::{HostPath, Lock};
-use gpubuild_plan::artifacts::BuiltTree;
 
 impl Reuse<'_> {
     /// Takes the result from the store if it is there.

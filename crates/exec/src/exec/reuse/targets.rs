@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpubuild_host::HostPath;
+
 use super::{Reuse, objects_path, reused_path};
 use crate::cmake::file_api::Reply;
 use crate::event::Event;
@@ -12,7 +14,6 @@ use crate::store::entry::{self, Draft, Entry, Inputs};
 use crate::store::key::Parts;
 use crate::store::outputs::{self, Output};
 use crate::store::settings::Store;
-use gpubuild_host::HostPath;
 
 impl Reuse<'_> {
     /// Puts the objects of targets into the build folder that some tree compiled before, and writes the script that has

@@ -1,12 +1,13 @@
 //! What of a key is different, and from what.
 
+use gpubuild_host::{Host, HostPath};
+
 use super::{Reuse, TREES, parts_path};
 use crate::event::Event;
 use crate::store::entry::{Entry, Miss};
 use crate::store::key::{Difference, Parts};
 use crate::store::maintain;
 use crate::store::settings::Store;
-use gpubuild_host::{Host, HostPath};
 
 impl Reuse<'_> {
     /// Keeps what the key was made of, so that the next build can say what is different.
