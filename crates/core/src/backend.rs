@@ -85,6 +85,7 @@ impl FromStr for Backend {
 }
 
 /// Levenshtein distance over bytes; both words are short.
+#[must_use]
 pub fn edit_distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (i, a) in left.bytes().enumerate() {

@@ -1,5 +1,10 @@
 //! Small executables made by hand, for tests on any machine: as much of each format as loaders read.
 #![expect(missing_docs, reason = "fields bear the names that the formats give them")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "only tests use it, and its numbers are small"
+)]
 
 /// An ELF file under construction.
 #[derive(Debug, Clone)]
@@ -21,6 +26,7 @@ pub struct Elf {
 
 impl Elf {
     /// A library for x86-64.
+    #[must_use]
     pub fn library(name: &'static str) -> Self {
         Self {
             wide: true,
@@ -40,47 +46,57 @@ impl Elf {
     }
 
     /// A program for x86-64 and glibc.
+    #[must_use]
     pub fn program() -> Self {
         Self { interpreter: Some("/lib64/ld-linux-x86-64.so.2"), ..Self::library("") }
     }
 
+    #[must_use]
     pub fn needed(mut self, names: &[&'static str]) -> Self {
         self.needed.extend(names);
         self
     }
 
+    #[must_use]
     pub fn runpath(self, folders: &'static str) -> Self {
         Self { runpath: Some(folders), ..self }
     }
 
+    #[must_use]
     pub fn rpath(self, folders: &'static str) -> Self {
         Self { rpath: Some(folders), ..self }
     }
 
+    #[must_use]
     pub fn wants(mut self, library: &'static str, versions: &[&'static str]) -> Self {
         self.wants.push((library, versions.to_vec()));
         self
     }
 
+    #[must_use]
     pub fn offers(mut self, versions: &[&'static str]) -> Self {
         self.offers.extend(versions);
         self
     }
 
+    #[must_use]
     pub fn section(mut self, name: &'static str, bytes: Vec<u8>) -> Self {
         self.sections.push((name, bytes));
         self
     }
 
+    #[must_use]
     pub fn imports(self, names: &[&'static str]) -> Self {
         Self { imports: names.to_vec(), ..self }
     }
 
+    #[must_use]
     pub fn exports(self, names: &[&'static str]) -> Self {
         Self { exports: names.to_vec(), ..self }
     }
 
     /// The bytes of the file: header, segments, tables, sections.
+    #[must_use]
     pub fn build(&self) -> Vec<u8> {
         const BASE: u64 = 0x40_0000;
         let mut names = Strings::default();
@@ -285,6 +301,7 @@ impl Strings {
 pub type Entry = (u16, u32, (u16, u16), u64);
 
 /// A section of CUDA fat binaries, a container per list.
+#[must_use]
 pub fn fat_binary(containers: &[&[Entry]]) -> Vec<u8> {
     let mut section = Vec::new();
     for entries in containers {
@@ -312,16 +329,19 @@ pub fn fat_binary(containers: &[&[Entry]]) -> Vec<u8> {
 }
 
 /// Machine code for an architecture, of CUDA 12.
+#[must_use]
 pub fn sass(arch: u32) -> Entry {
     (2, arch, (1, 7), 0x11)
 }
 
 /// Text for an architecture, in a version of the language.
+#[must_use]
 pub fn ptx(arch: u32, version: (u16, u16)) -> Entry {
     (1, arch, version, 0x8011)
 }
 
 /// A section of HIP bundles, one per list of targets.
+#[must_use]
 pub fn bundles(bundles: &[&[&str]]) -> Vec<u8> {
     let mut section: Vec<u8> = Vec::new();
     for targets in bundles {

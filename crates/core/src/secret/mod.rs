@@ -194,7 +194,6 @@ fn find_known(text: &str, known: &[String]) -> Vec<Found> {
 }
 
 /// A writer that redacts what it is given; each call of `write_all` has to be a whole line or message.
-
 pub struct Redacting<W>(pub W);
 
 impl<W: Write> Write for Redacting<W> {

@@ -377,6 +377,7 @@ impl Rule<'_> {
 
 /// Whether a library is one of those that NVIDIA packs for a newer toolkit on an older driver: in `cuda/compat`, or where
 /// a container's start script links it.
+#[must_use]
 pub fn is_compatibility(library: &HostPath) -> bool {
     library.as_str().split('/').any(|name| matches!(name, "compat" | "compat.real" | "cuda-compat"))
 }

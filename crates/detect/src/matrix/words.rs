@@ -59,6 +59,7 @@ impl Case<'_> {
 
 /// The entry of a table for a distribution: its release (`ubuntu-22.04`), its own name, its package manager, those it is
 /// like.
+#[must_use]
 pub fn for_distribution<'t, T>(
     facts: &Facts,
     table: &'t std::collections::BTreeMap<String, T>,

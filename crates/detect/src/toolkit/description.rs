@@ -320,6 +320,7 @@ impl Candidate {
 }
 
 /// Whether a list of operating systems (all, if empty) names this one.
+#[must_use]
 pub fn is_on(list: &[Os], os: Os) -> bool {
     list.is_empty() || list.contains(&os)
 }

@@ -7,6 +7,7 @@ use gpubuild_host::{Arch, Host, Os};
 ///
 /// White space in the pattern matches any run of blanks, so that `define CUDART_VERSION {version}` finds a macro however
 /// it is aligned.
+#[must_use]
 pub fn extract_all(pattern: &str, text: &str) -> Vec<Version> {
     let Some((before, after)) = pattern.split_once("{version}") else { return Vec::new() };
     let mut found = Vec::new();
@@ -29,6 +30,7 @@ pub fn extract_all(pattern: &str, text: &str) -> Vec<Version> {
 }
 
 /// The first of [`extract_all`].
+#[must_use]
 pub fn extract(pattern: &str, text: &str) -> Option<Version> {
     extract_all(pattern, text).into_iter().next()
 }

@@ -32,6 +32,7 @@ pub fn programs(host: &dyn Host, folders: &[HostPath], name: &str) -> Vec<HostPa
 }
 
 /// Goes up from a path; stays at the root.
+#[must_use]
 pub fn go_up(path: &HostPath, folders: usize) -> HostPath {
     (0..folders).fold(path.clone(), |path, _| path.parent().unwrap_or(path))
 }

@@ -182,7 +182,6 @@ fn conda(host: &dyn Host) -> Option<HostPath> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_host::{Arch, RecordedHost};
 
     #[test]
     fn the_compiler_among_flags() {

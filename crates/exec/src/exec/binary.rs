@@ -242,6 +242,7 @@ fn is_current(host: &dyn Host, binary: &Binary, inputs: &Snapshot) -> bool {
 }
 
 /// The prerequisites of the one rule in a depfile; blanks in names are escaped.
+#[must_use]
 pub fn parse_depfile(text: &str) -> Option<Vec<String>> {
     let (_, list) = text.lines().next()?.split_once(": ")?;
     let mut paths = vec![String::new()];

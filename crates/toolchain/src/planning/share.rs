@@ -193,6 +193,7 @@ impl Shared {
     }
 
     /// A manifest without what the other project links.
+    #[must_use]
     pub fn without(&self, mut manifest: Manifest) -> Manifest {
         manifest.forget(&self.manifest.trees);
         manifest
