@@ -1,6 +1,6 @@
 //! The texts of gpubuild's findings and the messages that it knows, as TOML: `(name, text)` of the files in this folder.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own. A new file has to be named here: a test
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. A new file has to be named here: a test
 //! fails until it is.
 
 /// `(name, text)` of files in a folder.

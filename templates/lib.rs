@@ -1,6 +1,6 @@
 //! What `gpubuild new` and `gpubuild ci init` write, as text.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 /// A workflow for GitHub.
 pub const GITHUB: &str = include_str!("ci/github.yml");

@@ -1,6 +1,6 @@
 //! What gpubuild knows of toolkits, GPUs, build systems and projects, as TOML: `(name, text)` of the files in this folder.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own. A new file has to be named here: a test
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. A new file has to be named here: a test
 //! fails until it is.
 
 /// `(name, text)` of files in a folder.
@@ -42,7 +42,7 @@ pub mod tables {
     pub const GPUS: &str = include_str!("tables/gpus.toml");
     /// Instruction sets, levels and processors.
     pub const ISA: &str = include_str!("tables/isa.toml");
-    /// The libclang that is fetched where there is none.
+    /// The libclang that is fetched on machines without one.
     pub const LIBCLANG: &str = include_str!("tables/libclang.toml");
     /// What the names of shared libraries tell.
     pub const LIBRARIES: &str = include_str!("tables/libraries.toml");

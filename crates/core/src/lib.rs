@@ -1,7 +1,7 @@
 //! What every other part of gpubuild speaks of: backends, versions, architectures of GPUs, instruction sets, operating systems; and
 //! texts made fit for terminals, shells and publication.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 pub mod arch;
 pub mod backend;

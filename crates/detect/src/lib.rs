@@ -1,6 +1,6 @@
 //! What a machine has, what can be built for it, and what can run on it.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 pub mod facts;
 pub mod finding;

@@ -1,6 +1,6 @@
 //! How a plan becomes files: CMake, the executor, the build store, fetched tools, environments with run-time libraries, what logs tell.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 pub mod cmake;
 pub mod diagnose;

@@ -1,5 +1,5 @@
-//! A feature that bears the name of a backend asks for that backend's libraries. Where the manifest has none, linking a
-//! program says so, with the command that builds them: nothing that somebody named is left out in silence.
+//! A feature with the name of a backend asks for that backend's libraries. If the manifest lacks them, linking a program fails
+//! with a message that names the command which builds them.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::script::{BACKENDS, Script};
 const ID: &str = "manifest.backend-missing";
 
 /// Has linking fail if the crate's features name backends that are not in the manifest at `path`; `built` is `None` if it does
-/// not exist. Outside of cargo, and on docs.rs, where nothing is linked, nobody asks for anything.
+/// not exist. Does nothing outside of cargo and on docs.rs, where no program is linked.
 pub(crate) fn demand(variables: &Variables, path: &Path, built: Option<&[String]>, script: &mut Script) {
     if variables.get("DOCS_RS").is_some() {
         return;

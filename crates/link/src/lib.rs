@@ -31,7 +31,7 @@ use script::Script;
 
 /// Prints what cargo needs to link what was built.
 ///
-/// Call it from `main` of a build script. It does not panic: what is wrong becomes a warning or an error of cargo's.
+/// Call it from `main` of a build script. It does not panic: problems become warnings or errors of cargo.
 pub fn link() {
     files::print(&lines(&Variables::read()));
 }

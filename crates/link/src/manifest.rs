@@ -15,7 +15,7 @@ pub(crate) struct Manifest {
     pub(crate) project: String,
     pub(crate) backends: Vec<String>,
     pub(crate) files: Vec<File>,
-    /// What structures of known libraries depend on, as far as it can be told: constants and versions.
+    /// Constants and versions that the structures of known libraries depend on.
     pub(crate) interface: BTreeMap<String, String>,
     pub(crate) cargo: Cargo,
     /// The build folders of its trees.
@@ -43,11 +43,11 @@ pub(crate) struct Cargo {
     pub(crate) search_path_alone: Vec<String>,
     /// Files that a program needs beside it: where they were built, and their names there.
     pub(crate) beside: Vec<(PathBuf, String)>,
-    /// Rust code that opens the backends that are modules; none if there are none.
+    /// Rust code that opens the backends that are modules.
     pub(crate) modules: Option<String>,
 }
 
-/// Why there is no manifest.
+/// Why the manifest cannot be used.
 #[derive(Debug)]
 pub(crate) enum ReadError {
     /// Nothing was built yet.
@@ -88,7 +88,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest, and whether it tells how a program is linked. That of a crate which builds for itself does not.
+    /// The manifest, and whether it has lines for cargo. A manifest of `Build` in another crate is read without them.
     pub(crate) fn read_any(path: &Path) -> Result<(Self, bool), ReadError> {
         let bytes = files::read(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ReadError::Missing,

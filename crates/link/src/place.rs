@@ -11,11 +11,11 @@ use crate::manifest::{Cargo, strings};
 /// What `gpubuild venv` made for a project.
 #[derive(Default)]
 pub(crate) struct Environment {
-    /// The file that tells of it, where there is one.
+    /// Its record, if it exists.
     pub(crate) record: Option<PathBuf>,
     /// Folders with libraries, for the search path of the program.
     pub(crate) folders: Vec<String>,
-    /// Why there are none.
+    /// Why the folders cannot be used.
     pub(crate) warning: Option<String>,
 }
 

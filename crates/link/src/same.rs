@@ -1,6 +1,6 @@
 //! Crates of one program that bring the same symbols, as two copies of ggml do.
 //!
-//! Cargo shows a build script what the crates hand on that its own crate depends on, and nothing of others.
+//! Cargo shows a build script only the crates that its own crate depends on directly.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

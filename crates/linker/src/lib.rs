@@ -1,7 +1,7 @@
 //! What gpubuild knows of linkers: the symbols that static libraries define, a library with which any linker prints an error
 //! message, and the words that put a folder into a program's search path.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 pub mod message;
 pub mod symbols;

@@ -21,7 +21,7 @@ pub struct Duplicate {
 /// The global symbols that an archive defines so that a second definition is an error: neither weak nor COMDAT nor common.
 ///
 /// # Errors
-/// The file is no archive. Members that are no object files (LTO bytecode, import stubs) are passed over.
+/// The file is not an archive. Members that are not object files (LTO bytecode, import stubs) are skipped.
 pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
     collect(archive, strong)
 }
@@ -29,7 +29,7 @@ pub fn defined(archive: &[u8]) -> Result<BTreeSet<String>, String> {
 /// All global symbols that an archive defines, those among them that linkers merge as well.
 ///
 /// # Errors
-/// The file is no archive.
+/// The file is not an archive.
 pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
     collect(archive, |file| {
         let global = file.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition());
@@ -47,7 +47,7 @@ pub fn globals(archive: &[u8]) -> Result<BTreeSet<String>, String> {
 /// that no symbol has. Linkers keep one group of each name.
 ///
 /// # Errors
-/// The file is no archive.
+/// The file is not an archive.
 pub fn groups(archive: &[u8]) -> Result<BTreeSet<String>, String> {
     collect(archive, |file| {
         file.comdats().filter_map(|comdat| comdat.name().ok().map(str::to_owned)).collect()

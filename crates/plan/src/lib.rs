@@ -1,6 +1,6 @@
 //! What a project asks for, what a build would do, what it has made, and how that is linked.
 //!
-//! A part of [gpubuild](https://crates.io/crates/gpubuild) without a stable interface of its own.
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
 pub mod artifacts;
 pub mod glue;
