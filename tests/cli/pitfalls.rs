@@ -19,7 +19,7 @@ fn text(name: &str) -> String {
 /// The names of all functions in the sources and the tests.
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for folder in ["src", "tests"] {
+    for folder in ["src", "crates", "tests"] {
         let files = walkdir::WalkDir::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
         for file in files.into_iter().map(Result::unwrap) {
             if file.path().extension().is_some_and(|ending| ending == "rs") {
