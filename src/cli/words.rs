@@ -1,4 +1,4 @@
-//! The words of options whose values are types of the libraries, which know nothing of command lines.
+//! Option values for enums of the libraries, which do not depend on clap.
 
 /// An enum of the words, and its conversion.
 macro_rules! words {

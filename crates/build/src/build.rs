@@ -7,13 +7,15 @@ use gpubuild_core::backend::Backend;
 use gpubuild_exec::exec::binary::BUILT;
 use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
 use gpubuild_exec::python::Network;
+use gpubuild_exec::store::settings::Store;
 use gpubuild_host::{Host, HostPath, Overlay, RealHost};
 use gpubuild_link::internal;
-use gpubuild_plan::artifacts::{Interface, Manifest};
+use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::plan::Plan;
+use gpubuild_plan::project;
 
 use super::assemble::Source;
-use super::bindings::Place;
+use super::built::{Built, Place};
 use super::cargo::Crate;
 use super::finish::{later, linked};
 use super::missing::Missing;
@@ -38,25 +40,6 @@ pub struct Build {
     pub(super) shared: Vec<String>,
     pub(super) allow_same: bool,
     pub(super) ignored: BTreeSet<String>,
-}
-
-/// What came of a build script's build.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Built {
-    /// The manifest; `None` where nothing was built: on docs.rs, or because something is missing.
-    pub manifest: Option<Manifest>,
-    /// Where it lies.
-    pub path: Option<HostPath>,
-    /// The backends that `cfg(gpubuild_backend)` names.
-    pub backends: Vec<Backend>,
-    /// Names of the static libraries that are linked.
-    pub libraries: Vec<String>,
-    /// What is missing; whoever links a program will be told.
-    pub missing: Option<Missing>,
-    /// What sources that use the libraries are compiled with: folders with headers, definitions.
-    pub interface: Interface,
-    /// Where headers and results lie.
-    pub(super) place: Option<Place>,
 }
 
 impl Build {
@@ -347,6 +330,34 @@ impl Build {
 
 fn is_interrupted(error: &BuildError) -> bool {
     matches!(error, BuildError::Fetch(gpubuild_exec::python::FetchError::Interrupted))
+}
+
+impl Build {
+    /// Also where nothing is built, as on docs.rs: bindings are made of headers alone.
+    pub(super) fn place(&self, host: &dyn Host, krate: Crate) -> Place {
+        let folder =
+            self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
+        let folder = folder.normalized();
+        let path = folder.join(project::FILE_NAME);
+        let file = host.read_text(&path).ok().and_then(|text| project::parse(path.as_str(), &text).ok());
+        let file = file.map(|(file, _)| file);
+        let named = self.source_variable.as_ref().and_then(|name| host.env().get(name));
+        let source = match (named, &self.source, &file) {
+            (Some(named), _, _) => Some(folder.join(named).normalized()),
+            (None, Some(source), _) => Some(krate.folder.join(source).normalized()),
+            (None, None, Some(file)) => Some(folder.join(&file.project.source).normalized()),
+            (None, None, None) => None,
+        };
+        let cache = file.as_ref().map(|file| file.cache.clone()).unwrap_or_default();
+        Place {
+            source,
+            headers: file.map(|file| file.project.headers).unwrap_or_default(),
+            // What is wrong with the settings was told by the build.
+            store: Store::open(host, &cache, Some(&folder)).ok().flatten(),
+            ignored: self.ignored.clone(),
+            krate,
+        }
+    }
 }
 
 /// The environment variables of the build script.

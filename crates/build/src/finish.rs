@@ -7,7 +7,7 @@ use gpubuild_plan::artifacts::Manifest;
 use gpubuild_toolchain::planning::share::Shared;
 
 use super::ScriptError;
-use super::build::Built;
+use super::built::Built;
 use super::cargo::Crate;
 use super::missing::Missing;
 use super::script::Script;

@@ -10,16 +10,17 @@
 //! gpubuild_build::link();
 //! ```
 //!
-//! The second is all of the crate `gpubuild-link`, which is much smaller. [`Build::plan`] is for crates that run CMake or a compiler
-//! themselves, and [`Task`] does what `gpubuild build` does from a task runner.
+//! If a script needs only the second, depend on `gpubuild-link` instead, which is much smaller. [`Build::plan`] serves crates that
+//! run CMake or a compiler themselves. [`Task`] does what `gpubuild build` does, from a task runner.
 //!
-//! The crate then has `cfg(gpubuild_backend = "cuda")` for each backend that was built. What is missing on a machine is told
-//! when a program is linked: editors, `cargo check` and docs.rs need no toolkit.
+//! The crate then has `cfg(gpubuild_backend = "cuda")` for each backend that was built. A missing toolkit is an error only when a
+//! program is linked: editors, `cargo check` and docs.rs need none.
 
 mod adapters;
 mod assemble;
 mod bindings;
 mod build;
+mod built;
 mod cargo;
 mod cross;
 mod error;
@@ -34,7 +35,8 @@ mod task;
 
 pub use adapters::Language;
 pub use bindings::Bindings;
-pub use build::{Build, Built};
+pub use build::Build;
+pub use built::Built;
 pub use error::ScriptError;
 pub use gpubuild_core::Backend;
 pub use gpubuild_link::{check_symbols, link};

@@ -7,6 +7,7 @@ mod advice;
 pub mod arch_plan;
 pub mod binary;
 pub mod checks;
+mod driver;
 pub mod file;
 mod fold;
 mod interest;

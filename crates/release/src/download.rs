@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fetch::{Again, Client, FetchError, Target, length};
 use super::layers::{self, Found};
 use super::manifest::Layer;
-use super::source::{SourceError, Taken};
+use super::source_error::{SourceError, Taken};
 
 /// What is known of a layer that was begun.
 #[derive(Debug, Serialize, Deserialize)]

@@ -24,6 +24,7 @@ pub mod pack;
 pub mod properties;
 pub mod resolve;
 pub mod source;
+mod source_error;
 pub mod trust;
 pub mod unpack;
 pub mod url;

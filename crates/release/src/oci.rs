@@ -42,7 +42,7 @@ impl Reference {
     ///
     /// # Errors
     /// It is none.
-    pub fn parse(text: &str, plain: super::fetch::Plain) -> Result<Self, BadReference> {
+    pub fn parse(text: &str, plain: super::url::Plain) -> Result<Self, BadReference> {
         let bad = |why| BadReference { text: without_password(text), why };
         if text.split('/').next().is_some_and(|host| host.contains('@')) {
             return Err(bad(
@@ -75,8 +75,7 @@ impl Reference {
         }
         let bare = host.strip_prefix('[').and_then(|rest| rest.split(']').next());
         let bare = bare.unwrap_or_else(|| host.split(':').next().unwrap_or_default());
-        let scheme =
-            if is_loopback(bare) || plain == super::fetch::Plain::Anywhere { "http" } else { "https" };
+        let scheme = if is_loopback(bare) || plain == super::url::Plain::Anywhere { "http" } else { "https" };
         // The registry of that name is elsewhere.
         let server =
             if matches!(host, "docker.io" | "index.docker.io") { "registry-1.docker.io" } else { host };
@@ -175,7 +174,7 @@ pub fn file(image: &[u8], title: &str) -> Result<Option<File>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fetch::Plain;
+    use crate::url::Plain;
 
     #[test]
     fn images_are_named_as_everywhere() {

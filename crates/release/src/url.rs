@@ -20,6 +20,15 @@ pub enum Scheme {
     Http,
 }
 
+/// Whether addresses without encryption are accepted from other machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plain {
+    /// Only from this machine itself.
+    Loopback,
+    /// From all.
+    Anywhere,
+}
+
 /// Why a text is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no address: {why}")]

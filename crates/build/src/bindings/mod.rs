@@ -16,8 +16,7 @@ pub(crate) use call::Call;
 use clang::Clang;
 use kept::Kept;
 
-use super::build::{Build, Built};
-use super::cargo::Crate;
+use super::built::{Built, Place};
 use super::missing::{Cause, Missing};
 use super::script::Script;
 use super::{ScriptError, talk};
@@ -25,10 +24,8 @@ use gpubuild_detect::finding::{Affects, Draft, Findings, Severity};
 use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_detect::toolkit::libclang;
-use gpubuild_exec::store::settings::Store;
 use gpubuild_host::{Host, HostPath, Overlay, RealHost};
 use gpubuild_plan::artifacts::Manifest;
-use gpubuild_plan::project;
 use gpubuild_toolchain::look;
 
 /// What bindgen says, as a panic, where it cannot load libclang.
@@ -49,46 +46,6 @@ pub struct Bindings {
     prebuilt: Option<String>,
     pinned_libclang: bool,
     key: Option<String>,
-}
-
-/// Where a crate's headers and results lie.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    krate: Crate,
-    /// The native project's folder.
-    source: Option<HostPath>,
-    /// `headers` of gpubuild.toml.
-    headers: Vec<String>,
-    store: Option<Store>,
-    ignored: BTreeSet<String>,
-}
-
-impl Build {
-    /// Also where nothing is built, as on docs.rs: bindings are made of headers alone.
-    pub(super) fn place(&self, host: &dyn Host, krate: Crate) -> Place {
-        let folder =
-            self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
-        let folder = folder.normalized();
-        let path = folder.join(project::FILE_NAME);
-        let file = host.read_text(&path).ok().and_then(|text| project::parse(path.as_str(), &text).ok());
-        let file = file.map(|(file, _)| file);
-        let named = self.source_variable.as_ref().and_then(|name| host.env().get(name));
-        let source = match (named, &self.source, &file) {
-            (Some(named), _, _) => Some(folder.join(named).normalized()),
-            (None, Some(source), _) => Some(krate.folder.join(source).normalized()),
-            (None, None, Some(file)) => Some(folder.join(&file.project.source).normalized()),
-            (None, None, None) => None,
-        };
-        let cache = file.as_ref().map(|file| file.cache.clone()).unwrap_or_default();
-        Place {
-            source,
-            headers: file.map(|file| file.project.headers).unwrap_or_default(),
-            // What is wrong with the settings was told by the build.
-            store: Store::open(host, &cache, Some(&folder)).ok().flatten(),
-            ignored: self.ignored.clone(),
-            krate,
-        }
-    }
 }
 
 impl Built {

@@ -2,6 +2,8 @@ use gpubuild_host::{Arch, Os, RecordedHost};
 
 use super::super::cargo::tests::host as cargo_host;
 use super::*;
+use crate::Build;
+use crate::cargo::Crate;
 
 /// A crate whose libraries were built.
 fn built(host: &dyn Host, manifest: &str) -> Built {

@@ -11,7 +11,7 @@ use gpubuild_detect::toolkit::description::{BranchRow, BundledRow};
 use gpubuild_host::{Arch, Os};
 
 use super::Case;
-use super::checks::known_to_driver;
+use super::driver::known_to_driver;
 use table::table;
 
 /// What a toolkit has to do besides suiting the machine.

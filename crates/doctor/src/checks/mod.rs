@@ -13,7 +13,6 @@ use gpubuild_detect::finding::Draft;
 
 use super::Case;
 
-pub(super) use cuda_toolkit::known_to_driver;
 pub(super) use verdicts::verdicts;
 
 /// One check.

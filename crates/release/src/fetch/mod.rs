@@ -13,6 +13,7 @@ use gpubuild_host::Host;
 use gpubuild_host::net::{ByProxy, NetError, Request, Response};
 
 use super::auth::Door;
+pub use super::url::Plain;
 use super::url::{Scheme, Url};
 pub use error::{FetchError, Missing, Refused};
 
@@ -28,15 +29,6 @@ const MOST_REDIRECTS: usize = 10;
 const SLOWEST: u64 = 256;
 /// The longest that a server may ask us to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
-
-/// Whether addresses without encryption are taken from other machines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plain {
-    /// Only from this machine itself.
-    Loopback,
-    /// From all.
-    Anywhere,
-}
 
 /// Fetches.
 pub struct Client<'a> {

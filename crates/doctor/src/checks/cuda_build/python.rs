@@ -8,7 +8,8 @@ use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::Os;
 
 use crate::Case;
-use crate::checks::cuda_toolkit::{chosen, evidence, has_driver_library, known_to_driver, release};
+use crate::checks::cuda_toolkit::{chosen, evidence, has_driver_library, release};
+use crate::driver::known_to_driver;
 
 /// PyTorch's extensions are compiled with the toolkit that it finds, which has to be of the release it was built with.
 pub(super) fn torch_mismatch(case: &Case<'_>) -> Vec<Draft> {

@@ -112,7 +112,7 @@ pub(super) fn runtime_only(case: &Case<'_>) -> Vec<Draft> {
         draft = draft.evidence(Evidence::file(loader.value.as_str(), "the driver's library"));
     }
     draft = draft.evidence(Evidence::env("PATH", "no nvcc"));
-    if driver_works && let Some(newest) = super::known_to_driver(case) {
+    if driver_works && let Some(newest) = crate::driver::known_to_driver(case) {
         draft = draft.value("newest", newest.release()).case("driver");
         if let Some(driver) = &verdict.driver {
             draft = draft.value("driver", driver.to_string()).case("version");

@@ -93,16 +93,3 @@ fn is_windows(case: &Case<'_>) -> bool {
 pub(super) fn has_driver_library(case: &Case<'_>) -> bool {
     case.inventory.runtimes.get(&Backend::Cuda).is_some_and(|runtime| runtime.loader.is_some())
 }
-
-/// The newest release that the driver knows: what it said when it was asked (`12080` is 12.8), else what the table says of its
-/// branch.
-pub(crate) fn known_to_driver(case: &Case<'_>) -> Option<Version> {
-    let said = || -> Option<Version> {
-        let answer: serde_json::Value =
-            serde_json::from_str(&case.probes.get(&Backend::Cuda)?.answer).ok()?;
-        let number = answer.get("driver_version")?.as_u64()?;
-        format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()
-    };
-    let driver = case.matrix.verdict(Backend::Cuda).driver.as_ref();
-    said().or_else(|| case.catalogue.get("cuda")?.newest_for_driver(driver?).cloned())
-}
