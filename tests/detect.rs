@@ -34,7 +34,7 @@ fn see(host: &RecordedHost, ask: bool, detail: Detail) -> Seen {
     let facts = facts::gather(host);
     let inventory: Inventory = toolkit::probe(host, &catalogue);
     let probes = if ask { toolkit::ask_drivers(host, &Backend::ALL) } else { Probes::new() };
-    let matrix: Matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &probes);
+    let matrix: Matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
     assert_eq!(host.counts().processes, 0, "detect starts no process");
     let document = Document::new(&facts, &inventory, &catalogue, &matrix, &Backend::ALL);
     let subject = Subject {

@@ -44,12 +44,8 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     if arguments.probe {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
         let probes = toolkit::ask_drivers(host, &backends);
-        sight.matrix = gpubuild_toolchain::provision::evaluate(
-            &sight.facts,
-            &sight.inventory,
-            &sight.catalogue,
-            &probes,
-        );
+        sight.matrix =
+            gpubuild_plan::offer::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     if arguments.json {
         let document =

@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         let message = format!("`{file}` is missing or differs from what was built");
         return Err(Failure::negative("manifest.stale", message).hint("`gpubuild build` builds it again"));
     }
-    let (folders, why) = gpubuild_exec::venv::record::search_path(context.host, &project.build_root);
+    let (folders, why) = gpubuild_exec::environment::search_path(context.host, &project.build_root);
     if let Some(why) = why {
         context.printer.warning(&why);
     }

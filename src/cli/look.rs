@@ -3,9 +3,9 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::{Host, RecordedHost, RecordingError};
+pub use gpubuild_plan::look::{Sight, look};
 use gpubuild_plan::plan::request::{self, Request};
 use gpubuild_plan::project::{self, Project, ProjectError};
-pub use gpubuild_toolchain::look::{Sight, look};
 
 use super::{Context, Failure};
 
@@ -45,7 +45,7 @@ impl HostArguments {
 
 /// Refuses overrides that mean nothing, wherever a machine is looked at: a typing error must not pass for an observation.
 pub fn check_overrides(host: &dyn Host) -> Result<(), Failure> {
-    match gpubuild_toolchain::look::bad_override(host) {
+    match gpubuild_plan::look::bad_override(host) {
         None => Ok(()),
         Some(bad) => Err(Failure::usage(
             "host.override-invalid",

@@ -3,8 +3,8 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Severity;
+use gpubuild_exec::environment::Record;
 use gpubuild_exec::exec::Outcome;
-use gpubuild_exec::venv::Record;
 use gpubuild_host::{Host, HostPath, Os};
 use gpubuild_plan::plan::archs::ArchWish;
 use gpubuild_plan::plan::bytes;

@@ -2,15 +2,15 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Finding, Remedy, Severity};
-use gpubuild_exec::python::Lock;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::make::{Missing, Refusal};
 use gpubuild_plan::plan::request::{Request, Selection as Selected};
 use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::planning::{self, Wish};
 use gpubuild_plan::project::Linkage;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant;
-use gpubuild_toolchain::planning::{self, Wish};
+use gpubuild_plan::wheels::Lock;
 use gpubuild_toolchain::provision::{self, locks::PROJECT_FOLDER};
 
 use super::look::{self, HostArguments, Sight};

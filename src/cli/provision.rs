@@ -2,10 +2,11 @@
 
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec::{Event, Tools};
-use gpubuild_exec::python::{Lock, Network};
+use gpubuild_exec::python::Network;
 use gpubuild_host::HostPath;
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
+use gpubuild_plan::wheels::Lock;
 use gpubuild_toolchain::provision::{self, InstallRequest};
 
 use super::events::{Events, MessageFormat};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use gpubuild_exec::environment::Record;
 use gpubuild_exec::exec::binary;
-use gpubuild_exec::venv::Record;
 use gpubuild_host::{Command, HostPath, Os, RunError};
 
 use super::look;

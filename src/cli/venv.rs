@@ -11,17 +11,17 @@ use gpubuild_detect::finding::{Draft, Finding, Findings, Severity};
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_detect::tell::Teller;
 use gpubuild_exec::exec::{Event, Tools, binary};
-use gpubuild_exec::python::tag::Libc;
-use gpubuild_exec::venv::choose::{Choice, Question, choose};
-use gpubuild_exec::venv::needs::{Needs, of_build};
-use gpubuild_exec::venv::provide::{Error, Job, Mode, Provided, provide};
-use gpubuild_exec::venv::shell::Shell;
-use gpubuild_exec::venv::{Ending, Problem, Record, Table, copy, shell};
 use gpubuild_host::{Host, HostPath, Os};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::artifacts::manifest_path;
 use gpubuild_plan::plan::request::Selection;
 use gpubuild_plan::project::Project;
+use gpubuild_plan::wheels::tag::Libc;
+use gpubuild_toolchain::venv::choose::{Choice, Question, choose};
+use gpubuild_toolchain::venv::needs::{Needs, of_build};
+use gpubuild_toolchain::venv::provide::{Error, Job, Mode, Provided, provide};
+use gpubuild_toolchain::venv::shell::Shell;
+use gpubuild_toolchain::venv::{Ending, Problem, Record, Table, copy, shell};
 
 use super::build::NetworkArguments;
 use super::events::{Events, MessageFormat};
@@ -141,7 +141,7 @@ fn print_env(
     };
     let is_bad = |folder: &&String| match os {
         Os::Windows => folder.contains([';', '"', '\n']),
-        Os::Linux | Os::Macos => !gpubuild_exec::venv::record::fits_search_path(folder),
+        Os::Linux | Os::Macos => !gpubuild_exec::environment::fits_search_path(folder),
     };
     let variable = shell::variable(os);
     if let Some(folder) = record.folders.iter().find(is_bad) {
@@ -293,7 +293,7 @@ impl Work<'_> {
             let chosen = self.sight.inventory.chosen("cuda");
             needs.toolkit = chosen.and_then(|copy| {
                 let version = copy.version()?.clone();
-                Some(gpubuild_exec::venv::needs::Toolkit { version, from: copy.root.to_string() })
+                Some(gpubuild_toolchain::venv::needs::Toolkit { version, from: copy.root.to_string() })
             });
         }
         Ok(Wanted { needs, backends, cuda })
@@ -371,7 +371,7 @@ impl Work<'_> {
         record.answers = provided.answers.clone();
         let written = record.write(self.context.host, &project.build_root);
         written.map_err(|error| {
-            let path = project.build_root.join(gpubuild_exec::venv::record::FILE_NAME);
+            let path = project.build_root.join(gpubuild_exec::environment::FILE_NAME);
             self.failure(&Problem::io("write", &path, &error))
         })
     }

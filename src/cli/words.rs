@@ -28,7 +28,7 @@ words!(Linkage for gpubuild_plan::project::Linkage {
     Dynamic,
 });
 
-words!(Shell for gpubuild_exec::venv::shell::Shell {
+words!(Shell for gpubuild_toolchain::venv::shell::Shell {
     /// sh, bash, zsh: for `eval`.
     Sh,
     /// fish: for `source`.

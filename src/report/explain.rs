@@ -220,14 +220,14 @@ impl Page<'_> {
         let tables = [&self.description.install_driver, &self.description.install];
         let mut steps: Vec<String> =
             tables.into_iter().filter_map(|table| for_distribution(facts, table).cloned()).collect();
-        let machine = gpubuild_toolchain::provision::Machine {
+        let machine = gpubuild_plan::offer::Machine {
             facts,
             inventory: self.machine.inventory,
             catalogue: self.machine.catalogue,
             driver: self.verdict.driver.as_ref(),
             devices: &self.verdict.devices,
         };
-        let own = gpubuild_toolchain::provision::which::command(&machine, self.description);
+        let own = gpubuild_plan::offer::which::command(&machine, self.description);
         steps.extend(own.map(|command| format!("{command}  (without root)")));
         steps.dedup();
         steps

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_exec::python::lock;
-use gpubuild_exec::python::tag::Libc;
 use gpubuild_host::Platform;
 use gpubuild_plan::plan::bytes;
 use gpubuild_plan::plan::provision::Choice;
+use gpubuild_plan::wheels::lock;
+use gpubuild_plan::wheels::tag::Libc;
 use gpubuild_toolchain::provision::env::Setting;
 use gpubuild_toolchain::provision::verify::{Problem, Verification};
 use gpubuild_toolchain::provision::{Change, Installation, Installed, Preview};

@@ -6,7 +6,7 @@ use gpubuild::report::timings::{About, Document as Timings, Form};
 use gpubuild_detect::finding::{Evidence, Finding, Remedy, Severity};
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::Host;
-use gpubuild_toolchain::look;
+use gpubuild_plan::look;
 
 use crate::support::project;
 use crate::timings::{SLOW, browse, recorded};

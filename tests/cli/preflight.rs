@@ -7,13 +7,13 @@ use gpubuild_core::Backend;
 use gpubuild_detect::matrix::Readiness;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::{Host as _, RealHost, RecordedHost};
+use gpubuild_plan::look;
 use gpubuild_plan::plan::make::Missing;
 use gpubuild_plan::plan::request::{Request, Selection};
+use gpubuild_plan::planning::{self, Wish};
 use gpubuild_plan::project;
 use gpubuild_plan::project::Linkage;
 use gpubuild_release::ci::preflight::{self, Outlook};
-use gpubuild_toolchain::look;
-use gpubuild_toolchain::planning::{self, Wish};
 
 use crate::resolve::{hosts, read};
 use crate::support::Sandbox;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::{Host as _, RecordedHost};
+use gpubuild_plan::look;
 use gpubuild_release::{Devices, Machine, Question, manifest, resolve};
-use gpubuild_toolchain::look;
 use serde_json::{Value, json};
 
 use crate::support::{Ran, Sandbox, recorded};

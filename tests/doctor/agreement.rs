@@ -11,9 +11,9 @@ use gpubuild_detect::toolkit::range::Basis;
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::{Case, Filter};
 use gpubuild_host::{Environment, Host, RecordedHost};
+use gpubuild_plan::look::{self, Sight};
 use gpubuild_plan::plan::archs::{self, ArchWish};
 use gpubuild_plan::plan::kits::kits;
-use gpubuild_toolchain::look::{self, Sight};
 
 use crate::{CATALOGUE, FINDINGS};
 
@@ -71,7 +71,7 @@ fn doctor(host: &dyn Host) -> impl Fn(&Environment) -> Said {
     let mut inventory = toolkit::probe(host, catalogue);
     toolkit::ask_programs(host, catalogue, &mut inventory);
     let probes = toolkit::ask_drivers(host, &Backend::ALL);
-    let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, catalogue, &probes);
+    let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(host, &facts, &inventory, catalogue);
     move |env| {
         let case = Case {

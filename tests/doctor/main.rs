@@ -42,7 +42,7 @@ fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
     let mut inventory = toolkit::probe(&host, catalogue);
     toolkit::ask_programs(&host, catalogue, &mut inventory);
     let probes = toolkit::ask_drivers(&host, &Backend::ALL);
-    let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, catalogue, &probes);
+    let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(&host, &facts, &inventory, catalogue);
     let case = Case {
         facts: &facts,

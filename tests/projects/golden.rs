@@ -12,10 +12,10 @@ use gpubuild_exec::cmake::{self, Start, file_api};
 use gpubuild_host::{Host, Os, RealHost, find_program};
 use gpubuild_plan::artifacts::{BuiltTree, LinkItem, Manifest, SCHEMA};
 use gpubuild_plan::link;
+use gpubuild_plan::look::look;
 use gpubuild_plan::plan::make::Missing;
 use gpubuild_plan::plan::request::{Request, Selection};
-use gpubuild_toolchain::look::look;
-use gpubuild_toolchain::planning::{Wish, plan};
+use gpubuild_plan::planning::{Wish, plan};
 
 use crate::sources;
 use crate::support::has_vulkan;

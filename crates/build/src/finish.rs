@@ -1,10 +1,10 @@
 //! What cargo is told once a build has ended, or could not begin.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_exec::venv::record;
+use gpubuild_exec::environment;
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::artifacts::Manifest;
-use gpubuild_toolchain::planning::share::Shared;
+use gpubuild_plan::planning::share::Shared;
 
 use super::ScriptError;
 use super::built::Built;
@@ -49,7 +49,7 @@ pub(super) fn linked(
     script.glue(host, Some(&manifest));
     let mut folders = Vec::new();
     if let Some(root) = path.parent() {
-        let (found, why) = record::search_path(host, &root);
+        let (found, why) = environment::search_path(host, &root);
         folders = found;
         if let Some(why) = why {
             script.warning(&why);

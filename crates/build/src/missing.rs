@@ -15,7 +15,7 @@ use gpubuild_detect::tell::Teller;
 use gpubuild_exec::python::FetchError;
 use gpubuild_host::Host;
 use gpubuild_linker::message;
-use gpubuild_toolchain::look::Sight;
+use gpubuild_plan::look::Sight;
 
 use super::cargo::Crate;
 use super::script::Script;

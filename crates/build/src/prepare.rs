@@ -7,13 +7,13 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::Host;
+use gpubuild_plan::look::{self, Sight};
 use gpubuild_plan::plan::make::Missing as MissingBackends;
 use gpubuild_plan::plan::request::{self, Request};
 use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::planning::share::{self as packages, Shared};
+use gpubuild_plan::planning::{self, Wish};
 use gpubuild_plan::project::{Project, ProjectError};
-use gpubuild_toolchain::look::{self, Sight};
-use gpubuild_toolchain::planning::share::{self as packages, Shared};
-use gpubuild_toolchain::planning::{self, Wish};
 
 use super::assemble::Source;
 use super::cargo::Crate;

@@ -3,7 +3,7 @@
 
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::artifacts::Manifest;
-use gpubuild_toolchain::planning::share::Shared;
+use gpubuild_plan::planning::share::Shared;
 
 use super::ScriptError;
 use super::missing::Missing;

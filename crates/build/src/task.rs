@@ -7,12 +7,12 @@ use gpubuild_exec::exec::{self, BuildBinary, Event, Job, Outcome, Printed, Tools
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_host::{Host, RealHost};
+use gpubuild_plan::look::{self, Sight};
 use gpubuild_plan::plan::make::Missing as MissingBackends;
 use gpubuild_plan::plan::request::{self, Request};
 use gpubuild_plan::plan::{Plan, linkage};
+use gpubuild_plan::planning::{self, Wish};
 use gpubuild_plan::project::{self, Project};
-use gpubuild_toolchain::look::{self, Sight};
-use gpubuild_toolchain::planning::{self, Wish};
 
 use super::missing::Missing;
 use super::{ScriptError, talk};

@@ -322,7 +322,7 @@ mod tests {
         let facts = facts::gather(&host);
         let inventory = toolkit::probe(&host, &catalogue);
         let probes = Probes::new();
-        let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &probes);
+        let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
         let signs = Signs::default();
         let file = archs.map(|archs| {
             let text = format!(

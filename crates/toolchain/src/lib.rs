@@ -1,7 +1,6 @@
-//! Toolkits that gpubuild installs, what is seen of a machine, and the plan of a project on it.
+//! What gpubuild installs: toolkits, and Python environments with the libraries that programs load.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 
-pub mod look;
-pub mod planning;
 pub mod provision;
+pub mod venv;

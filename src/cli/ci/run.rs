@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use gpubuild_detect::facts;
 use gpubuild_host::{Command, Host, Os, RunError};
+use gpubuild_plan::planning;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::preflight::{self, Outlook};
 use gpubuild_release::ci::{Images, Row, Rows, pack};
-use gpubuild_toolchain::planning;
 
 use super::super::look::HostArguments;
 use super::super::plan::{Selection, with_wish};

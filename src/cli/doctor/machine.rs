@@ -130,12 +130,8 @@ pub(super) fn see(host: &dyn Host, catalogue: Catalogue, depth: Depth) -> Result
     if depth == Depth::Drivers {
         toolkit::ask_programs(host, &sight.catalogue, &mut sight.inventory);
         probes = toolkit::ask_drivers(host, &Backend::ALL);
-        sight.matrix = gpubuild_toolchain::provision::evaluate(
-            &sight.facts,
-            &sight.inventory,
-            &sight.catalogue,
-            &probes,
-        );
+        sight.matrix =
+            gpubuild_plan::offer::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
     Ok(Seen { sight, probes, signs })

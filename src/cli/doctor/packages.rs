@@ -20,12 +20,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let mut probes = Probes::new();
     if !arguments.offline {
         probes = toolkit::ask_drivers(host, &Backend::ALL);
-        sight.matrix = gpubuild_toolchain::provision::evaluate(
-            &sight.facts,
-            &sight.inventory,
-            &sight.catalogue,
-            &probes,
-        );
+        sight.matrix =
+            gpubuild_plan::offer::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &probes);
     let document = Document::new(choices);

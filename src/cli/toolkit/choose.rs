@@ -1,12 +1,12 @@
 //! Which release `toolkit install` takes: what was named, else what suits this machine and the project here.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_exec::python::Lock;
 use gpubuild_host::Host;
+use gpubuild_plan::offer::{self, Machine, Wish};
 use gpubuild_plan::plan::archs::ArchWish;
 use gpubuild_plan::plan::provision::{Choice, Objection};
 use gpubuild_plan::project::Project;
-use gpubuild_toolchain::provision::{self, Machine, Wish};
+use gpubuild_plan::wheels::Lock;
 
 use crate::cli::look::{self, Sight};
 use crate::cli::{Context, Failure, plan};
@@ -29,7 +29,7 @@ pub(super) fn choose(
     sight: &Sight,
 ) -> Result<Option<(Choice, Lock)>, Failure> {
     let Some(description) = sight.catalogue.get(asked.toolkit) else { return Ok(None) };
-    if !provision::which::is_offered(asked.toolkit) {
+    if !offer::which::is_offered(asked.toolkit) {
         return Ok(None);
     }
     let project = project_here(context)?;
@@ -50,8 +50,7 @@ pub(super) fn choose(
         archs: Some(&archs),
         requirement: table.and_then(|table| table.toolkit.as_deref()),
     };
-    let choice =
-        provision::which(&machine, description, &wish, &locks).map_err(|reasons| refused(&reasons))?;
+    let choice = offer::which(&machine, description, &wish, &locks).map_err(|reasons| refused(&reasons))?;
     let lock = locks
         .into_iter()
         .find(|lock| lock.toolkit == asked.toolkit && lock.version == choice.version)

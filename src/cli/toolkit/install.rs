@@ -3,9 +3,9 @@
 use gpubuild_core::version::Version;
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_exec::exec::{Event, Tools};
-use gpubuild_exec::python::Lock;
 use gpubuild_host::Host;
 use gpubuild_plan::plan::provision::Choice;
+use gpubuild_plan::wheels::Lock;
 use gpubuild_toolchain::provision::{self, Change, InstallRequest, ProvisionError};
 
 use super::choose::{Asked, choose};

@@ -1,9 +1,10 @@
 //! `gpubuild toolkit lock`.
 
 use gpubuild_exec::exec::{Event, Tools};
-use gpubuild_exec::python::{InstallError, Lock, Network};
+use gpubuild_exec::python::{InstallError, Network};
 use gpubuild_host::{Host, HostPath};
 use gpubuild_plan::plan::kits;
+use gpubuild_plan::wheels::Lock;
 use gpubuild_toolchain::provision::locks::PROJECT_FOLDER;
 use gpubuild_toolchain::provision::pin::{self, PinError};
 use gpubuild_toolchain::provision::{ProvisionError, kit};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Finding;
-use gpubuild_exec::venv::choose::Choice;
-use gpubuild_exec::venv::copy::Copied;
-use gpubuild_exec::venv::provide::{Became, Provided};
+use gpubuild_toolchain::venv::choose::Choice;
+use gpubuild_toolchain::venv::copy::Copied;
+use gpubuild_toolchain::venv::provide::{Became, Provided};
 
 use super::super::{Context, Failure};
 use super::Wanted;
@@ -91,7 +91,7 @@ impl Shown<'_> {
         let mut folders: Vec<String> =
             provided.libraries.iter().filter_map(|path| Some(path.parent()?.to_string())).collect();
         folders.dedup();
-        let wheel = |(wheel, became): &(&gpubuild_exec::venv::table::Wheel, Became)| WheelPart {
+        let wheel = |(wheel, became): &(&gpubuild_toolchain::venv::table::Wheel, Became)| WheelPart {
             package: wheel.package.clone(),
             version: wheel.version.clone(),
             state: word(*became),

@@ -9,8 +9,8 @@ use gpubuild_exec::exec::Tools;
 use gpubuild_exec::python::fetch::{Wanted, fetched};
 use gpubuild_exec::python::{FetchError, Network};
 use gpubuild_host::{Host, HostPath, find_program};
+use gpubuild_plan::look;
 use gpubuild_plan::plan::{Fetch, kits};
-use gpubuild_toolchain::look;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
@@ -130,9 +130,9 @@ fn identity(host: &dyn Host, path: &HostPath) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_exec::python::tag::{Fit, Libc, fit};
     use gpubuild_host::Platform;
     use gpubuild_host::{Arch, Os, RecordedHost};
+    use gpubuild_plan::wheels::tag::{Fit, Libc, fit};
 
     fn chosen(host: &RecordedHost, is_asked: bool, may_fetch: bool) -> String {
         match Clang::choose(host, is_asked, may_fetch) {

@@ -26,7 +26,7 @@ use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_detect::toolkit::libclang;
 use gpubuild_host::{Host, HostPath, Overlay, RealHost};
 use gpubuild_plan::artifacts::Manifest;
-use gpubuild_toolchain::look;
+use gpubuild_plan::look;
 
 /// What bindgen says, as a panic, where it cannot load libclang.
 const NO_LIBCLANG: &str = "Unable to find libclang";

@@ -29,7 +29,7 @@ fn look(host: RecordedHostBuilder, path: &str) -> Patient {
     let facts = facts::gather(&host);
     let inventory = toolkit::probe(&host, &catalogue);
     let probes = Probes::new();
-    let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &probes);
+    let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
     let signs = Signs::default();
     let case = Case {
         facts: &facts,

@@ -10,7 +10,7 @@ fn choices(host: RecordedHostBuilder) -> Vec<Choice> {
     let catalogue = Catalogue::embedded();
     let facts = gpubuild_detect::facts::gather(&host);
     let inventory = toolkit::probe(&host, &catalogue);
-    let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &Probes::new());
+    let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &Probes::new());
     assert_eq!(host.counts().processes, 0);
     choose(&facts, &inventory, &catalogue, &matrix, &toolkit::ask_drivers(&host, &Backend::ALL))
 }
@@ -158,7 +158,7 @@ fn a_driver_that_only_tells_its_cuda() {
         let facts = gpubuild_detect::facts::gather(&host);
         let inventory = toolkit::probe(&host, &catalogue);
         let probes = toolkit::ask_drivers(&host, &Backend::ALL);
-        let matrix = gpubuild_toolchain::provision::evaluate(&facts, &inventory, &catalogue, &probes);
+        let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
         let choice = choose(&facts, &inventory, &catalogue, &matrix, &probes).remove(0);
         assert_eq!(short(&choice.torch), torch, "{choice:?}");
     }

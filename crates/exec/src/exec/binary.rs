@@ -176,7 +176,7 @@ fn key(host: &dyn Host, binary: &Binary, manifest: &Manifest, root: &HostPath) -
     let env = host.env().iter().filter(|(name, _)| matters(name)).collect::<Vec<_>>();
     let trees: Vec<_> = manifest.trees.iter().map(|tree| (&tree.key, &tree.files, &tree.link)).collect();
     // Folders of an environment stand in the program.
-    let (folders, _) = crate::venv::record::search_path(host, root);
+    let (folders, _) = crate::environment::search_path(host, root);
     let parts = (binary, env, &manifest.backends, trees, folders, env!("CARGO_PKG_VERSION"));
     sha256(&serde_json::to_vec(&parts).expect("plain data serialises"))
 }

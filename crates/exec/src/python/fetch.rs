@@ -5,12 +5,12 @@ use std::time::Duration;
 use gpubuild_detect::toolkit::Tools;
 use gpubuild_host::{Command, Host, HostPath, Os, Wait};
 use gpubuild_plan::plan::Fetch;
+use gpubuild_plan::wheels::lock::{Pinned, PinnedFile};
 use serde::{Deserialize, Serialize};
 
 use super::Network;
 use super::error::FetchError;
 use super::install::{Options, Target, install};
-use super::lock::{Pinned, PinnedFile};
 use super::said::what_it_said;
 use crate::event::{Event, Sink};
 use crate::store;

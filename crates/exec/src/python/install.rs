@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use gpubuild_detect::toolkit::Tools;
 use gpubuild_host::{Command, Host, HostPath, Os, Output, RunError};
+use gpubuild_plan::wheels::lock::Pinned;
 
 use super::Network;
 use super::error::InstallError;
-use super::lock::Pinned;
 use super::said::{Cause, cause, what_it_said};
 use crate::event::{Event, Sink};
 
@@ -304,7 +304,7 @@ fn lacks_pip(output: &Output) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::python::lock::PinnedFile;
+    use gpubuild_plan::wheels::lock::PinnedFile;
 
     fn pinned(package: &str, size: u64) -> Pinned {
         let file = |sum: &str| PinnedFile { name: String::new(), sha256: sum.to_owned(), size };

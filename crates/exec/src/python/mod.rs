@@ -1,20 +1,17 @@
-//! Python wheels: pinned by version and sha256 in `toolkits/`, installed by uv or pip.
+//! Installs [pinned wheels](gpubuild_plan::wheels) with uv or pip.
 //!
-//! [`lock`] says which wheels, [`tag`] for which machines, [`install`] installs them, [`fetch`] takes tools that the
-//! machine lacks (CMake, Ninja) into our own cache. Settings of uv and pip hold; no Python environment of the user is
-//! touched unless it is the target that was named.
+//! [`install`] puts them into a folder or an environment, [`fetch`] puts tools that the machine lacks (CMake, Ninja) into
+//! gpubuild's own cache. Settings of uv and pip apply. No Python environment of the user is changed unless it was named as
+//! the target.
 
 pub mod error;
 pub mod fetch;
 pub mod install;
-pub mod lock;
 pub mod said;
-pub mod tag;
 
 pub use error::{FetchError, InstallError};
 pub use fetch::fetch;
 pub use install::{Options, Target, install};
-pub use lock::{Lock, Pinned, PinnedFile};
 
 use gpubuild_host::Environment;
 

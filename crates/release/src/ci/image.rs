@@ -393,7 +393,7 @@ mod tests {
                 .collect();
             assert!(!on.is_empty(), "{setup:?}");
             for image in on {
-                let sight = gpubuild_toolchain::look::look(&images.host(image, &[setup]), catalogue.clone());
+                let sight = gpubuild_plan::look::look(&images.host(image, &[setup]), catalogue.clone());
                 let verdict = sight.matrix.verdict(setup.backend);
                 assert_eq!(
                     verdict.build,
@@ -412,7 +412,7 @@ mod tests {
         let catalogue = gpubuild_detect::toolkit::Catalogue::embedded();
         for image in images.iter() {
             let Some(holds) = &image.holds else { continue };
-            let sight = gpubuild_toolchain::look::look(&images.host(image, &[]), catalogue.clone());
+            let sight = gpubuild_plan::look::look(&images.host(image, &[]), catalogue.clone());
             let id = &catalogue.for_backend(holds.backend).unwrap().id;
             let version = sight.inventory.chosen(id).and_then(|copy| copy.version()).cloned();
             assert_eq!(version.as_ref(), Some(&holds.version), "{}", image.id);

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_exec::venv::table::Table;
 use gpubuild_host::{Host, HostPath, Os};
 use gpubuild_object::graph::{self, Graph, Link, Target};
 use gpubuild_object::{self, When};
+use gpubuild_toolchain::venv::table::Table;
 
 /// What a program takes along.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,13 +6,14 @@ use std::time::Duration;
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::toolkit::Tools;
 use gpubuild_exec::event::{Event, Sink};
-use gpubuild_exec::python::lock::{self, Lock, SelectError};
-use gpubuild_exec::python::tag::{Fit, Libc};
-use gpubuild_exec::python::{self, InstallError, Network, Options, Pinned, Target};
+use gpubuild_exec::python::{self, InstallError, Network, Options, Target};
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Command, Host, HostPath};
 use gpubuild_plan::plan::bytes;
+use gpubuild_plan::wheels::Pinned;
+use gpubuild_plan::wheels::lock::{self, Lock, SelectError};
+use gpubuild_plan::wheels::tag::{Fit, Libc};
 
 use super::error::ProvisionError;
 use super::kit::{self, Kit};

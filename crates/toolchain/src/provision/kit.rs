@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpubuild_host::Os;
+use gpubuild_plan::plan::provision::Provision;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
@@ -169,6 +170,13 @@ pub fn of(toolkit: &str) -> Result<&'static Kit, ProvisionError> {
     })
 }
 
+/// Bytes of disk that installations take, at most.
+#[must_use]
+pub fn disk_bytes(all: &[Provision]) -> u64 {
+    let kits = &embedded().kits;
+    all.iter().map(|one| one.download_bytes * kits.get(&one.toolkit).map_or(1, |kit| kit.grows)).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,7 +187,7 @@ mod tests {
         let catalogue = Catalogue::embedded();
         for (id, kit) in &embedded().kits {
             assert!(catalogue.get(id).is_some(), "{id}");
-            assert!(!gpubuild_exec::python::lock::offered(id).is_empty(), "{id}");
+            assert!(!gpubuild_plan::wheels::lock::offered(id).is_empty(), "{id}");
             if let Some(stub) = &kit.stub {
                 assert_eq!(regex_lite::Regex::new(&stub.function).unwrap().captures_len(), 2, "{id}");
             }

@@ -1,7 +1,7 @@
 //! The locks that are known: ours, those of a folder of descriptions, and those of a project.
 
-use gpubuild_exec::python::{Lock, lock};
 use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::wheels::{Lock, lock};
 
 /// The folder of a project that has locks of its own.
 pub const PROJECT_FOLDER: &str = "gpubuild.lock.d";

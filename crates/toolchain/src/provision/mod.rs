@@ -12,36 +12,27 @@
 //! Files of the prefix are hard links to the wheels' files (copies where there are none), since compilers find their parts
 //! from where their own real file lies. The prefix may be moved as a whole: nothing in it names its own path.
 
-pub mod choose;
 pub mod env;
 pub mod error;
-pub mod foresee;
 pub mod install;
 pub mod kit;
 pub mod locks;
-mod offer;
 pub mod pin;
-pub mod plan;
 mod prefix;
 pub mod state;
 mod stub;
 pub mod verify;
-pub mod which;
 
 pub use error::ProvisionError;
-pub use foresee::disk_bytes;
+pub use gpubuild_plan::offer::PREFIX;
 pub use install::{Change, Installed, Preview, install, preview};
-pub use offer::evaluate;
+pub use kit::disk_bytes;
 pub use state::{Installation, find, installations, remove};
 pub use verify::verify;
-pub use which::{Machine, Wish, which};
 
 use gpubuild_core::version::Version;
-use gpubuild_exec::python::Lock;
 use gpubuild_host::HostPath;
-
-/// The folder of an installation that is the toolkit's root.
-pub const PREFIX: &str = "prefix";
+use gpubuild_plan::wheels::Lock;
 
 /// What to install.
 #[derive(Debug, Clone, PartialEq, Eq)]

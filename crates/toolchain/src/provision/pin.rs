@@ -7,10 +7,10 @@ use std::time::Duration;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::Tools;
-use gpubuild_exec::python::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
-use gpubuild_exec::python::tag::{self, Fit, Libc};
 use gpubuild_exec::python::{InstallError, Network, said};
 use gpubuild_host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
+use gpubuild_plan::wheels::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
+use gpubuild_plan::wheels::tag::{self, Fit, Libc};
 use serde::Deserialize;
 
 use super::kit::Kit;

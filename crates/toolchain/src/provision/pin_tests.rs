@@ -1,5 +1,5 @@
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_exec::python::lock;
+use gpubuild_plan::wheels::lock;
 
 use super::*;
 use crate::provision::kit;

@@ -1,10 +1,10 @@
 //! What is installed: read from the records of our own folder.
 
 use gpubuild_core::version::Version;
-use gpubuild_exec::python::Pinned;
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
 use gpubuild_host::{Host, HostPath, Lock, Wait};
+use gpubuild_plan::wheels::Pinned;
 use serde::{Deserialize, Serialize};
 
 use super::PREFIX;

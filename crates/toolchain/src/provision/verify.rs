@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gpubuild_exec::python::Pinned;
 use gpubuild_host::{Host, HostPath};
+use gpubuild_plan::wheels::Pinned;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 

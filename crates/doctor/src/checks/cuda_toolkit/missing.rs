@@ -5,7 +5,7 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Affects, Draft, Evidence};
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_host::Os;
-use gpubuild_toolchain::provision::{Machine, which};
+use gpubuild_plan::offer::{Machine, which};
 
 use super::{chosen, has_driver_library};
 use crate::Case;

@@ -6,11 +6,11 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
 use gpubuild_detect::toolkit::{Description, libraries};
 use gpubuild_host::Platform;
+use gpubuild_plan::wheels::tag::{self, Fit, Libc};
 
 use super::needs::Toolkit;
 use super::problem::Problem;
 use super::table::{Release, Table, Wheel};
-use crate::python::tag::{self, Fit, Libc};
 
 /// What the choice rests on.
 #[derive(Clone, Copy)]

@@ -7,14 +7,15 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::shell::cmake_bracket;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::artifacts::{Manifest, ManifestError};
-use gpubuild_plan::link;
-use gpubuild_plan::plan::make::Refusal;
-use gpubuild_plan::plan::request::{Request, Selection};
-use gpubuild_plan::plan::{Package, Plan};
-use gpubuild_plan::project::Project;
-use gpubuild_plan::project::profile::{Profile, Wanted};
-use gpubuild_plan::project::together::{SameSymbols, VERSION, With};
+
+use crate::artifacts::{Manifest, ManifestError};
+use crate::link;
+use crate::plan::make::Refusal;
+use crate::plan::request::{Request, Selection};
+use crate::plan::{Package, Plan};
+use crate::project::Project;
+use crate::project::profile::{Profile, Wanted};
+use crate::project::together::{SameSymbols, VERSION, With};
 
 /// Folder of the packages in a build folder.
 const PACKAGES: &str = "packages";
@@ -203,8 +204,8 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::artifacts::LinkItem;
     use gpubuild_host::{Arch, Os, RecordedHost};
-    use gpubuild_plan::artifacts::LinkItem;
 
     const GGML: &str = r#"{"schema":1,"gpubuild":"0.1.0","project":"g","backends":["cpu"],"trees":[{"id":"cpu","backends":["cpu"],"key":"k","source":"/s","build":"/b","generator":"Ninja","cmake":"4","cache":{},"files":[{"target":"ggml","kind":"static","path":"/b/libggml.a","bytes":1,"sha256":"0"},{"target":"ggml-base","kind":"static","path":"/b/libggml-base.a","bytes":1,"sha256":"0"}],"link":[{"kind":"static","path":"/b/libggml-base.a"},{"kind":"system","name":"m"}],"compilers":{},"interface":{"includes":["/s/include"],"defines":["GGML_X=1"]}}]}"#;
 
@@ -265,7 +266,7 @@ mod tests {
                 host = host.file(&path, &(text + more));
             }
             let host = host.file("/llama/.gpubuild/llama/manifest.json", GGML).build();
-            let project = gpubuild_plan::project::load(&host, &host.path("/whisper/gpubuild.toml")).unwrap();
+            let project = crate::project::load(&host, &host.path("/whisper/gpubuild.toml")).unwrap();
             let request = Request { selection: Selection::Auto, origin: "auto".into(), without: Vec::new() };
             wanted(&host, &project, &request).map(|found| found[0].library.clone())
         };

@@ -5,11 +5,11 @@ use std::time::Duration;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::toolkit::Tools;
+use gpubuild_exec::python::Network;
+use gpubuild_exec::store;
 use gpubuild_host::{Command, Host, HostPath, Os, RunError};
 
 use super::problem::Problem;
-use crate::python::Network;
-use crate::store;
 
 /// uv may fetch a Python for it.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);

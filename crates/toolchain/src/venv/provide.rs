@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::toolkit::Tools;
+use gpubuild_exec::environment::{Answers, Record};
+use gpubuild_exec::event::Sink;
+use gpubuild_exec::python::{self, InstallError, Network, Options, Target};
 use gpubuild_host::{Host, HostPath, Lock, Wait};
+use gpubuild_plan::wheels::tag::Libc;
 
 use super::choose::Choice;
 use super::environment::{self, Environment, Maker};
 use super::installed::{self, Distribution, State};
 use super::problem::Problem;
-use super::record::Record;
 use super::table::{Table, Wheel};
-use super::verify::{self, Answers};
-use crate::event::Sink;
-use crate::python::tag::Libc;
-use crate::python::{self, InstallError, Network, Options, Target};
+use super::verify;
 
 /// Whether anything may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -260,7 +260,7 @@ fn refuse_read_only(host: &dyn Host, environment: &Environment) -> Result<(), Pr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::venv::record;
+    use gpubuild_exec::environment;
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(run(&host, Mode::Check, Some(&record)), Ok((1, true)), "a check loads it again");
         let other = Record::new(&host, &host.path("/v"), "12.9", &[]);
         assert_eq!(run(&host, Mode::Install, Some(&other)), Ok((1, true)), "another set was verified");
-        assert!(record::fits_search_path("/v/lib"));
+        assert!(environment::fits_search_path("/v/lib"));
     }
 
     #[test]

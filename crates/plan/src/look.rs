@@ -26,7 +26,7 @@ pub struct Sight {
 pub fn look(host: &dyn Host, catalogue: Catalogue) -> Sight {
     let facts = facts::gather(host);
     let inventory = toolkit::probe(host, &catalogue);
-    let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
+    let matrix = crate::offer::evaluate(&facts, &inventory, &catalogue, &BTreeMap::new());
     Sight { facts, catalogue, inventory, matrix }
 }
 

@@ -74,3 +74,13 @@ fn broken_locks_say_what_is_wrong() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+#[test]
+fn embedded_locks_are_named_after_toolkit_and_release() {
+    for (name, text) in LOCKS {
+        let lock = Lock::parse(text).unwrap();
+        assert_eq!(*name, format!("{}-{}", lock.toolkit, lock.release));
+        assert!(is_embedded(&lock.toolkit));
+    }
+    assert!(!is_embedded("rocm"));
+}

@@ -9,8 +9,9 @@ use gpubuild_core::version::{Requirement, Version};
 use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::rules::window_number;
 use gpubuild_host::Platform;
-use gpubuild_plan::plan::make::HostCompiler;
-use gpubuild_plan::plan::provision::{Choice, Objection, Passed};
+
+use crate::plan::make::HostCompiler;
+use crate::plan::provision::{Choice, Objection, Passed};
 
 /// A release that can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,15 +5,15 @@ use gpubuild_core::version::Requirement;
 use gpubuild_detect::matrix::{Matrix, Presence, Probes, Readiness, Reason};
 use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
-use gpubuild_exec::python::{Lock, tag};
 use gpubuild_host::Host;
-use gpubuild_plan::plan::archs::ArchWish;
-use gpubuild_plan::plan::provision::Provision;
-use gpubuild_plan::plan::request::{Request, Selection};
-use gpubuild_plan::project::Project;
 
-use super::foresee;
+use super::installed;
 use super::which::{self, Machine, Wish, which};
+use crate::plan::archs::ArchWish;
+use crate::plan::provision::Provision;
+use crate::plan::request::{Request, Selection};
+use crate::project::Project;
+use crate::wheels::{Lock, tag};
 
 /// What a build wants, on a machine that was looked at.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub fn foresee(scene: &Scene<'_>) -> Foreseen {
         match choose(scene, description, backend) {
             Ok(provision) => {
                 let inventory =
-                    foresee::with_installed(scene.host, &foreseen.inventory, description, &provision);
+                    installed::with_installed(scene.host, &foreseen.inventory, description, &provision);
                 let matrix = super::evaluate(scene.facts, &inventory, scene.catalogue, &Probes::new());
                 // What is blocked all the same is not worth a download.
                 if matrix.verdict(backend).build != Readiness::Blocked {
@@ -157,11 +157,11 @@ fn choose(scene: &Scene<'_>, description: &Description, backend: Backend) -> Res
             ..Reason::default()
         }]
     };
-    let root = foresee::root(scene.host, &description.id, &choice).ok_or_else(no_folder)?;
+    let root = installed::root(scene.host, &description.id, &choice).ok_or_else(no_folder)?;
     let lock =
         scene.locks.iter().find(|lock| lock.toolkit == description.id && lock.version == choice.version);
     let libc = libc(scene.facts);
-    let download_bytes = lock.map_or(0, |lock| foresee::download_bytes(lock, scene.facts.platform, &libc));
+    let download_bytes = lock.map_or(0, |lock| installed::download_bytes(lock, scene.facts.platform, &libc));
     Ok(Provision { toolkit: description.id.clone(), backend, choice, download_bytes, root })
 }
 

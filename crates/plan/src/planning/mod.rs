@@ -2,17 +2,17 @@
 
 pub mod share;
 
-use gpubuild_exec::python::Lock;
 use gpubuild_host::Host;
-use gpubuild_plan::plan::launchers::{self, LauncherError, Scene};
-use gpubuild_plan::plan::make::{self, Inputs, Missing, Refusal};
-use gpubuild_plan::plan::request::Request;
-use gpubuild_plan::plan::{Plan, kits};
-use gpubuild_plan::project::Linkage;
-use gpubuild_plan::project::Project;
 
 use crate::look::Sight;
-use crate::provision;
+use crate::offer::foresee::{self, foresee};
+use crate::plan::launchers::{self, LauncherError, Scene};
+use crate::plan::make::{self, Inputs, Missing, Refusal};
+use crate::plan::request::Request;
+use crate::plan::{Plan, kits};
+use crate::project::Linkage;
+use crate::project::Project;
+use crate::wheels::Lock;
 
 /// What a plan is made for.
 #[derive(Clone, Copy)]
@@ -66,7 +66,7 @@ pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
 fn plan_alone(wish: &Wish<'_>) -> Result<Plan, Refusal> {
     let (host, sight) = (wish.host, wish.sight);
     let foreseen = wish.provision.map(|locks| {
-        provision::plan::foresee(&provision::plan::Scene {
+        foresee(&foresee::Scene {
             host,
             facts: &sight.facts,
             catalogue: &sight.catalogue,

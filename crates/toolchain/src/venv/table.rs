@@ -6,11 +6,10 @@ use std::sync::OnceLock;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
+use gpubuild_plan::wheels::lock::{Pinned, PinnedFile};
+use gpubuild_plan::wheels::tag::{self, Fit, Libc};
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
-
-use crate::python::lock::{Pinned, PinnedFile};
-use crate::python::tag::{self, Fit, Libc};
 
 /// The form that this version reads.
 const SCHEMA: u32 = 1;

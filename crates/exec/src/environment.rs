@@ -15,6 +15,30 @@ pub const FILE_NAME: &str = "venv.json";
 
 const SCHEMA: u32 = 1;
 
+/// What the child answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answers {
+    /// `cudaRuntimeGetVersion`: 12090 for 12.9.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cudart: Option<u64>,
+    /// `cublasGetProperty`: major, minor, patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cublas: Option<[u64; 3]>,
+}
+
+impl Answers {
+    /// As versions, by the key under which the table of wheels asks for them.
+    #[must_use]
+    pub fn versions(&self) -> BTreeMap<&'static str, String> {
+        let cudart = self.cudart.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
+        let cublas = self.cublas.map(|[major, minor, patch]| format!("{major}.{minor}.{patch}"));
+        [("cudart", cudart), ("cublas", cublas)]
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect()
+    }
+}
+
 /// What is known of a project's environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
@@ -30,7 +54,7 @@ pub struct Record {
     /// Size and time of every library when it was loaded.
     pub libraries: Snapshot,
     /// What the libraries answered when they were asked for their versions.
-    pub answers: super::verify::Answers,
+    pub answers: Answers,
 }
 
 impl Record {
@@ -50,7 +74,7 @@ impl Record {
             wheels: BTreeMap::new(),
             folders,
             libraries: files::snapshot(host, libraries.iter().map(HostPath::as_str)),
-            answers: super::verify::Answers::default(),
+            answers: Answers::default(),
         }
     }
 

@@ -7,12 +7,12 @@ use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_detect::toolkit::places::go_up;
 use gpubuild_detect::toolkit::{Description, Installation, Inventory, OWN, Part};
-use gpubuild_exec::python::Lock;
 use gpubuild_host::folders::toolkit_folder;
 use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::plan::provision::{Choice, Provision};
 
 use super::PREFIX;
+use crate::plan::provision::{Choice, Provision};
+use crate::wheels::Lock;
 
 /// The root of an installation that is not there yet, by the real path that it will have.
 #[must_use]
@@ -88,20 +88,13 @@ fn installation(
     }
 }
 
-/// Bytes of disk that installations take, at most.
-#[must_use]
-pub fn disk_bytes(all: &[Provision]) -> u64 {
-    let kits = &super::kit::embedded().kits;
-    all.iter().map(|one| one.download_bytes * kits.get(&one.toolkit).map_or(1, |kit| kit.grows)).sum()
-}
-
 /// Bytes of the wheels of the base for a machine.
 #[must_use]
 pub fn download_bytes(
     lock: &Lock,
     platform: gpubuild_host::Platform,
-    libc: &gpubuild_exec::python::tag::Libc,
+    libc: &crate::wheels::tag::Libc,
 ) -> u64 {
     let wheels = lock.select(&[], platform, libc).unwrap_or_default();
-    wheels.iter().map(gpubuild_exec::python::Pinned::size).sum()
+    wheels.iter().map(crate::wheels::Pinned::size).sum()
 }

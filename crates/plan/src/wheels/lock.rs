@@ -212,6 +212,12 @@ pub fn embedded() -> &'static [Lock] {
     })
 }
 
+/// Whether some release of a toolkit has an embedded lock. Files are named `toolkit-release`, so none is parsed for this.
+#[must_use]
+pub fn is_embedded(toolkit: &str) -> bool {
+    LOCKS.iter().any(|(name, _)| name.rsplit_once('-').is_some_and(|(id, _)| id == toolkit))
+}
+
 /// The locks of a toolkit by release, the newest last.
 #[must_use]
 pub fn offered(toolkit: &str) -> BTreeMap<Version, &'static Lock> {

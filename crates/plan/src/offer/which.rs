@@ -4,13 +4,12 @@ use gpubuild_core::arch::parse_cuda_list;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Gpu};
 use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
-use gpubuild_exec::python::{Lock, lock};
-use gpubuild_plan::plan::archs::ArchWish;
-use gpubuild_plan::plan::kits;
-use gpubuild_plan::plan::provision::{Choice, Objection};
 
 use super::choose::{self, Offered, Question};
-use super::kit;
+use crate::plan::archs::ArchWish;
+use crate::plan::kits;
+use crate::plan::provision::{Choice, Objection};
+use crate::wheels::{Lock, lock};
 
 /// A machine, as far as a release depends on it.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +40,7 @@ pub struct Wish<'a> {
 /// Whether a toolkit can be installed by gpubuild at all, on some machine.
 #[must_use]
 pub fn is_offered(toolkit: &str) -> bool {
-    kit::embedded().kits.contains_key(toolkit)
+    lock::is_embedded(toolkit)
 }
 
 /// The release to install on a machine.
@@ -168,7 +167,7 @@ mod tests {
         let catalogue = Catalogue::embedded();
         let facts = facts::gather(&host);
         let inventory = toolkit::probe(&host, &catalogue);
-        let matrix = crate::provision::evaluate(&facts, &inventory, &catalogue, &Probes::new());
+        let matrix = crate::offer::evaluate(&facts, &inventory, &catalogue, &Probes::new());
         let verdict = matrix.verdict(Backend::Cuda);
         let machine = Machine {
             facts: &facts,

@@ -1,12 +1,11 @@
 //! Loads what was installed, in a child, and asks it for its version: a crash, a hang or a wrong answer is a problem.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
+use gpubuild_exec::environment::Answers;
 use gpubuild_host::{Host, HostPath, Platform, ProbeStatus};
-use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
 use super::table::Wheel;
@@ -16,30 +15,6 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Id of the probe.
 pub const PROBE: &str = "cuda-runtime";
-
-/// What the child answers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answers {
-    /// `cudaRuntimeGetVersion`: 12090 for 12.9.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cudart: Option<u64>,
-    /// `cublasGetProperty`: major, minor, patch.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cublas: Option<[u64; 3]>,
-}
-
-impl Answers {
-    /// As versions, by the key of [`super::table::Asks`].
-    #[must_use]
-    pub fn versions(&self) -> BTreeMap<&'static str, String> {
-        let cudart = self.cudart.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
-        let cublas = self.cublas.map(|[major, minor, patch]| format!("{major}.{minor}.{patch}"));
-        [("cudart", cudart), ("cublas", cublas)]
-            .into_iter()
-            .filter_map(|(key, value)| Some((key, value?)))
-            .collect()
-    }
-}
 
 /// The libraries of wheels below `site-packages`, in the order in which they are loaded.
 #[must_use]
@@ -91,6 +66,8 @@ pub fn verify(host: &dyn Host, libraries: &[HostPath], wheels: &[&Wheel]) -> Res
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::venv::Table;
     use gpubuild_host::{Arch, Os, ProbeAnswer, RecordedHost};
