@@ -18,6 +18,7 @@ pub mod failure;
 pub mod host;
 pub mod install;
 pub mod link;
+mod logging;
 pub mod look;
 pub mod new;
 pub mod pack;
@@ -143,7 +144,7 @@ pub fn main() -> ExitCode {
         _ => Verbosity::Normal,
     };
     let printer = Printer::new(verbosity, arguments.color, host.env());
-    log(&host);
+    logging::start(&host);
     if !arguments.command.only_looks() {
         listen_for_interrupts(&host);
     }
@@ -238,19 +239,6 @@ fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, 
     }
 }
 
-/// `GPUBUILD_LOG=debug` shows what is looked at, on stderr.
-fn log(host: &dyn Host) {
-    if let Some(filter) = host.env().get("GPUBUILD_LOG") {
-        let filter = tracing_subscriber::EnvFilter::new(filter);
-        // Each event is written at once, so a secret is never in two pieces.
-        let writer = || gpubuild_core::secret::Redacting(std::io::stderr());
-        let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).finish();
-        // A second subscriber can only be ours from a test in the same process: the first one stays. The `log` of others is not
-        // taken: what speaks HTTP for us writes every byte there, passwords among them.
-        let _ = tracing::subscriber::set_global_default(subscriber);
-    }
-}
-
 /// Ctrl-C and a request to end stop every child first; a second one ends us at once.
 fn listen_for_interrupts(host: &RealHost) {
     let interrupt = host.interrupt_handle();
@@ -266,7 +254,7 @@ fn listen_for_interrupts(host: &RealHost) {
         }
     });
     if let Err(error) = installed {
-        tracing::debug!("no handler for Ctrl-C: {error}");
+        log::debug!("failed to install a handler for Ctrl-C: {error}");
     }
 }
 

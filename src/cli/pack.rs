@@ -426,6 +426,6 @@ fn tell(
             printer.hint("the manifest is not signed: `--sign FILE`, or GPUBUILD_SIGN_KEY");
         }
     }
-    tracing::debug!("{} in all layers", bytes::show(published.bytes));
+    log::debug!("{} in all layers", bytes::show(published.bytes));
     Ok(Exit::Done)
 }

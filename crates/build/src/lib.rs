@@ -33,6 +33,7 @@ mod share;
 mod talk;
 mod task;
 
+#[cfg(feature = "cc")]
 pub use adapters::Language;
 pub use bindings::Bindings;
 pub use build::Build;

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "command")]
 pub mod ask;
+#[cfg(feature = "recorded")]
 pub mod carried;
 pub mod command;
 pub mod environment;
@@ -21,7 +22,9 @@ pub mod path;
 pub mod platform;
 pub mod probe;
 pub mod real;
+#[cfg(feature = "recorded")]
 pub mod recorded;
+#[cfg(feature = "recorded")]
 pub mod recorder;
 pub mod registry;
 pub mod search;
@@ -37,7 +40,9 @@ pub use path::{HostPath, PathRules};
 pub use platform::{Arch, Identity, Os, Platform};
 pub use probe::{ProbeAnswer, ProbeStatus};
 pub use real::RealHost;
+#[cfg(feature = "recorded")]
 pub use recorded::{RecordedHost, RecordingError};
+#[cfg(feature = "recorded")]
 pub use recorder::record;
 pub use registry::{RegistryType, RegistryValue};
 pub use search::{find_program, glob};

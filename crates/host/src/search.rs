@@ -1,16 +1,6 @@
 //! Finds programs on PATH and files by pattern, on any host and by its own rules.
-//!
-//! The search itself is the `which` crate's. Its [`Sys`] lets it look at a [`Host`], but it builds paths with the
-//! standard library's rules of the machine that we run on. So it is given every path with forward slashes, which both
-//! rules join alike, and what it answers is read back as a path of the host.
 
 use std::cmp::Ordering;
-use std::ffi::{OsStr, OsString};
-use std::io;
-use std::path::{Path, PathBuf};
-
-use which::WhichConfig;
-use which::sys::{Sys, SysMetadata, SysReadDirEntry};
 
 use super::{Environment, FileKind, Host, HostPath, Os, PathRules, Platform};
 
@@ -27,31 +17,57 @@ pub fn find_program(host: &dyn Host, name: &str) -> Vec<HostPath> {
 /// The same on another search path.
 #[must_use]
 pub fn find_program_in(host: &dyn Host, name: &str, search_path: &str) -> Vec<HostPath> {
-    let config = if is_bare(host.platform(), name) {
-        WhichConfig::new_with_sys(HostSys { host, name })
-            .binary_name(name.into())
-            .custom_path_list(search_path.into())
-            .system_cwd(false)
-    } else if host.path(name).is_absolute() {
-        // A search path of one folder: on another platform's machine `which` would not see that the name is absolute.
-        let path = host.path(name);
-        let (Some(folder), Some(file)) = (path.parent(), path.file_name()) else { return Vec::new() };
-        WhichConfig::new_with_sys(HostSys { host, name })
-            .binary_name(file.into())
-            .custom_path_list(folder.as_str().into())
-            .system_cwd(false)
+    let path = host.path(name);
+    let (folders, file) = if is_bare(host.platform(), name) {
+        (folders(host, search_path), name)
     } else {
-        return Vec::new();
+        match (path.parent(), path.file_name()) {
+            (Some(folder), Some(file)) if path.is_absolute() => (vec![folder], file),
+            _ => return Vec::new(),
+        }
     };
-    let Ok(found) = config.all_results() else { return Vec::new() };
+    let names = names(host, file);
     let mut programs: Vec<HostPath> = Vec::new();
-    for path in found {
-        let program = to_host(host, &path);
-        if program.is_absolute() && !programs.iter().any(|known| known.key() == program.key()) {
-            programs.push(program);
+    for folder in &folders {
+        for program in names.iter().filter_map(|name| executable(host, folder, name)) {
+            if !programs.iter().any(|known| known.key() == program.key()) {
+                programs.push(program);
+            }
         }
     }
     programs
+}
+
+/// The absolute folders of a search path.
+fn folders(host: &dyn Host, search_path: &str) -> Vec<HostPath> {
+    let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
+    let folders = search_path.split(separator).map(|folder| folder.trim_matches('"'));
+    folders
+        .filter(|folder| !folder.is_empty())
+        .map(|folder| host.path(folder))
+        .filter(HostPath::is_absolute)
+        .collect()
+}
+
+/// The files that a program's name stands for: on Windows with each extension of PATHEXT, unless it has one of them.
+fn names(host: &dyn Host, file: &str) -> Vec<String> {
+    let extensions = extensions(host.env());
+    if host.platform().os != Os::Windows || has_extension(&host.path(file), extensions) {
+        return vec![file.to_owned()];
+    }
+    let extensions = extensions.split(';').map(str::trim).filter(|extension| !extension.is_empty());
+    extensions.map(|extension| format!("{file}{extension}")).collect()
+}
+
+/// A program in a folder, in the spelling of the folder.
+fn executable(host: &dyn Host, folder: &HostPath, name: &str) -> Option<HostPath> {
+    let path = folder.join(name);
+    host.stat(&path).ok().filter(|stat| stat.kind == FileKind::File && stat.executable)?;
+    if host.platform().os != Os::Windows {
+        return Some(path);
+    }
+    let names = host.list_matching(folder, name).unwrap_or_default();
+    Some(names.first().map_or(path, |name| folder.join(name)))
 }
 
 /// Whether a program's name has no folder in it.
@@ -70,108 +86,6 @@ pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
     extensions
         .split(';')
         .any(|extension| !extension.is_empty() && name.ends_with(&extension.trim().to_ascii_lowercase()))
-}
-
-/// A host as `which` wants to see it.
-struct HostSys<'a> {
-    host: &'a dyn Host,
-    /// The program that is searched.
-    name: &'a str,
-}
-
-fn to_host(host: &dyn Host, path: &Path) -> HostPath {
-    let text = path.to_string_lossy();
-    match host.platform().os {
-        Os::Windows => host.path(&text),
-        Os::Linux | Os::Macos => {
-            host.path(&if cfg!(windows) { text.replace('\\', "/") } else { text.into_owned() })
-        }
-    }
-}
-
-struct Entry {
-    folder: PathBuf,
-    name: OsString,
-}
-
-impl SysReadDirEntry for Entry {
-    fn file_name(&self) -> OsString {
-        self.name.clone()
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.join(&self.name)
-    }
-}
-
-struct Metadata(FileKind);
-
-impl SysMetadata for Metadata {
-    fn is_symlink(&self) -> bool {
-        false
-    }
-
-    fn is_file(&self) -> bool {
-        self.0 == FileKind::File
-    }
-}
-
-impl Sys for HostSys<'_> {
-    type ReadDirEntry = Entry;
-    type Metadata = Metadata;
-
-    fn is_windows(&self) -> bool {
-        self.host.platform().os == Os::Windows
-    }
-
-    fn current_dir(&self) -> io::Result<PathBuf> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn home_dir(&self) -> Option<PathBuf> {
-        None
-    }
-
-    fn env_split_paths(&self, paths: &OsStr) -> Vec<PathBuf> {
-        let separator = if self.is_windows() { ';' } else { ':' };
-        paths
-            .to_string_lossy()
-            .split(separator)
-            .map(|folder| folder.trim_matches('"'))
-            .filter(|folder| !folder.is_empty() && self.host.path(folder).is_absolute())
-            .map(|folder| PathBuf::from(self.host.path(folder).forward_slashes()))
-            .collect()
-    }
-
-    fn env_path(&self) -> Option<OsString> {
-        self.host.env().get("PATH").map(OsString::from)
-    }
-
-    fn env_path_ext(&self) -> Option<OsString> {
-        self.is_windows().then(|| extensions(self.host.env()).into())
-    }
-
-    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.host.stat(&to_host(self.host, path)).map(|stat| Metadata(stat.kind))
-    }
-
-    fn symlink_metadata(&self, path: &Path) -> io::Result<Metadata> {
-        self.metadata(path)
-    }
-
-    fn read_dir(&self, path: &Path) -> io::Result<Box<dyn Iterator<Item = io::Result<Entry>>>> {
-        // Asked only for the spelling of a program that was found, so the rest of the folder need not be told.
-        let file = self.host.path(self.name).file_name().unwrap_or_default().to_owned();
-        let names = self.host.list_matching(&to_host(self.host, path), &format!("{file}*"))?;
-        let folder = path.to_path_buf();
-        Ok(Box::new(
-            names.into_iter().map(move |name| Ok(Entry { folder: folder.clone(), name: name.into() })),
-        ))
-    }
-
-    fn is_valid_executable(&self, path: &Path) -> io::Result<bool> {
-        self.host.stat(&to_host(self.host, path)).map(|stat| stat.executable)
-    }
 }
 
 /// All paths that match a pattern, in which `*` stands for any text within one name: `/usr/local/cuda-*/bin/nvcc`.

@@ -53,7 +53,7 @@ pub(super) fn settle(host: &dyn Host, sink: Sink<'_>, tree: &mut Tree) {
         && let Err(error) = crate::store::write_json(host, &path, &trials)
     {
         // It is tried again the next time.
-        tracing::debug!(%path, %error, "failed to keep what came of trying the launchers");
+        log::debug!("failed to keep the results of the launcher trials in `{path}`: {error}");
     }
 }
 

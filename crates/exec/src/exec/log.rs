@@ -83,7 +83,7 @@ impl<'a> Log<'a> {
         text.push('\n');
         let text = gpubuild_core::secret::redact(&text).text;
         if let Err(error) = self.host.write(&self.path, text.as_bytes()) {
-            tracing::warn!(path = %self.path, %error, "failed to write the build log");
+            log::warn!("failed to write the build log `{}`: {error}", self.path);
         }
     }
 }

@@ -92,7 +92,10 @@ impl<'a> Shares<'a> {
             return None;
         }
         self.host.job_pool(&self.place, self.total.saturating_sub(workers)).unwrap_or_else(|error| {
-            tracing::debug!(place = %self.place, %error, "the trees have fixed shares");
+            log::debug!(
+                "no job server at `{}`, so each tree has a fixed number of jobs: {error}",
+                self.place
+            );
             None
         })
     }
@@ -104,7 +107,7 @@ impl<'a> Shares<'a> {
         if let Pool::Open(pool) = &state.pool
             && let Err(error) = pool.add(1)
         {
-            tracing::debug!(%error, "a job is not handed on");
+            log::debug!("failed to return a job to the job server: {error}");
         }
     }
 }

@@ -120,7 +120,7 @@ pub fn noted(host: &dyn Host, store: &Store, source: &HostPath, files: &Snapshot
         && store.is_writable()
         && let Err(error) = contents.write(host, &place)
     {
-        tracing::debug!(%place, %error, "failed to note hashes");
+        log::debug!("failed to save file hashes in `{place}`: {error}");
     }
     contents
 }

@@ -403,6 +403,6 @@ fn make(host: &dyn Host, folder: &HostPath, places: &Places, draft: Draft<'_>) -
 /// Notes that an entry was used. A store that cannot be written is used all the same.
 pub fn note_use(host: &dyn Host, folder: &HostPath) {
     if let Err(error) = host.write(&folder.join(USED), b"") {
-        tracing::debug!(%folder, %error, "failed to note the use of an entry");
+        log::debug!("failed to record the use of `{folder}`: {error}");
     }
 }

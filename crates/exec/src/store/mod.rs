@@ -22,7 +22,6 @@ pub const FORMAT: &str = "v1";
 use gpubuild_host::{Host, HostPath};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
 /// A value that was written as JSON; `None` if it is not there or not readable, which only means more work.
 #[must_use]
@@ -39,7 +38,11 @@ pub fn write_json<T: Serialize>(host: &dyn Host, path: &HostPath, value: &T) -> 
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut text, byte| {
+    #[cfg(feature = "sha2")]
+    let digest = <sha2::Sha256 as sha2::Digest>::digest(bytes);
+    #[cfg(not(feature = "sha2"))]
+    let digest = hmac_sha256::Hash::hash(bytes);
+    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
         write!(text, "{byte:02x}").expect("writing to a string");
         text
     })

@@ -173,7 +173,7 @@ impl<'a> Elsewhere<'a> {
         }
         all.files.extend(self.new.files.clone());
         if let Err(error) = all.write(self.host, note) {
-            tracing::debug!(path = %note, %error, "failed to note hashes");
+            log::debug!("failed to save file hashes in `{note}`: {error}");
         }
     }
 }

@@ -52,9 +52,11 @@ fn text(table: &[u8], at: u32) -> Option<&str> {
 }
 
 /// An entry: kind of library, name, path, processor features that it needs.
+#[cfg(feature = "recorded")]
 type Row<'a> = (u32, &'a str, &'a str, u64);
 
 /// A cache with these libraries.
+#[cfg(feature = "recorded")]
 fn write(libraries: &[Row<'_>]) -> Option<Vec<u8>> {
     let mut strings = Vec::new();
     let mut entries = Vec::new();
@@ -82,6 +84,7 @@ fn write(libraries: &[Row<'_>]) -> Option<Vec<u8>> {
 }
 
 /// The same cache with only the libraries whose path is wanted. `None`: this is no cache.
+#[cfg(feature = "recorded")]
 pub(crate) fn keep(cache: &[u8], wanted: &dyn Fn(&str) -> bool) -> Option<Vec<u8>> {
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC)?;
     let table = &cache[start..];

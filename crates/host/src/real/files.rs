@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::super::interrupt::Interrupt;
+use super::temporary::{self, Temporary};
 use crate::{FileKind, HostPath, Lock, NewFile, Owner, PathRules, Stat, Wait};
 
 /// Changing calls name the path: what they answer is shown as it is.
@@ -159,27 +160,17 @@ fn made_parent(path: &HostPath) -> io::Result<PathBuf> {
     Ok(parent)
 }
 
-/// A temporary name in the folder of `path`, with the permissions that an ordinary new file gets.
-fn temporary_beside(path: &HostPath) -> io::Result<tempfile::NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".gpubuild-");
-    #[cfg(unix)]
-    let readable = {
-        use std::os::unix::fs::PermissionsExt;
-        fs::Permissions::from_mode(0o666)
-    };
-    #[cfg(unix)]
-    builder.permissions(readable);
-    builder.tempfile_in(made_parent(path)?)
+/// A temporary file in the folder of `path`.
+fn temporary_beside(path: &HostPath) -> io::Result<Temporary> {
+    Temporary::file_in(&made_parent(path)?)
 }
 
 pub(super) fn write(path: &HostPath, content: &[u8]) -> io::Result<()> {
     let publish = || {
         let mut file = temporary_beside(path)?;
-        file.write_all(content)?;
-        file.as_file().sync_all()?;
-        file.persist(path.as_std())?;
-        Ok(())
+        file.file().write_all(content)?;
+        file.file().sync_all()?;
+        file.rename(path.as_std())
     };
     publish().map_err(naming("write", path))
 }
@@ -230,11 +221,10 @@ pub(super) fn open(path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
 
 pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let publish = || {
-        let file = temporary_beside(to)?;
+        let mut file = temporary_beside(to)?;
         fs::copy(from.as_std(), file.path())?;
-        file.as_file().sync_all()?;
-        file.persist(to.as_std())?;
-        Ok(())
+        file.file().sync_all()?;
+        file.rename(to.as_std())
     };
     publish().map_err(|error: io::Error| {
         io::Error::new(error.kind(), format!("failed to copy `{from}` to `{to}`: {error}"))
@@ -256,14 +246,12 @@ pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
     })
 }
 
-/// A copy that is not flushed: who uses it compares its hash.
+/// A copy that is not flushed: who uses it compares its hash. File systems that can share blocks between files do.
 pub(super) fn duplicate(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let make = || {
-        let parent = made_parent(to)?;
-        let file = tempfile::Builder::new()
-            .prefix(".gpubuild-")
-            .make_in(parent, |path| reflink_copy::reflink_or_copy(from.as_std(), path).map(drop))?;
-        file.persist(to.as_std()).map_err(|error| error.error)
+        let file = temporary_beside(to)?;
+        fs::copy(from.as_std(), file.path())?;
+        file.rename(to.as_std())
     };
     make().map_err(|error: io::Error| {
         io::Error::new(error.kind(), format!("failed to copy `{from}` to `{to}`: {error}"))
@@ -368,16 +356,7 @@ pub(super) fn remove(path: &HostPath) -> io::Result<()> {
 pub(super) fn temporary_dir(parent: &HostPath) -> io::Result<HostPath> {
     let make = || {
         fs::create_dir_all(parent.as_std())?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".gpubuild-");
-        #[cfg(unix)]
-        let readable = {
-            use std::os::unix::fs::PermissionsExt;
-            fs::Permissions::from_mode(0o777)
-        };
-        #[cfg(unix)]
-        builder.permissions(readable);
-        Ok(host_path(parent.rules(), &builder.tempdir_in(parent.as_std())?.keep()))
+        Ok(host_path(parent.rules(), &temporary::folder_in(parent.as_std())?))
     };
     make().map_err(naming("make a folder in", parent))
 }

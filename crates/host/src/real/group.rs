@@ -1,6 +1,5 @@
 //! A child with all its descendants: started as a group, ended as a group.
 
-use std::io;
 use std::process::Command;
 use std::time::Duration;
 
@@ -60,14 +59,16 @@ impl Group {
 
     /// Ends every member. Windows has no polite way that reaches programs without a window.
     #[cfg(windows)]
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
     pub(super) fn end(self, _force: Force) {
+        use std::process::Stdio;
         let leader = self.leader.to_string();
-        let _ = duct::cmd("taskkill", ["/T", "/F", "/PID", &leader])
-            .stdin_null()
-            .stdout_null()
-            .stderr_null()
-            .unchecked()
-            .run();
+        let _ = Command::new("taskkill")
+            .args(["/T", "/F", "/PID", &leader])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
     }
 
     /// Whether no member is left: `taskkill` has ended them all.
@@ -80,19 +81,15 @@ impl Group {
 
 /// Makes the child the leader of a group of its own.
 #[cfg(unix)]
-#[expect(clippy::unnecessary_wraps, reason = "the signature of duct's hook")]
-pub(super) fn lead(command: &mut Command) -> io::Result<()> {
+pub(super) fn lead(command: &mut Command) {
     use std::os::unix::process::CommandExt;
     command.process_group(0);
-    Ok(())
 }
 
 /// Makes the child the leader of a group of its own.
 #[cfg(windows)]
-#[expect(clippy::unnecessary_wraps, reason = "the signature of duct's hook")]
-pub(super) fn lead(command: &mut Command) -> io::Result<()> {
+pub(super) fn lead(command: &mut Command) {
     use std::os::windows::process::CommandExt;
     const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);
-    Ok(())
 }

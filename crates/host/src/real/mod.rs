@@ -8,6 +8,7 @@ mod net;
 mod probe;
 mod process;
 mod registry;
+mod temporary;
 #[cfg(all(test, unix))]
 mod tests;
 mod variable;
@@ -256,7 +257,7 @@ impl Host for RealHost {
 
     fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
         // Answers nothing where there is no Visual Studio, other platforms included.
-        let tool = cc::windows_registry::find_tool(self.platform.arch.id(), name)?;
+        let tool = find_msvc_tools::find_tool(self.platform.arch.id(), name)?;
         tool.path().to_str().map(|path| self.path(path))
     }
 

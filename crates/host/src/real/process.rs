@@ -4,9 +4,8 @@
 //! keeps a pipe open after the child has ended costs us the reading thread until it ends too, but never the answer.
 
 use std::fs::File;
-use std::io::{self, Read};
-use std::process::ExitStatus;
-use std::sync::Arc;
+use std::io::{self, Read, Write};
+use std::process::{self, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -104,49 +103,46 @@ fn start(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> i
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "this is the door")]
 fn start_once(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> io::Result<Started> {
-    let mut expression =
-        duct::cmd(program.as_std(), &command.argv[1..]).unchecked().before_spawn(group::lead);
-    expression = if command.input.is_empty() {
-        expression.stdin_null()
-    } else {
-        expression.stdin_bytes(command.input.as_bytes())
-    };
+    let is_captured = command.stdio == Stdio::Capture;
+    let output = || if is_captured { process::Stdio::piped() } else { process::Stdio::inherit() };
+    let input = if command.input.is_empty() { process::Stdio::null() } else { process::Stdio::piped() };
+    let mut process = process::Command::new(program.as_std());
+    process.args(&command.argv[1..]).stdin(input).stdout(output()).stderr(output());
+    group::lead(&mut process);
     if let Some(folder) = &command.current_dir {
-        expression = expression.dir(folder.as_std());
+        process.current_dir(folder.as_std());
     }
     for (name, value) in &command.env {
-        expression = match value {
-            Some(value) => expression.env(name, value),
-            None => expression.env_remove(name),
+        match value {
+            Some(value) => process.env(name, value),
+            None => process.env_remove(name),
         };
     }
-    let mut readers = Vec::new();
-    if command.stdio == Stdio::Capture {
-        let (stdout, stdout_writer) = io::pipe()?;
-        let (stderr, stderr_writer) = io::pipe()?;
-        expression = expression.stdout_file(stdout_writer).stderr_file(stderr_writer);
-        readers = vec![(Stream::Stdout, stdout), (Stream::Stderr, stderr)];
+    let mut child = process.spawn()?;
+    let leader = child.id();
+    if let Some(mut pipe) = child.stdin.take() {
+        let input = command.input.clone().into_bytes();
+        // A child that ends without reading everything is no error.
+        thread::spawn(move || drop(pipe.write_all(&input)));
     }
-    let handle = Arc::new(expression.start()?);
-    // The expression holds our copies of the pipes' writing ends; the readers would never see the end with them open.
-    drop(expression);
-    let leader = handle.pids().first().copied().unwrap_or_default();
-    let pipes = u32::try_from(readers.len()).unwrap_or_default();
-    for (stream, pipe) in readers {
-        let sender = sender.clone();
-        thread::spawn(move || forward(stream, pipe, &sender));
-    }
+    let stdout = child.stdout.take().map(|pipe| read(Stream::Stdout, pipe, sender.clone()));
+    let stderr = child.stderr.take().map(|pipe| read(Stream::Stderr, pipe, sender.clone()));
+    let pipes = u32::from(stdout.is_some()) + u32::from(stderr.is_some());
     let sender = sender.clone();
     thread::spawn(move || {
-        let status = handle.wait().map(|output| output.status);
-        let _ = sender.send(Event::Exited(status));
+        let _ = sender.send(Event::Exited(child.wait()));
     });
     Ok(Started { group: Group::of(leader), pipes })
 }
 
+fn read(stream: Stream, pipe: impl Read + Send + 'static, sender: SyncSender<Event>) {
+    thread::spawn(move || forward(stream, pipe, &sender));
+}
+
 /// Reads a stream to its end. Ends early when nobody listens any more.
-fn forward(stream: Stream, mut pipe: io::PipeReader, sender: &SyncSender<Event>) {
+fn forward(stream: Stream, mut pipe: impl Read, sender: &SyncSender<Event>) {
     let mut buffer = vec![0; 1 << 16];
     loop {
         match pipe.read(&mut buffer) {

@@ -12,28 +12,29 @@ use super::group::Group;
 #[derive(Debug, Default)]
 pub(super) struct Watchman {
     #[cfg(unix)]
-    at_work: Option<(duct::Handle, std::io::PipeWriter)>,
+    at_work: Option<std::process::Child>,
 }
 
 impl Watchman {
     /// Starts watching over a group. Where nobody can be started the child is as good, only not watched.
     #[cfg(unix)]
+    #[expect(clippy::disallowed_methods, reason = "this is the door")]
     pub(super) fn start(group: Group, lock: &File) -> Self {
+        use std::process::{Command, Stdio};
         let start = || {
-            let (ours, word) = std::io::pipe()?;
             let leader = group.leader().to_string();
-            let handle = duct::cmd("/bin/sh", ["-c", include_str!("watch.sh"), "gpubuild-watch", &leader])
-                .stdin_file(ours)
-                .stdout_file(lock.try_clone()?)
-                .stderr_null()
-                .unchecked()
-                .before_spawn(super::group::lead)
-                .start()?;
-            Ok((handle, word))
+            let mut shell = Command::new("/bin/sh");
+            super::group::lead(&mut shell);
+            shell
+                .args(["-c", include_str!("watch.sh"), "gpubuild-watch", &leader])
+                .stdin(Stdio::piped())
+                .stdout(lock.try_clone()?)
+                .stderr(Stdio::null())
+                .spawn()
         };
         let started: std::io::Result<_> = start();
         if let Err(error) = &started {
-            tracing::debug!(%error, "nobody watches over the child");
+            log::debug!("failed to start the process that ends the child if gpubuild is killed: {error}");
         }
         Self { at_work: started.ok() }
     }
@@ -47,11 +48,12 @@ impl Watchman {
     /// Says that the child has ended, or that we have ended it.
     #[cfg(unix)]
     pub(super) fn dismiss(self) {
-        if let Some((handle, mut word)) = self.at_work {
-            // Somebody who is gone needs no word.
-            let _ = std::io::Write::write_all(&mut word, b"done\n");
-            drop(word);
-            let _ = handle.wait();
+        if let Some(mut shell) = self.at_work {
+            if let Some(mut pipe) = shell.stdin.take() {
+                // It may have ended already.
+                let _ = std::io::Write::write_all(&mut pipe, b"done\n");
+            }
+            let _ = shell.wait();
         }
     }
 

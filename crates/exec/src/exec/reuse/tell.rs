@@ -14,7 +14,7 @@ impl Reuse<'_> {
     pub(super) fn note_parts(&self, parts: &Parts) {
         let path = parts_path(self.tree);
         if let Err(error) = crate::store::write_json(self.job.host, &path, parts) {
-            tracing::debug!(%path, %error, "failed to note the key");
+            log::debug!("failed to save the key in `{path}`: {error}");
         }
     }
 

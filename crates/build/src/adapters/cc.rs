@@ -1,4 +1,4 @@
-//! A plan's settings for crates that run CMake or a compiler themselves.
+//! For crates that use the `cc` crate.
 
 use std::collections::BTreeMap;
 
@@ -6,38 +6,10 @@ use gpubuild_core::backend::Backend;
 use gpubuild_host::{Host, HostPath, PathRules, RealHost};
 use gpubuild_plan::plan::Tree;
 
-use super::{Planned, talk};
+use crate::{Planned, talk};
 
 impl Planned {
-    /// Whether a backend is in the plan.
-    #[must_use]
-    pub fn has(&self, backend: Backend) -> bool {
-        self.plan.backends.contains(&backend)
-    }
-
-    /// Why a backend that was asked for is not in the plan, in one line: with [`allow_missing`](super::Build::allow_missing).
-    #[must_use]
-    pub fn why_not(&self, backend: Backend) -> Option<&str> {
-        let dropped = self.plan.dropped.iter().find(|dropped| dropped.id == backend)?;
-        Some(dropped.reasons.first().map_or("it cannot be built here", |reason| {
-            // A value for cargo is one line.
-            reason.lines().next().unwrap_or_default()
-        }))
-    }
-
-    /// [`apply_to_cmake`] with the tree that has the backend.
-    pub fn apply_to_cmake<'a>(
-        &self,
-        backend: Backend,
-        config: &'a mut cmake::Config,
-    ) -> &'a mut cmake::Config {
-        match self.tree(backend) {
-            Some(tree) => apply_to_cmake(tree, config),
-            None => config,
-        }
-    }
-
-    /// [`apply_to_cc`] with the tree that has the backend. For CUDA, cargo is told to link the toolkit's static run-time
+    /// Puts what the plan says of a backend into a `cc::Build`: compiler, architectures, flags. For CUDA, cargo is told to link the toolkit's static run-time
     /// library and where it lies: `cc` knows one layout of toolkits. A later `.cudart(…)` adds to that.
     pub fn apply_to_cc<'a>(
         &self,
@@ -70,31 +42,6 @@ impl Planned {
             copies.iter().find(|copy| copy.part("compiler").is_some_and(|path| path.as_str() == compiler));
         copy.or_else(|| copies.iter().find(|copy| copy.chosen))?.part("runtime-static")?.parent()
     }
-
-    /// The tree that has a backend.
-    #[must_use]
-    pub fn tree(&self, backend: Backend) -> Option<&Tree> {
-        self.plan.trees.iter().find(|tree| tree.backends.contains(&backend))
-    }
-}
-
-/// Puts the cache entries and environment of a tree into the `cmake::Config` that a crate has already. Its own defines
-/// that come later win.
-pub(crate) fn apply_to_cmake<'a>(tree: &Tree, config: &'a mut cmake::Config) -> &'a mut cmake::Config {
-    for (name, value) in &tree.cache {
-        match name.as_str() {
-            "CMAKE_BUILD_TYPE" => {
-                config.profile(value);
-            }
-            _ => {
-                config.define(name, value);
-            }
-        }
-    }
-    for (name, value) in &tree.env {
-        config.env(name, value);
-    }
-    config.generator(&tree.generator)
 }
 
 /// What a `cc::Build` compiles.
@@ -120,11 +67,7 @@ impl Language {
 }
 
 /// Puts what a tree says about compilers, architectures and flags into a `cc::Build` of that language.
-pub(crate) fn apply_to_cc<'a>(
-    tree: &Tree,
-    language: Language,
-    build: &'a mut cc::Build,
-) -> &'a mut cc::Build {
+fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build) -> &'a mut cc::Build {
     let settings = CcSettings::of(&tree.cache, language);
     match language {
         Language::C => {}

@@ -1,0 +1,95 @@
+//! Files and folders under names that nothing else has, until they get the name that they are for.
+#![expect(clippy::disallowed_methods, reason = "this is the door that everything else is sent to")]
+
+use std::fs::{self, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Names that are tried before giving up: somebody fills the folder on purpose.
+const ATTEMPTS: u32 = 1 << 16;
+/// Characters of a name after its start. `install` tells our leftovers from other files by this.
+const LENGTH: usize = 6;
+
+/// A file that is removed unless it is given its name.
+pub(super) struct Temporary {
+    path: PathBuf,
+    file: File,
+}
+
+impl Temporary {
+    /// A new, empty file in a folder that exists.
+    pub(super) fn file_in(folder: &Path) -> io::Result<Self> {
+        let (path, file) = in_folder(folder, |path| File::create_new(path))?;
+        Ok(Self { path, file })
+    }
+
+    pub(super) fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the file its name; a file that has it is replaced.
+    pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
+        fs::rename(&self.path, to)?;
+        // Nothing has an empty name.
+        self.path = PathBuf::new();
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A new folder in a folder that exists.
+pub(super) fn folder_in(folder: &Path) -> io::Result<PathBuf> {
+    in_folder(folder, |path| fs::create_dir(path)).map(|(path, ())| path)
+}
+
+fn in_folder<T>(folder: &Path, make: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
+    for _ in 0..ATTEMPTS {
+        let path = folder.join(name());
+        match make(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map(|made| (path, made)),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "every temporary name is taken"))
+}
+
+fn name() -> String {
+    let mut random = RandomState::new().build_hasher().finish();
+    let letters = (0..LENGTH).map(|_| {
+        let digit = u32::try_from(random % 36).unwrap_or_default();
+        random /= 36;
+        char::from_digit(digit, 36).unwrap_or('0')
+    });
+    format!(".gpubuild-{}", letters.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_new_each_time_and_gone_unless_it_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let entries = || fs::read_dir(folder.path()).unwrap().count();
+        let first = Temporary::file_in(folder.path()).unwrap();
+        let second = Temporary::file_in(folder.path()).unwrap();
+        assert_ne!(first.path(), second.path());
+        assert_eq!(name().len(), ".gpubuild-".len() + LENGTH);
+        drop(first);
+        second.rename(&folder.path().join("kept")).unwrap();
+        assert_eq!(entries(), 1);
+        folder_in(folder.path()).unwrap();
+        assert_eq!(entries(), 2);
+        assert!(Temporary::file_in(&folder.path().join("missing")).is_err());
+    }
+}
