@@ -1,22 +1,23 @@
-//! The texts of gpubuild's findings and the messages that it knows, as TOML: `(name, text)` of the files in this folder.
+//! The texts of gpubuild's findings and the messages that it knows, as TOML that is parsed when the crate is
+//! compiled: `(name, bytes)` of the files in this folder, for `gpubuild_toml::from_bytes`.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. A new file has to be named here: a test
 //! fails until it is.
 
-/// `(name, text)` of files in a folder.
+/// `(name, bytes)` of files in a folder.
 macro_rules! files {
     ($folder:literal, $($name:literal)*) => {
-        &[$(($name, include_str!(concat!($folder, $name, ".toml")))),*]
+        &[$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $folder, $name, ".bin")).as_slice())),*]
     };
 }
 
 /// What findings mean and how they are remedied, by subject.
-pub const FINDINGS: &[(&str, &str)] = files!("",
+pub const FINDINGS: &[(&str, &[u8])] = files!("",
     "general" "cuda-toolkit" "cuda-build" "nvidia" "container" "rocm" "graphics" "binary" "build" "files" "plan" "venv" "audit"
 );
 
 /// Messages of programs that failed, and what they tell.
-pub const LOG_SIGNATURES: &[(&str, &str)] =
+pub const LOG_SIGNATURES: &[(&str, &[u8])] =
     files!("logs/", "cuda" "rocm" "graphics" "link" "languages" "cmake" "general");
 
 #[cfg(test)]

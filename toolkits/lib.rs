@@ -1,29 +1,37 @@
-//! What gpubuild knows of toolkits, GPUs, build systems and projects, as TOML: `(name, text)` of the files in this folder.
+//! What gpubuild knows of toolkits, GPUs, build systems and projects, as TOML that is parsed when the crate is
+//! compiled: `(name, bytes)` of the files in this folder, for `gpubuild_toml::from_bytes`.
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. A new file has to be named here: a test
 //! fails until it is.
 
-/// `(name, text)` of files in a folder.
+/// `(name, bytes)` of files in a folder.
 macro_rules! files {
     ($folder:literal, $($name:literal)*) => {
-        &[$(($name, include_str!(concat!($folder, $name, ".toml")))),*]
+        &[$(($name, include_bytes!(concat!(env!("OUT_DIR"), "/", $folder, $name, ".bin")).as_slice())),*]
+    };
+}
+
+/// The bytes of a table.
+macro_rules! table {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/tables/", $name, ".bin"))
     };
 }
 
 /// A toolkit or a tool each, by its id.
-pub const DESCRIPTIONS: &[(&str, &str)] = files!("",
+pub const DESCRIPTIONS: &[(&str, &[u8])] = files!("",
     "ccache" "clang" "cmake" "cuda" "distcc" "dpcpp-runtime" "gcc" "glslc" "icecream" "metal" "msvc" "ninja" "oneapi" "opencl"
     "python" "rocm" "sccache" "uv" "vulkan"
 );
 
 /// The wheels of a release of a toolkit each.
-pub const LOCKS: &[(&str, &str)] = files!("locks/", "cuda-13.0" "cuda-13.5");
+pub const LOCKS: &[(&str, &[u8])] = files!("locks/", "cuda-13.0" "cuda-13.5");
 
 /// How build systems look for a toolkit, step by step.
-pub const RESOLVERS: &[(&str, &str)] = files!("resolvers/", "cuda" "rocm" "vulkan" "oneapi");
+pub const RESOLVERS: &[(&str, &[u8])] = files!("resolvers/", "cuda" "rocm" "vulkan" "oneapi");
 
 /// Names of the options and targets of known CMake projects.
-pub const PROFILES: &[(&str, &str)] =
+pub const PROFILES: &[(&str, &[u8])] =
     files!("profiles/", "cmake" "ggml" "gk" "llama" "stable-diffusion" "whisper");
 
 /// Headers that profiles put before those of old toolkits.
@@ -33,27 +41,27 @@ pub const SHIMS: &[(&str, &str)] =
 /// Tables about one subject each.
 pub mod tables {
     /// On which cards of NVIDIA's code runs.
-    pub const CUDA_ARCHS: &str = include_str!("tables/cuda-archs.toml");
+    pub const CUDA_ARCHS: &[u8] = table!("cuda-archs");
     /// The functions of NVIDIA's driver by the release that brought them.
-    pub const CUDA_FUNCTIONS: &str = include_str!("tables/cuda-functions.toml");
+    pub const CUDA_FUNCTIONS: &[u8] = table!("cuda-functions");
     /// What distributions call a package.
-    pub const DISTRIBUTIONS: &str = include_str!("tables/distributions.toml");
+    pub const DISTRIBUTIONS: &[u8] = table!("distributions");
     /// GPUs by their numbers and names.
-    pub const GPUS: &str = include_str!("tables/gpus.toml");
+    pub const GPUS: &[u8] = table!("gpus");
     /// Instruction sets, levels and processors.
-    pub const ISA: &str = include_str!("tables/isa.toml");
+    pub const ISA: &[u8] = table!("isa");
     /// The libclang that is fetched on machines without one.
-    pub const LIBCLANG: &str = include_str!("tables/libclang.toml");
+    pub const LIBCLANG: &[u8] = table!("libclang");
     /// What the names of shared libraries tell.
-    pub const LIBRARIES: &str = include_str!("tables/libraries.toml");
+    pub const LIBRARIES: &[u8] = table!("libraries");
     /// Which builds of PyTorch, CuPy and others go with which driver.
-    pub const PACKAGES: &str = include_str!("tables/packages.toml");
+    pub const PACKAGES: &[u8] = table!("packages");
     /// How the wheels of a toolkit become an installation.
-    pub const PROVISION: &str = include_str!("tables/provision.toml");
+    pub const PROVISION: &[u8] = table!("provision");
     /// Which wheel holds which run-time library.
-    pub const RUNTIME_WHEELS: &str = include_str!("tables/runtime-wheels.toml");
+    pub const RUNTIME_WHEELS: &[u8] = table!("runtime-wheels");
     /// What the build store looks at.
-    pub const STORE: &str = include_str!("tables/store.toml");
+    pub const STORE: &[u8] = table!("store");
 }
 
 #[cfg(test)]

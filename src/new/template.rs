@@ -71,7 +71,7 @@ pub fn templates() -> &'static [Template] {
     TEMPLATES.get_or_init(|| {
         let read = |one: &gpubuild_templates::Project| Template {
             id: one.id,
-            about: toml::from_str(one.about).expect("templates/new/*/template.toml are tested"),
+            about: gpubuild_toml::from_str(one.about).expect("templates/new/*/template.toml are tested"),
             files: one.files,
         };
         gpubuild_templates::PROJECTS.iter().map(read).collect()

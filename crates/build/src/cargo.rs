@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{Environment, Host, HostPath};
+use serde::Deserialize;
 
 use super::ScriptError;
 
@@ -143,14 +144,19 @@ fn is_enabled(env: &Environment, feature: &str) -> bool {
     env.get_raw(&format!("CARGO_FEATURE_{name}")).is_some()
 }
 
+#[derive(Default, Deserialize)]
+struct CargoToml {
+    #[serde(default)]
+    features: BTreeMap<String, Vec<String>>,
+}
+
 /// Backends by the features of a Cargo.toml that bear their names.
 fn declared(text: &str) -> BTreeMap<Backend, Vec<String>> {
     let mut found: BTreeMap<Backend, Vec<String>> = BTreeMap::new();
-    let table: toml::Table = text.parse().unwrap_or_default();
-    let features = table.get("features").and_then(toml::Value::as_table);
-    for name in features.into_iter().flat_map(toml::Table::keys) {
+    // cargo says what is wrong with a Cargo.toml that cannot be read.
+    for name in gpubuild_toml::from_str::<CargoToml>(text).unwrap_or_default().features.into_keys() {
         if let Ok(backend) = name.parse() {
-            found.entry(backend).or_default().push(name.clone());
+            found.entry(backend).or_default().push(name);
         }
     }
     found

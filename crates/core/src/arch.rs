@@ -142,7 +142,7 @@ impl Rules {
 fn rules() -> &'static Rules {
     static RULES: OnceLock<Rules> = OnceLock::new();
     RULES.get_or_init(|| {
-        toml::from_str(tables::CUDA_ARCHS).expect("toolkits/tables/cuda-archs.toml is tested")
+        gpubuild_toml::from_bytes(tables::CUDA_ARCHS).expect("toolkits/tables/cuda-archs.toml is tested")
     })
 }
 

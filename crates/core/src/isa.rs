@@ -96,7 +96,8 @@ impl Promise {
 #[must_use]
 pub fn table() -> &'static Table {
     TABLE.get_or_init(|| {
-        toml::from_str(tables::ISA).unwrap_or_else(|error| panic!("toolkits/tables/isa.toml: {error}"))
+        gpubuild_toml::from_bytes(tables::ISA)
+            .unwrap_or_else(|error| panic!("toolkits/tables/isa.toml: {error}"))
     })
 }
 

@@ -328,7 +328,7 @@ mod tests {
             let text = format!(
                 "schema = 1\n[project]\nname = \"x\"\nsource = \".\"\nprofile = \"gk\"\n[backends.cuda]\narchs = {archs}\n"
             );
-            toml::from_str::<project::ProjectFile>(&text).unwrap()
+            gpubuild_toml::from_str::<project::ProjectFile>(&text).unwrap()
         });
         let case = Case {
             facts: &facts,

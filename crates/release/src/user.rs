@@ -106,7 +106,7 @@ pub fn read(host: &dyn Host) -> Result<User, Unreadable> {
         return Err(unreadable(format!("it has more than {MOST_BYTES} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))?;
-    let settings = toml::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+    let settings = gpubuild_toml::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
     Ok(User { file: Some(file), settings })
 }
 

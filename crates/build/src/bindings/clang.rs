@@ -96,7 +96,7 @@ impl Clang {
 
 impl Pinned {
     fn read(host: &dyn Host, is_asked: bool) -> Self {
-        let table: Table = toml::from_str(tables::LIBCLANG).expect("the embedded table is tested");
+        let table: Table = gpubuild_toml::from_bytes(tables::LIBCLANG).expect("the embedded table is tested");
         let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
         Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_asked }
     }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_platform_has_a_wheel_and_a_library_in_it() {
-        let table: Table = toml::from_str(tables::LIBCLANG).unwrap();
+        let table: Table = gpubuild_toml::from_bytes(tables::LIBCLANG).unwrap();
         for (os, arch) in [
             (Os::Linux, Arch::X86_64),
             (Os::Linux, Arch::Aarch64),

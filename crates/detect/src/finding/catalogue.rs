@@ -164,8 +164,8 @@ impl Findings {
     /// If an embedded file is broken, which a test rules out.
     #[must_use]
     pub fn embedded() -> Self {
-        let parse = |(name, text): &(&str, &str)| -> Family {
-            toml::from_str(text).unwrap_or_else(|error| panic!("findings/{name}.toml: {error}"))
+        let parse = |(name, bytes): &(&str, &[u8])| -> Family {
+            gpubuild_toml::from_bytes(bytes).unwrap_or_else(|error| panic!("findings/{name}.toml: {error}"))
         };
         Self { families: FINDINGS.iter().map(parse).collect() }
     }

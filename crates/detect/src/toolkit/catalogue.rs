@@ -1,13 +1,12 @@
 //! The descriptions that are known: embedded ones, and those of a folder that the user names.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_host::{Host, HostPath};
 use gpubuild_toolkits::DESCRIPTIONS;
 
-use super::description::{Description, Kind, ReasonText, Root, Tables};
+use super::description::{Description, Kind, ReasonText, Root};
 
 /// All descriptions by id.
 #[derive(Debug, Clone)]
@@ -52,11 +51,9 @@ impl Catalogue {
     #[must_use]
     pub fn embedded() -> Self {
         let mut catalogue = Self { descriptions: BTreeMap::new() };
-        for (name, text) in DESCRIPTIONS {
-            let (rest, tables) = split(text);
-            let place = format!("{name}.toml");
-            let mut description = parse(&place, &rest).expect("embedded descriptions are tested");
-            description.compatibility = Tables::later(tables);
+        for (name, bytes) in DESCRIPTIONS {
+            let description: Description = gpubuild_toml::from_bytes(bytes)
+                .unwrap_or_else(|error| panic!("toolkits/{name}.toml: {error}"));
             catalogue.descriptions.insert(description.id.clone(), description);
         }
         catalogue
@@ -121,21 +118,10 @@ impl Catalogue {
 }
 
 fn parse(place: &str, text: &str) -> Result<Description, CatalogueError> {
-    let description: Description = toml::from_str(text).map_err(|error| CatalogueError::Syntax {
-        place: place.to_owned(),
-        message: error.to_string().trim_end().to_owned(),
-    })?;
+    let description: Description = gpubuild_toml::from_str(text)
+        .map_err(|error| CatalogueError::Syntax { place: place.to_owned(), message: error.to_string() })?;
     check(&description).map_err(|message| CatalogueError::Meaning { place: place.to_owned(), message })?;
     Ok(description)
-}
-
-/// Takes the tables (`[[compatibility…`), which stand together, out of an embedded description.
-fn split(text: &'static str) -> (Cow<'static, str>, &'static str) {
-    const HEAD: &str = "\n[[compatibility";
-    let Some(start) = text.find(HEAD) else { return (Cow::Borrowed(text), "") };
-    let last = text.rfind(HEAD).unwrap_or(start) + 1;
-    let end = text[last..].find("\n[").map_or(text.len(), |end| last + end);
-    (Cow::Owned(format!("{}{}", &text[..start], &text[end..])), &text[start..end])
 }
 
 /// What the form of the file can't express.
@@ -206,6 +192,7 @@ mod tests {
         assert_eq!(catalogue.iter().count(), DESCRIPTIONS.len());
         for (name, _) in DESCRIPTIONS {
             let description = catalogue.get(name).unwrap_or_else(|| panic!("{name}.toml has another id"));
+            assert_eq!(check(description), Ok(()), "{name}");
             assert!(!description.install.is_empty(), "{name} has no install help");
             for need in &description.build.tools {
                 assert!(catalogue.with_role(&need.role).next().is_some(), "{name} needs `{}`", need.role);
@@ -222,26 +209,6 @@ mod tests {
 
     fn placeholders(text: &str) -> impl Iterator<Item = &str> {
         text.split('{').skip(1).filter_map(|rest| rest.split('}').next())
-    }
-
-    #[test]
-    fn embedded_descriptions_are_read_in_two_parts_as_in_one() {
-        let embedded = Catalogue::embedded();
-        let mut with_tables = 0;
-        for (name, text) in DESCRIPTIONS {
-            let whole = parse(name, text).unwrap();
-            let parts = embedded.get(name).unwrap();
-            assert_eq!(
-                format!("{:?}", *whole.compatibility),
-                format!("{:?}", *parts.compatibility),
-                "{name}"
-            );
-            let mut parts = parts.clone();
-            parts.compatibility = whole.compatibility.clone();
-            assert_eq!(format!("{whole:?}"), format!("{parts:?}"), "{name}");
-            with_tables += usize::from(!whole.compatibility.arch.is_empty());
-        }
-        assert!(with_tables >= 2);
     }
 
     #[test]

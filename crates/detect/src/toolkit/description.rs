@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 pub use super::tables::{
     ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, KernelRow, LastRow,
-    LibcRow, NameRow, Risk, StandInRow, SupportRow, Tables, Wheel, WheelFile,
+    LibcRow, NameRow, Risk, StandInRow, SupportRow, Wheel, WheelFile,
 };
 use crate::facts::Vendor;
 
@@ -92,7 +92,7 @@ pub struct Description {
     pub reasons: BTreeMap<String, ReasonText>,
     /// Tables of what goes with what, each row with its source.
     #[serde(default)]
-    pub compatibility: Tables,
+    pub compatibility: Compatibility,
     /// Which releases `gpubuild toolkit install` can offer at all.
     pub offered: Option<OfferLimits>,
     /// A pinned copy that can be fetched when the host has none.

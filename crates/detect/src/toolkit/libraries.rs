@@ -84,7 +84,9 @@ pub enum Role {
 
 /// The tables are part of the program, and a test reads them.
 fn table() -> &'static Table {
-    TABLE.get_or_init(|| toml::from_str(tables::LIBRARIES).expect("toolkits/tables/libraries.toml is tested"))
+    TABLE.get_or_init(|| {
+        gpubuild_toml::from_bytes(tables::LIBRARIES).expect("toolkits/tables/libraries.toml is tested")
+    })
 }
 
 /// What is known of a library by its file name.
@@ -129,8 +131,8 @@ pub fn is_driver_function(name: &str) -> bool {
 #[must_use]
 pub fn function_since(name: &str) -> Option<&'static Version> {
     let functions = FUNCTIONS.get_or_init(|| {
-        let file: Functions =
-            toml::from_str(tables::CUDA_FUNCTIONS).expect("toolkits/tables/cuda-functions.toml is tested");
+        let file: Functions = gpubuild_toml::from_bytes(tables::CUDA_FUNCTIONS)
+            .expect("toolkits/tables/cuda-functions.toml is tested");
         let mut functions = BTreeMap::new();
         for (version, names) in file.since {
             let version: Version = version.parse().expect("toolkits/tables/cuda-functions.toml is tested");

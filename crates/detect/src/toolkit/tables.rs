@@ -1,12 +1,10 @@
 //! The tables of a description: what goes with what, each row with its source; and pinned wheels.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
-use std::sync::OnceLock;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::Os;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 /// Tables of what goes with what. Limits that the installed copy states win over these.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -54,46 +52,6 @@ pub struct Compatibility {
     /// The last release that the maker supported an architecture in.
     #[serde(default)]
     pub last: Vec<LastRow>,
-}
-
-/// The tables of a description. Those of an embedded one are read when somebody first asks: they are a large part of its
-/// text, and most machines have none of the toolkits or cards that they are about.
-#[derive(Debug, Clone, Default)]
-pub struct Tables {
-    /// Text that is still to be read; empty if there is none.
-    later: &'static str,
-    read: OnceLock<Compatibility>,
-}
-
-impl Tables {
-    /// Tables that are read when they are needed, from a text that is known to be right.
-    pub(super) fn later(text: &'static str) -> Self {
-        Self { later: text, read: OnceLock::new() }
-    }
-}
-
-impl Deref for Tables {
-    type Target = Compatibility;
-
-    fn deref(&self) -> &Compatibility {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Section {
-            #[serde(default)]
-            compatibility: Compatibility,
-        }
-        self.read.get_or_init(|| {
-            let section: Section = toml::from_str(self.later).expect("embedded descriptions are tested");
-            section.compatibility
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for Tables {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let tables = Compatibility::deserialize(deserializer)?;
-        Ok(Self { later: "", read: OnceLock::from(tables) })
-    }
 }
 
 /// Device architectures of toolkit releases from `since` on, up to the next row.

@@ -90,8 +90,8 @@ struct Parent {
 pub(super) fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
-        let text = tables::DISTRIBUTIONS;
-        toml::from_str(text).expect("toolkits/tables/distributions.toml is tested")
+        gpubuild_toml::from_bytes(tables::DISTRIBUTIONS)
+            .expect("toolkits/tables/distributions.toml is tested")
     })
 }
 

@@ -175,7 +175,9 @@ pub struct ActionRow {
 #[must_use]
 pub fn tables() -> &'static Tables {
     static TABLES: OnceLock<Tables> = OnceLock::new();
-    TABLES.get_or_init(|| toml::from_str(include_str!("tables.toml")).expect("embedded tables are tested"))
+    TABLES.get_or_init(|| {
+        gpubuild_toml::from_str(include_str!("tables.toml")).expect("embedded tables are tested")
+    })
 }
 
 impl Tables {

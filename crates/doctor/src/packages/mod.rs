@@ -98,7 +98,9 @@ struct Cpu {
 
 /// The table is part of the program, and a test reads it.
 fn table() -> &'static Table {
-    TABLE.get_or_init(|| toml::from_str(tables::PACKAGES).expect("toolkits/tables/packages.toml is tested"))
+    TABLE.get_or_init(|| {
+        gpubuild_toml::from_bytes(tables::PACKAGES).expect("toolkits/tables/packages.toml is tested")
+    })
 }
 
 /// What to install for a GPU.

@@ -260,12 +260,12 @@ impl Step {
     }
 }
 
-/// Reads a file.
+/// Reads an embedded file.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse(text: &str) -> Result<Family, String> {
-    let family: Family = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
+pub fn read(bytes: &[u8]) -> Result<Family, String> {
+    let family: Family = gpubuild_toml::from_bytes(bytes).map_err(|error| error.to_string())?;
     for (index, resolver) in family.resolvers.iter().enumerate() {
         let id = &resolver.id;
         if resolver.compiler.is_empty() && resolver.root.is_empty() {
@@ -306,7 +306,10 @@ mod tests {
     fn mistakes_are_told() {
         let head = "toolkit = \"cuda\"\nbackend = \"cuda\"\n";
         let resolver = "[[resolver]]\nid = \"x\"\nname = \"X\"\nsource = \"none\"\n";
-        let error = |steps: &str| parse(&format!("{head}{resolver}{steps}")).unwrap_err();
+        let error = |steps: &str| {
+            let bytes = gpubuild_toml::encode(&format!("{head}{resolver}{steps}")).unwrap();
+            read(&bytes).unwrap_err()
+        };
         for (steps, expected) in [
             ("", "`x` has no steps"),
             ("[[resolver.root]]\nenv = \"A\"\nknown = [\"/b\"]\n", "exactly one of"),

@@ -36,10 +36,10 @@ pub use typed::line_text;
 pub fn families() -> &'static [Family] {
     static FAMILIES: OnceLock<Vec<Family>> = OnceLock::new();
     FAMILIES.get_or_init(|| {
-        let parse = |(name, text): &(&str, &str)| {
-            description::parse(text).unwrap_or_else(|error| panic!("toolkits/resolvers/{name}.toml: {error}"))
+        let read = |(name, bytes): &(&str, &[u8])| {
+            description::read(bytes).unwrap_or_else(|error| panic!("toolkits/resolvers/{name}.toml: {error}"))
         };
-        RESOLVERS.iter().map(parse).collect()
+        RESOLVERS.iter().map(read).collect()
     })
 }
 

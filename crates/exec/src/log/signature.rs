@@ -54,9 +54,9 @@ fn one() -> usize {
 
 /// The signatures of all embedded files.
 pub(super) fn embedded() -> Vec<Signature> {
-    let parse = |(name, text): &(&str, &str)| {
-        let file: File =
-            toml::from_str(text).unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"));
+    let parse = |(name, bytes): &(&str, &[u8])| {
+        let file: File = gpubuild_toml::from_bytes(bytes)
+            .unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"));
         file.signature
     };
     // On one line of a log the earlier file wins; the general ones come last.

@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn the_environment_wins_over_the_file() {
-        let table: CacheTable = toml::from_str("store = \"readonly\"\nmax_size = \"1GiB\"").unwrap();
+        let table: CacheTable = gpubuild_toml::from_str("store = \"readonly\"\nmax_size = \"1GiB\"").unwrap();
         let store = opened(None, &table).unwrap();
         assert_eq!((store.access, store.limit), (Access::Readonly, 1 << 30));
         assert_eq!(store.root.as_str(), "/c/store/v1");
         assert_eq!(opened(Some("off"), &table), None);
         assert_eq!(opened(Some("/s"), &table).unwrap().root.as_str(), "/s/v1");
-        let table: CacheTable = toml::from_str("store = \"off\"\nfolder = \"../s\"").unwrap();
+        let table: CacheTable = gpubuild_toml::from_str("store = \"off\"\nfolder = \"../s\"").unwrap();
         assert_eq!(opened(None, &table), None);
         assert_eq!(opened(Some("on"), &table).unwrap().root.as_str(), "/s/v1");
     }

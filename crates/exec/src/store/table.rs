@@ -36,7 +36,8 @@ impl Table {
     #[must_use]
     pub fn embedded() -> &'static Self {
         static TABLE: LazyLock<Table> = LazyLock::new(|| {
-            let table: Table = toml::from_str(tables::STORE).expect("toolkits/tables/store.toml is tested");
+            let table: Table =
+                gpubuild_toml::from_bytes(tables::STORE).expect("toolkits/tables/store.toml is tested");
             assert_eq!(table.schema, 1, "toolkits/tables/store.toml is tested");
             table
         });

@@ -133,10 +133,10 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Document, RecordingError> 
     }
     const HINT: &str =
         "docs/recorded-hosts.md describes every key; `gpubuild host record FILE` writes a whole recording";
-    let from_toml = |error: &toml::de::Error| {
+    let from_toml = |error: &gpubuild_toml::Error| {
         RecordingError::new(file, text, error.span(), lowercase_start(error.message()), HINT)
     };
-    let schema: SchemaOnly = toml::from_str(text).map_err(|error| from_toml(&error))?;
+    let schema: SchemaOnly = gpubuild_toml::from_str(text).map_err(|error| from_toml(&error))?;
     let Some(schema) = schema.schema else {
         let hint = format!("write `schema = \"{SCHEMA}\"` on the first line");
         return Err(RecordingError::new(
@@ -164,7 +164,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Document, RecordingError> 
         };
         return Err(RecordingError::new(file, text, Some(schema.span()), what, hint));
     }
-    toml::from_str(text).map_err(|error| from_toml(&error))
+    gpubuild_toml::from_str(text).map_err(|error| from_toml(&error))
 }
 
 /// Our messages start in lowercase.

@@ -57,7 +57,8 @@ type Asked = (BTreeMap<String, String>, BTreeMap<String, String>, Vec<String>);
 fn ask(here: &[&str], flag: Option<&str>, env: &[(&str, &str)], table: &str) -> Result<Asked, LauncherError> {
     let known: Vec<Launcher> =
         ["ccache", "sccache", "distcc"].iter().map(|id| launcher(id, here.contains(id))).collect();
-    let (env, table) = (Environment::new(Os::Linux, env.iter().copied()), toml::from_str(table).unwrap());
+    let (env, table) =
+        (Environment::new(Os::Linux, env.iter().copied()), gpubuild_toml::from_str(table).unwrap());
     let root = HostPath::new(gpubuild_host::PathRules::Unix, "/p");
     let scene = Scene { launchers: &known, flag, env: &env, table: &table, root: &root };
     let mut plan = plan(&[Backend::Cpu, Backend::Cuda]);

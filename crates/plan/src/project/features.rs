@@ -4,22 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use serde::Deserialize;
 
 /// The features of a Cargo.toml, each with what it switches on.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Features(BTreeMap<String, Vec<String>>);
+
+#[derive(Default, Deserialize)]
+struct CargoToml {
+    #[serde(default)]
+    features: Features,
+}
 
 impl Features {
     /// Those of a Cargo.toml; none if it cannot be read, which cargo tells better.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let table: toml::Table = text.parse().unwrap_or_default();
-        let features = table.get("features").and_then(toml::Value::as_table);
-        let list = |value: &toml::Value| {
-            let words = value.as_array().into_iter().flatten().filter_map(toml::Value::as_str);
-            words.map(str::to_owned).collect()
-        };
-        Self(features.into_iter().flatten().map(|(name, value)| (name.clone(), list(value))).collect())
+        gpubuild_toml::from_str::<CargoToml>(text).unwrap_or_default().features
     }
 
     /// What cargo is told so that exactly the features of these backends are on, beside those that have nothing to do with

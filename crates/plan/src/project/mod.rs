@@ -182,16 +182,16 @@ pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectEr
     struct SchemaOnly {
         schema: Option<i64>,
     }
-    let invalid = |error: &toml::de::Error| ProjectError::Invalid {
+    let invalid = |error: &gpubuild_toml::Error| ProjectError::Invalid {
         path: path.to_owned(),
         message: error.to_string().trim_end().to_owned(),
     };
     // The schema first: a file of a later version should be called that, not wrong.
-    let found = toml::from_str::<SchemaOnly>(text).map_err(|error| invalid(&error))?.schema;
+    let found = gpubuild_toml::from_str::<SchemaOnly>(text).map_err(|error| invalid(&error))?.schema;
     if let Some(found) = found.filter(|found| *found > SCHEMA) {
         return Err(ProjectError::Newer { path: path.to_owned(), found });
     }
-    let file: ProjectFile = toml::from_str(text).map_err(|error| invalid(&error))?;
+    let file: ProjectFile = gpubuild_toml::from_str(text).map_err(|error| invalid(&error))?;
     let name_is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if file.project.name.is_empty()
         || file.project.name.starts_with('.')

@@ -313,8 +313,8 @@ impl Profile {
     /// Never on a released version: a test reads every file.
     #[must_use]
     pub fn builtin(name: &str) -> Option<Self> {
-        let (_, text) = PROFILES.iter().copied().find(|(id, _)| *id == name)?;
-        let own: Self = toml::from_str(text).expect("the profiles in the crate are tested");
+        let (_, bytes) = PROFILES.iter().copied().find(|(id, _)| *id == name)?;
+        let own: Self = gpubuild_toml::from_bytes(bytes).expect("the profiles in the crate are tested");
         Some(match own.extends.as_deref().and_then(Self::builtin) {
             Some(base) => own.on_top_of(base),
             None => own,

@@ -92,7 +92,7 @@ impl Lock {
     /// # Errors
     /// What is wrong, with line and caret where it is the syntax.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let lock: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let lock: Self = gpubuild_toml::from_str(text).map_err(|error| error.to_string())?;
         lock.check()?;
         Ok(lock)
     }
@@ -203,10 +203,11 @@ impl Pinned {
 pub fn embedded() -> &'static [Lock] {
     static PARSED: OnceLock<Vec<Lock>> = OnceLock::new();
     PARSED.get_or_init(|| {
-        let parse = |(name, text): &(&str, &str)| {
-            Lock::parse(text).unwrap_or_else(|error| panic!("toolkits/locks/{name}.toml is tested: {error}"))
+        let read = |(name, bytes): &(&str, &[u8])| -> Lock {
+            gpubuild_toml::from_bytes(bytes)
+                .unwrap_or_else(|error| panic!("toolkits/locks/{name}.toml is tested: {error}"))
         };
-        let mut locks: Vec<Lock> = LOCKS.iter().map(parse).collect();
+        let mut locks: Vec<Lock> = LOCKS.iter().map(read).collect();
         locks.sort_by(|a, b| (&a.toolkit, &a.release).cmp(&(&b.toolkit, &b.release)));
         locks
     })

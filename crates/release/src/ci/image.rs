@@ -136,7 +136,7 @@ impl Images {
         static IMAGES: OnceLock<Images> = OnceLock::new();
         IMAGES.get_or_init(|| {
             let mut images: Images =
-                toml::from_str(include_str!("images.toml")).expect("src/ci/images.toml is tested");
+                gpubuild_toml::from_str(include_str!("images.toml")).expect("src/ci/images.toml is tested");
             let bases: BTreeMap<String, Image> =
                 images.image.iter().map(|image| (image.id.clone(), image.clone())).collect();
             for image in &mut images.image {

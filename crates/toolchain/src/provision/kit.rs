@@ -148,7 +148,9 @@ pub fn on(path: &str, os: Os) -> String {
 #[must_use]
 pub fn embedded() -> &'static Kits {
     static KITS: OnceLock<Kits> = OnceLock::new();
-    KITS.get_or_init(|| toml::from_str(tables::PROVISION).expect("toolkits/tables/provision.toml is tested"))
+    KITS.get_or_init(|| {
+        gpubuild_toml::from_bytes(tables::PROVISION).expect("toolkits/tables/provision.toml is tested")
+    })
 }
 
 /// The kit of a toolkit.

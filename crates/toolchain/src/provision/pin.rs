@@ -195,7 +195,7 @@ pub fn resolve(
 /// # Errors
 /// A list that is none, or that lacks a wheel.
 pub fn lock(kit: &Kit, toolkit: &str, release: &Version, pylock: &str) -> Result<Lock, PinError> {
-    let list: Pylock = toml::from_str(pylock)
+    let list: Pylock = gpubuild_toml::from_str(pylock)
         .map_err(|error| PinError::Unreadable { message: error.message().to_owned() })?;
     let missing = |what: &str| PinError::Incomplete {
         what: what.to_owned(),

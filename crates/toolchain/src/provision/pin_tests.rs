@@ -81,7 +81,7 @@ fn a_list_that_lacks_something_is_no_lock() {
 
 #[test]
 fn a_wheel_is_named_by_where_it_is() {
-    let name = |text: &str| toml::from_str::<Wheel>(text).unwrap().file_name().map(str::to_owned);
+    let name = |text: &str| gpubuild_toml::from_str::<Wheel>(text).unwrap().file_name().map(str::to_owned);
     assert_eq!(name("url = 'https://h/x/a-1-any.whl?t=1#sha'").as_deref(), Some("a-1-any.whl"));
     assert_eq!(name("path = 'wheels/a.whl'").as_deref(), Some("a.whl"));
     assert_eq!(name("name = 'b.whl'\nurl = 'https://h/c.whl'").as_deref(), Some("b.whl"));

@@ -102,7 +102,9 @@ impl Table {
     pub fn embedded() -> &'static Self {
         static TABLE: OnceLock<Table> = OnceLock::new();
         TABLE.get_or_init(|| {
-            Self::parse(tables::RUNTIME_WHEELS)
+            gpubuild_toml::from_bytes::<Self>(tables::RUNTIME_WHEELS)
+                .map_err(|error| error.to_string())
+                .and_then(Self::checked)
                 .unwrap_or_else(|error| panic!("toolkits/tables/runtime-wheels.toml is tested: {error}"))
         })
     }
@@ -112,7 +114,11 @@ impl Table {
     /// # Errors
     /// What is wrong, with line and caret where it is the syntax.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut table: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        gpubuild_toml::from_str::<Self>(text).map_err(|error| error.to_string())?.checked()
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        let mut table = self;
         if table.schema != SCHEMA {
             return Err(format!("`schema` is {}, and this gpubuild reads {SCHEMA}", table.schema));
         }

@@ -53,7 +53,8 @@ struct Range {
 
 /// The table is part of the program, and a test reads it.
 fn table() -> &'static Table {
-    TABLE.get_or_init(|| toml::from_str(tables::GPUS).expect("toolkits/tables/gpus.toml is tested"))
+    TABLE
+        .get_or_init(|| gpubuild_toml::from_bytes(tables::GPUS).expect("toolkits/tables/gpus.toml is tested"))
 }
 
 /// The maker with a PCI vendor number.

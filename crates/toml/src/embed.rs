@@ -1,0 +1,33 @@
+//! For build scripts of crates that hold data.
+#![expect(clippy::disallowed_methods, reason = "only build scripts of gpubuild's own crates call this")]
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// Parses the `*.toml` files in folders of the package that cargo builds: `FOLDER/NAME.toml` becomes `FOLDER/NAME.bin` in
+/// `OUT_DIR`, for [`from_bytes`](crate::from_bytes).
+///
+/// # Errors
+/// A folder cannot be read or written, or a file is not TOML.
+pub fn embed(folders: &[&str]) -> io::Result<()> {
+    let variable = |name: &str| {
+        env::var_os(name).map(PathBuf::from).ok_or_else(|| io::Error::other(format!("{name} is not set")))
+    };
+    let (package, out) = (variable("CARGO_MANIFEST_DIR")?, variable("OUT_DIR")?);
+    for folder in folders {
+        fs::create_dir_all(out.join(folder))?;
+        for entry in fs::read_dir(package.join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                let name = Path::new(path.file_name().unwrap_or_default()).with_extension("bin");
+                fs::write(out.join(folder).join(name), encode(&path)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn encode(path: &Path) -> io::Result<Vec<u8>> {
+    let text = fs::read_to_string(path)?;
+    crate::encode(&text).map_err(|error| io::Error::other(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,100 @@
+//! What is wrong with a document, and where.
+
+use std::fmt;
+use std::ops::Range;
+
+/// What is wrong with a document, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    message: String,
+    span: Option<Range<usize>>,
+    /// From the outermost key to the innermost.
+    keys: Vec<String>,
+    /// The line of the text, and where it stands.
+    line: Option<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    text: String,
+    /// Counted from one.
+    number: usize,
+    /// Characters before the place, and those that are marked.
+    before: usize,
+    marked: usize,
+}
+
+impl Error {
+    pub(crate) fn new(message: &str, span: Option<Range<usize>>) -> Self {
+        Self { message: message.to_owned(), span, keys: Vec::new(), line: None }
+    }
+
+    /// What is wrong, without its place.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Where in the text, in bytes.
+    #[must_use]
+    pub fn span(&self) -> Option<Range<usize>> {
+        self.span.clone()
+    }
+
+    /// The innermost place counts.
+    pub(crate) fn at(mut self, span: Option<Range<usize>>) -> Self {
+        self.span = self.span.or(span);
+        self
+    }
+
+    pub(crate) fn below(mut self, key: Option<&str>) -> Self {
+        self.keys.splice(0..0, key.map(str::to_owned));
+        self
+    }
+
+    /// Looks up the line.
+    pub(crate) fn of(mut self, text: &str) -> Self {
+        if let Some(span) = &self.span {
+            // At the end of a text that ends with a line break, the last line is shown.
+            let start = span.start.min(text.len());
+            let inside = start.min(text.len().saturating_sub(1));
+            let head = text.get(..inside).unwrap_or_default();
+            let line_start = head.rfind('\n').map_or(0, |at| at + 1);
+            let line = text.get(line_start..).unwrap_or_default().split('\n').next().unwrap_or_default();
+            let before = text.get(line_start..start).unwrap_or_default().chars().count();
+            let length = span.end.saturating_sub(span.start).min(line.len().saturating_sub(before));
+            self.line = Some(Line {
+                text: line.to_owned(),
+                number: head.matches('\n').count() + 1,
+                before,
+                marked: length.max(1),
+            });
+        }
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Line { text, number, before, marked }) = &self.line {
+            let gutter = number.to_string().len() + 1;
+            writeln!(formatter, "TOML parse error at line {number}, column {}", before + 1)?;
+            writeln!(formatter, "{:gutter$}|", "")?;
+            writeln!(formatter, "{number} | {text}")?;
+            writeln!(formatter, "{:gutter$}| {:before$}{}", "", "", "^".repeat(*marked))?;
+        }
+        write!(formatter, "{}", self.message)?;
+        if self.line.is_none() && !self.keys.is_empty() {
+            write!(formatter, "\nin `{}`", self.keys.join("."))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl serde_core::de::Error for Error {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self::new(&message.to_string(), None)
+    }
+}

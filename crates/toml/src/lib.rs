@@ -1,0 +1,56 @@
+//! Reads TOML into Rust types: text at run time, or what a build script has parsed already.
+//!
+//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//!
+//! Both ways go through one form of the document in bytes, so each type is compiled for one deserializer. That of the `toml`
+//! crate has three sorts of tables, which makes the code of a type three times as large. Data that is embedded needs no parser
+//! when a program starts: a build script calls [`embed`], the program calls [`from_bytes`].
+
+mod bytes;
+mod de;
+mod embed;
+mod error;
+
+pub use embed::embed;
+pub use error::Error;
+use serde_core::de::DeserializeOwned;
+use toml::de::{DeTable, DeValue};
+
+use self::bytes::{Reader, Spans, Writer};
+
+/// Reads a document.
+///
+/// # Errors
+/// It is not TOML, or not a `T`: the error has the line.
+pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    let bytes = write(text, Spans::Kept)?;
+    de::read(Reader::new(&bytes, Spans::Kept)).map_err(|error| error.of(text))
+}
+
+/// Reads a document that [`encode`] has parsed.
+///
+/// # Errors
+/// It is not a `T`: the error has the keys that lead to the place.
+pub fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    de::read(Reader::new(bytes, Spans::Dropped))
+}
+
+/// Parses a document, for [`from_bytes`].
+///
+/// # Errors
+/// It is not TOML: the error has the line.
+pub fn encode(text: &str) -> Result<Vec<u8>, Error> {
+    write(text, Spans::Dropped)
+}
+
+fn write(text: &str, spans: Spans) -> Result<Vec<u8>, Error> {
+    let syntax = |error: &toml::de::Error| Error::new(error.message(), error.span()).of(text);
+    let table = DeTable::parse(text).map_err(|error| syntax(&error))?;
+    let mut writer = Writer::new(spans);
+    let span = table.span();
+    writer.value(&DeValue::Table(table.into_inner()), span).map_err(|error| error.of(text))?;
+    Ok(writer.finish())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Parses the data, so that no program has to.
+
+fn main() -> std::io::Result<()> {
+    gpubuild_toml::embed(&["", "locks", "profiles", "resolvers", "tables"])
+}
