@@ -41,7 +41,7 @@ pub struct Selection {
     #[arg(long, value_enum, value_name = "KIND")]
     pub linkage: Option<words::Linkage>,
     /// What stands in front of the compilers: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
-    /// `none` [default: `GPUBUILD_LAUNCHER`, else `CMAKE_<LANG>_COMPILER_LAUNCHER`, else gpubuild.toml, else none]
+    /// `none` [default: GPUBUILD_LAUNCHER, else CMAKE_*_COMPILER_LAUNCHER, else gpubuild.toml, else none]
     #[arg(long, value_name = "NAME")]
     pub launcher: Option<String>,
     /// Build code that only runs on processors like this machine's

@@ -172,7 +172,7 @@ impl Build {
     }
 
     /// What [`Build::run`] prints and answers, on any host.
-    pub fn script(
+    pub(crate) fn script(
         &self,
         host: &dyn Host,
         sink: &(dyn Fn(&Event) + Sync),

@@ -10,7 +10,7 @@ use super::ScriptError;
 
 /// A crate that is being compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Crate {
+pub(crate) struct Crate {
     /// Its name.
     pub name: String,
     /// Folder with its Cargo.toml.
@@ -52,7 +52,7 @@ impl Crate {
     ///
     /// # Errors
     /// A variable that cargo always sets is missing: this is no build script.
-    pub fn read(host: &dyn Host) -> Result<Self, ScriptError> {
+    pub(crate) fn read(host: &dyn Host) -> Result<Self, ScriptError> {
         let env = host.env();
         let need = |name: &str| {
             env.get(name).map(str::to_owned).ok_or_else(|| ScriptError::NoCargo { variable: name.to_owned() })
@@ -87,7 +87,7 @@ impl Crate {
     /// The backends that the features of the crate name: `cpu` and those that are switched on. `None` if Cargo.toml has no
     /// feature that bears the name of a backend.
     #[must_use]
-    pub fn backends(&self) -> Option<Vec<Backend>> {
+    pub(crate) fn backends(&self) -> Option<Vec<Backend>> {
         if self.declared.is_empty() {
             return None;
         }
@@ -103,7 +103,7 @@ impl Crate {
 
     /// Cache entries that follow from cargo's profile and target. What the project says itself wins.
     #[must_use]
-    pub fn options(&self) -> BTreeMap<String, String> {
+    pub(crate) fn options(&self) -> BTreeMap<String, String> {
         // Kernels that are not optimised are tens of times slower, and Microsoft's debug run-time library does not go with the
         // one that Rust links: `opt-level = 0` is meant for the crate's own code.
         let build_type = match (self.opt_level.as_str(), self.debug) {
@@ -124,7 +124,7 @@ impl Crate {
     /// A folder below cargo's target folder that outlives this run of the script and is the same for `check`, `build` and
     /// every profile: `target/gpubuild`, with the triple in between where cargo was given one.
     #[must_use]
-    pub fn shared_folder(&self) -> HostPath {
+    pub(crate) fn shared_folder(&self) -> HostPath {
         let mut folder = self.out.parent();
         while let Some(here) = folder {
             // `target[/<triple>]/<profile>/build/…`

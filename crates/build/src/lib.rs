@@ -43,7 +43,6 @@ pub use gpubuild_core::Backend;
 pub use gpubuild_link::{check_symbols, link};
 pub use missing::{Cause, Missing};
 pub use prepare::Planned;
-pub use script::Script;
 pub use task::Task;
 
 /// The variable that names a manifest.

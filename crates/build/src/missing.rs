@@ -46,17 +46,6 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A cause without a finding.
-    #[must_use]
-    pub fn of_reason(reason: &Reason) -> Self {
-        Self {
-            id: reason.id.clone(),
-            text: reason.text.clone(),
-            fix: reason.hint.clone(),
-            commands: Vec::new(),
-        }
-    }
-
     /// A tool that could not be fetched.
     pub(super) fn of_fetch(error: &FetchError) -> Self {
         Self {
@@ -91,7 +80,7 @@ impl Cause {
 impl Missing {
     /// What blocks backends that somebody named, with the remedies for this machine.
     #[must_use]
-    pub fn backends(
+    pub(crate) fn backends(
         host: &dyn Host,
         sight: &Sight,
         origin: &str,
@@ -114,7 +103,12 @@ impl Missing {
 
     /// Something else that is missing.
     #[must_use]
-    pub fn one(what: impl Into<String>, id: &str, text: impl Into<String>, fix: Option<String>) -> Self {
+    pub(crate) fn one(
+        what: impl Into<String>,
+        id: &str,
+        text: impl Into<String>,
+        fix: Option<String>,
+    ) -> Self {
         let cause = Cause { id: id.to_owned(), text: text.into(), fix, commands: Vec::new() };
         Self { what: what.into(), causes: vec![cause] }
     }
@@ -152,7 +146,7 @@ impl Missing {
     ///
     /// # Errors
     /// The library cannot be written.
-    pub fn defer(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
+    pub(crate) fn defer(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
         self.tell(host, krate, script)?;
         // A file that never exists has cargo run the script each time, until then.
         script.watch(krate.out.join("gpubuild-until-it-is-there").as_str());

@@ -26,13 +26,13 @@ use super::{Build, ScriptError};
 /// A plan together with what it was made from.
 pub struct Planned {
     /// The crate that is being compiled.
-    pub krate: Crate,
+    pub(crate) krate: Crate,
     /// What is built.
-    pub project: Project,
+    pub(crate) project: Project,
     /// What was seen of the machine.
-    pub sight: Sight,
+    pub(crate) sight: Sight,
     /// What was asked for.
-    pub request: Request,
+    pub(crate) request: Request,
     /// Everything that will be done.
     pub plan: Plan,
     pub(super) cross: Option<Cross>,

@@ -13,7 +13,7 @@ use gpubuild_plan::link;
 
 /// The lines for cargo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Script {
+pub(crate) struct Script {
     text: String,
     watched: BTreeSet<String>,
 }
@@ -21,7 +21,7 @@ pub struct Script {
 impl Script {
     /// Everything that was said so far.
     #[must_use]
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 

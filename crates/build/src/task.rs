@@ -68,7 +68,11 @@ impl Task {
     ///
     /// # Errors
     /// As above.
-    pub fn build_on(&self, host: &dyn Host, sink: &(dyn Fn(&Event) + Sync)) -> Result<Outcome, ScriptError> {
+    pub(crate) fn build_on(
+        &self,
+        host: &dyn Host,
+        sink: &(dyn Fn(&Event) + Sync),
+    ) -> Result<Outcome, ScriptError> {
         if let Some(bad) = look::bad_override(host) {
             return Err(ScriptError::Override(bad));
         }

@@ -123,7 +123,7 @@ impl Bindings {
     }
 
     /// What [`Bindings::write`] prints and answers, on any host: the file that was written.
-    pub fn script<E: Display>(
+    pub(crate) fn script<E: Display>(
         &self,
         host: &dyn Host,
         make: impl FnOnce(&Call) -> Result<String, E>,

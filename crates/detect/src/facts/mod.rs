@@ -1,7 +1,7 @@
 //! What is observed of a host, each thing with its evidence. Absent is a value, not an error.
 //!
-//! Every module is a pair: a thin `probe_*` that fetches bytes through the [`Host`](gpubuild_host::Host), and pure
-//! `parse_*` functions that decide. Nothing here starts a process; [`probe`] documents what the child probes answer.
+//! Every module is a pair: a thin `probe_*` that fetches bytes through the [`Host`], and pure
+//! `parse_*` functions that decide. Nothing here starts a process; `probe` documents what the child probes answer.
 
 mod cgroup;
 mod container;

@@ -1,6 +1,6 @@
 //! Which copy of a toolkit each build system will take, and the lines that make them agree.
 //!
-//! The orders in which build systems look are data (`resolvers/*.toml`), read from their public sources; [`steps`] walks
+//! The orders in which build systems look are data (`resolvers/*.toml`), read from their public sources; `steps` walks
 //! them on a host, real or recorded, without starting anything. [`agree`] finds the lines, by walking again with them.
 
 pub mod agree;

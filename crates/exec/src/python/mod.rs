@@ -1,8 +1,8 @@
 //! Installs [pinned wheels](gpubuild_plan::wheels) with uv or pip.
 //!
-//! [`install`] puts them into a folder or an environment, [`fetch`] puts tools that the machine lacks (CMake, Ninja) into
-//! gpubuild's own cache. Settings of uv and pip apply. No Python environment of the user is changed unless it was named as
-//! the target.
+//! [`mod@install`] puts them into a folder or an environment, [`mod@fetch`] puts tools that the machine lacks (CMake, Ninja)
+//! into gpubuild's own cache. Settings of uv and pip apply. No Python environment of the user is changed unless it was named
+//! as the target.
 
 pub mod error;
 pub mod fetch;

@@ -1,6 +1,6 @@
 //! Text to token ids and back, as the model was trained to see it.
 //!
-//! Two families: `SentencePiece` with scores ([`spm`]) and byte-level pair encoding with merge ranks ([`bpe`]). What a
+//! Two families: `SentencePiece` with scores (`spm`) and byte-level pair encoding with merge ranks (`bpe`). What a
 //! file asks for and this module does not know is refused by name: a guess gives text that looks right and is not.
 
 mod bpe;
