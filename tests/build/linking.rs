@@ -134,6 +134,7 @@ fn values_reach_the_project_as_they_are() {
 }
 
 #[test]
+#[ignore = "takes long: `cargo test -- --ignored`"]
 fn our_own_kernels_link_into_a_c_program() {
     let Some(project) = project(&[]) else { return };
     let mut tree =

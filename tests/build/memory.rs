@@ -49,6 +49,7 @@ fn narrowings(project: &Project) -> Vec<(u32, u32)> {
 
 #[cfg(unix)]
 #[test]
+#[ignore = "takes long: `cargo test -- --ignored`"]
 fn a_killed_compiler_makes_the_build_narrower_until_it_fits() {
     for (limit, death, expected) in [
         (2, SAYS_SO, [(4, 2)].as_slice()),

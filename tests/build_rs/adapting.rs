@@ -7,7 +7,7 @@ use crate::support::{Workspace, workspace};
 const OWN: &[(&str, &str)] = &[
     (
         "own-sys/Cargo.toml",
-        "[package]\nname = \"own-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[build-dependencies]\ncc = \"1\"\ncmake = \"0.1\"\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\" }\n",
+        "[package]\nname = \"own-sys\"\nversion = \"0.1.0\"\nedition = \"2024\"\n[build-dependencies]\ncc = \"1\"\ncmake = \"0.1\"\ngpubuild-build = { path = \"@GPUBUILD@/crates/build\", features = [\"cc\", \"cmake\"] }\n",
     ),
     (
         "own-sys/build.rs",

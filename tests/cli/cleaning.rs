@@ -77,6 +77,7 @@ fn start(project: &Sandbox, arguments: &[&str]) -> Child {
 
 #[cfg(target_os = "linux")]
 #[test]
+#[ignore = "takes long: `cargo test -- --ignored`"]
 fn builds_clean_and_prune_at_the_same_time_leave_a_complete_library() {
     const ROUNDS: usize = 60;
     let Some(project) = with_parts() else { return };

@@ -25,6 +25,7 @@ fn state<'a>(detected: &'a Value, backend: &str, of: &str) -> Option<&'a str> {
 }
 
 #[test]
+#[ignore = "takes long: `cargo test -- --ignored`"]
 fn our_kernels_are_built_and_agree_with_the_reference() {
     if !(requires("network") || is_on_path("cmake") && is_on_path("ninja")) {
         skip("cmake", "no CMake or Ninja");

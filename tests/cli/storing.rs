@@ -97,6 +97,7 @@ fn start(sandbox: &Sandbox) -> Child {
 
 #[cfg(unix)]
 #[test]
+#[ignore = "takes long: `cargo test -- --ignored`"]
 fn a_kill_at_any_moment_leaves_a_store_and_a_folder_that_the_next_build_completes() {
     let Some(sandbox) = Sandbox::with_library() else { return };
     // A few files, so that there is something between the beginning and the end.

@@ -148,6 +148,24 @@ impl<'de> Reader<'de> {
         Self { bytes, spans, at: 0, inserted: None }
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.spans == Spans::Dropped
+    }
+
+    /// The bytes of the next value, without reading it.
+    pub(crate) fn whole(&mut self) -> Result<&'de [u8], Error> {
+        let start = self.at;
+        match self.tag()? {
+            Tag::False | Tag::True => {}
+            Tag::Integer | Tag::Float => drop(self.eight()?),
+            Tag::String | Tag::Array | Tag::Table => {
+                let length = self.length()?;
+                self.take(length)?;
+            }
+        }
+        self.bytes.get(start..self.at).ok_or_else(broken)
+    }
+
     pub(crate) fn insert(&mut self, value: Inserted) {
         self.inserted = Some(value);
     }

@@ -6,8 +6,8 @@ use serde_core::de::{
 };
 use serde_core::forward_to_deserialize_any;
 
-use crate::Error;
 use crate::bytes::{Inserted, Reader, Tag};
+use crate::{Error, later};
 
 /// How `toml::Spanned` asks for a value with its place.
 mod spanned {
@@ -155,9 +155,12 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Error> {
+        if name == later::NAME && self.is_embedded() {
+            return visitor.visit_bytes(self.whole()?);
+        }
         let span = self.span();
         visitor.visit_newtype_struct(self).map_err(|error| error.at(span))
     }

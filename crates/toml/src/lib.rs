@@ -10,9 +10,11 @@ mod bytes;
 mod de;
 mod embed;
 mod error;
+mod later;
 
 pub use embed::embed;
 pub use error::Error;
+pub use later::Later;
 use serde_core::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 

@@ -158,3 +158,23 @@ fn places_are_those_of_toml() {
     assert_eq!(ours, theirs);
     assert_eq!((ours.list[1].span(), ours.table.span()), (theirs.list[1].span(), theirs.table.span()));
 }
+
+#[test]
+fn what_is_read_later_is_the_same() {
+    #[derive(Debug, Deserialize)]
+    struct Outer {
+        before: u8,
+        #[serde(default)]
+        table: Later<BTreeMap<String, Vec<i64>>>,
+        after: u8,
+    }
+    let text = "before = 1\nafter = 2\n[table]\na = [1, 2]\nb = []\n";
+    let (at_once, later): (Outer, Outer) =
+        (from_str(text).unwrap(), from_bytes(&encode(text).unwrap()).unwrap());
+    assert_eq!((at_once.before, at_once.after), (later.before, later.after));
+    assert_eq!(*at_once.table, *later.table);
+    assert_eq!(later.table["a"], [1, 2]);
+    assert!(from_bytes::<Outer>(&encode("before = 1\nafter = 2").unwrap()).unwrap().table.is_empty());
+    let wrong = text.replace("[1, 2]", "['x']");
+    assert!(from_str::<Outer>(&wrong).unwrap_err().to_string().contains("line 4"));
+}

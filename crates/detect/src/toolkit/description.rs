@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
+use gpubuild_toml::Later;
 use serde::Deserialize;
 
 pub use super::tables::{
@@ -92,7 +93,7 @@ pub struct Description {
     pub reasons: BTreeMap<String, ReasonText>,
     /// Tables of what goes with what, each row with its source.
     #[serde(default)]
-    pub compatibility: Compatibility,
+    pub compatibility: Later<Compatibility>,
     /// Which releases `gpubuild toolkit install` can offer at all.
     pub offered: Option<OfferLimits>,
     /// A pinned copy that can be fetched when the host has none.
