@@ -1,8 +1,8 @@
 //! The form of a document in bytes.
 //!
-//! A value is a tag, its place in the text where places are kept, and its content. Lengths and places are 32-bit numbers, all
-//! numbers are little-endian. Arrays and tables begin with the length of what follows; a table is keys and values in turn, and
-//! a key is written as a string is.
+//! A value is a tag, its place in the text where places are kept, and its content. Places and the lengths of arrays and tables
+//! are 32-bit numbers, all numbers are little-endian. The length of a string has seven bits to a byte, the lowest first, and the
+//! eighth where more follow. A table is keys and values in turn; a key is written as a string is.
 
 use std::ops::Range;
 
@@ -86,7 +86,12 @@ impl Writer {
 
     fn text(&mut self, text: &str, span: Range<usize>) -> Result<(), Error> {
         self.head(Tag::String, span)?;
-        self.number(text.len())?;
+        let mut length = text.len();
+        while length > 0x7f {
+            self.bytes.push(0x80 | length.to_le_bytes()[0]);
+            length >>= 7;
+        }
+        self.bytes.push(length.to_le_bytes()[0]);
         self.bytes.extend(text.as_bytes());
         Ok(())
     }
@@ -158,7 +163,8 @@ impl<'de> Reader<'de> {
         match self.tag()? {
             Tag::False | Tag::True => {}
             Tag::Integer | Tag::Float => drop(self.eight()?),
-            Tag::String | Tag::Array | Tag::Table => {
+            Tag::String => drop(self.text()?),
+            Tag::Array | Tag::Table => {
                 let length = self.length()?;
                 self.take(length)?;
             }
@@ -214,7 +220,15 @@ impl<'de> Reader<'de> {
         if let Some(Inserted::Text(text)) = self.inserted.take() {
             return Ok(text);
         }
-        let length = self.length()?;
+        let (mut length, mut shift) = (0_usize, 0);
+        loop {
+            let byte = self.take(1)?[0];
+            length |= usize::from(byte & 0x7f).checked_shl(shift).ok_or_else(broken)?;
+            shift += 7;
+            if byte < 0x80 {
+                break;
+            }
+        }
         std::str::from_utf8(self.take(length)?).map_err(|_| broken())
     }
 

@@ -94,6 +94,9 @@ fn every_sort_of_value_is_read() {
         same(&format!("name = ''\nshape = {shape}\neither = 'one'"));
     }
     same("name = ''\nfactor = inf");
+    for length in [0, 127, 128, 16_383, 16_384, 70_000] {
+        assert_eq!(same(&format!("name = '{}'", "x".repeat(length))).name.len(), length);
+    }
 }
 
 #[test]
