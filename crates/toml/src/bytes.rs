@@ -273,5 +273,5 @@ fn read_u32(bytes: &[u8]) -> Option<u32> {
 }
 
 fn broken() -> Error {
-    Error::new("these bytes are no document of this version", None)
+    Error::new("these bytes were not written by this version of `encode`", None)
 }

@@ -21,7 +21,7 @@ pub(crate) fn read<T: DeserializeOwned>(mut reader: Reader<'_>) -> Result<T, Err
     T::deserialize(&mut reader)
 }
 
-/// What was found in place of what a visitor expects. Not generic: it is called for every type.
+/// The error for a value of another type than the visitor expects. Not generic, because every type calls it.
 fn mismatch(reader: &mut Reader<'_>, tag: Tag, expected: &dyn Expected) -> Error {
     let found = match tag {
         Tag::False => Ok(Unexpected::Bool(false)),
@@ -35,8 +35,8 @@ fn mismatch(reader: &mut Reader<'_>, tag: Tag, expected: &dyn Expected) -> Error
     found.map_or_else(|error| error, |found| Error::invalid_type(found, expected))
 }
 
-// A visitor is compiled only for the sort of value that its type asks for, which makes the code of a type several times smaller
-// than `any` does.
+// Each type asks for one kind of value, and its visitor is compiled for that kind only. With `any` for all of them the code of a
+// type would be several times larger.
 
 fn any<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
     match reader.tag()? {

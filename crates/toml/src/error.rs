@@ -1,9 +1,9 @@
-//! What is wrong with a document, and where.
+//! Errors in a document, with their place.
 
 use std::fmt;
 use std::ops::Range;
 
-/// What is wrong with a document, and where.
+/// An error in a document, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     message: String,
@@ -29,7 +29,7 @@ impl Error {
         Self { message: message.to_owned(), span, keys: Vec::new(), line: None }
     }
 
-    /// What is wrong, without its place.
+    /// The error, without its place.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -41,7 +41,7 @@ impl Error {
         self.span.clone()
     }
 
-    /// The innermost place counts.
+    /// Adds a place, unless an inner value has set one.
     pub(crate) fn at(mut self, span: Option<Range<usize>>) -> Self {
         self.span = self.span.or(span);
         self
@@ -52,7 +52,7 @@ impl Error {
         self
     }
 
-    /// Looks up the line.
+    /// Adds the line of the text.
     pub(crate) fn of(mut self, text: &str) -> Self {
         if let Some(span) = &self.span {
             // At the end of a text that ends with a line break, the last line is shown.

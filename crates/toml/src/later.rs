@@ -13,7 +13,7 @@ use crate::from_bytes;
 pub(crate) const NAME: &str = "$gpubuild_toml_later";
 
 /// Part of a document that is read when it is first needed, if the document is embedded. In a text it is read at once, so that
-/// every mistake is told.
+/// every mistake is reported.
 #[derive(Debug, Clone)]
 pub struct Later<T> {
     bytes: Box<[u8]>,

@@ -2,9 +2,9 @@
 //!
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
 //!
-//! Both ways go through one form of the document in bytes, so each type is compiled for one deserializer. That of the `toml`
-//! crate has three sorts of tables, which makes the code of a type three times as large. Data that is embedded needs no parser
-//! when a program starts: a build script calls [`embed`], the program calls [`from_bytes`].
+//! Both are converted to the same bytes first, so that each type is compiled for one deserializer. The `toml` crate has three
+//! kinds of tables, and compiles the code of a type for each of them. Embedded data is not parsed when a program starts: a build
+//! script calls [`embed`], and the program calls [`from_bytes`].
 
 mod bytes;
 mod de;

@@ -59,7 +59,7 @@ impl Group {
 
     /// Ends every member. Windows has no polite way that reaches programs without a window.
     #[cfg(windows)]
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
     pub(super) fn end(self, _force: Force) {
         use std::process::Stdio;
         let leader = self.leader.to_string();

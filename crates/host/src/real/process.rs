@@ -103,7 +103,7 @@ fn start(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> i
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the door")]
+#[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
 fn start_once(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> io::Result<Started> {
     let is_captured = command.stdio == Stdio::Capture;
     let output = || if is_captured { process::Stdio::piped() } else { process::Stdio::inherit() };

@@ -1,17 +1,17 @@
-//! Files and folders under names that nothing else has, until they get the name that they are for.
-#![expect(clippy::disallowed_methods, reason = "this is the door that everything else is sent to")]
+//! Temporary files and folders, with names that are not in use.
+#![expect(clippy::disallowed_methods, reason = "files are only accessed in this crate")]
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names that are tried before giving up: somebody fills the folder on purpose.
+/// How many names are tried. All of them are taken only in a folder that was filled on purpose.
 const ATTEMPTS: u32 = 1 << 16;
-/// Characters of a name after its start. `install` tells our leftovers from other files by this.
+/// Characters after the prefix. `gpubuild install` recognizes leftover temporary files by this length.
 const LENGTH: usize = 6;
 
-/// A file that is removed unless it is given its name.
+/// A file that is removed on drop unless it was renamed.
 pub(super) struct Temporary {
     path: PathBuf,
     file: File,
@@ -32,10 +32,10 @@ impl Temporary {
         &self.path
     }
 
-    /// Gives the file its name; a file that has it is replaced.
+    /// Renames the file, and replaces a file of that name.
     pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
         fs::rename(&self.path, to)?;
-        // Nothing has an empty name.
+        // Nothing is left to remove.
         self.path = PathBuf::new();
         Ok(())
     }

@@ -18,7 +18,7 @@ pub(super) struct Watchman {
 impl Watchman {
     /// Starts watching over a group. Where nobody can be started the child is as good, only not watched.
     #[cfg(unix)]
-    #[expect(clippy::disallowed_methods, reason = "this is the door")]
+    #[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
     pub(super) fn start(group: Group, lock: &File) -> Self {
         use std::process::{Command, Stdio};
         let start = || {
