@@ -4,7 +4,7 @@
     benches/store-key.py target/release/gpubuild [FILES]
 
 Makes the files in a temporary folder with sizes as sources have them (a log-normal distribution around 5 kB, always the
-same), and prints a table for docs/performance.md. Needs git and Ninja; with strace it also counts what was opened and read.
+same), and prints a table for docs/contributing/performance.md. Needs git and Ninja; with strace it also counts what was opened and read.
 """
 
 import os

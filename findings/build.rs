@@ -1,5 +1,25 @@
-//! Parses the data, so that no program has to.
+//! Parses the data, so that programs do not have to, and lists the ids for [`is_known`](lib.rs).
+#![expect(clippy::disallowed_methods, reason = "a build script reads the folder of its crate")]
 
-fn main() -> std::io::Result<()> {
-    gpubuild_toml::embed(&["", "logs"])
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::{env, fs, io};
+
+fn main() -> io::Result<()> {
+    gpubuild_toml::embed(&["", "logs"])?;
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).unwrap_or_default();
+    let mut ids = BTreeSet::new();
+    for entry in fs::read_dir(folder("CARGO_MANIFEST_DIR"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            for table in ["findings", "errors"] {
+                for id in gpubuild_toml::keys(&path, table)? {
+                    if !ids.insert(id.clone()) {
+                        return Err(io::Error::other(format!("`{id}` is defined twice")));
+                    }
+                }
+            }
+        }
+    }
+    fs::write(folder("OUT_DIR").join("ids.rs"), format!("&{:?}", ids.iter().collect::<Vec<_>>()))
 }

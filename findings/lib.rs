@@ -4,6 +4,8 @@
 //! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable. A new file has to be named here: a test
 //! fails until it is.
 
+use std::cmp::Ordering;
+
 /// `(name, bytes)` of files in a folder.
 macro_rules! files {
     ($folder:literal, $($name:literal)*) => {
@@ -20,6 +22,44 @@ pub const FINDINGS: &[(&str, &[u8])] = files!("",
 pub const LOG_SIGNATURES: &[(&str, &[u8])] =
     files!("logs/", "cuda" "rocm" "graphics" "link" "languages" "cmake" "general");
 
+/// The ids with which a command ends, except those that are findings.
+pub const ERRORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/errors.bin")).as_slice();
+
+/// The ids of all findings and errors, sorted.
+pub const IDS: &[&str] = include!(concat!(env!("OUT_DIR"), "/ids.rs"));
+
+/// The position of an id in [`IDS`]. Works at compile time.
+#[must_use]
+pub const fn position(id: &str) -> Option<usize> {
+    let (mut start, mut end) = (0, IDS.len());
+    while start < end {
+        let middle = usize::midpoint(start, end);
+        match compare(IDS[middle].as_bytes(), id.as_bytes()) {
+            Ordering::Less => start = middle + 1,
+            Ordering::Equal => return Some(middle),
+            Ordering::Greater => end = middle,
+        }
+    }
+    None
+}
+
+const fn compare(left: &[u8], right: &[u8]) -> Ordering {
+    let mut at = 0;
+    while at < left.len() && at < right.len() {
+        if left[at] != right[at] {
+            return if left[at] < right[at] { Ordering::Less } else { Ordering::Greater };
+        }
+        at += 1;
+    }
+    if left.len() == right.len() {
+        Ordering::Equal
+    } else if left.len() < right.len() {
+        Ordering::Less
+    } else {
+        Ordering::Greater
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -35,11 +75,22 @@ mod tests {
     }
 
     #[test]
+    fn every_id_has_its_position() {
+        for (at, id) in super::IDS.iter().enumerate() {
+            assert_eq!(super::position(id), Some(at), "{id}");
+        }
+        for unknown in ["", "a", "cuda", "cuda.toolkit.missing2", "zz.top"] {
+            assert_eq!(super::position(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
     fn every_file_is_named() {
         for (folder, files) in [("", super::FINDINGS), ("logs", super::LOG_SIGNATURES)] {
             let listed: BTreeSet<String> = files.iter().map(|(name, _)| (*name).to_owned()).collect();
             let mut there = names(folder);
             there.remove("Cargo");
+            there.remove("errors");
             assert_eq!(listed, there, "{folder}");
         }
     }

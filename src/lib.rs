@@ -1,5 +1,5 @@
 //! The command `gpubuild`: its subcommands, the documents that they print, and what only they need. Everything else is in the crates
-//! below it (`docs/architecture.md`).
+//! below it (`docs/contributing/architecture.md`).
 
 pub mod audit;
 pub mod cli;

@@ -10,7 +10,7 @@ pub const GITLAB: &str = include_str!("ci/gitlab.yml");
 
 /// A project to start from.
 #[derive(Debug, Clone, Copy)]
-pub struct Project {
+pub struct TemplateProject {
     /// Its name: `own-kernels`.
     pub id: &'static str,
     /// The text of its template.toml.
@@ -22,7 +22,7 @@ pub struct Project {
 /// `"id": ["file", …]`, in the order of `--list`.
 macro_rules! table {
     ($($id:literal: [$($file:literal),* $(,)?]),* $(,)?) => {
-        &[$(Project {
+        &[$(TemplateProject {
             id: $id,
             about: include_str!(concat!("new/", $id, "/template.toml")),
             files: &[$(($file, include_str!(concat!("new/", $id, "/", $file)))),*],
@@ -31,7 +31,7 @@ macro_rules! table {
 }
 
 /// The projects of `gpubuild new`, in the order of `--list`.
-pub const PROJECTS: &[Project] = table! {
+pub const PROJECTS: &[TemplateProject] = table! {
     "own-kernels": [
         "Cargo.toml.in", "README.md", "build.rs", "gitignore.in", "gpubuild.toml", "kernels/CMakeLists.txt",
         "kernels/include/kernels.h", "kernels/src/axpy.comp", "kernels/src/cpu.cpp", "kernels/src/cuda.cu",

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use gpubuild::report::detect::Document;
-use gpubuild::report::detect_text::{Detail, Subject, text};
+use gpubuild::report::detect::DetectReport;
+use gpubuild::report::detect_text::{Detail, DetectSubject, text};
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts;
 use gpubuild_detect::matrix::{Matrix, Probes};
 use gpubuild_detect::toolkit;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
-use gpubuild_host::{Host, RecordedHost};
+use gpubuild_host::{HostInfo, RecordedHost};
 use serde_json::Value;
 
 struct Seen {
@@ -36,8 +36,8 @@ fn see(host: &RecordedHost, ask: bool, detail: Detail) -> Seen {
     let probes = if ask { toolkit::ask_drivers(host, &Backend::ALL) } else { Probes::new() };
     let matrix: Matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
     assert_eq!(host.counts().processes, 0, "detect starts no process");
-    let document = Document::new(&facts, &inventory, &catalogue, &matrix, &Backend::ALL);
-    let subject = Subject {
+    let document = DetectReport::new(&facts, &inventory, &catalogue, &matrix, &Backend::ALL);
+    let subject = DetectSubject {
         facts: &facts,
         inventory: &inventory,
         catalogue: &catalogue,
@@ -530,12 +530,12 @@ fn every_recording_is_covered_and_seen_twice_alike() {
 #[test]
 fn the_description_in_the_documentation_is_one() {
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
-    let page =
-        std::fs::read_to_string(format!("{}/docs/toolkits.md", env!("CARGO_MANIFEST_DIR"))).expect("docs");
+    let page = std::fs::read_to_string(format!("{}/docs/reference/toolkits.md", env!("CARGO_MANIFEST_DIR")))
+        .expect("docs");
     let example =
         page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     let mut catalogue = Catalogue::embedded();
-    catalogue.add("docs/toolkits.md", example).unwrap_or_else(|error| panic!("{error}"));
+    catalogue.add("docs/reference/toolkits.md", example).unwrap_or_else(|error| panic!("{error}"));
     let linux = "schema = \"gpubuild.host/1\"\n[platform]\nos = \"linux\"\narch = \"x86_64\"\n[env]\nPATH = \"/bin\"\n\
         [[file]]\npath = \"/opt/mold-2.34.1/bin/mold\"\nkind = \"executable\"\n\
         [[file]]\npath = \"/bin/mold\"\nlink = \"/opt/mold-2.34.1/bin/mold\"\n";

@@ -33,17 +33,17 @@ pub struct Code {
 /// A function that uses more than the baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
-    /// Its symbol; the section and offset where there is none.
+    /// Its symbol, or its section and offset if it has no symbol.
     pub name: String,
     /// The first instruction of each set, by the set's id.
-    pub features: BTreeMap<String, Sight>,
+    pub features: BTreeMap<String, CodeSighting>,
     /// Whether it computes with vectors.
     pub vector: bool,
 }
 
 /// An instruction that was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sight {
+pub struct CodeSighting {
     /// Its address, in an object file the offset in its section.
     pub address: u64,
     /// As an assembler writes it.
@@ -64,7 +64,7 @@ pub fn read(data: &[u8]) -> Result<Vec<Code>, String> {
     for member in archive.members() {
         let member = member.map_err(|error| error.to_string())?;
         let Ok(bytes) = member.data(data) else { continue };
-        // Members that are no object files (LTO bytecode, import stubs) have no machine code yet.
+        // Members that are not object files (LTO bytecode, import stubs) contain no machine code yet.
         if let Ok(file) = object::File::parse(bytes) {
             list.push(of_file(&file, Some(String::from_utf8_lossy(member.name()).into_owned())));
         }
@@ -110,21 +110,21 @@ fn of_file(file: &object::File<'_>, member: Option<String>) -> Code {
             .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?)))
             .collect();
         let part =
-            Part { bytes, start: section.address(), name: section.name().unwrap_or_default(), processor };
+            CodePart { bytes, start: section.address(), name: section.name().unwrap_or_default(), processor };
         part.read(machine == Some("x86_64"), functions, &named, &mut code);
     }
     code
 }
 
 /// A section with code.
-struct Part<'a> {
+struct CodePart<'a> {
     bytes: &'a [u8],
     start: u64,
     name: &'a str,
     processor: &'a Processor,
 }
 
-impl<'a> Part<'a> {
+impl<'a> CodePart<'a> {
     fn read(
         &self,
         is_x86: bool,
@@ -178,7 +178,7 @@ impl<'a> Part<'a> {
             let word = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             for (id, mask, value) in words(self.processor) {
                 if word & mask == value && !function.features.contains_key(id) {
-                    let sight = Sight { address: at, text: format!(".inst 0x{word:08x}") };
+                    let sight = CodeSighting { address: at, text: format!(".inst 0x{word:08x}") };
                     function.features.insert(id.to_owned(), sight);
                     function.vector = true;
                 }
@@ -237,7 +237,7 @@ fn x86(bytes: &[u8], address: u64, function: &mut Function, asks: &mut Option<St
             if !function.features.contains_key(id) {
                 let mut text = String::new();
                 GasFormatter::new().format(&instruction, &mut text);
-                function.features.insert(id.to_owned(), Sight { address: instruction.ip(), text });
+                function.features.insert(id.to_owned(), CodeSighting { address: instruction.ip(), text });
             }
         }
     }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubuild_core::isa::{Processor, Promise};
 
 use super::code::{Code, Function};
-use super::origin::Origin;
+use super::origin::ToolchainOrigin;
 
-/// More than this part of the functions that compute: then it is no kernel here and there, then all was compiled so.
+/// If more than this part of the computing functions uses an instruction set, the whole file was compiled with it, not single kernels.
 const MOST_OF_THEM: usize = 80;
 /// Of fewer functions no part is worth telling.
 const ENOUGH: usize = 8;
@@ -19,7 +19,7 @@ pub struct Judged {
     pub above: Vec<Use>,
     /// These are there for processors that have more, and something asks the processor.
     pub dispatched: Vec<Use>,
-    /// These as well, as far as it can be told without the flags that they were compiled with.
+    /// Sources whose flags are unknown, as far as their level can be determined.
     pub perhaps: Vec<Use>,
     /// Compiled for more on purpose, and nothing asks the processor.
     pub unguarded: Vec<Use>,
@@ -56,7 +56,7 @@ pub struct Surroundings<'a> {
 
 /// Judges the functions of some code.
 #[must_use]
-pub fn judge(code: &Code, origin: &Origin, around: &Surroundings<'_>) -> Judged {
+pub fn judge(code: &Code, origin: &ToolchainOrigin, around: &Surroundings<'_>) -> Judged {
     let mut judged = Judged::default();
     let everywhere = is_everywhere(code, around);
     for function in &code.functions {
@@ -66,16 +66,18 @@ pub fn judge(code: &Code, origin: &Origin, around: &Surroundings<'_>) -> Judged 
         let Some(one) = beyond(code, function, around.promise) else { continue };
         let list = match origin {
             _ if is_clone(&function.name, around.processor) => &mut judged.dispatched,
-            Origin::Own(own) if one.features.iter().all(|id| own.features.contains(id)) => {
+            ToolchainOrigin::Own(own) if one.features.iter().all(|id| own.features.contains(id)) => {
                 if around.asks || around.is_module { &mut judged.dispatched } else { &mut judged.unguarded }
             }
-            Origin::Common if around.is_module => &mut judged.dispatched,
-            Origin::Own(_) | Origin::Common => &mut judged.above,
+            ToolchainOrigin::Common if around.is_module => &mut judged.dispatched,
+            ToolchainOrigin::Own(_) | ToolchainOrigin::Common => &mut judged.above,
             // The compiler uses more in a function than its flags allow only where the function says so.
-            Origin::Plain if around.asks => &mut judged.dispatched,
-            Origin::Plain => &mut judged.unguarded,
-            Origin::Unknown if !around.asks || everywhere || is_first(&function.name) => &mut judged.above,
-            Origin::Unknown => &mut judged.perhaps,
+            ToolchainOrigin::Plain if around.asks => &mut judged.dispatched,
+            ToolchainOrigin::Plain => &mut judged.unguarded,
+            ToolchainOrigin::Unknown if !around.asks || everywhere || is_first(&function.name) => {
+                &mut judged.above
+            }
+            ToolchainOrigin::Unknown => &mut judged.perhaps,
         };
         list.push(one);
     }
@@ -124,17 +126,17 @@ fn is_first(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::code::Sight;
+    use super::super::code::CodeSighting;
     use super::*;
     use gpubuild_core::isa;
 
     fn function(name: &str, features: &[&str]) -> Function {
-        let sight = || Sight { address: 16, text: "vaddps".into() };
+        let sight = || CodeSighting { address: 16, text: "vaddps".into() };
         let features = features.iter().map(|id| ((*id).to_owned(), sight())).collect();
         Function { name: name.into(), features, vector: true }
     }
 
-    fn check(name: &str, origin: &Origin, asks: bool, is_module: bool, expected: &str) {
+    fn check(name: &str, origin: &ToolchainOrigin, asks: bool, is_module: bool, expected: &str) {
         let code = Code { functions: vec![function(name, &["avx2"])], vector: 1, ..Code::default() };
         let processor = isa::table().processor("x86_64").unwrap();
         let around = Surroundings {
@@ -157,21 +159,21 @@ mod tests {
 
     #[test]
     fn code_for_everybody_is_told_from_code_that_is_chosen() {
-        let own = Origin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx2"]));
-        let less = Origin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx"]));
+        let own = ToolchainOrigin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx2"]));
+        let less = ToolchainOrigin::Own(isa::table().processor("x86_64").unwrap().flags(["-mavx"]));
         check("dot", &own, true, false, "dispatched");
         check("dot", &own, false, false, "unguarded");
         check("dot", &own, false, true, "dispatched");
         check("dot", &less, true, false, "above");
-        check("dot", &Origin::Common, true, false, "above");
-        check("dot", &Origin::Common, false, true, "dispatched");
-        check("dot", &Origin::Plain, true, false, "dispatched");
-        check("dot", &Origin::Plain, false, false, "unguarded");
-        check("dot", &Origin::Unknown, true, false, "perhaps");
-        check("dot", &Origin::Unknown, false, false, "above");
-        check("main", &Origin::Unknown, true, false, "above");
-        check("dot.avx2", &Origin::Unknown, false, false, "dispatched");
-        check("dot.arch_haswell", &Origin::Common, false, false, "dispatched");
+        check("dot", &ToolchainOrigin::Common, true, false, "above");
+        check("dot", &ToolchainOrigin::Common, false, true, "dispatched");
+        check("dot", &ToolchainOrigin::Plain, true, false, "dispatched");
+        check("dot", &ToolchainOrigin::Plain, false, false, "unguarded");
+        check("dot", &ToolchainOrigin::Unknown, true, false, "perhaps");
+        check("dot", &ToolchainOrigin::Unknown, false, false, "above");
+        check("main", &ToolchainOrigin::Unknown, true, false, "above");
+        check("dot.avx2", &ToolchainOrigin::Unknown, false, false, "dispatched");
+        check("dot.arch_haswell", &ToolchainOrigin::Common, false, false, "dispatched");
     }
 
     #[test]
@@ -183,11 +185,11 @@ mod tests {
         let promise = Promise::default();
         let around =
             Surroundings { processor, promise: &promise, asks: true, is_module: false, judged: &none };
-        assert_eq!(judge(&code, &Origin::Unknown, &around).above.len(), 9);
+        assert_eq!(judge(&code, &ToolchainOrigin::Unknown, &around).above.len(), 9);
         code.vector = 30;
-        assert_eq!(judge(&code, &Origin::Unknown, &around).perhaps.len(), 9);
+        assert_eq!(judge(&code, &ToolchainOrigin::Unknown, &around).perhaps.len(), 9);
         let native = Promise { native: true, ..Promise::default() };
         let around = Surroundings { promise: &native, ..around };
-        assert_eq!(judge(&code, &Origin::Unknown, &around), Judged::default());
+        assert_eq!(judge(&code, &ToolchainOrigin::Unknown, &around), Judged::default());
     }
 }

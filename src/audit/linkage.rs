@@ -2,24 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::libraries;
-use gpubuild_host::{Host, HostPath};
-use gpubuild_object::graph::{self, Graph, Target};
-use gpubuild_object::{Binary, Format, When};
+use gpubuild_host::{HostPath, ReadFiles};
+use gpubuild_object::graph::{self, EdgeTarget, Graph};
+use gpubuild_object::{ObjectFile, ObjectFormat, When};
 
-use super::{Depth, Request, Subject};
+use super::{AuditRequest, AuditSubject, Depth};
 
 /// Folders above one that are looked at for the cache of a CMake build.
 const ABOVE: usize = 5;
 
 /// The folders that a file has libraries searched in.
-pub(super) fn folders(binary: &Binary) -> impl Iterator<Item = &String> {
+pub(super) fn folders(binary: &ObjectFile) -> impl Iterator<Item = &String> {
     binary.rpath.iter().chain(&binary.runpath)
 }
 
 /// What is to be said about a file that a loader takes.
-pub(super) fn drafts(host: &dyn Host, subject: &Subject<'_>, request: &Request) -> Vec<Draft> {
+pub(super) fn drafts(
+    host: &dyn ReadFiles,
+    subject: &AuditSubject<'_>,
+    request: &AuditRequest,
+) -> Vec<FindingDraft> {
     let Some(binary) = &subject.binary else { return Vec::new() };
     let mut drafts = rpaths(host, subject, binary, request);
     drafts.extend(named_with_folder(subject, binary));
@@ -35,22 +40,27 @@ pub(super) fn drafts(host: &dyn Host, subject: &Subject<'_>, request: &Request) 
     drafts
 }
 
-fn rpaths(host: &dyn Host, subject: &Subject<'_>, binary: &Binary, request: &Request) -> Vec<Draft> {
+fn rpaths(
+    host: &dyn ReadFiles,
+    subject: &AuditSubject<'_>,
+    binary: &ObjectFile,
+    request: &AuditRequest,
+) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     for folder in folders(binary) {
         let path = HostPath::new(subject.path.rules(), folder);
         let id = if is_stubs(folder) {
-            "audit.rpath.stubs"
+            id!("audit.rpath.stubs")
         } else if request.depth == Depth::Build || folder.starts_with(['$', '@']) {
             continue;
         } else if !path.is_absolute() {
-            "audit.rpath.relative"
+            id!("audit.rpath.relative")
         } else if is_build_folder(host, &path, request) {
-            "audit.rpath.build-folder"
+            id!("audit.rpath.build-folder")
         } else {
-            "audit.rpath.absolute"
+            id!("audit.rpath.absolute")
         };
-        let draft = Draft::new(id).value("file", subject.path.as_str()).value("folder", folder);
+        let draft = FindingDraft::new(id).value("file", subject.path.as_str()).value("folder", folder);
         drafts.push(draft.evidence(Evidence::file(subject.path.as_str(), format!("RUNPATH {folder}"))));
     }
     drafts
@@ -61,7 +71,7 @@ fn is_stubs(folder: &str) -> bool {
     folder.split(['/', '\\']).any(|part| part == "stubs")
 }
 
-fn is_build_folder(host: &dyn Host, folder: &HostPath, request: &Request) -> bool {
+fn is_build_folder(host: &dyn ReadFiles, folder: &HostPath, request: &AuditRequest) -> bool {
     let mut trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
     if trees.any(|tree| folder.is_inside(&host.path(&tree.build))) {
         return true;
@@ -78,15 +88,16 @@ fn is_build_folder(host: &dyn Host, folder: &HostPath, request: &Request) -> boo
 }
 
 /// Libraries that are named with their folder (P56). Those of macOS itself always are.
-fn named_with_folder(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
+fn named_with_folder(subject: &AuditSubject<'_>, binary: &ObjectFile) -> Vec<FindingDraft> {
     let is_of_macos = |name: &str| {
-        binary.format == Format::MachO && (name.starts_with("/usr/lib/") || name.starts_with("/System/"))
+        binary.format == ObjectFormat::MachO
+            && (name.starts_with("/usr/lib/") || name.starts_with("/System/"))
     };
     let names = binary.needed.iter().map(|needed| needed.name.as_str());
     names
         .filter(|name| name.starts_with('/') && !is_of_macos(name))
         .map(|name| {
-            Draft::new("audit.needed.absolute")
+            FindingDraft::new(id!("audit.needed.absolute"))
                 .value("file", subject.path.as_str())
                 .value("library", name)
                 .evidence(Evidence::file(subject.path.as_str(), format!("NEEDED {name}")))
@@ -94,10 +105,10 @@ fn named_with_folder(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
         .collect()
 }
 
-fn missing(subject: &Subject<'_>, graph: &Graph) -> Vec<Draft> {
-    let is_missing = |link: &&graph::Link| {
+fn missing(subject: &AuditSubject<'_>, graph: &Graph) -> Vec<FindingDraft> {
+    let is_missing = |link: &&graph::GraphEdge| {
         // A driver is on the machines of those who have the hardware; that it is needed is another finding.
-        link.target == Target::Missing
+        link.target == EdgeTarget::Missing
             && link.needed.when == When::Start
             && !libraries::is_driver(&link.needed.name)
     };
@@ -108,7 +119,7 @@ fn missing(subject: &Subject<'_>, graph: &Graph) -> Vec<Draft> {
         .map(|link| (link.needed.name.as_str(), graph.objects[link.from].path.as_str()))
         .collect();
     let draft = |(name, by): (&str, &str)| {
-        Draft::new("audit.needed.missing")
+        FindingDraft::new(id!("audit.needed.missing"))
             .value("file", subject.path.as_str())
             .value("library", name)
             .evidence(Evidence::file(by, format!("NEEDED {name}, which the loader does not find")))
@@ -117,7 +128,7 @@ fn missing(subject: &Subject<'_>, graph: &Graph) -> Vec<Draft> {
 }
 
 /// A library of this build that the loader takes from elsewhere.
-fn other_copies(subject: &Subject<'_>, graph: &Graph, request: &Request) -> Vec<Draft> {
+fn other_copies(subject: &AuditSubject<'_>, graph: &Graph, request: &AuditRequest) -> Vec<FindingDraft> {
     let Some(manifest) = &request.manifest else { return Vec::new() };
     let files = || manifest.trees.iter().flat_map(|tree| &tree.files);
     let mut drafts = Vec::new();
@@ -128,7 +139,7 @@ fn other_copies(subject: &Subject<'_>, graph: &Graph, request: &Request) -> Vec<
         let own: Vec<&str> = files().map(|file| file.path.as_str()).filter(|path| of_build(path)).collect();
         let Some(expected) = own.first().filter(|_| !own.iter().any(|path| same(path))) else { continue };
         drafts.push(
-            Draft::new("audit.needed.other-copy")
+            FindingDraft::new(id!("audit.needed.other-copy"))
                 .value("file", subject.path.as_str())
                 .value("library", name)
                 .value("found", object.path.as_str())
@@ -139,7 +150,7 @@ fn other_copies(subject: &Subject<'_>, graph: &Graph, request: &Request) -> Vec<
     drafts
 }
 
-fn drivers(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
+fn drivers(subject: &AuditSubject<'_>, binary: &ObjectFile) -> Vec<FindingDraft> {
     let is_hard = |name: &str| libraries::is_driver(name);
     binary
         .needed
@@ -148,7 +159,7 @@ fn drivers(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
         .map(|needed| {
             let names = needed.functions.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
             let value = if names.is_empty() { "NEEDED".to_owned() } else { format!("NEEDED for {names}") };
-            Draft::new("audit.needed.driver")
+            FindingDraft::new(id!("audit.needed.driver"))
                 .value("file", subject.path.as_str())
                 .value("library", &needed.name)
                 .evidence(Evidence::file(subject.path.as_str(), format!("{value}: {}", needed.name)))

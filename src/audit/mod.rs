@@ -15,22 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::{self, Processor, Promise};
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::Draft;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_detect::finding::FindingDraft;
+use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_linker::symbols;
 use gpubuild_object as object;
-use gpubuild_object::Binary;
+use gpubuild_object::ObjectFile;
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
 
-use crate::report::audit::{File, Isa};
+use crate::report::audit::{AuditedFile, Isa};
 use code::Code;
 use level::{Judged, Surroundings, Use};
-use origin::{Origin, Origins};
+use origin::{Origins, ToolchainOrigin};
 use structure::Structure;
 
 /// What is audited.
 #[derive(Debug, Default)]
-pub struct Request {
+pub struct AuditRequest {
     /// Files by path, of which nothing is known but what they hold.
     pub files: Vec<HostPath>,
     /// Everything that a build produced.
@@ -38,7 +38,7 @@ pub struct Request {
     /// The program that was linked with it.
     pub program: Option<Artifact>,
     /// What files have to keep to.
-    pub limits: Limits,
+    pub limits: AuditLimits,
     /// How much is looked at.
     pub depth: Depth,
 }
@@ -55,7 +55,7 @@ pub enum Depth {
 
 /// What files have to keep to: `[audit]` of gpubuild.toml and flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct AuditLimits {
     /// A level or a processor that everybody's code keeps to, with its name and where it was said.
     pub cpu: Option<(String, String)>,
     /// The newest versions that may be needed: `GLIBC`, `GLIBCXX`, `CXXABI`.
@@ -64,33 +64,33 @@ pub struct Limits {
     pub max_size: Option<(u64, String)>,
 }
 
-/// What came of it.
+/// Its result.
 #[derive(Debug, Clone, Default)]
 pub struct Audit {
     /// What the files are.
-    pub files: Vec<File>,
+    pub files: Vec<AuditedFile>,
     /// What is to be said.
-    pub drafts: Vec<Draft>,
+    pub drafts: Vec<FindingDraft>,
 }
 
 /// A file under audit.
-struct Subject<'a> {
+struct AuditSubject<'a> {
     path: HostPath,
     built: Option<&'a Artifact>,
     tree: Option<&'a BuiltTree>,
     data: Vec<u8>,
     codes: Result<Vec<Code>, String>,
     /// What the loader sees; `None` for archives and object files.
-    binary: Option<Binary>,
+    binary: Option<ObjectFile>,
 }
 
-impl Subject<'_> {
+impl AuditSubject<'_> {
     fn kind(&self) -> &str {
         match (self.built, &self.binary) {
             (Some(built), _) => &built.kind,
             (None, Some(binary)) => match binary.kind {
-                object::Kind::Program => "executable",
-                object::Kind::Library => "shared",
+                object::ObjectKind::Program => "executable",
+                object::ObjectKind::Library => "shared",
             },
             (None, None) if self.data.starts_with(b"!<arch>\n") => "static",
             (None, None) => "object",
@@ -104,7 +104,7 @@ impl Subject<'_> {
 
 /// Looks into everything that was asked for.
 #[must_use]
-pub fn examine(host: &dyn Host, request: &Request) -> Audit {
+pub fn examine(host: &dyn ReadFiles, request: &AuditRequest) -> Audit {
     let mut audit = Audit::default();
     let subjects = subjects(host, request, &mut audit.drafts);
     let mut judged_functions = BTreeSet::new();
@@ -143,7 +143,11 @@ pub fn examine(host: &dyn Host, request: &Request) -> Audit {
 }
 
 /// Reads every file. One that can't be read, or is not what was built, is a finding.
-fn subjects<'a>(host: &dyn Host, request: &'a Request, drafts: &mut Vec<Draft>) -> Vec<Subject<'a>> {
+fn subjects<'a>(
+    host: &dyn ReadFiles,
+    request: &'a AuditRequest,
+    drafts: &mut Vec<FindingDraft>,
+) -> Vec<AuditSubject<'a>> {
     let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
     let built = trees.flat_map(|tree| tree.files.iter().map(move |file| (file, Some(tree))));
     let program = request.program.iter().map(|program| (program, None));
@@ -172,12 +176,12 @@ fn subjects<'a>(host: &dyn Host, request: &'a Request, drafts: &mut Vec<Draft>) 
             continue;
         }
         let binary = object::read(host, &path, host.platform().arch).ok();
-        subjects.push(Subject { path, built, tree, data, codes, binary });
+        subjects.push(AuditSubject { path, built, tree, data, codes, binary });
     }
     subjects
 }
 
-fn describe(subject: &Subject<'_>, structure: &Structure) -> File {
+fn describe(subject: &AuditSubject<'_>, structure: &Structure) -> AuditedFile {
     let highest = |kind: &str| {
         let versions = structure.versions.get(kind)?.keys().filter_map(|text| text.parse::<Version>().ok());
         versions.max().map(|version| version.as_str().to_owned())
@@ -194,7 +198,7 @@ fn describe(subject: &Subject<'_>, structure: &Structure) -> File {
     };
     let device_code: BTreeSet<String> =
         device_code.filter(|code: &BTreeSet<String>| !code.is_empty()).or_else(in_binary).unwrap_or_default();
-    File {
+    AuditedFile {
         path: subject.path.to_string(),
         kind: subject.kind().to_owned(),
         target: subject.built.map(|built| built.target.clone()),
@@ -214,7 +218,11 @@ fn describe(subject: &Subject<'_>, structure: &Structure) -> File {
 }
 
 /// What a file may use everywhere, in words, and who says so.
-fn promise(subject: &Subject<'_>, processor: &Processor, limits: &Limits) -> (Promise, String, Vec<String>) {
+fn promise(
+    subject: &AuditSubject<'_>,
+    processor: &Processor,
+    limits: &AuditLimits,
+) -> (Promise, String, Vec<String>) {
     let named = limits.cpu.as_ref().and_then(|(name, from)| Some((processor.cpu(name)?, name, from)));
     if let Some((promise, name, from)) = named {
         return (promise, name.clone(), vec![from.clone()]);
@@ -248,14 +256,14 @@ fn words(processor: &Processor, promise: &Promise) -> String {
 
 /// The instruction sets of a file against the promise.
 fn levels(
-    subject: &Subject<'_>,
+    subject: &AuditSubject<'_>,
     processor: &Processor,
-    request: &Request,
-    subjects: &[Subject<'_>],
+    request: &AuditRequest,
+    subjects: &[AuditSubject<'_>],
     judged_functions: &BTreeSet<String>,
-) -> (Isa, Vec<Draft>) {
+) -> (Isa, Vec<FindingDraft>) {
     let (promise, promised, promised_by) = promise(subject, processor, &request.limits);
-    let same_tree = |other: &&Subject<'_>| match (other.tree, subject.tree) {
+    let same_tree = |other: &&AuditSubject<'_>| match (other.tree, subject.tree) {
         (Some(other), Some(own)) => other.id == own.id,
         _ => other.path == subject.path,
     };
@@ -278,7 +286,7 @@ fn levels(
         let origin = match (&origins, &code.member) {
             (Some(origins), Some(member)) => origins.of_member(target, member),
             (Some(origins), None) => origins.of_target(target),
-            (None, _) => Origin::Unknown,
+            (None, _) => ToolchainOrigin::Unknown,
         };
         let one = level::judge(code, &origin, &around);
         all.above.extend(one.above);
@@ -296,8 +304,12 @@ fn levels(
         promised: promised.clone(),
         promised_by: promised_by.clone(),
     };
-    let told =
-        tell::Told { processor, promised: &promised, promised_by: &promised_by, asks: asks.as_deref() };
+    let told = tell::AuditFinding {
+        processor,
+        promised: &promised,
+        promised_by: &promised_by,
+        asks: asks.as_deref(),
+    };
     let mut drafts = tell::levels(subject, &all, &told);
     // Code that keeps to the baseline runs everywhere, whatever it was allowed to use.
     if promise.native && subject.codes.iter().flatten().any(|code| !code.functions.is_empty()) {
@@ -307,7 +319,7 @@ fn levels(
 }
 
 /// The symbols of every archive, in the order of the link line as far as it is known.
-fn defined(subjects: &[Subject<'_>]) -> Vec<(String, BTreeSet<String>)> {
+fn defined(subjects: &[AuditSubject<'_>]) -> Vec<(String, BTreeSet<String>)> {
     let archives = subjects.iter().filter(|subject| subject.kind() == "static");
     archives
         .filter_map(|subject| Some((subject.path.to_string(), symbols::defined(&subject.data).ok()?)))
@@ -321,7 +333,7 @@ pub(crate) mod tests {
     /// A tree without anything in it.
     pub(crate) fn tree() -> BuiltTree {
         BuiltTree {
-            interface: gpubuild_plan::artifacts::Interface::default(),
+            interface: gpubuild_plan::artifacts::BuiltInterface::default(),
             folder: None,
             extra: Vec::new(),
             abi: BTreeMap::new(),

@@ -10,12 +10,12 @@ use gpubuild_plan::artifacts::{BuiltTree, CompileGroup};
 
 /// How an object was compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// Nobody knows.
+pub enum ToolchainOrigin {
+    /// Unknown.
     Unknown,
     /// Without any flag that allows more: what is more was asked for function by function.
     Plain,
-    /// For a level of its own.
+    /// With flags for a level of its own.
     Own(Promise),
     /// With flags that everything else was compiled with as well, or for the build machine's processor.
     Common,
@@ -38,7 +38,7 @@ impl<'a> Origins<'a> {
             let of_language = |group: &&CompileGroup| group.language == *language;
             let sources: usize =
                 tree.compile.iter().filter(of_language).map(|group| group.sources.len()).sum();
-            // A single source of its language shares flags with nobody but the sources of the others.
+            // A source that is the only one of its language is compared with the sources of the other languages.
             let is_alone = sources < 2 && languages.len() > 1;
             let groups = tree.compile.iter().filter(|group| is_alone || of_language(group));
             (*language, shared(processor, groups))
@@ -49,7 +49,7 @@ impl<'a> Origins<'a> {
 
     /// How the member of a target's archive was compiled: `kernels_avx2.c.o`.
     #[must_use]
-    pub fn of_member(&self, target: &str, member: &str) -> Origin {
+    pub fn of_member(&self, target: &str, member: &str) -> ToolchainOrigin {
         let source = member.strip_suffix(".o").or_else(|| member.strip_suffix(".obj")).unwrap_or(member);
         let has = |group: &&CompileGroup| group.sources.iter().any(|known| known == source);
         let named: Vec<&CompileGroup> = self.tree.compile.iter().filter(has).collect();
@@ -58,32 +58,32 @@ impl<'a> Origins<'a> {
         self.of_groups(if own.is_empty() { &named } else { &own })
     }
 
-    /// How the code of a linked target was compiled, as far as the whole of it can be told.
+    /// How the code of a linked target was compiled, as far as it can be determined for the complete target.
     #[must_use]
-    pub fn of_target(&self, target: &str) -> Origin {
+    pub fn of_target(&self, target: &str) -> ToolchainOrigin {
         let groups: Vec<_> = self.tree.compile.iter().filter(|group| group.target == target).collect();
         self.of_groups(&groups)
     }
 
-    fn of_groups(&self, groups: &[&CompileGroup]) -> Origin {
+    fn of_groups(&self, groups: &[&CompileGroup]) -> ToolchainOrigin {
         let mut own = Promise::default();
-        let mut origin = Origin::Unknown;
+        let mut origin = ToolchainOrigin::Unknown;
         for group in groups {
             let allowed = allowed(self.processor, group);
             let common = self.common.get(group.language.as_str());
             let shared = |feature: &String| common.is_some_and(|common| common.contains(feature));
             if allowed.native {
-                return Origin::Common;
+                return ToolchainOrigin::Common;
             }
             if allowed.features.iter().any(|feature| !shared(feature)) {
                 own.add(&allowed);
             } else if !allowed.features.is_empty() {
-                origin = Origin::Common;
-            } else if origin == Origin::Unknown {
-                origin = Origin::Plain;
+                origin = ToolchainOrigin::Common;
+            } else if origin == ToolchainOrigin::Unknown {
+                origin = ToolchainOrigin::Plain;
             }
         }
-        if own.is_baseline() { origin } else { Origin::Own(own) }
+        if own.is_baseline() { origin } else { ToolchainOrigin::Own(own) }
     }
 }
 
@@ -116,10 +116,10 @@ mod tests {
         let tree = BuiltTree { compile: groups, ..super::super::tests::tree() };
         let origins = Origins::new(&tree, isa::table().processor("x86_64").unwrap());
         let name = match origins.of_member("gk", member) {
-            Origin::Unknown => "unknown",
-            Origin::Plain => "plain",
-            Origin::Own(_) => "own",
-            Origin::Common => "common",
+            ToolchainOrigin::Unknown => "unknown",
+            ToolchainOrigin::Plain => "plain",
+            ToolchainOrigin::Own(_) => "own",
+            ToolchainOrigin::Common => "common",
         };
         assert_eq!(name, expected, "{member}");
     }
@@ -131,7 +131,7 @@ mod tests {
         check(groups(), "kernels_avx2.c.o", "own");
         check(groups(), "kernels_avx2.c.obj", "own");
         check(groups(), "other.c.o", "unknown");
-        // A target of its own counts like a file of its own.
+        // A separate target counts like a separate file.
         check(vec![group("x", "", "a.c"), group("y", "-mavx2", "fast.c")], "fast.c.o", "own");
     }
 

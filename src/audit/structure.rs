@@ -25,14 +25,14 @@ pub struct Structure {
     /// There is debug information.
     pub debug_info: bool,
     /// C runtimes that objects of Windows ask for, with the members that do.
-    pub runtimes: BTreeMap<Runtime, BTreeSet<String>>,
+    pub runtimes: BTreeMap<MsvcRuntime, BTreeSet<String>>,
     /// The symbols that need the highest version of each kind: `GLIBC` -> (`2.38`, symbols).
     pub versions: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
 }
 
 /// The C runtime of Microsoft's compiler: the flag that chooses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Runtime {
+pub enum MsvcRuntime {
     /// `/MT`.
     Static,
     /// `/MTd`.
@@ -43,7 +43,7 @@ pub enum Runtime {
     DynamicDebug,
 }
 
-impl Runtime {
+impl MsvcRuntime {
     /// The flag.
     #[must_use]
     pub fn flag(self) -> &'static str {
@@ -80,7 +80,7 @@ impl Runtime {
     }
 }
 
-/// Looks into a file or into every member of an archive. What is no object file tells nothing.
+/// Examines a file, or every member of an archive. Members that are not object files are skipped.
 #[must_use]
 pub fn read(data: &[u8]) -> Structure {
     let mut structure = Structure::default();
@@ -123,7 +123,7 @@ fn runtimes(file: &object::File<'_>, member: &str, structure: &mut Structure) {
         if !flag.trim_start_matches(['/', '-']).eq_ignore_ascii_case("defaultlib") {
             continue;
         }
-        if let Some(runtime) = Runtime::of_library(value.trim_matches('"')) {
+        if let Some(runtime) = MsvcRuntime::of_library(value.trim_matches('"')) {
             structure.runtimes.entry(runtime).or_default().insert(member.to_owned());
         }
     }
@@ -193,18 +193,19 @@ mod tests {
 
     #[test]
     fn settings_of_cmake_choose_a_runtime() {
-        let check = |value: &str, expected: Option<Runtime>| assert_eq!(Runtime::of_setting(value), expected);
-        check("MultiThreaded", Some(Runtime::Static));
-        check("MultiThreadedDLL", Some(Runtime::Dynamic));
-        check("MultiThreadedDebugDLL", Some(Runtime::DynamicDebug));
-        check("MultiThreaded$<$<CONFIG:Debug>:Debug>DLL", Some(Runtime::Dynamic));
+        let check =
+            |value: &str, expected: Option<MsvcRuntime>| assert_eq!(MsvcRuntime::of_setting(value), expected);
+        check("MultiThreaded", Some(MsvcRuntime::Static));
+        check("MultiThreadedDLL", Some(MsvcRuntime::Dynamic));
+        check("MultiThreadedDebugDLL", Some(MsvcRuntime::DynamicDebug));
+        check("MultiThreaded$<$<CONFIG:Debug>:Debug>DLL", Some(MsvcRuntime::Dynamic));
         check("", None);
     }
 
     #[test]
     fn names_of_runtimes_are_known_in_any_case() {
-        assert_eq!(Runtime::of_library("LIBCMT"), Some(Runtime::Static));
-        assert_eq!(Runtime::of_library("msvcrtd.lib"), Some(Runtime::DynamicDebug));
-        assert_eq!(Runtime::of_library("OLDNAMES"), None);
+        assert_eq!(MsvcRuntime::of_library("LIBCMT"), Some(MsvcRuntime::Static));
+        assert_eq!(MsvcRuntime::of_library("msvcrtd.lib"), Some(MsvcRuntime::DynamicDebug));
+        assert_eq!(MsvcRuntime::of_library("OLDNAMES"), None);
     }
 }

@@ -4,28 +4,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::Processor;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 use gpubuild_linker::symbols;
 use gpubuild_plan::plan::bytes;
 
 use super::level::{Judged, Use};
-use super::structure::{self, Runtime, Structure};
-use super::{Limits, Request, Subject, linkage};
+use super::structure::{self, MsvcRuntime, Structure};
+use super::{AuditLimits, AuditRequest, AuditSubject, linkage};
 
 /// Observations that are shown of each kind.
 const SHOWN: usize = 3;
 
 /// What was promised, for words.
-pub(super) struct Told<'a> {
+pub(super) struct AuditFinding<'a> {
     pub(super) processor: &'a Processor,
     pub(super) promised: &'a str,
     pub(super) promised_by: &'a [String],
     pub(super) asks: Option<&'a str>,
 }
 
-fn about(id: &str, subject: &Subject<'_>) -> Draft {
-    Draft::new(id).value("file", subject.path.as_str())
+fn about(id: DiagnosticId, subject: &AuditSubject<'_>) -> FindingDraft {
+    FindingDraft::new(id).value("file", subject.path.as_str())
 }
 
 /// Text of at most three things and how many more there are.
@@ -38,11 +40,15 @@ fn some(names: &BTreeSet<&str>) -> String {
 }
 
 /// Instruction sets against the promise.
-pub(super) fn levels(subject: &Subject<'_>, judged: &Judged, told: &Told<'_>) -> Vec<Draft> {
+pub(super) fn levels(
+    subject: &AuditSubject<'_>,
+    judged: &Judged,
+    told: &AuditFinding<'_>,
+) -> Vec<FindingDraft> {
     let lists = [
-        ("audit.isa.above-promise", &judged.above),
-        ("audit.isa.unguarded", &judged.unguarded),
-        ("audit.isa.perhaps-dispatched", &judged.perhaps),
+        (id!("audit.isa.above-promise"), &judged.above),
+        (id!("audit.isa.unguarded"), &judged.unguarded),
+        (id!("audit.isa.perhaps-dispatched"), &judged.perhaps),
     ];
     lists
         .into_iter()
@@ -51,7 +57,7 @@ pub(super) fn levels(subject: &Subject<'_>, judged: &Judged, told: &Told<'_>) ->
         .collect()
 }
 
-fn isa(id: &str, subject: &Subject<'_>, list: &[Use], told: &Told<'_>) -> Draft {
+fn isa(id: DiagnosticId, subject: &AuditSubject<'_>, list: &[Use], told: &AuditFinding<'_>) -> FindingDraft {
     let features: BTreeSet<&str> = list.iter().flat_map(|one| &one.features).map(String::as_str).collect();
     let functions: BTreeSet<&str> = list.iter().map(|one| one.function.as_str()).collect();
     let by = if told.promised_by.is_empty() {
@@ -81,53 +87,57 @@ fn isa(id: &str, subject: &Subject<'_>, list: &[Use], told: &Told<'_>) -> Draft 
 }
 
 /// Code for the build machine's own processor.
-pub(super) fn native(subject: &Subject<'_>, by: &[String]) -> Option<Draft> {
-    // Archives are told once; what is linked from them follows.
+pub(super) fn native(subject: &AuditSubject<'_>, by: &[String]) -> Option<FindingDraft> {
+    // Archives are reported once, followed by the files that are linked from them.
     let by_options = by.join(", ");
-    (subject.kind() != "executable").then(|| about("audit.isa.native", subject).value("by", by_options))
+    (subject.kind() != "executable").then(|| about(id!("audit.isa.native"), subject).value("by", by_options))
 }
 
 /// Code of a processor that is not read.
-pub(super) fn unread(subject: &Subject<'_>) -> Option<Draft> {
+pub(super) fn unread(subject: &AuditSubject<'_>) -> Option<FindingDraft> {
     let machine = subject.binary.as_ref().map_or("another processor", |binary| binary.machine.name);
     let has_code = subject.codes.as_ref().is_ok_and(|codes| !codes.is_empty());
-    has_code.then(|| about("audit.isa.unread", subject).value("machine", machine))
+    has_code.then(|| about(id!("audit.isa.unread"), subject).value("machine", machine))
 }
 
 /// A file that tells nothing.
-pub(super) fn unreadable(path: &HostPath, why: &str) -> Draft {
-    Draft::new("audit.file.unreadable")
+pub(super) fn unreadable(path: &HostPath, why: &str) -> FindingDraft {
+    FindingDraft::new(id!("audit.file.unreadable"))
         .value("file", path.as_str())
         .value("why", why)
         .evidence(Evidence::file(path.as_str(), why))
 }
 
 /// A file that is not the one that was built.
-pub(super) fn changed(path: &HostPath) -> Draft {
-    Draft::new("audit.file.changed")
+pub(super) fn changed(path: &HostPath) -> FindingDraft {
+    FindingDraft::new(id!("audit.file.changed"))
         .value("file", path.as_str())
         .evidence(Evidence::file(path.as_str(), "its hash is not the one in the manifest"))
 }
 
 /// What the tables of a file say.
-pub(super) fn structure(subject: &Subject<'_>, seen: &Structure, limits: &Limits) -> Vec<Draft> {
+pub(super) fn structure(
+    subject: &AuditSubject<'_>,
+    seen: &Structure,
+    limits: &AuditLimits,
+) -> Vec<FindingDraft> {
     let path = subject.path.as_str();
     let mut drafts = Vec::new();
     if seen.executable_stack {
-        let draft = about("audit.segments.executable-stack", subject);
+        let draft = about(id!("audit.segments.executable-stack"), subject);
         drafts.push(draft.evidence(Evidence::file(path, "PT_GNU_STACK with PF_X")));
     }
     if let Some(at) = seen.writable_code.first() {
-        let draft = about("audit.segments.writable-code", subject);
+        let draft = about(id!("audit.segments.writable-code"), subject);
         drafts.push(draft.evidence(Evidence::file(path, format!("PT_LOAD at {at:#x} with PF_W and PF_X"))));
     }
     if seen.text_relocations {
-        let draft = about("audit.code.text-relocations", subject);
+        let draft = about(id!("audit.code.text-relocations"), subject);
         drafts.push(draft.evidence(Evidence::file(path, "DT_TEXTREL")));
     }
     if !seen.fixed.is_empty() {
         let members: BTreeSet<&str> = seen.fixed.iter().map(|(member, _)| member.as_str()).collect();
-        let mut draft = about("audit.code.not-pic", subject).value("members", some(&members));
+        let mut draft = about(id!("audit.code.not-pic"), subject).value("members", some(&members));
         for (member, symbol) in seen.fixed.iter().take(SHOWN) {
             let value = format!("R_X86_64_32 to `{symbol}`");
             draft = draft.evidence(Evidence::file(format!("{path}({member})"), value));
@@ -135,14 +145,14 @@ pub(super) fn structure(subject: &Subject<'_>, seen: &Structure, limits: &Limits
         drafts.push(draft);
     }
     if seen.debug_info {
-        drafts.push(about("audit.contents.debug-info", subject));
+        drafts.push(about(id!("audit.contents.debug-info"), subject));
     }
     drafts.extend(versions(subject, seen, limits));
     drafts
 }
 
 /// Versions of symbols above the floor.
-fn versions(subject: &Subject<'_>, seen: &Structure, limits: &Limits) -> Vec<Draft> {
+fn versions(subject: &AuditSubject<'_>, seen: &Structure, limits: &AuditLimits) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     for (kind, floor) in &limits.versions {
         let Some(versions) = seen.versions.get(kind) else { continue };
@@ -154,7 +164,7 @@ fn versions(subject: &Subject<'_>, seen: &Structure, limits: &Limits) -> Vec<Dra
             .collect();
         above.sort_by(|left, right| right.0.cmp(&left.0));
         let Some((highest, _)) = above.first() else { continue };
-        let mut draft = about("audit.libc.above-floor", subject)
+        let mut draft = about(id!("audit.libc.above-floor"), subject)
             .value("version", format!("{kind}_{highest}"))
             .value("floor", format!("{kind}_{floor}"));
         for (version, symbols) in above.iter().take(SHOWN) {
@@ -168,11 +178,11 @@ fn versions(subject: &Subject<'_>, seen: &Structure, limits: &Limits) -> Vec<Dra
 }
 
 /// A file that is larger than it may be.
-pub(super) fn budget(subject: &Subject<'_>, limits: &Limits) -> Option<Draft> {
+pub(super) fn budget(subject: &AuditSubject<'_>, limits: &AuditLimits) -> Option<FindingDraft> {
     let (most, text) = limits.max_size.as_ref()?;
     let size = subject.data.len() as u64;
     (size > *most).then(|| {
-        about("audit.size.over-budget", subject)
+        about(id!("audit.size.over-budget"), subject)
             .value("size", bytes::show(size))
             .value("budget", text)
             .evidence(Evidence::file(subject.path.as_str(), format!("{size} bytes")))
@@ -180,7 +190,7 @@ pub(super) fn budget(subject: &Subject<'_>, limits: &Limits) -> Option<Draft> {
 }
 
 /// Device code against the architectures that the tree was configured for.
-pub(super) fn device_code(subject: &Subject<'_>) -> Option<Draft> {
+pub(super) fn device_code(subject: &AuditSubject<'_>) -> Option<FindingDraft> {
     let (built, tree) = (subject.built?, subject.tree?);
     let has = |arch: &str| {
         built.device_code.iter().any(|code| code.arch == arch || code.arch.split(':').next() == Some(arch))
@@ -199,7 +209,7 @@ pub(super) fn device_code(subject: &Subject<'_>) -> Option<Draft> {
     let missing: BTreeSet<&str> = wanted.iter().map(String::as_str).filter(|arch| !has(arch)).collect();
     let held = built.device_code.iter().map(|code| code.arch.as_str()).collect::<Vec<_>>().join(" ");
     (!missing.is_empty()).then(|| {
-        about("audit.archs.missing", subject)
+        about(id!("audit.archs.missing"), subject)
             .value("archs", some(&missing))
             .value("held", &held)
             .evidence(Evidence::file(subject.path.as_str(), format!("holds {held}")))
@@ -220,14 +230,14 @@ fn cuda_codes(entry: &str) -> Vec<String> {
 }
 
 /// Folders of the build machine that stand in what goes to others.
-pub(super) fn paths(subject: &Subject<'_>, request: &Request) -> Option<Draft> {
+pub(super) fn paths(subject: &AuditSubject<'_>, request: &AuditRequest) -> Option<FindingDraft> {
     if !matches!(subject.kind(), "executable" | "shared" | "module") {
         return None;
     }
     let trees = request.manifest.iter().flat_map(|manifest| &manifest.trees);
     let folders: BTreeSet<&str> =
         trees.flat_map(|tree| [tree.source.as_str(), tree.build.as_str()]).collect();
-    // Those in an rpath are told as such.
+    // Libraries that are found through an rpath are reported as such.
     let rpaths = |folder: &str| {
         let list = subject.binary.iter().flat_map(linkage::folders);
         list.filter(|rpath| rpath.contains(folder)).count()
@@ -235,18 +245,19 @@ pub(super) fn paths(subject: &Subject<'_>, request: &Request) -> Option<Draft> {
     let count = |folder: &str| memchr::memmem::find_iter(&subject.data, folder.as_bytes()).count();
     let found: BTreeSet<&str> =
         folders.into_iter().filter(|folder| folder.len() > 2 && count(folder) > rpaths(folder)).collect();
-    (!found.is_empty()).then(|| about("audit.contents.source-paths", subject).value("folders", some(&found)))
+    (!found.is_empty())
+        .then(|| about(id!("audit.contents.source-paths"), subject).value("folders", some(&found)))
 }
 
 /// Symbols that two archives define.
-pub(super) fn duplicates(defined: &[(String, BTreeSet<String>)]) -> Vec<Draft> {
+pub(super) fn duplicates(defined: &[(String, BTreeSet<String>)]) -> Vec<FindingDraft> {
     let mut pairs: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for one in symbols::duplicates(defined) {
         pairs.entry((one.first, one.second)).or_default().insert(one.symbol);
     }
     let draft = |((first, second), symbols): ((String, String), BTreeSet<String>)| {
         let names: BTreeSet<&str> = symbols.iter().map(String::as_str).collect();
-        Draft::new("audit.symbols.duplicate")
+        FindingDraft::new(id!("audit.symbols.duplicate"))
             .value("file", &first)
             .value("other", &second)
             .value("symbols", some(&names))
@@ -256,12 +267,12 @@ pub(super) fn duplicates(defined: &[(String, BTreeSet<String>)]) -> Vec<Draft> {
 }
 
 /// C runtimes of Windows' objects that differ from each other, or from what was planned (P40).
-pub(super) fn runtimes(subjects: &[Subject<'_>]) -> Vec<Draft> {
-    let mut all: BTreeMap<Runtime, BTreeSet<String>> = BTreeMap::new();
+pub(super) fn runtimes(subjects: &[AuditSubject<'_>]) -> Vec<FindingDraft> {
+    let mut all: BTreeMap<MsvcRuntime, BTreeSet<String>> = BTreeMap::new();
     let mut drafts = Vec::new();
     for subject in subjects.iter().filter(|subject| matches!(subject.kind(), "static" | "object")) {
         let setting = subject.tree.and_then(|tree| tree.cache.get("CMAKE_MSVC_RUNTIME_LIBRARY"));
-        let planned = setting.and_then(|setting| Runtime::of_setting(setting));
+        let planned = setting.and_then(|setting| MsvcRuntime::of_setting(setting));
         for (runtime, members) in structure::read(&subject.data).runtimes {
             let place = |member: &String| match member.as_str() {
                 "" => subject.path.to_string(),
@@ -269,7 +280,7 @@ pub(super) fn runtimes(subjects: &[Subject<'_>]) -> Vec<Draft> {
             };
             let places: BTreeSet<String> = members.iter().map(place).collect();
             if let Some(planned) = planned.filter(|planned| *planned != runtime) {
-                let mut draft = about("audit.crt.other-than-planned", subject)
+                let mut draft = about(id!("audit.crt.other-than-planned"), subject)
                     .value("runtime", runtime.flag())
                     .value("planned", planned.flag());
                 for place in places.iter().take(SHOWN) {
@@ -283,7 +294,7 @@ pub(super) fn runtimes(subjects: &[Subject<'_>]) -> Vec<Draft> {
     }
     if all.len() > 1 {
         let flags = all.keys().map(|runtime| runtime.flag()).collect::<Vec<_>>().join(" and ");
-        let mut draft = Draft::new("audit.crt.mixed").value("runtimes", flags);
+        let mut draft = FindingDraft::new(id!("audit.crt.mixed")).value("runtimes", flags);
         for (runtime, places) in &all {
             for place in places.iter().take(SHOWN) {
                 draft = draft.evidence(Evidence::file(place, format!("/DEFAULTLIB for {}", runtime.flag())));

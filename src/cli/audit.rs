@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::isa;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::catalogue::Subject;
-use gpubuild_detect::finding::{Draft, Finding, Findings, Kind, Severity};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::catalogue::FindingSubject;
+use gpubuild_detect::finding::{Finding, FindingDraft, FindingKind, Findings, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::exec;
-use gpubuild_host::Host;
+use gpubuild_host::HostInfo;
 use gpubuild_plan::artifacts::manifest_path;
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use gpubuild_plan::plan::bytes;
@@ -17,53 +19,54 @@ use gpubuild_plan::project::{AuditTable, Project};
 
 use super::doctor::FailOn;
 use super::doctor::output::OutputArguments;
-use super::look::{self, Sight};
-use super::{Context, Exit, Failure};
-use crate::audit::{self, Audit, Depth, Limits, Request};
+use super::look::{self, MachineState};
+use super::{CommandContext, Exit, Failure};
+use crate::audit::{self, Audit, AuditLimits, AuditRequest, Depth};
 use crate::report::Schema;
-use crate::report::doctor::Document;
+use crate::report::doctor::DoctorReport;
 
 /// Code for the build machine's processor.
-const NATIVE: &str = "audit.isa.native";
+const NATIVE: DiagnosticId = id!("audit.isa.native");
 
 /// Findings of one file that a build tells when it is done.
-const TOLD_BY_BUILD: [&str; 5] = [
-    "audit.isa.above-promise",
+const TOLD_BY_BUILD: [DiagnosticId; 5] = [
+    id!("audit.isa.above-promise"),
     NATIVE,
-    "audit.rpath.stubs",
-    "audit.needed.missing",
-    "audit.needed.other-copy",
+    id!("audit.rpath.stubs"),
+    id!("audit.needed.missing"),
+    id!("audit.needed.other-copy"),
 ];
 
 /// Arguments of `audit`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Executables, libraries and object files to look into [default: everything that the last build produced]
+pub struct AuditArguments {
+    /// Executables, libraries and object files to check [default: all outputs of the last build]
     #[arg(value_name = "FILE")]
     files: Vec<String>,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
-    /// Level or processor that code for everybody keeps to: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`
+    /// CPU level that code without run-time dispatch must not exceed: `x86-64-v3`, `haswell`,
+    /// `armv8.2-a+dotprod`
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,
-    /// Newest glibc that may be needed: `2.28`
+    /// Newest glibc that the outputs may require: `2.28`
     #[arg(long, value_name = "VERSION")]
     glibc: Option<String>,
-    /// Largest file: `200MiB`
+    /// Maximum size of a file: `200MiB`
     #[arg(long, value_name = "SIZE")]
     max_size: Option<String>,
-    /// Findings to accept: ids separated by commas, or groups as `audit.rpath.*`
+    /// Findings to accept: ids separated by commas, or groups such as `audit.rpath.*`
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     allow: Vec<String>,
-    /// End with status 1 from this severity on
+    /// Exit with status 1 from this severity on
     #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
     fail_on: FailOn,
     #[command(flatten)]
     output: OutputArguments,
 }
 
-impl Arguments {
+impl AuditArguments {
     /// Whether the answer is a document.
     #[must_use]
     pub fn is_json(&self) -> bool {
@@ -72,7 +75,7 @@ impl Arguments {
 }
 
 /// Looks into the files and tells.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &AuditArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     arguments.output.check()?;
     let project = match look::project(context, arguments.project.as_deref()) {
         Ok(project) => Some(project),
@@ -87,7 +90,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     };
     let table = project.as_ref().map(|project| project.file.audit.clone()).unwrap_or_default();
     let limits = limits(arguments, &table, context.host)?;
-    let mut request = Request { limits, ..Request::default() };
+    let mut request = AuditRequest { limits, ..AuditRequest::default() };
     if let (true, Some(project)) = (arguments.files.is_empty(), &project) {
         of_build(&mut request, project, context)?;
     }
@@ -104,11 +107,11 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     for pattern in &allowed {
         known(pattern, &findings)?;
     }
-    let mut document = Document::of_findings(tell(&result, &teller, &findings, &allowed));
+    let mut document = DoctorReport::of_findings(tell(&result, &teller, &findings, &allowed));
     document.schema = Schema { name: "audit", version: 1 };
     document.files = result.files;
-    let of_audit = |(family, id, _): &(&gpubuild_detect::finding::catalogue::Family, &str, &_)| {
-        family.subject == Subject::Audit && !allows(&allowed, id)
+    let of_audit = |(family, id, _): &(&gpubuild_detect::finding::catalogue::FindingFamily, &str, &_)| {
+        family.subject == FindingSubject::Audit && !allows(&allowed, id)
     };
     document.checked = findings.iter().filter(of_audit).map(|(_, id, _)| id.to_owned()).collect();
     document.checked.sort();
@@ -117,10 +120,14 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 }
 
 /// What the last build of a project produced.
-fn of_build(request: &mut Request, project: &Project, context: &Context<'_>) -> Result<(), Failure> {
+fn of_build(
+    request: &mut AuditRequest,
+    project: &Project,
+    context: &CommandContext<'_>,
+) -> Result<(), Failure> {
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| {
-        Failure::usage(error.id(), error.to_string())
+        Failure::of(&error, Exit::Usage)
             .hint("`gpubuild build` makes it; `gpubuild audit FILE` looks into any file")
     })?;
     request.manifest = Some(manifest);
@@ -134,8 +141,8 @@ fn known(pattern: &str, findings: &Findings) -> Result<(), Failure> {
     if ids.any(|id| gpubuild_detect::finding::catalogue::matches(pattern, id)) {
         return Ok(());
     }
-    Err(Failure::usage("audit.allow-unknown", format!("no finding is called `{pattern}`"))
-        .hint("docs/findings.md lists all of them; those of this command begin with `audit.`"))
+    Err(Failure::usage(id!("audit.allow-unknown"), format!("no finding is called `{pattern}`"))
+        .hint("docs/reference/findings.md lists all of them; those of this command begin with `audit.`"))
 }
 
 fn allows(allowed: &[&String], id: &str) -> bool {
@@ -143,7 +150,11 @@ fn allows(allowed: &[&String], id: &str) -> bool {
 }
 
 /// What the files have to keep to: flags before the project's file.
-fn limits(arguments: &Arguments, table: &AuditTable, host: &dyn Host) -> Result<Limits, Failure> {
+fn limits(
+    arguments: &AuditArguments,
+    table: &AuditTable,
+    host: &dyn HostInfo,
+) -> Result<AuditLimits, Failure> {
     let chosen = |flag: &Option<String>, name: &str, key: &str, value: &Option<String>| {
         let from_flag = flag.clone().map(|text| (text, name.to_owned()));
         from_flag.or_else(|| value.clone().map(|text| (text, format!("{key} in gpubuild.toml"))))
@@ -158,7 +169,7 @@ fn limits(arguments: &Arguments, table: &AuditTable, host: &dyn Host) -> Result<
                 .flat_map(isa::Processor::cpus)
                 .collect();
             return Err(Failure::usage(
-                "audit.cpu-unknown",
+                id!("audit.cpu-unknown"),
                 format!("no processor is called `{name}` (from {from})"),
             )
             .hint(format!("known are {}", names.join(", "))));
@@ -173,7 +184,7 @@ fn limits(arguments: &Arguments, table: &AuditTable, host: &dyn Host) -> Result<
     for (kind, floor) in floors {
         let Some((text, from)) = floor else { continue };
         let version: Version = text.parse().map_err(|_| {
-            Failure::usage("audit.version-invalid", format!("`{text}` is no version (from {from})"))
+            Failure::usage(id!("audit.version-invalid"), format!("`{text}` is not a version (from {from})"))
                 .hint("write it as `2.28`")
         })?;
         versions.insert(kind.to_owned(), version);
@@ -182,42 +193,44 @@ fn limits(arguments: &Arguments, table: &AuditTable, host: &dyn Host) -> Result<
     let max_size = max_size
         .map(|(text, from)| {
             bytes::parse(&text).map(|size| (size, text.clone())).ok_or_else(|| {
-                Failure::usage("audit.size-invalid", format!("`{text}` is no size (from {from})"))
+                Failure::usage(id!("audit.size-invalid"), format!("`{text}` is not a size (from {from})"))
                     .hint("write it as `200MiB`")
             })
         })
         .transpose()?;
-    Ok(Limits { cpu, versions, max_size })
+    Ok(AuditLimits { cpu, versions, max_size })
 }
 
 /// The findings in words, the worst and most basic first.
 fn tell(audit: &Audit, teller: &Teller<'_>, findings: &Findings, allowed: &[&String]) -> Vec<Finding> {
-    let rank = |draft: &Draft| {
+    let rank = |draft: &FindingDraft| {
         findings.find(&draft.id).map_or(0, |(family, entry)| entry.rank.unwrap_or(family.rank))
     };
-    let severity = |draft: &Draft| match findings.get(&draft.id).map_or(Kind::Fault, |entry| entry.kind) {
-        Kind::Fault | Kind::Absence => Severity::Error,
-        Kind::Caution => Severity::Warning,
-        Kind::Note => Severity::Info,
-    };
-    let mut drafts: Vec<&Draft> = audit.drafts.iter().filter(|draft| !allows(allowed, &draft.id)).collect();
+    let severity =
+        |draft: &FindingDraft| match findings.get(&draft.id).map_or(FindingKind::Fault, |entry| entry.kind) {
+            FindingKind::Fault | FindingKind::Absence => Severity::Error,
+            FindingKind::Caution => Severity::Warning,
+            FindingKind::Note => Severity::Info,
+        };
+    let mut drafts: Vec<&FindingDraft> =
+        audit.drafts.iter().filter(|draft| !allows(allowed, &draft.id)).collect();
     drafts.sort_by_key(|draft| (severity(draft), rank(draft)));
     drafts.into_iter().map(|draft| teller.tell(draft, severity(draft))).collect()
 }
 
 /// What a build has to say about its own result: what would keep others from starting it.
 pub(super) fn after_build(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     project: &Project,
-    sight: &Sight,
-    outcome: &exec::Outcome,
+    sight: &MachineState,
+    outcome: &exec::BuildOutcome,
 ) -> Vec<Finding> {
     let table = &project.file.audit;
-    let limits = Limits {
+    let limits = AuditLimits {
         cpu: table.cpu.clone().map(|name| (name, "[audit] cpu in gpubuild.toml".to_owned())),
-        ..Limits::default()
+        ..AuditLimits::default()
     };
-    let request = Request {
+    let request = AuditRequest {
         files: Vec::new(),
         manifest: Some(outcome.manifest.clone()),
         program: outcome.program.clone(),
@@ -233,8 +246,6 @@ pub(super) fn after_build(
     let processor = isa::table().processor(context.host.platform().arch.id());
     let asked = |tree: &BuiltTree| processor.is_some_and(|known| known.options(&tree.cache).0.native);
     let is_asked = outcome.manifest.trees.iter().any(asked);
-    told.retain(|finding| {
-        TOLD_BY_BUILD.contains(&finding.id.as_str()) && !(is_asked && finding.id == NATIVE)
-    });
+    told.retain(|finding| TOLD_BY_BUILD.contains(&finding.id) && !(is_asked && finding.id == NATIVE));
     told
 }

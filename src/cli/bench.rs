@@ -1,8 +1,9 @@
-//! `gpubuild bench`: the program that was built, measured on every backend in turns.
+//! `gpubuild bench`: measures the built program on every backend, interleaved.
 
 use std::time::Duration;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_exec::exec::binary;
 use gpubuild_host::{Command, RunError};
 use gpubuild_plan::artifacts::Manifest;
@@ -10,7 +11,7 @@ use gpubuild_plan::artifacts::manifest_path;
 
 use super::look;
 use super::run::{NO_BINARY, windows_folders, with_folders};
-use super::{Context, Exit, Failure, absolute};
+use super::{CommandContext, Exit, Failure, absolute};
 use crate::report::bench::{BackendBench, BenchDocument};
 
 /// One round of one backend: a large model on a slow device takes minutes.
@@ -18,43 +19,43 @@ const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
 /// Arguments of `bench`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Backends to measure, in place of all that were built: one without numbers is a failure then
+pub struct BenchArguments {
+    /// Backends to measure instead of all built ones; each of them must give a result
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     backends: Vec<Backend>,
-    /// Rounds; in each, every backend has its turn, and the best one counts
+    /// Number of rounds; each measures every backend once, and the best result counts
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// Write a plot of the result
+    /// Write a plot of the results
     #[arg(long, value_name = "FILE")]
     svg: Option<String>,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Further arguments of the program, after `--`: a model, say
+    /// Additional arguments for the program, after `--`, such as a model
     #[arg(last = true, value_name = "ARGS")]
     more: Vec<String>,
 }
 
 /// Measures every backend.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &BenchArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let project = look::project(context, arguments.project.as_deref())?;
     let Some(table) = &project.file.binary else {
-        return Err(
-            Failure::usage("bench.no-binary", "this project names no program to measure").hint(NO_BINARY)
-        );
+        return Err(Failure::usage(id!("bench.no-binary"), "this project names no program to measure")
+            .hint(NO_BINARY));
     };
     if table.bench.is_empty() {
-        return Err(Failure::usage("bench.none", "gpubuild.toml does not say how the program measures itself").hint(
+        return Err(Failure::usage(id!("bench.none"), "gpubuild.toml does not say how the program measures itself").hint(
             "`bench = [\"bench\"]` under `[binary]`: with these arguments, `--backend ID` and `--json` it has to print an \
-             `infer-bench` document (docs/bench.md)",
+             `infer-bench` document (docs/reference/json.md)",
         ));
     }
     let nothing = || {
-        Failure::usage("bench.nothing-built", "no program was built yet").hint("`gpubuild build` builds it")
+        Failure::usage(id!("bench.nothing-built"), "no program was built yet")
+            .hint("`gpubuild build` builds it")
     };
     let manifest =
         Manifest::read(context.host, &manifest_path(&project.build_root)).map_err(|_| nothing())?;
@@ -83,8 +84,11 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     if let Some(file) = &arguments.svg {
         let path = absolute(context, file)?;
         context.host.write(&path, document.svg().as_bytes()).map_err(|error| {
-            Failure::negative("bench.unwritable", format!("failed to write the plot to `{path}`: {error}"))
-                .hint("name another file with `--svg FILE`")
+            Failure::negative(
+                id!("bench.unwritable"),
+                format!("failed to write the plot to `{path}`: {error}"),
+            )
+            .hint("name another file with `--svg FILE`")
         })?;
     }
     print(context, &document, arguments.json)?;
@@ -99,14 +103,17 @@ fn chosen(named: &[Backend], manifest: &Manifest) -> Result<Vec<Backend>, Failur
         return Ok(manifest.backends.clone());
     }
     if let Some(missing) = named.iter().find(|backend| !manifest.backends.contains(backend)) {
-        return Err(Failure::usage("bench.not-built", format!("the program was built without `{missing}`"))
-            .hint(format!("`gpubuild build --backends {missing}` builds it, if this machine can")));
+        return Err(Failure::usage(
+            id!("bench.not-built"),
+            format!("the program was built without `{missing}`"),
+        )
+        .hint(format!("`gpubuild build --backends {missing}` builds it, if this machine can")));
     }
     Ok(named.to_vec())
 }
 
 struct Turn<'a> {
-    context: &'a Context<'a>,
+    context: &'a CommandContext<'a>,
     program: &'a str,
     table: &'a [String],
     more: &'a [String],
@@ -114,7 +121,7 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// One backend's numbers, or why there are none.
+    /// One backend's results, or why it has none.
     fn take(&self, backend: Backend) -> Result<BackendBench, Failure> {
         let all = self.table.iter().chain(self.more).map(String::as_str);
         let command =
@@ -124,7 +131,7 @@ impl Turn<'_> {
             Err(RunError::Interrupted) => {
                 return Err(Failure {
                     exit: Exit::Interrupted,
-                    ..Failure::negative("bench.interrupted", "interrupted")
+                    ..Failure::negative(id!("bench.interrupted"), "interrupted")
                 });
             }
             Err(error) => return Ok(BackendBench::without(backend, error.to_string())),
@@ -140,7 +147,7 @@ impl Turn<'_> {
     }
 }
 
-fn print(context: &Context<'_>, document: &BenchDocument, json: bool) -> Result<(), Failure> {
+fn print(context: &CommandContext<'_>, document: &BenchDocument, json: bool) -> Result<(), Failure> {
     if json {
         context.printer.json(document)?;
         return Ok(());

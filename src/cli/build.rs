@@ -1,14 +1,18 @@
-//! `gpubuild build`: plans, fetches what is missing, builds, and has cargo link the program.
+//! `gpubuild build`: plans, downloads missing tools, builds, and runs cargo to link the program.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::clean;
 use gpubuild_detect::finding::Finding;
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_exec::exec::timings::Recorder;
-use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, State, Tools, known};
+use gpubuild_exec::exec::timings::TimingRecorder;
+use gpubuild_exec::exec::{
+    self, BuildBinary, BuildError, BuildEvent, BuildJob, BuildOutcome, InstalledTools, Printed, TreeState,
+    known,
+};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
-use gpubuild_host::Host;
+use gpubuild_host::HostInfo;
 use gpubuild_plan::artifacts::DeviceCode;
 use gpubuild_plan::plan::{Plan, bytes};
 use gpubuild_plan::project::Project;
@@ -16,50 +20,50 @@ use serde::Serialize;
 
 use super::audit;
 use super::cache;
-use super::events::{Events, Explain, MessageFormat};
-use super::look::{self, HostArguments, Sight};
-use super::plan::{self, Selection};
+use super::events::{Events, ExplainMode, MessageFormat};
+use super::look::{self, HostArguments, MachineState};
+use super::plan::{self, SelectionArguments};
 use super::provision;
 use super::run;
 use super::timings;
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::report;
 
-/// Characters of a sentence that are told.
+/// Maximum length of a printed sentence, in characters.
 const SENTENCE: usize = 400;
 
 /// Arguments of `build`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct BuildArguments {
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArguments,
     #[command(flatten)]
     network: NetworkArguments,
-    /// Folder that holds the wheels of toolkits to install; may be given several times
+    /// Folder with wheels of toolkits to install; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
-    /// Folder with further toolkit descriptions; one with a known id replaces it
+    /// Folder with additional toolkit descriptions; a known id replaces the built-in one
     #[arg(long, value_name = "DIR")]
     toolkits: Option<String>,
-    /// Print the plan and do nothing
+    /// Print the plan without running it
     #[arg(long)]
     dry_run: bool,
-    /// How to tell what happens
+    /// Format of progress messages
     #[arg(long, value_enum, value_name = "FORM", default_value_t)]
     message_format: MessageFormat,
-    /// Leave the Rust program alone
+    /// Build the libraries only, not the Rust program
     #[arg(long, conflicts_with = "run")]
     no_binary: bool,
     #[command(flatten)]
     store: StoreArguments,
-    /// Write what took how long: a page, the data (`.json`), or a trace (`.trace.json`) [default file: timings.html in the
-    /// build folder]
+    /// Write build timings: a page, data (`.json`), or a trace (`.trace.json`) [default file: timings.html in
+    /// the build folder]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     timings: Option<String>,
-    /// Start the program once it is built
+    /// Run the program after the build
     #[arg(long)]
     run: bool,
-    /// Arguments of the program, after `--`; with `--run`
+    /// Arguments for the program, after `--`; with `--run`
     #[arg(last = true, requires = "run", value_name = "ARGS")]
     forwarded: Vec<String>,
 }
@@ -67,18 +71,18 @@ pub struct Arguments {
 /// How the build store is used.
 #[derive(Debug, Clone, Copy, clap::Args)]
 struct StoreArguments {
-    /// Neither take results from the build store nor put any into it
+    /// Do not read or write the build store
     #[arg(long)]
     no_store: bool,
-    /// Say for every tree whether the store has it, and which part of its key changed
+    /// Print for each build tree whether the store has it, and which part of its key changed
     #[arg(long)]
     explain: bool,
 }
 
-impl Arguments {
+impl BuildArguments {
     /// What `build` is asked for where another command builds first.
     pub(super) fn of(
-        selection: Selection,
+        selection: SelectionArguments,
         network: NetworkArguments,
         find_links: Vec<String>,
         toolkits: Option<String>,
@@ -108,45 +112,46 @@ impl Arguments {
 /// `--offline`, shared by the commands that build.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct NetworkArguments {
-    /// Fetch nothing: neither tools nor crates
+    /// Download nothing: neither tools nor crates
     #[arg(long)]
     offline: bool,
 }
 
 impl NetworkArguments {
     /// What the flag and the environment say together.
-    pub fn network(self, host: &dyn Host) -> Network {
+    pub fn network(self, host: &dyn HostInfo) -> Network {
         if self.offline { Network::Offline } else { Network::from_env(host.env()) }
     }
 }
 
 /// Builds.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     if arguments.run && arguments.message_format == MessageFormat::Json {
         let message = "`--message-format json` and `--run` both want standard output";
-        return Err(Failure::usage("usage.conflict", message)
+        return Err(Failure::usage(id!("usage.conflict"), message)
             .hint("build first, then start the program with `gpubuild run`"));
     }
     let planned = planned(arguments, context)?;
     if arguments.run && planned.plan.binary.is_none() {
-        return Err(
-            Failure::usage("run.no-binary", "this project names no program to start").hint(run::NO_BINARY)
-        );
+        return Err(Failure::usage(id!("run.no-binary"), "this project names no program to start")
+            .hint(run::NO_BINARY));
     }
     if arguments.dry_run {
         match arguments.message_format {
             MessageFormat::Human => plan::print(&planned.plan, context, false)?,
             MessageFormat::Json => {
-                context.printer.json_line(&Line::Plan(report::plan::Document::new(&planned.plan)))?;
+                context
+                    .printer
+                    .json_line(&ProgressLine::Plan(report::plan::PlanReport::new(&planned.plan)))?;
             }
         }
         return Ok(Exit::Done);
     }
-    let (Planned { project, sight, .. }, outcome) = carried_out(planned, arguments, context)?;
+    let (PlannedBuild { project, sight, .. }, outcome) = carried_out(planned, arguments, context)?;
     if arguments.message_format == MessageFormat::Human {
         summary(context, &outcome);
     }
-    if outcome.state == State::Built {
+    if outcome.state == TreeState::Built {
         tell_audit(
             context,
             arguments.message_format,
@@ -157,46 +162,48 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         return Ok(Exit::Done);
     }
     let Some(program) = &outcome.program else {
-        return Err(
-            Failure::usage("run.no-binary", "this project names no program to start").hint(run::NO_BINARY)
-        );
+        return Err(Failure::usage(id!("run.no-binary"), "this project names no program to start")
+            .hint(run::NO_BINARY));
     };
     let folders = run::windows_folders(context, &project.build_root);
     run::start(context, &program.path, &arguments.forwarded, &folders)
 }
 
 /// What was planned, of what was seen.
-pub(super) struct Planned {
+pub(super) struct PlannedBuild {
     pub(super) project: Project,
-    pub(super) sight: Sight,
+    pub(super) sight: MachineState,
     pub(super) plan: Plan,
     /// The variant of gpubuild.toml that was asked for.
     pub(super) variant: Option<String>,
     catalogue: Catalogue,
 }
 
-/// Plans and builds, for commands that go on with the result.
-pub(super) fn make(arguments: &Arguments, context: &Context<'_>) -> Result<(Planned, Outcome), Failure> {
+/// Plans and builds, for commands that use the result.
+pub(super) fn make(
+    arguments: &BuildArguments,
+    context: &CommandContext<'_>,
+) -> Result<(PlannedBuild, BuildOutcome), Failure> {
     carried_out(planned(arguments, context)?, arguments, context)
 }
 
-fn planned(arguments: &Arguments, context: &Context<'_>) -> Result<Planned, Failure> {
+fn planned(arguments: &BuildArguments, context: &CommandContext<'_>) -> Result<PlannedBuild, Failure> {
     let host_arguments = HostArguments { host: None, toolkits: arguments.toolkits.clone() };
     look::check_overrides(context.host)?;
     let catalogue = host_arguments.catalogue(context)?;
     let sight = look::look(context.host, catalogue.clone());
     let (project, plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
-    Ok(Planned { project, sight, plan, variant: arguments.selection.variant.clone(), catalogue })
+    Ok(PlannedBuild { project, sight, plan, variant: arguments.selection.variant.clone(), catalogue })
 }
 
 fn carried_out(
-    planned: Planned,
-    arguments: &Arguments,
-    context: &Context<'_>,
-) -> Result<(Planned, Outcome), Failure> {
-    let Planned { mut project, mut sight, mut plan, variant, catalogue } = planned;
+    planned: PlannedBuild,
+    arguments: &BuildArguments,
+    context: &CommandContext<'_>,
+) -> Result<(PlannedBuild, BuildOutcome), Failure> {
+    let PlannedBuild { mut project, mut sight, mut plan, variant, catalogue } = planned;
     let network = arguments.network.network(context.host);
-    let way = provision::Way {
+    let way = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
         network,
         find_links: provision::folders(context, &arguments.find_links)?,
@@ -213,7 +220,7 @@ fn carried_out(
             .map(|(_, plan)| plan)
             .map_err(|failure| failure.message)
     };
-    let work = Work {
+    let work = BuildWork {
         context,
         project: &project,
         sight: &sight,
@@ -221,22 +228,22 @@ fn carried_out(
         format: arguments.message_format,
         binary: if arguments.no_binary { BuildBinary::No } else { BuildBinary::Yes },
         store: if arguments.store.no_store { None } else { cache::open(context, Some(&project))? },
-        explain: if arguments.store.explain { Explain::Yes } else { Explain::No },
+        explain: if arguments.store.explain { ExplainMode::Yes } else { ExplainMode::No },
         timings: None,
     };
     let outcome = match &arguments.timings {
         Some(file) => timings::recorded(work, file, &|work| work.build(&plan, Some(&replan)))?,
         None => work.build(&plan, Some(&replan))?,
     };
-    Ok((Planned { project, sight, plan, variant, catalogue }, outcome))
+    Ok((PlannedBuild { project, sight, plan, variant, catalogue }, outcome))
 }
 
-/// Lines of `--message-format json` that are no event of a build.
+/// Lines of `--message-format json` that are not build events.
 #[derive(Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-enum Line<'a> {
+enum ProgressLine<'a> {
     /// What `--dry-run` answers.
-    Plan(report::plan::Document<'a>),
+    Plan(report::plan::PlanReport<'a>),
     /// What would keep others from starting what was built.
     Audit {
         /// As in `gpubuild audit`.
@@ -244,11 +251,15 @@ enum Line<'a> {
     },
 }
 
-/// Tells what would keep others from starting what was built. The build itself succeeded.
-fn tell_audit(context: &Context<'_>, format: MessageFormat, findings: &[Finding]) -> Result<(), Failure> {
+/// Warns about what would keep the outputs from starting on other machines. The build itself succeeded.
+fn tell_audit(
+    context: &CommandContext<'_>,
+    format: MessageFormat,
+    findings: &[Finding],
+) -> Result<(), Failure> {
     if format == MessageFormat::Json {
         if !findings.is_empty() {
-            context.printer.json_line(&Line::Audit { findings })?;
+            context.printer.json_line(&ProgressLine::Audit { findings })?;
         }
         return Ok(());
     }
@@ -263,34 +274,38 @@ fn tell_audit(context: &Context<'_>, format: MessageFormat, findings: &[Finding]
 }
 
 /// What `build` and `test` need to have a plan built.
-pub(super) struct Work<'a> {
-    pub(super) context: &'a Context<'a>,
+pub(super) struct BuildWork<'a> {
+    pub(super) context: &'a CommandContext<'a>,
     pub(super) project: &'a Project,
-    pub(super) sight: &'a Sight,
+    pub(super) sight: &'a MachineState,
     pub(super) network: Network,
     pub(super) format: MessageFormat,
     pub(super) binary: BuildBinary,
     pub(super) store: Option<Store>,
-    pub(super) explain: Explain,
+    pub(super) explain: ExplainMode,
     /// Who records how long everything takes.
-    pub(super) timings: Option<&'a Recorder<'a>>,
+    pub(super) timings: Option<&'a TimingRecorder<'a>>,
 }
 
-impl Work<'_> {
+impl BuildWork<'_> {
     /// Builds a plan in the project's own folder.
-    pub(super) fn build(&self, plan: &Plan, replan: Option<exec::Replan<'_>>) -> Result<Outcome, Failure> {
+    pub(super) fn build(
+        &self,
+        plan: &Plan,
+        replan: Option<exec::Replan<'_>>,
+    ) -> Result<BuildOutcome, Failure> {
         self.build_in(&self.project.build_root, plan, replan)
     }
 
-    /// Builds a plan whose trees lie in another folder.
+    /// Builds a plan whose trees are in another folder.
     pub(super) fn build_in(
         &self,
         root: &gpubuild_host::HostPath,
         plan: &Plan,
         replan: Option<exec::Replan<'_>>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<BuildOutcome, Failure> {
         let events = Events::new(self.context.printer, self.format).explaining(self.explain);
-        let sink = |event: &Event| {
+        let sink = |event: &BuildEvent| {
             if let Some(recorder) = self.timings {
                 recorder.event(event);
             }
@@ -299,12 +314,12 @@ impl Work<'_> {
         let explain = |printed: Printed<'_>| {
             known::explain(self.context.host, &self.sight.facts, &self.sight.catalogue, printed)
         };
-        let job = Job {
+        let job = BuildJob {
             host: self.context.host,
             project: self.project.file.project.name.clone(),
             root: root.clone(),
             lock: exec::folder::lock_path(&self.project.build_root),
-            tools: Tools::of(&self.sight.inventory),
+            tools: InstalledTools::of(&self.sight.inventory),
             network: self.network,
             binary: self.binary,
             replan,
@@ -320,13 +335,12 @@ impl Work<'_> {
 
 /// A failed build in the words of the command line.
 pub(super) fn failure(error: &BuildError) -> Failure {
-    let mut failure = Failure::negative(error.id(), error.to_string());
-    failure.hint = error.hint();
+    let mut failure = Failure::of(error, Exit::Negative);
     failure.findings = error.causes().to_vec();
     failure.notes = notes(error.causes()).into();
     if matches!(
         error,
-        BuildError::Interrupted | BuildError::Fetch(gpubuild_exec::python::FetchError::Interrupted)
+        BuildError::Interrupted | BuildError::Fetch(gpubuild_exec::python::WheelFetchError::Interrupted)
     ) {
         failure.exit = Exit::Interrupted;
     }
@@ -353,17 +367,17 @@ fn notes(causes: &[Finding]) -> Vec<String> {
     notes
 }
 
-fn summary(context: &Context<'_>, outcome: &Outcome) {
+fn summary(context: &CommandContext<'_>, outcome: &BuildOutcome) {
     let built: Vec<&str> = outcome.manifest.backends.iter().map(|backend| backend.id()).collect();
     let done = match outcome.state {
-        State::Unchanged => "nothing changed, built already:",
-        State::Built => "built",
-        State::Taken => "taken from the store:",
+        TreeState::Unchanged => "nothing changed, built already:",
+        TreeState::Built => "built",
+        TreeState::Taken => "taken from the store:",
     };
     let program =
         outcome.program.as_ref().map(|program| format!(", program {}", program.path)).unwrap_or_default();
     context.printer.say(&format!("{done} {} ({}{program})", built.join(", "), outcome.path));
-    if outcome.state != State::Unchanged {
+    if outcome.state != TreeState::Unchanged {
         for (library, code) in outcome.manifest.device_code() {
             context.printer.say(&code_of(&library, &code));
         }

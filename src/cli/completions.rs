@@ -1,22 +1,21 @@
 //! `gpubuild completions SHELL`.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 
 /// Arguments of `completions`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct CompletionsArguments {
     /// Shell to complete in
     #[arg(value_enum)]
     shell: Shell,
 }
 
 /// Prints the completion script.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &CompletionsArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut super::Arguments::command(), "gpubuild", &mut script);
+    clap_complete::generate(arguments.shell, &mut super::command_line(), "gpubuild", &mut script);
     context.printer.answer(&String::from_utf8_lossy(&script))?;
     Ok(Exit::Done)
 }

@@ -1,24 +1,25 @@
-//! `gpubuild detect`: what is there, what can be built, what can run, and why not.
+//! `gpubuild detect`: which hardware is present, what can be built, what can run, and why not.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit;
 use gpubuild_host::Host;
-use gpubuild_plan::plan::request::Selection;
+use gpubuild_plan::plan::request::BackendSelection;
 
 use super::look::{self, HostArguments};
-use super::{Context, Exit, Failure, Role, Verbosity};
-use crate::report::detect::Document;
-use crate::report::detect_text::{Detail, Subject, Tone, text};
+use super::{CommandContext, Exit, Failure, TextRole, Verbosity};
+use crate::report::detect::DetectReport;
+use crate::report::detect_text::{Detail, DetectSubject, Tone, text};
 
-/// Show hardware, toolkits and drivers for every backend, with reasons
+/// Show hardware, toolkits and drivers for every backend
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
+pub struct DetectArguments {
     #[command(flatten)]
     host: HostArguments,
-    /// Backends to show: ids separated by commas, or `all`
+    /// Backends to show, separated by commas, or `all`
     #[arg(long, value_name = "LIST")]
     backends: Option<String>,
-    /// Ask the drivers themselves as well, each in a child process
+    /// Also query the drivers, each in a child process
     #[arg(long)]
     probe: bool,
     /// Print one JSON document
@@ -26,7 +27,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-impl Arguments {
+impl DetectArguments {
     /// Whether child processes are started.
     #[must_use]
     pub fn asks_drivers(&self) -> bool {
@@ -35,7 +36,7 @@ impl Arguments {
 }
 
 /// Looks and tells.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &DetectArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let backends = selected(arguments.backends.as_deref())?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
@@ -49,12 +50,12 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     }
     if arguments.json {
         let document =
-            Document::new(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &backends);
+            DetectReport::new(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &backends);
         context.printer.json(&document)?;
         return Ok(Exit::Done);
     }
     let verbose = context.printer.verbosity() >= Verbosity::Verbose;
-    let subject = Subject {
+    let subject = DetectSubject {
         facts: &sight.facts,
         inventory: &sight.inventory,
         catalogue: &sight.catalogue,
@@ -75,12 +76,12 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 /// Everything unless some are named: `detect` shows what `auto` would leave out.
 fn selected(text: Option<&str>) -> Result<Vec<Backend>, Failure> {
     let Some(text) = text else { return Ok(Backend::ALL.to_vec()) };
-    match Selection::parse(text) {
-        Ok(Selection::Auto) => Ok(Backend::ALL.to_vec()),
-        Ok(Selection::Named(list)) => Ok(list),
+    match BackendSelection::parse(text) {
+        Ok(BackendSelection::Auto) => Ok(Backend::ALL.to_vec()),
+        Ok(BackendSelection::Named(list)) => Ok(list),
         Err(error) => {
             let known = Backend::ALL.map(Backend::id).join(", ");
-            Err(Failure::usage("backend.unknown", format!("{error} (from --backends)"))
+            Err(Failure::usage(id!("backend.unknown"), format!("{error} (from --backends)"))
                 .hint(format!("backends are {known}; `auto` and `all` are selections")))
         }
     }
@@ -88,13 +89,13 @@ fn selected(text: Option<&str>) -> Result<Vec<Backend>, Failure> {
 
 /// The colour of a tone.
 #[must_use]
-pub fn role(tone: Tone) -> Role {
+pub fn role(tone: Tone) -> TextRole {
     match tone {
-        Tone::Good => Role::Good,
-        Tone::Bad => Role::Bad,
-        Tone::Caution => Role::Caution,
-        Tone::Hint => Role::Hint,
-        Tone::Dim => Role::Dim,
-        Tone::Strong => Role::Strong,
+        Tone::Good => TextRole::Good,
+        Tone::Bad => TextRole::Bad,
+        Tone::Caution => TextRole::Caution,
+        Tone::Hint => TextRole::Hint,
+        Tone::Dim => TextRole::Dim,
+        Tone::Strong => TextRole::Strong,
     }
 }

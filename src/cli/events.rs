@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use gpubuild_exec::exec::{Event, State};
+use gpubuild_exec::exec::{BuildEvent, TreeState};
 use gpubuild_plan::plan::bytes;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -22,9 +22,9 @@ pub enum MessageFormat {
 /// Name of the bar of an installation.
 const WHEELS: &str = "wheels";
 
-/// Whether hits and misses of the store are told.
+/// Whether hits and misses of the store are printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Explain {
+pub enum ExplainMode {
     /// They are.
     Yes,
     /// They are not, except with `--verbose`.
@@ -36,7 +36,7 @@ pub enum Explain {
 pub(super) struct Events<'a> {
     printer: &'a Printer,
     format: MessageFormat,
-    explain: Explain,
+    explain: ExplainMode,
     /// `None` where no bar may be drawn.
     bars: Option<Bars>,
 }
@@ -51,113 +51,113 @@ impl<'a> Events<'a> {
     pub(super) fn new(printer: &'a Printer, format: MessageFormat) -> Self {
         let draws = format == MessageFormat::Human && printer.shows_progress();
         let bars = draws.then(|| Bars { all: MultiProgress::new(), by_tree: Mutex::default() });
-        Self { printer, format, explain: Explain::No, bars }
+        Self { printer, format, explain: ExplainMode::No, bars }
     }
 
     /// The same, with hits and misses of the store.
-    pub(super) fn explaining(mut self, explain: Explain) -> Self {
+    pub(super) fn explaining(mut self, explain: ExplainMode) -> Self {
         self.explain = explain;
         self
     }
 
     /// Shows one.
-    pub(super) fn show(&self, event: &Event) {
+    pub(super) fn show(&self, event: &BuildEvent) {
         if self.format == MessageFormat::Json {
             // A reader that went away does not stop the build.
             let _ = self.printer.json_line(event);
             return;
         }
         match event {
-            Event::Waiting { lock } => {
+            BuildEvent::Waiting { lock } => {
                 self.say(&format!("waiting for another build of this project (it holds `{lock}`)"));
             }
-            Event::Note { text } => self.say(text),
-            Event::Fetching { tool, version, into } => {
+            BuildEvent::Note { text } => self.say(text),
+            BuildEvent::Fetching { tool, version, into } => {
                 self.say(&format!("fetching {tool} {version}, which this machine lacks, into {into}"));
             }
-            Event::WaitingForInstall { what, lock } => {
+            BuildEvent::WaitingForInstall { what, lock } => {
                 self.say(&format!("waiting for another installation of {what} (it holds `{lock}`)"));
             }
-            Event::Provisioning { toolkit, version, into, download, disk, free } => {
+            BuildEvent::Provisioning { toolkit, version, into, download, disk, free } => {
                 let free = free.map(|free| format!(" ({} are free)", bytes::show(free))).unwrap_or_default();
                 let (download, disk) = (bytes::show_if_known(*download), bytes::show_if_known(*disk));
                 self.say(&format!(
                     "installing {toolkit} {version} into {into}: {download} to download, at most {disk} of disk{free}"
                 ));
             }
-            Event::Installing { what, done, total } => self.installing(what, *done, *total),
-            Event::Configuring { tree, .. } => self.begin(tree, "configuring"),
-            Event::Configured { tree, seconds } => {
+            BuildEvent::Installing { what, done, total } => self.installing(what, *done, *total),
+            BuildEvent::Configuring { tree, .. } => self.begin(tree, "configuring"),
+            BuildEvent::Configured { tree, seconds } => {
                 if self.bars.is_none() {
                     self.say(&format!("[{tree}] configured in {seconds:.1} s"));
                 }
             }
-            Event::Compiling { .. } | Event::Compiled { .. } => {}
-            Event::LauncherDropped { tree, language, launcher, why } => {
+            BuildEvent::Compiling { .. } | BuildEvent::Compiled { .. } => {}
+            BuildEvent::LauncherDropped { tree, language, launcher, why } => {
                 self.quietly(|printer| {
                     printer.warning(&format!("[{tree}] {language} does not go through `{launcher}`: {why}"));
                 });
             }
-            Event::Cached { tree, launcher, hits, misses, other, note, .. } => {
+            BuildEvent::Cached { tree, launcher, hits, misses, other, note, .. } => {
                 self.say(&cached(tree, launcher, (*hits, *misses, *other)));
                 if let Some(note) = note {
                     self.quietly(|printer| printer.warning(&format!("[{tree}] {launcher}: {note}")));
                 }
             }
-            Event::Narrowed { tree, before, jobs, why } => {
+            BuildEvent::Narrowed { tree, before, jobs, why } => {
                 self.quietly(|printer| {
                     printer.warning(&format!(
-                        "[{tree}] a compiler seems to have run out of memory with {before} at once ({why}): going on with {jobs}"
+                        "[{tree}] a compiler seems to have run out of memory with {before} jobs ({why}): continuing with {jobs}"
                     ));
                 });
             }
-            Event::Progress { tree, done, total, what } => self.step(tree, *done, *total, what),
-            Event::Line { tree, text } => self.line(tree, text),
-            Event::Failed { tree, .. } => self.end(tree),
-            Event::Finished { tree, state, seconds } => {
+            BuildEvent::Progress { tree, done, total, what } => self.step(tree, *done, *total, what),
+            BuildEvent::Line { tree, text } => self.line(tree, text),
+            BuildEvent::Failed { tree, .. } => self.end(tree),
+            BuildEvent::Finished { tree, state, seconds } => {
                 self.end(tree);
                 match state {
-                    State::Built => self.say(&format!("[{tree}] built in {seconds:.1} s")),
-                    State::Taken => self.say(&format!("[{tree}] taken from the store in {seconds:.1} s")),
-                    State::Unchanged => {}
+                    TreeState::Built => self.say(&format!("[{tree}] built in {seconds:.1} s")),
+                    TreeState::Taken => self.say(&format!("[{tree}] taken from the store in {seconds:.1} s")),
+                    TreeState::Unchanged => {}
                 }
             }
-            Event::Dropped { backend, why } => {
+            BuildEvent::Dropped { backend, why } => {
                 self.quietly(|printer| printer.warning(&format!("{backend} is left out: {why}")));
             }
-            Event::Linking { package } => self.begin("cargo", &format!("building {package}")),
-            Event::WaitingForStore { .. }
-            | Event::Taken { .. }
-            | Event::ObjectsTaken { .. }
-            | Event::NotStored { .. }
-            | Event::Stored { .. }
-            | Event::StoreUnused { .. }
-            | Event::SourcesChanged { .. } => self.store(event),
-            Event::Done { .. } => self.end("cargo"),
+            BuildEvent::Linking { package } => self.begin("cargo", &format!("building {package}")),
+            BuildEvent::WaitingForStore { .. }
+            | BuildEvent::Taken { .. }
+            | BuildEvent::ObjectsTaken { .. }
+            | BuildEvent::NotStored { .. }
+            | BuildEvent::Stored { .. }
+            | BuildEvent::StoreUnused { .. }
+            | BuildEvent::SourcesChanged { .. } => self.store(event),
+            BuildEvent::Done { .. } => self.end("cargo"),
         }
     }
 
-    /// What the store did. Without `--explain` only what somebody has to know.
-    fn store(&self, event: &Event) {
+    /// What the store did; without `--explain` only what the user must know.
+    fn store(&self, event: &BuildEvent) {
         let explain = |text: String| {
-            if self.explain == Explain::Yes || self.printer.verbosity() == Verbosity::Verbose {
+            if self.explain == ExplainMode::Yes || self.printer.verbosity() == Verbosity::Verbose {
                 self.say(&text);
             }
         };
         match event {
-            Event::WaitingForStore { tree, lock } => {
+            BuildEvent::WaitingForStore { tree, lock } => {
                 self.say(&format!("[{tree}] waiting for another build of the same (it holds `{lock}`)"));
             }
-            Event::Taken { tree, key, entry } => {
+            BuildEvent::Taken { tree, key, entry } => {
                 explain(format!("[{tree}] hit: key {} is stored in {entry}", short(key)));
             }
-            Event::ObjectsTaken { tree, targets, objects, left } => {
+            BuildEvent::ObjectsTaken { tree, targets, objects, left } => {
                 let names = targets.join(", ");
                 self.say(&format!(
                     "[{tree}] {objects} objects of {names} come from the store, {left} are left to compile"
                 ));
             }
-            Event::NotStored { tree, key, why, since, different } => {
+            BuildEvent::NotStored { tree, key, why, since, different } => {
                 explain(format!("[{tree}] miss: {why} (key {})", short(key)));
                 if !since.is_empty() {
                     explain(format!("[{tree}] compared with {since}:"));
@@ -166,13 +166,13 @@ impl<'a> Events<'a> {
                     explain(format!("[{tree}]   {}", part.line()));
                 }
             }
-            Event::Stored { tree, key, bytes } => {
+            BuildEvent::Stored { tree, key, bytes } => {
                 explain(format!("[{tree}] stored {} under key {}", bytes::show(*bytes), short(key)));
             }
-            Event::StoreUnused { tree, why } => {
+            BuildEvent::StoreUnused { tree, why } => {
                 self.quietly(|printer| printer.warning(&format!("{tree}: {why}")));
             }
-            Event::SourcesChanged { tree, files } => {
+            BuildEvent::SourcesChanged { tree, files } => {
                 let first = files.first().map_or("", String::as_str);
                 let more = files.len().saturating_sub(1);
                 let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -209,7 +209,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// How far the wheels are, in MiB: an installer tells nothing of the one that it is at.
+    /// Download progress of the wheels in MiB: installers do not report the progress of the current one.
     fn installing(&self, what: &str, done: u64, total: u64) {
         const MEBIBYTE: u64 = 1 << 20;
         if what.is_empty() {

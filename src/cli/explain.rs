@@ -1,19 +1,21 @@
-//! `gpubuild explain`: what a backend needs and what is here, or what the id of a finding means.
+//! `gpubuild explain`: what a backend needs and what is installed, or what a finding or an error means.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic;
 use gpubuild_detect::finding::Findings;
+use gpubuild_detect::id;
 use gpubuild_host::Host;
 
 use super::detect::role;
 use super::look::{self, HostArguments};
-use super::{Context, Exit, Failure};
-use crate::report::explain::{BackendDocument, FindingDocument, Machine};
+use super::{CommandContext, Exit, Failure};
+use crate::report::explain::{BackendDocument, ErrorDocument, ExplainedMachine, FindingDocument};
 use crate::report::explain_text;
 
-/// Say what a backend needs, or what the id of a finding means
+/// Explain what a backend needs, or what a finding or an error means
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
-    /// A backend (cpu, cuda, rocm, metal, vulkan, sycl, opencl) or the id of a finding
+pub struct ExplainArguments {
+    /// A backend (cpu, cuda, rocm, metal, vulkan, sycl, opencl) or the id of a finding or an error
     #[arg(value_name = "BACKEND|ID")]
     what: String,
     #[command(flatten)]
@@ -24,7 +26,7 @@ pub struct Arguments {
 }
 
 /// Explains.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &ExplainArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let paint = |tone, piece: &str| context.printer.paint(role(tone), piece);
     let findings = Findings::embedded();
     if let Some((family, entry)) = findings.find(&arguments.what) {
@@ -36,12 +38,21 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         }
         return Ok(Exit::Done);
     }
-    let backend: Backend = arguments.what.parse().map_err(|_| unknown(&arguments.what, &findings))?;
+    if let Some(entry) = diagnostic::errors().remove(&arguments.what) {
+        let document = ErrorDocument::new(&arguments.what, entry);
+        if arguments.json {
+            context.printer.json(&document)?;
+        } else {
+            context.printer.answer(&explain_text::error(&document, &paint))?;
+        }
+        return Ok(Exit::Done);
+    }
+    let backend: Backend = arguments.what.parse().map_err(|_| unknown(&arguments.what))?;
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     look::check_overrides(host)?;
     let sight = look::look(host, arguments.host.catalogue(context)?);
-    let machine = Machine {
+    let machine = ExplainedMachine {
         facts: &sight.facts,
         inventory: &sight.inventory,
         catalogue: &sight.catalogue,
@@ -50,7 +61,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     };
     let Some(document) = BackendDocument::new(&sight.catalogue, backend, machine) else {
         return Err(Failure::usage(
-            "explain.undescribed",
+            id!("explain.undescribed"),
             format!("the description of {backend} has no `about`"),
         )
         .hint("add `[about]` to its file in the folder of `--toolkits`"));
@@ -63,19 +74,17 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// Neither a backend nor an id: the ids that look like it.
-fn unknown(what: &str, findings: &Findings) -> Failure {
-    let last = what.rsplit('.').next().unwrap_or(what);
-    let near: Vec<&str> = findings
-        .iter()
-        .map(|(_, id, _)| id)
-        .filter(|id| id.starts_with(what) || (last.len() > 3 && id.contains(last)))
-        .take(8)
-        .collect();
-    let failure =
-        Failure::usage("explain.unknown", format!("`{what}` is neither a backend nor the id of a finding"));
-    if near.is_empty() {
-        return failure.hint("`gpubuild doctor --list-checks` shows the ids; backends are cpu, cuda, rocm, metal, vulkan, sycl, opencl");
+/// Neither a backend nor an id: what may have been meant.
+fn unknown(what: &str) -> Failure {
+    let failure = Failure::usage(
+        id!("explain.unknown"),
+        format!("`{what}` is neither a backend nor the id of a finding or an error"),
+    );
+    let backend = what.parse::<Backend>().err().and_then(|unknown| unknown.nearest);
+    match (backend, diagnostic::near(what).as_slice()) {
+        (Some(near), _) => failure.hint(format!("did you mean `{near}`?")),
+        (None, []) => failure.hint("`gpubuild doctor --list-checks` shows the ids of findings; backends are cpu, cuda, rocm, metal, vulkan, sycl, opencl"),
+        (None, [one]) => failure.hint(format!("did you mean `{one}`?")),
+        (None, several) => failure.hint(format!("similar ids: {}", several.join(", "))),
     }
-    failure.hint(format!("ids like it: {}", near.join(", ")))
 }

@@ -1,6 +1,8 @@
 //! Why a command ends without its answer: what, where, what to do, a stable id and an exit code.
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::Finding;
+use gpubuild_detect::id;
 use serde::Serialize;
 
 use crate::report::Schema;
@@ -10,11 +12,11 @@ use crate::report::Schema;
 pub enum Exit {
     /// Done: 0.
     Done,
-    /// The outcome is negative: a build or a test failed, a required backend is ill: 1.
+    /// Negative result: a build or a test failed, or a required backend does not work: 1.
     Negative,
     /// Usage, configuration, or a plan that is refused: 2.
     Usage,
-    /// A mistake of ours: 70.
+    /// An internal error: 70.
     Bug,
     /// Ctrl-C, as shells write it: 130.
     Interrupted,
@@ -41,7 +43,7 @@ impl Exit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Stable id, `family.subject.problem`.
-    pub id: String,
+    pub id: DiagnosticId,
     /// What and where: one or a few lines, no full stop at the end of one.
     pub message: String,
     /// Lines between the message and the hint, for people.
@@ -56,9 +58,9 @@ pub struct Failure {
 
 impl Failure {
     /// A failure with the exit code for usage and configuration.
-    pub fn usage(id: &str, message: impl Into<String>) -> Self {
+    pub fn usage(id: DiagnosticId, message: impl Into<String>) -> Self {
         Self {
-            id: id.to_owned(),
+            id,
             message: message.into(),
             notes: Box::default(),
             hint: None,
@@ -68,8 +70,20 @@ impl Failure {
     }
 
     /// A failure with the exit code for a negative outcome.
-    pub fn negative(id: &str, message: impl Into<String>) -> Self {
+    pub fn negative(id: DiagnosticId, message: impl Into<String>) -> Self {
         Self { exit: Exit::Negative, ..Self::usage(id, message) }
+    }
+
+    /// The failure that an error causes.
+    pub fn of(error: &dyn Diagnostic, exit: Exit) -> Self {
+        Self {
+            id: error.id(),
+            message: error.to_string(),
+            notes: Box::default(),
+            hint: error.hint(),
+            exit,
+            findings: Vec::new(),
+        }
     }
 
     /// The same with a hint.
@@ -83,34 +97,39 @@ impl Failure {
     #[must_use]
     pub fn document(&self) -> impl Serialize + '_ {
         #[derive(Serialize)]
-        struct Document<'a> {
+        struct FailureReport<'a> {
             schema: Schema,
-            error: Body<'a>,
+            error: FailureBody<'a>,
         }
-        Document { schema: Schema { name: "error", version: 1 }, error: self.body() }
+        FailureReport { schema: Schema { name: "error", version: 1 }, error: self.body() }
     }
 
     /// The line that ends a stream of JSON lines.
     #[must_use]
     pub fn line(&self) -> impl Serialize + '_ {
         #[derive(Serialize)]
-        struct Line<'a> {
+        struct FailureLine<'a> {
             reason: &'static str,
             exit: u8,
-            error: Body<'a>,
+            error: FailureBody<'a>,
         }
-        Line { reason: "error", exit: self.exit.code(), error: self.body() }
+        FailureLine { reason: "error", exit: self.exit.code(), error: self.body() }
     }
 
-    fn body(&self) -> Body<'_> {
-        Body { id: &self.id, message: &self.message, hint: self.hint.as_deref(), findings: &self.findings }
+    fn body(&self) -> FailureBody<'_> {
+        FailureBody {
+            id: self.id,
+            message: &self.message,
+            hint: self.hint.as_deref(),
+            findings: &self.findings,
+        }
     }
 }
 
 /// The part that both JSON forms share.
 #[derive(Serialize)]
-struct Body<'a> {
-    id: &'a str,
+struct FailureBody<'a> {
+    id: DiagnosticId,
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     hint: Option<&'a str>,
@@ -119,6 +138,6 @@ struct Body<'a> {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        Self::negative("io.failed", error.to_string())
+        Self::negative(id!("io.failed"), error.to_string())
     }
 }

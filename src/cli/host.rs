@@ -1,37 +1,38 @@
 //! `gpubuild host record FILE`: a recording of this machine that every command with `--host` can look at.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit;
 use gpubuild_doctor as doctor;
 use gpubuild_host::recorder;
 
 use super::look::{self, HostArguments};
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 
 /// Arguments of `host`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct HostCommandArguments {
     #[command(subcommand)]
     action: Action,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Record what detect and doctor look at; home, user and host names are replaced, secrets are redacted
-    Record(Record),
+    /// Record what `detect` and `doctor` examine; home, user and host names are replaced, secrets redacted
+    Record(RecordArguments),
 }
 
 #[derive(Debug, clap::Args)]
-struct Record {
-    /// File to write
+struct RecordArguments {
+    /// Output file
     file: String,
-    /// Ask tools and drivers as well, each in a child process, and record their answers
+    /// Also query tools and drivers, each in a child process, and record their answers
     #[arg(long)]
     probe: bool,
-    /// Keep these variables of the environment too
+    /// Also keep these environment variables; may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     keep_env: Vec<String>,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -39,11 +40,11 @@ struct Record {
 }
 
 /// Writes the recording.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &HostCommandArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let Action::Record(arguments) = &arguments.action;
     let path = super::absolute(context, &arguments.file)?;
     if context.host.exists(&path) && !arguments.force {
-        return Err(Failure::usage("host.record-exists", format!("`{path}` is there already"))
+        return Err(Failure::usage(id!("host.record-exists"), format!("`{path}` is there already"))
             .hint("name another file, or replace it with `--force`"));
     }
     // Recording a recording is a way to see what is looked at.
@@ -63,7 +64,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let lines = redactions.lines().into_iter().map(|line| format!("# redacted: {line}\n"));
     let text = lines.chain([recording.to_toml()]).collect::<Vec<_>>().concat();
     context.host.write(&path, text.as_bytes()).map_err(|error| {
-        Failure::negative("host.record-unwritable", format!("failed to write `{path}`: {error}"))
+        Failure::negative(id!("host.record-unwritable"), format!("failed to write `{path}`: {error}"))
     })?;
     context.printer.say(&format!("recorded {} entries in `{path}`", recording.files.len()));
     if !redactions.is_empty() {

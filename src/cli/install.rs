@@ -1,41 +1,44 @@
-//! `gpubuild install`: puts the variant of a release that is for this machine into a folder, and proves that it works.
+//! `gpubuild install`: installs the matching variant of a release into a folder and smoke-tests it.
 
 use std::time::Duration;
 
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_detect::diagnostic::Diagnostic;
+use gpubuild_detect::id;
+use gpubuild_host::{HostInfo, HostPath, Os};
 use gpubuild_plan::plan::bytes;
 use gpubuild_release::install::{
-    self, Done, Event, InstallError, Installed, MayFall, Order, Starting, Version, state,
+    self, InstallError, InstallEvent, InstallOrder, InstallResult, InstalledRelease, InstalledVersion,
+    MayFall, Starting, state,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::release::{Release, ReleaseArguments, Signed, of_nothing, of_source};
-use super::{Context, Exit, Failure, Printer, absolute};
-use crate::report::install::{Document, ListDocument};
+use super::release::{ReleaseArguments, ReleaseInputs, Signed, of_nothing, of_source};
+use super::{CommandContext, Exit, Failure, Printer, absolute};
+use crate::report::install::{InstallReport, InstalledListReport};
 
 /// Arguments of `install`.
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// The folder of a release, its manifest.json, the address of either, or `oci://HOST/NAME:TAG`
+pub struct InstallArguments {
+    /// Folder of a release, its manifest.json, the URL of either, or `oci://HOST/NAME:TAG`
     #[arg(long, value_name = "PLACE", required_unless_present_any = ["rollback", "list"])]
     manifest: Option<String>,
-    /// The folder to install into [default: the user's data folder, gpubuild/NAME]
+    /// Folder to install into [default: gpubuild/NAME in the user's data folder]
     #[arg(long, value_name = "DIR")]
     to: Option<String>,
-    /// Believe whoever serves it: no key has to have signed what comes from elsewhere
+    /// Trust the server: install from the network without a signature
     #[arg(long)]
     unsigned: bool,
-    /// How long its check may take
+    /// Time limit of the smoke test in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     start_timeout: u64,
-    /// Do not start what was installed
+    /// Skip the smoke test
     #[arg(long)]
     no_start: bool,
-    /// Go back to the version before
+    /// Return to the previous version
     #[arg(long, conflicts_with = "manifest")]
     rollback: bool,
-    /// Show what is installed
+    /// List the installed versions
     #[arg(long, conflicts_with_all = ["manifest", "rollback"])]
     list: bool,
     #[command(flatten)]
@@ -46,7 +49,7 @@ pub struct Arguments {
 }
 
 /// Installs.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     if arguments.list {
         return list(arguments, context);
     }
@@ -54,14 +57,14 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         return rollback(arguments, context);
     }
     let Some(manifest) = &arguments.manifest else {
-        return Err(Failure::usage("usage.no-manifest", "`--manifest` is missing"));
+        return Err(Failure::usage(id!("usage.no-manifest"), "`--manifest` is missing"));
     };
     let signed = if arguments.unsigned { Signed::AsAsked } else { Signed::Required };
     let release = arguments.release.open(manifest, signed, context)?;
     let to = folder(arguments, Some(&release.manifest.name), context)?;
     can_start(arguments, &release, context)?;
     let progress = Progress::new(context.printer);
-    let order = Order {
+    let order = InstallOrder {
         host: context.host,
         to: &to,
         question: release.question(),
@@ -94,10 +97,10 @@ impl Progress {
         Self { bar: printer.shows_progress().then(ProgressBar::hidden) }
     }
 
-    fn follow(&self, event: &Event<'_>) {
+    fn follow(&self, event: &InstallEvent<'_>) {
         let Some(bar) = &self.bar else { return };
         match event {
-            Event::Chosen(choice, size) => {
+            InstallEvent::Chosen(choice, size) => {
                 let style = ProgressStyle::with_template(
                     "{prefix:>16} [{bar:24}] {bytes}/{total_bytes} {bytes_per_sec} {eta}",
                 );
@@ -106,9 +109,9 @@ impl Progress {
                 bar.set_position(0);
                 bar.set_prefix(choice.label.clone());
             }
-            Event::Layer(_) => bar.set_draw_target(ProgressDrawTarget::stderr()),
-            Event::Unpacking(_) | Event::Starting(_) | Event::Failed(_) => self.end(),
-            Event::Waiting => {}
+            InstallEvent::Layer(_) => bar.set_draw_target(ProgressDrawTarget::stderr()),
+            InstallEvent::Unpacking(_) | InstallEvent::Starting(_) | InstallEvent::Failed(_) => self.end(),
+            InstallEvent::Waiting => {}
         }
     }
 
@@ -126,7 +129,7 @@ impl Progress {
     }
 }
 
-fn starting(arguments: &Arguments) -> Starting {
+fn starting(arguments: &InstallArguments) -> Starting {
     if arguments.no_start {
         return Starting::Unproved;
     }
@@ -134,33 +137,42 @@ fn starting(arguments: &Arguments) -> Starting {
 }
 
 /// What is for another kind of machine can be put here, and not be started.
-fn can_start(arguments: &Arguments, release: &Release<'_>, context: &Context<'_>) -> Result<(), Failure> {
+fn can_start(
+    arguments: &InstallArguments,
+    release: &ReleaseInputs<'_>,
+    context: &CommandContext<'_>,
+) -> Result<(), Failure> {
     let platform = context.host.platform();
     let here = format!("{}-{}", platform.os.id(), platform.arch.id());
     if arguments.no_start || release.machine.platform == here {
         return Ok(());
     }
     let message = format!("what is for {} can't be started on {here}", release.machine.platform);
-    Err(Failure::usage("install.other-platform", message).hint("`--no-start` installs without"))
+    Err(Failure::usage(id!("install.other-platform"), message).hint("`--no-start` installs without"))
 }
 
 /// The folder of `--to`, else the one of this release in the user's data folder.
-fn folder(arguments: &Arguments, name: Option<&str>, context: &Context<'_>) -> Result<HostPath, Failure> {
+fn folder(
+    arguments: &InstallArguments,
+    name: Option<&str>,
+    context: &CommandContext<'_>,
+) -> Result<HostPath, Failure> {
     if let Some(to) = &arguments.to {
         return absolute(context, to);
     }
     let Some(name) = name else {
-        return Err(Failure::usage("install.no-folder", "which one is not said")
+        return Err(Failure::usage(id!("install.no-folder"), "which one is not said")
             .hint("name it with `--name`, or its folder with `--to`"));
     };
     let data = data_folder(context.host).ok_or_else(|| {
-        Failure::usage("install.no-folder", "this user has no folder for data").hint("name one with `--to`")
+        Failure::usage(id!("install.no-folder"), "this user has no folder for data")
+            .hint("name one with `--to`")
     })?;
     Ok(data.join(name))
 }
 
 /// The folder of all that gpubuild installs for a user.
-fn data_folder(host: &dyn Host) -> Option<HostPath> {
+fn data_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let env = host.env();
     let home = |below: &str| env.get("HOME").map(|home| host.path(home).join(below));
     Some(match host.platform().os {
@@ -175,19 +187,19 @@ fn data_folder(host: &dyn Host) -> Option<HostPath> {
     })
 }
 
-fn tell(event: &Event<'_>, context: &Context<'_>) {
+fn tell(event: &InstallEvent<'_>, context: &CommandContext<'_>) {
     let printer = context.printer;
     match event {
-        Event::Waiting => printer.say("waiting for another installation into the same folder"),
-        Event::Chosen(choice, size) => {
+        InstallEvent::Waiting => printer.say("waiting for another installation into the same folder"),
+        InstallEvent::Chosen(choice, size) => {
             printer.say(&format!("{}: {} ({})", choice.label, choice.because, bytes::show(*size)));
         }
-        Event::Layer(layer) => {
+        InstallEvent::Layer(layer) => {
             printer.detail(&format!("layer {} ({})", layer.sha256, bytes::show(layer.size)));
         }
-        Event::Unpacking(layer) => printer.detail(&format!("unpacking {}", layer.sha256)),
-        Event::Starting(program) => printer.detail(&format!("starting {program}")),
-        Event::Failed(error) => {
+        InstallEvent::Unpacking(layer) => printer.detail(&format!("unpacking {}", layer.sha256)),
+        InstallEvent::Starting(program) => printer.detail(&format!("starting {program}")),
+        InstallEvent::Failed(error) => {
             printer.warning(&format!("{error}; the next variant is tried [{}]", error.id()));
             if let InstallError::Start { said, .. } = error {
                 for line in said {
@@ -199,14 +211,15 @@ fn tell(event: &Event<'_>, context: &Context<'_>) {
 }
 
 fn answer(
-    arguments: &Arguments,
-    release: &Release<'_>,
+    arguments: &InstallArguments,
+    release: &ReleaseInputs<'_>,
     to: &HostPath,
-    done: &Done,
-    context: &Context<'_>,
+    done: &InstallResult,
+    context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
     let printer = context.printer;
-    let document = Document::new(&release.manifest.name, to, &program(context.host, to, &done.version), done);
+    let document =
+        InstallReport::new(&release.manifest.name, to, &program(context.host, to, &done.version), done);
     if arguments.json {
         printer.json(&document)?;
     } else {
@@ -216,14 +229,14 @@ fn answer(
         printer.warning(&format!("{} is here and not used: {}", one.backend, one.reason));
     }
     for one in &done.choice.unknown {
-        printer.warning(&format!("it needs {one}, and nobody knows whether that is here"));
+        printer.warning(&format!("it needs {one}, and whether this machine has that is unknown"));
     }
     printer.say(&document.summary());
     Ok(())
 }
 
 /// The path of the program, by way of `current` where that is a link; the folder where it has no program.
-fn program(host: &dyn Host, to: &HostPath, version: &Version) -> HostPath {
+fn program(host: &dyn HostInfo, to: &HostPath, version: &InstalledVersion) -> HostPath {
     let folder = match host.platform().os {
         Os::Windows => state::folder(to, &version.folder),
         Os::Linux | Os::Macos => to.join(state::CURRENT),
@@ -231,16 +244,16 @@ fn program(host: &dyn Host, to: &HostPath, version: &Version) -> HostPath {
     version.program.as_ref().map_or_else(|| folder.clone(), |program| folder.join(program))
 }
 
-fn rollback(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+fn rollback(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let to = folder(arguments, arguments.release.name.as_deref(), context)?;
-    let sink = |event: &Event<'_>| tell(event, context);
+    let sink = |event: &InstallEvent<'_>| tell(event, context);
     let installed =
         install::rollback(context.host, &to, starting(arguments), &sink).map_err(|error| failure(&error))?;
     show(arguments, &[(to, installed)], context)?;
     Ok(Exit::Done)
 }
 
-fn list(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+fn list(arguments: &InstallArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let host = context.host;
     let name = arguments.release.name.as_deref();
     let folders = match (&arguments.to, name) {
@@ -252,7 +265,7 @@ fn list(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
         _ => vec![folder(arguments, name, context)?],
     };
     let found = folders.into_iter().filter_map(|folder| {
-        let installed = Installed::read(host, &folder).filter(|one| one.pair.current.is_some())?;
+        let installed = InstalledRelease::read(host, &folder).filter(|one| one.pair.current.is_some())?;
         Some((folder, installed))
     });
     show(arguments, &found.collect::<Vec<_>>(), context)?;
@@ -260,12 +273,13 @@ fn list(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
 }
 
 fn show(
-    arguments: &Arguments,
-    found: &[(HostPath, Installed)],
-    context: &Context<'_>,
+    arguments: &InstallArguments,
+    found: &[(HostPath, InstalledRelease)],
+    context: &CommandContext<'_>,
 ) -> Result<(), Failure> {
-    let document =
-        ListDocument::new(found, &|to: &HostPath, version: &Version| program(context.host, to, version));
+    let document = InstalledListReport::new(found, &|to: &HostPath, version: &InstalledVersion| {
+        program(context.host, to, version)
+    });
     if arguments.json {
         context.printer.json(&document)?;
     } else {
@@ -281,17 +295,13 @@ fn failure(error: &InstallError) -> Failure {
         InstallError::Foreign { .. }
         | InstallError::Link { .. }
         | InstallError::OtherName { .. }
-        | InstallError::NotInstalled(_) => Failure::usage(&error.id(), error.to_string()),
-        InstallError::Interrupted => {
-            Failure { exit: Exit::Interrupted, ..Failure::negative(&error.id(), error.to_string()) }
-        }
-        _ => Failure::negative(&error.id(), error.to_string()),
+        | InstallError::NotInstalled(_) => Failure::of(error, Exit::Usage),
+        InstallError::Interrupted => Failure::of(error, Exit::Interrupted),
+        _ => Failure::of(error, Exit::Negative),
     };
     if let InstallError::Start { said, .. } = error {
         failure.notes = said.iter().map(|line| format!("  {line}")).collect();
     }
-    match error.hint() {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    failure.hint = error.hint().or(failure.hint);
+    failure
 }

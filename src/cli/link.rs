@@ -1,17 +1,18 @@
 //! `gpubuild link`: what a program puts on its link line, for the build system that asks.
 
+use gpubuild_detect::id;
 use gpubuild_exec::exec::changed_files;
 use gpubuild_plan::artifacts::manifest_path;
 use gpubuild_plan::artifacts::{Manifest, ManifestError};
 use gpubuild_plan::link;
 
 use super::look;
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::report::link::LinkDocument;
 
 /// The forms in which `gpubuild link` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum LinkFormat {
     /// Lines for a build script.
     Cargo,
     /// The document of the contract.
@@ -26,34 +27,36 @@ enum Format {
 
 /// Arguments of `link`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// For whom to print
+pub struct LinkArguments {
+    /// Output format
     #[arg(long, value_enum, value_name = "FORM", default_value = "plain")]
-    format: Format,
-    /// The same as `--format json`
+    format: LinkFormat,
+    /// Same as `--format json`
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
 }
 
-impl Arguments {
+impl LinkArguments {
     /// Whether the answer is one JSON document.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        self.json || self.format == Format::Json
+        self.json || self.format == LinkFormat::Json
     }
 }
 
 /// Prints the link line.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &LinkArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let project = look::project(context, arguments.project.as_deref())?;
     let path = manifest_path(&project.build_root);
     let manifest = Manifest::read(context.host, &path).map_err(|error| unreadable(&error))?;
     if let Some(file) = changed_files(context.host, &manifest).first() {
         let message = format!("`{file}` is missing or differs from what was built");
-        return Err(Failure::negative("manifest.stale", message).hint("`gpubuild build` builds it again"));
+        return Err(
+            Failure::negative(id!("manifest.stale"), message).hint("`gpubuild build` builds it again")
+        );
     }
     let (folders, why) = gpubuild_exec::environment::search_path(context.host, &project.build_root);
     if let Some(why) = why {
@@ -65,15 +68,15 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
             context.printer.json(&LinkDocument::new(&directives))?;
             return Ok(Exit::Done);
         }
-        Format::Cargo => link::cargo_lines(&directives).join("\n"),
-        Format::PkgConfig => link::pkg_config(&directives, &manifest),
-        Format::Cmake => link::cmake(&directives, &manifest),
-        Format::Plain | Format::Json => link::plain(&directives),
+        LinkFormat::Cargo => link::cargo_lines(&directives).join("\n"),
+        LinkFormat::PkgConfig => link::pkg_config(&directives, &manifest),
+        LinkFormat::Cmake => link::cmake(&directives, &manifest),
+        LinkFormat::Plain | LinkFormat::Json => link::plain(&directives),
     };
     context.printer.answer(&text)?;
     Ok(Exit::Done)
 }
 
 fn unreadable(error: &ManifestError) -> Failure {
-    Failure::usage(error.id(), error.to_string()).hint("`gpubuild build` makes it")
+    Failure::of(error, Exit::Usage).hint("`gpubuild build` makes it")
 }

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use gpubuild_core::secret::Redacting;
-use gpubuild_host::Host;
+use gpubuild_host::HostInfo;
 use log::{LevelFilter, Log, Metadata, Record};
 
 /// Starts logging at the level that `GPUBUILD_LOG` names: `error`, `warn`, `info`, `debug`, `trace`. Any other value logs
 /// nothing.
-pub(super) fn start(host: &dyn Host) {
+pub(super) fn start(host: &dyn HostInfo) {
     let level = host.env().get("GPUBUILD_LOG").and_then(|level| level.parse().ok());
     // A second logger can only be ours, from a test in the same process: the first one stays.
     if let Some(level) = level.filter(|level| *level != LevelFilter::Off)

@@ -36,85 +36,114 @@ pub mod toolkit;
 pub mod venv;
 mod words;
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use gpubuild_host::{Host, RealHost};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use gpubuild_host::{Host, HostInfo, RealHost};
 
 pub use failure::{Exit, Failure};
-pub use printer::{ColorChoice, Printer, Role, Verbosity};
+pub use printer::{ColorChoice, Printer, TextRole, Verbosity};
 
-/// Builds native GPU projects for every backend, and says what is wrong when it cannot.
+/// Build native GPU projects for every backend, and diagnose toolkits and drivers
 #[derive(Debug, Parser)]
-#[command(name = "gpubuild", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "gpubuild", version, propagate_version = true, max_term_width = 80)]
 #[command(
-    after_help = "Exit status: 0 done, 1 the outcome is negative, 2 usage, configuration or a refused plan, 70 a bug."
+    after_help = "Exit status: 0 success, 1 negative result, 2 usage, configuration or refused plan, 70 internal error, 130 interrupted."
 )]
 pub struct Arguments {
     #[command(subcommand)]
-    command: Command,
-    /// When to use colour
+    command: GpubuildCommand,
+    /// When to use colour: `auto`, `always` or `never`
     #[arg(long, value_enum, global = true, default_value_t, value_name = "WHEN", help_heading = "Output")]
+    #[arg(hide_possible_values = true)]
     color: ColorChoice,
-    /// Say only what went wrong
+    /// Print errors only
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
-    /// Show the evidence as well
+    /// Print the evidence too
     #[arg(short, long, global = true, help_heading = "Output")]
     verbose: bool,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Show hardware, toolkits and drivers for every backend, with reasons
-    Detect(detect::Arguments),
-    /// Say what is wrong, why, and how to fix it on this machine
-    Doctor(Box<doctor::Arguments>),
-    /// Say what a backend needs, or what the id of a finding means
-    Explain(explain::Arguments),
-    /// Show what would be built and how, without doing it
-    Plan(plan::Arguments),
-    /// Build every backend that can be built here, and the program that links them
-    Build(build::Arguments),
-    /// Hold what was built against what was promised: instruction sets, libraries, rpaths, libc, size
-    Audit(audit::Arguments),
-    /// Print what a program puts on its link line
-    Link(link::Arguments),
-    /// Start the program that was built
-    Run(run::Arguments),
-    /// Compare the kernels of every backend with the reference
-    Test(test::Arguments),
-    /// Measure the program on every backend that was built, and say which one to use
-    Bench(bench::Arguments),
-    /// Put the run-time libraries that the build needs into a Python environment
-    Venv(Box<venv::Arguments>),
-    /// Show what the build store holds, throw away what is old, say why a tree is not in it
-    Cache(cache::Arguments),
-    /// Make the jobs of a CI service from gpubuild.toml, and do them here
-    Ci(Box<ci::Arguments>),
-    /// Build variants and make a release of them: archives, manifest, signature, OCI layout
-    Pack(Box<pack::Arguments>),
-    /// Say which variant of a release is for this machine, and why not the others
-    Resolve(Box<resolve::Arguments>),
-    /// Install the variant of a release that is for this machine, and prove that it works
-    Install(Box<install::Arguments>),
-    /// Start a project from a template
-    New(new::Arguments),
-    /// Remove everything that was built
-    Clean(clean::Arguments),
-    /// Make a redacted report to paste into an issue; it replays as a recorded machine
-    Report(report::Arguments),
-    /// Install, list, verify and remove toolkits of gpubuild's own, without root
-    Toolkit(toolkit::Arguments),
-    /// Record machines for `--host`
-    Host(host::Arguments),
-    /// Print completions for a shell
-    Completions(completions::Arguments),
-    #[command(name = "__probe", hide = true)]
-    Probe(probe::Arguments),
+/// The commands by task, in the order of the help.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Look", &["detect", "doctor", "explain", "report", "host"]),
+    ("Build", &["new", "plan", "build", "run", "test", "bench", "link", "audit", "clean"]),
+    ("Ship", &["ci", "pack", "resolve", "install"]),
+    ("Maintain", &["toolkit", "venv", "cache", "completions"]),
+];
+
+/// The command line as clap sees it, with the commands grouped in its help, which clap cannot do by itself.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    let command = Arguments::command();
+    let (heading, literal) = (command.get_styles().get_header(), command.get_styles().get_literal());
+    let mut groups = String::new();
+    for (group, names) in GROUPS {
+        let _ = write!(groups, "\n\n{heading}{group}:{heading:#}");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = write!(groups, "\n  {literal}{name:<13}{literal:#}{about}");
+        }
+    }
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}{groups}\n\n{{options}}{{after-help}}"
+    ))
 }
 
-impl Command {
+#[derive(Debug, Subcommand)]
+enum GpubuildCommand {
+    /// Show hardware, toolkits and drivers for every backend
+    Detect(detect::DetectArguments),
+    /// Find problems with toolkits and drivers, and print the fix
+    Doctor(Box<doctor::DoctorArguments>),
+    /// Explain what a backend needs, or what a finding means
+    Explain(explain::ExplainArguments),
+    /// Show what would be built and how, without building
+    Plan(plan::PlanArguments),
+    /// Build the backends and the program that links them
+    Build(build::BuildArguments),
+    /// Check build outputs against declared requirements
+    Audit(audit::AuditArguments),
+    /// Print the flags that link the built libraries
+    Link(link::LinkArguments),
+    /// Run the built program
+    Run(run::RunArguments),
+    /// Test the kernels of every backend against the reference
+    Test(test::TestArguments),
+    /// Benchmark the program on every built backend
+    Bench(bench::BenchArguments),
+    /// Install runtime libraries into a Python environment
+    Venv(Box<venv::VenvArguments>),
+    /// Manage the build store
+    Cache(cache::CacheArguments),
+    /// Generate CI jobs, or run them locally
+    Ci(Box<ci::CiArguments>),
+    /// Build variants and pack them into a release
+    Pack(Box<pack::PackArguments>),
+    /// Select the variant of a release for this machine
+    Resolve(Box<resolve::ResolveArguments>),
+    /// Install the matching variant of a release and smoke-test it
+    Install(Box<install::InstallArguments>),
+    /// Create a project from a template
+    New(new::NewArguments),
+    /// Remove the build folder
+    Clean(clean::CleanArguments),
+    /// Write a redacted report that replays as a recorded machine
+    Report(report::ReportArguments),
+    /// Install and manage toolkits without root
+    Toolkit(toolkit::ToolkitArguments),
+    /// Record machines for `--host`
+    Host(host::HostCommandArguments),
+    /// Print shell completions
+    Completions(completions::CompletionsArguments),
+    #[command(name = "__probe", hide = true)]
+    Probe(probe::ProbeArguments),
+}
+
+impl GpubuildCommand {
     /// Whether the command starts no process and keeps nothing on disk: then Ctrl-C may end it as it ends any program.
     fn only_looks(&self) -> bool {
         matches!(self, Self::Detect(arguments) if !arguments.asks_drivers())
@@ -126,7 +155,7 @@ impl Command {
 
 /// What every command gets: the machine that we run on, and the printer.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub struct CommandContext<'a> {
     /// The real host. A command that takes `--host` looks at the recording instead and still writes through this one.
     pub host: &'a dyn Host,
     /// The streams.
@@ -137,7 +166,8 @@ pub struct Context<'a> {
 #[must_use]
 pub fn main() -> ExitCode {
     let host = RealHost::new().with_own_probes();
-    let arguments = Arguments::parse();
+    let arguments = Arguments::from_arg_matches(&command_line().get_matches());
+    let arguments = arguments.unwrap_or_else(|error| error.exit());
     let verbosity = match (arguments.quiet, arguments.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
@@ -148,17 +178,17 @@ pub fn main() -> ExitCode {
     if !arguments.command.only_looks() {
         listen_for_interrupts(&host);
     }
-    let context = Context { host: &host, printer: &printer };
+    let context = CommandContext { host: &host, printer: &printer };
     let (outcome, answer) = dispatch(arguments.command, &context);
     let exit = match outcome {
         Ok(exit) => exit,
         Err(failure) => {
             printer.failure(&failure);
-            // The error stands on stderr already; a closed stdout changes nothing.
+            // The error is on stderr already; a closed stdout does not matter.
             let _ = match answer {
-                Answer::Text => Ok(()),
-                Answer::Document => printer.json(&failure.document()),
-                Answer::Lines => printer.json_line(&failure.line()),
+                CommandAnswer::Text => Ok(()),
+                CommandAnswer::Document => printer.json(&failure.document()),
+                CommandAnswer::Lines => printer.json_line(&failure.line()),
             };
             failure.exit
         }
@@ -168,7 +198,7 @@ pub fn main() -> ExitCode {
 
 /// What a command puts on stdout.
 #[derive(Debug, Clone, Copy)]
-enum Answer {
+enum CommandAnswer {
     /// Text for people or for a shell.
     Text,
     /// One JSON document.
@@ -177,65 +207,84 @@ enum Answer {
     Lines,
 }
 
-impl Answer {
+impl CommandAnswer {
     fn document_if(json: bool) -> Self {
         if json { Self::Document } else { Self::Text }
     }
 }
 
 /// Runs the command and says which form its answer has.
-fn dispatch(command: Command, context: &Context<'_>) -> (Result<Exit, Failure>, Answer) {
+fn dispatch(
+    command: GpubuildCommand,
+    context: &CommandContext<'_>,
+) -> (Result<Exit, Failure>, CommandAnswer) {
     match command {
-        Command::Detect(arguments) => (detect::run(&arguments, context), Answer::document_if(arguments.json)),
-        Command::Doctor(arguments) => {
-            let answer = Answer::document_if(arguments.is_json());
+        GpubuildCommand::Detect(arguments) => {
+            (detect::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+        }
+        GpubuildCommand::Doctor(arguments) => {
+            let answer = CommandAnswer::document_if(arguments.is_json());
             (doctor::run(&arguments, context), answer)
         }
-        Command::Explain(arguments) => {
-            (explain::run(&arguments, context), Answer::document_if(arguments.json))
+        GpubuildCommand::Explain(arguments) => {
+            (explain::run(&arguments, context), CommandAnswer::document_if(arguments.json))
         }
-        Command::Plan(arguments) => (plan::run(&arguments, context), Answer::document_if(arguments.json)),
-        Command::Build(arguments) => {
-            let lines = if arguments.is_json() { Answer::Lines } else { Answer::Text };
+        GpubuildCommand::Plan(arguments) => {
+            (plan::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+        }
+        GpubuildCommand::Build(arguments) => {
+            let lines = if arguments.is_json() { CommandAnswer::Lines } else { CommandAnswer::Text };
             (build::run(&arguments, context), lines)
         }
-        Command::Audit(arguments) => {
-            let answer = Answer::document_if(arguments.is_json());
+        GpubuildCommand::Audit(arguments) => {
+            let answer = CommandAnswer::document_if(arguments.is_json());
             (audit::run(&arguments, context), answer)
         }
-        Command::Link(arguments) => {
-            let answer = Answer::document_if(arguments.is_json());
+        GpubuildCommand::Link(arguments) => {
+            let answer = CommandAnswer::document_if(arguments.is_json());
             (link::run(&arguments, context), answer)
         }
-        Command::Run(arguments) => (run::run(&arguments, context), Answer::Text),
-        Command::Test(arguments) => (test::run(&arguments, context), Answer::document_if(arguments.json)),
-        Command::Bench(arguments) => (bench::run(&arguments, context), Answer::document_if(arguments.json)),
-        Command::Toolkit(arguments) => {
-            let answer = Answer::document_if(arguments.is_json());
+        GpubuildCommand::Run(arguments) => (run::run(&arguments, context), CommandAnswer::Text),
+        GpubuildCommand::Test(arguments) => {
+            (test::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+        }
+        GpubuildCommand::Bench(arguments) => {
+            (bench::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+        }
+        GpubuildCommand::Toolkit(arguments) => {
+            let answer = CommandAnswer::document_if(arguments.is_json());
             (toolkit::run(&arguments, context), answer)
         }
-        Command::Venv(arguments) => (venv::run(&arguments, context), Answer::document_if(arguments.json)),
-        Command::Cache(arguments) => {
-            let answer = Answer::document_if(arguments.is_json());
+        GpubuildCommand::Venv(arguments) => {
+            (venv::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+        }
+        GpubuildCommand::Cache(arguments) => {
+            let answer = CommandAnswer::document_if(arguments.is_json());
             (cache::run(&arguments, context), answer)
         }
-        Command::Ci(arguments) => {
-            let answer = Answer::document_if(arguments.is_json());
+        GpubuildCommand::Ci(arguments) => {
+            let answer = CommandAnswer::document_if(arguments.is_json());
             (ci::run(&arguments, context), answer)
         }
-        Command::Pack(arguments) => (pack::run(&arguments, context), Answer::document_if(arguments.json)),
-        Command::Resolve(arguments) => {
-            (resolve::run(&arguments, context), Answer::document_if(arguments.json))
+        GpubuildCommand::Pack(arguments) => {
+            (pack::run(&arguments, context), CommandAnswer::document_if(arguments.json))
         }
-        Command::Install(arguments) => {
-            (install::run(&arguments, context), Answer::document_if(arguments.json))
+        GpubuildCommand::Resolve(arguments) => {
+            (resolve::run(&arguments, context), CommandAnswer::document_if(arguments.json))
         }
-        Command::New(arguments) => (new::run(&arguments, context), Answer::document_if(arguments.json)),
-        Command::Clean(arguments) => (clean::run(&arguments, context), Answer::Text),
-        Command::Host(arguments) => (host::run(&arguments, context), Answer::Text),
-        Command::Report(arguments) => (report::run(&arguments, context), Answer::Text),
-        Command::Completions(arguments) => (completions::run(&arguments, context), Answer::Text),
-        Command::Probe(arguments) => (probe::run(&arguments, context), Answer::Text),
+        GpubuildCommand::Install(arguments) => {
+            (install::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+        }
+        GpubuildCommand::New(arguments) => {
+            (new::run(&arguments, context), CommandAnswer::document_if(arguments.json))
+        }
+        GpubuildCommand::Clean(arguments) => (clean::run(&arguments, context), CommandAnswer::Text),
+        GpubuildCommand::Host(arguments) => (host::run(&arguments, context), CommandAnswer::Text),
+        GpubuildCommand::Report(arguments) => (report::run(&arguments, context), CommandAnswer::Text),
+        GpubuildCommand::Completions(arguments) => {
+            (completions::run(&arguments, context), CommandAnswer::Text)
+        }
+        GpubuildCommand::Probe(arguments) => (probe::run(&arguments, context), CommandAnswer::Text),
     }
 }
 
@@ -259,7 +308,40 @@ fn listen_for_interrupts(host: &RealHost) {
 }
 
 /// A path of the command line, from the current folder.
-pub fn absolute(context: &Context<'_>, text: &str) -> Result<gpubuild_host::HostPath, Failure> {
+pub fn absolute(context: &CommandContext<'_>, text: &str) -> Result<gpubuild_host::HostPath, Failure> {
     let path = context.host.path(text);
     if path.is_absolute() { Ok(path) } else { Ok(context.host.current_dir()?.join(text).normalized()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_command_once() {
+        let command = command_line();
+        let mut known: Vec<&str> =
+            command.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        known.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, known);
+    }
+
+    #[test]
+    fn no_help_is_wider_than_80_columns() {
+        fn check(command: &mut clap::Command, path: &str) {
+            let help = command.clone().term_width(80).render_long_help().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 80, "{path}: {line}");
+            }
+            for one in command.get_subcommands_mut() {
+                let path = format!("{path} {}", one.get_name());
+                check(one, &path);
+            }
+        }
+        let mut command = command_line();
+        command.build();
+        check(&mut command, "gpubuild");
+    }
 }

@@ -2,34 +2,37 @@
 
 use gpubuild_core::shell;
 use gpubuild_host::HostPath;
-use gpubuild_plan::plan::request::Selection;
+use gpubuild_plan::plan::request::BackendSelection;
 
-use super::{Context, Exit, Failure, absolute};
-use crate::new::{Dependency, Made, NewError, Request, name, place, template, templates, workspace};
-use crate::report::new::{self as report, Written};
+use super::{CommandContext, Exit, Failure, absolute};
+use crate::new::{
+    CrateDependency, NewError, PlacedProject, RenderRequest, name, place, template, templates, workspace,
+};
+use crate::report::new::{self as report, WrittenReport};
 
 /// Arguments of `new`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Folder of the new project; with a template that goes into a workspace, the folder of that [default: here]
+pub struct NewArguments {
+    /// Folder of the new project, or the workspace folder for templates that extend one [default: here]
     #[arg(value_name = "PATH", conflicts_with = "list")]
     path: Option<String>,
-    /// What to start from: an id of `--list`
+    /// Template: an id of `--list`
     #[arg(short, long, value_name = "ID", conflicts_with = "list")]
     template: Option<String>,
-    /// What the crate is called [default: the last name of PATH, or what the template says]
+    /// Name of the crate [default: the last component of PATH, or the template's]
     #[arg(long, value_name = "NAME", conflicts_with = "list")]
     name: Option<String>,
-    /// Backends that it builds: ids separated by commas, `auto` or `all` [default: auto, or cpu where features name them]
+    /// Backends of the project, separated by commas, `auto` or `all` [default: auto, or cpu where features
+    /// name them]
     #[arg(long, value_name = "LIST", conflicts_with = "list")]
     backends: Option<String>,
-    /// Have it take the library from a checkout of gpubuild instead of crates.io
+    /// Use the libraries of this gpubuild checkout instead of the published ones
     #[arg(long, value_name = "DIR", conflicts_with = "list")]
     gpubuild_path: Option<String>,
-    /// Print what would be written and do nothing
+    /// Print what would be written without writing it
     #[arg(long, conflicts_with = "list")]
     dry_run: bool,
-    /// Print the templates
+    /// List the templates
     #[arg(long)]
     list: bool,
     /// Print one JSON document
@@ -37,7 +40,7 @@ pub struct Arguments {
     pub json: bool,
 }
 
-impl Arguments {
+impl NewArguments {
     /// Whether nothing is written.
     pub(super) fn only_looks(&self) -> bool {
         self.list || self.dry_run
@@ -46,37 +49,37 @@ impl Arguments {
 
 impl From<NewError> for Failure {
     fn from(error: NewError) -> Self {
-        let make = if matches!(error, NewError::File { .. }) { Self::negative } else { Self::usage };
-        Self { hint: error.hint(), ..make(error.id(), error.to_string()) }
+        let exit = if matches!(error, NewError::File { .. }) { Exit::Negative } else { Exit::Usage };
+        Self::of(&error, exit)
     }
 }
 
 /// Makes the project.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     if arguments.list {
         if arguments.json {
-            context.printer.json(&report::ListDocument::new(templates()))?;
+            context.printer.json(&report::TemplateListReport::new(templates()))?;
         } else {
             context.printer.answer(&report::list(templates()))?;
         }
         return Ok(Exit::Done);
     }
     let made = made(arguments, context)?;
-    let written = if arguments.dry_run { Written::No } else { Written::Yes };
-    if written == Written::Yes {
+    let written = if arguments.dry_run { WrittenReport::No } else { WrittenReport::Yes };
+    if written == WrittenReport::Yes {
         place::write(context.host, &made)?;
         tell(arguments, context, &made);
     }
     if arguments.json {
-        context.printer.json(&report::Document::new(&made, written))?;
-    } else if written == Written::No {
+        context.printer.json(&report::NewReport::new(&made, written))?;
+    } else if written == WrittenReport::No {
         context.printer.answer(&report::plan(&made))?;
     }
     Ok(Exit::Done)
 }
 
 /// Everything that will be written.
-fn made(arguments: &Arguments, context: &Context<'_>) -> Result<Made, Failure> {
+fn made(arguments: &NewArguments, context: &CommandContext<'_>) -> Result<PlacedProject, Failure> {
     let template = template::find(arguments.template.as_deref())?;
     let path = match (&arguments.path, &template.about.workspace) {
         (Some(path), _) => path,
@@ -88,20 +91,20 @@ fn made(arguments: &Arguments, context: &Context<'_>) -> Result<Made, Failure> {
     let name = named.or_else(|| root.file_name()).unwrap_or_default().to_owned();
     name::check(&name)?;
     let backends = match &arguments.backends {
-        None => Selection::Auto,
-        Some(list) if list == "all" => Selection::Named(template.about.backends.clone()),
-        Some(list) => Selection::parse(list).map_err(|error| NewError::Backends(error.to_string()))?,
+        None => BackendSelection::Auto,
+        Some(list) if list == "all" => BackendSelection::Named(template.about.backends.clone()),
+        Some(list) => BackendSelection::parse(list).map_err(|error| NewError::Backends(error.to_string()))?,
     };
     let gpubuild = match &arguments.gpubuild_path {
-        None => Dependency::Published,
-        Some(folder) => Dependency::Folder(checkout(context, &absolute(context, folder)?.normalized())?),
+        None => CrateDependency::Published,
+        Some(folder) => CrateDependency::Folder(checkout(context, &absolute(context, folder)?.normalized())?),
     };
-    let request = Request { template, name: &name, backends, gpubuild };
+    let request = RenderRequest { template, name: &name, backends, gpubuild };
     Ok(place::gather(context.host, &root, &request)?)
 }
 
 /// The folder of a checkout of this library, as cargo wants it.
-fn checkout(context: &Context<'_>, folder: &HostPath) -> Result<String, NewError> {
+fn checkout(context: &CommandContext<'_>, folder: &HostPath) -> Result<String, NewError> {
     let wrong = |why: String| NewError::Gpubuild { folder: folder.to_string(), why };
     let file = folder.join("Cargo.toml");
     let text = context.host.read_text(&file).map_err(|error| wrong(error.to_string()))?;
@@ -113,7 +116,7 @@ fn checkout(context: &Context<'_>, folder: &HostPath) -> Result<String, NewError
 }
 
 /// Says what was done and what comes next.
-fn tell(arguments: &Arguments, context: &Context<'_>, made: &Made) {
+fn tell(arguments: &NewArguments, context: &CommandContext<'_>, made: &PlacedProject) {
     let count = made.files.len();
     context.printer.say(&format!("wrote {count} files of template `{}` into {}", made.template, made.root));
     for edit in &made.edits {

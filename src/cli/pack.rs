@@ -3,23 +3,24 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Severity;
-use gpubuild_exec::environment::Record;
-use gpubuild_exec::exec::Outcome;
-use gpubuild_host::{Host, HostPath, Os};
-use gpubuild_plan::plan::archs::ArchWish;
+use gpubuild_detect::id;
+use gpubuild_exec::environment::VenvRecord;
+use gpubuild_exec::exec::BuildOutcome;
+use gpubuild_host::{Clock, HostPath, Os};
+use gpubuild_plan::plan::archs::ArchSelection;
 use gpubuild_plan::plan::bytes;
 use gpubuild_plan::project::variant;
-use gpubuild_release::Machine;
-use gpubuild_release::manifest::{self, Libc, Start, Variant};
-use gpubuild_release::pack::release::{self, Entry, Published, Seal, Work};
+use gpubuild_release::ReleaseMachine;
+use gpubuild_release::manifest::{self, ProgramStart, ReleaseVariant, RequiredLibc};
+use gpubuild_release::pack::release::{self, Published, ReleaseEntry, ReleaseWork, Seal};
 use gpubuild_release::pack::sign::Signer;
 use gpubuild_release::pack::stage::{self, Staged};
-use gpubuild_release::pack::{self, Known, PackError, describe, licences};
+use gpubuild_release::pack::{self, KnownRelease, PackError, describe, licences};
 
-use super::build::{self, NetworkArguments, Planned};
-use super::plan::Selection;
-use super::{Context, Exit, Failure, absolute, audit, look, run};
-use crate::report::pack::{Document, Packed};
+use super::build::{self, NetworkArguments, PlannedBuild};
+use super::plan::SelectionArguments;
+use super::{CommandContext, Exit, Failure, absolute, audit, look, run};
+use crate::report::pack::{PackReport, Packed};
 
 /// The variable with the secret key itself.
 const KEY: &str = "GPUBUILD_SIGN_KEY";
@@ -32,11 +33,11 @@ const INSTRUCTIONS: &str = "audit.isa.*";
 
 /// Arguments of `pack`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Folder of the release; what is in it is kept, and replaced in one step
+pub struct PackArguments {
+    /// Folder of the release; existing variants are kept, and the folder is replaced atomically
     #[arg(long, value_name = "DIR")]
     out: String,
-    /// Take the variants of another release's folder, in place of building any; may be given several times
+    /// Add the variants of another release folder instead of building; may be repeated
     #[arg(long, value_name = "DIR")]
     from: Vec<String>,
     /// Name of the variant [default: that of `--variant`, else its backends]
@@ -45,23 +46,23 @@ pub struct Arguments {
     /// Version of the release [default: that of the cargo package]
     #[arg(long, value_name = "VERSION", conflicts_with = "from")]
     release_version: Option<String>,
-    /// Serial of the manifest [default: the one after that in the folder]
+    /// Serial number of the manifest [default: one more than in the folder]
     #[arg(long, value_name = "N")]
     serial: Option<u64>,
-    /// Days after which nobody is to believe the manifest any more [default: 365]
+    /// Manifest lifetime in days [default: 365]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u64).range(1..=36500))]
     expires: Option<u64>,
-    /// File with a secret key of minisign, to sign the manifest with [default: the text in GPUBUILD_SIGN_KEY]
+    /// File with the minisign secret key that signs the manifest [default: the text in GPUBUILD_SIGN_KEY]
     #[arg(long, value_name = "FILE")]
     sign: Option<String>,
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArguments,
     #[command(flatten)]
     network: NetworkArguments,
-    /// Folder that holds the wheels of toolkits to install; may be given several times
+    /// Folder with wheels of toolkits to install; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
-    /// Folder with further toolkit descriptions; one with a known id replaces it
+    /// Folder with additional toolkit descriptions; a known id replaces the built-in one
     #[arg(long, value_name = "DIR")]
     toolkits: Option<String>,
     /// Print one JSON document
@@ -70,7 +71,7 @@ pub struct Arguments {
 }
 
 /// Packs.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let signer = signer(arguments, context)?;
     let folder = absolute(context, &arguments.out)?.normalized();
     // Whether anything may be put there is known before anything is built.
@@ -79,11 +80,11 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let selections = if arguments.from.is_empty() { selections(arguments, context)? } else { Vec::new() };
     let now = now(context.host)?;
     let mut packing = Packing { context, arguments, entries: Vec::new(), packed: Vec::new() };
-    let work = Work::begin(context.host, &folder).map_err(|error| failure(&error))?;
+    let work = ReleaseWork::begin(context.host, &folder).map_err(|error| failure(&error))?;
     let default = match packing.fill(&selections, &folder, &work) {
         Ok(default) => default,
         Err(error) => {
-            // What was begun is in nobody's way.
+            // A partial release does not affect later runs.
             let _ = work.clear();
             return Err(error);
         }
@@ -99,13 +100,15 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     tell(arguments, context, &folder, packing.packed, &published, signer.is_some())
 }
 
-/// What is built: the one that was named, all of gpubuild.toml, or what the machine can.
-fn selections(arguments: &Arguments, context: &Context<'_>) -> Result<Vec<Selection>, Failure> {
+/// What is built: the named variant, all variants of gpubuild.toml, or what this machine can build.
+fn selections(
+    arguments: &PackArguments,
+    context: &CommandContext<'_>,
+) -> Result<Vec<SelectionArguments>, Failure> {
     let project = look::project(context, arguments.selection.project.as_deref())?;
     if project.file.binary.is_none() {
-        return Err(
-            Failure::usage("run.no-binary", "this project names no program to pack").hint(run::NO_BINARY)
-        );
+        return Err(Failure::usage(id!("run.no-binary"), "this project names no program to pack")
+            .hint(run::NO_BINARY));
     }
     let named = arguments.selection.variant.is_some() || arguments.selection.backends.is_some();
     if named || project.file.variants.is_empty() {
@@ -113,12 +116,12 @@ fn selections(arguments: &Arguments, context: &Context<'_>) -> Result<Vec<Select
     }
     if arguments.label.is_some() {
         return Err(Failure::usage(
-            "usage.conflict",
+            id!("usage.conflict"),
             "`--label` names one variant, and gpubuild.toml has several",
         )
         .hint("choose one with `--variant`"));
     }
-    let of = |table: &variant::VariantTable| Selection {
+    let of = |table: &variant::VariantTable| SelectionArguments {
         variant: Some(table.name.clone()),
         ..arguments.selection.clone()
     };
@@ -126,22 +129,22 @@ fn selections(arguments: &Arguments, context: &Context<'_>) -> Result<Vec<Select
 }
 
 fn made(
-    selection: &Selection,
-    arguments: &Arguments,
-    context: &Context<'_>,
-) -> Result<(Planned, Outcome), Failure> {
+    selection: &SelectionArguments,
+    arguments: &PackArguments,
+    context: &CommandContext<'_>,
+) -> Result<(PlannedBuild, BuildOutcome), Failure> {
     if let Some(name) = &selection.variant {
         context.printer.say(&format!("variant {name}"));
     }
     let (network, toolkits) = (arguments.network, arguments.toolkits.clone());
-    let build = build::Arguments::of(selection.clone(), network, arguments.find_links.clone(), toolkits);
+    let build = build::BuildArguments::of(selection.clone(), network, arguments.find_links.clone(), toolkits);
     build::make(&build, context)
 }
 
 struct Packing<'a> {
-    context: &'a Context<'a>,
-    arguments: &'a Arguments,
-    entries: Vec<Entry>,
+    context: &'a CommandContext<'a>,
+    arguments: &'a PackArguments,
+    entries: Vec<ReleaseEntry>,
     packed: Vec<Packed>,
 }
 
@@ -149,11 +152,11 @@ impl Packing<'_> {
     /// Builds and packs, or takes what others have packed; gives the default that the project names.
     fn fill(
         &mut self,
-        selections: &[Selection],
+        selections: &[SelectionArguments],
         folder: &HostPath,
-        work: &Work<'_>,
+        work: &ReleaseWork<'_>,
     ) -> Result<Option<String>, Failure> {
-        let mut known = Known::of(work, folder);
+        let mut known = KnownRelease::of(work, folder);
         for selection in selections {
             let (planned, outcome) = made(selection, self.arguments, self.context)?;
             self.pack(&planned, &outcome, work, &mut known)?;
@@ -165,22 +168,21 @@ impl Packing<'_> {
     /// Packs what was built.
     fn pack(
         &mut self,
-        planned: &Planned,
-        outcome: &Outcome,
-        work: &Work<'_>,
-        known: &mut Known,
+        planned: &PlannedBuild,
+        outcome: &BuildOutcome,
+        work: &ReleaseWork<'_>,
+        known: &mut KnownRelease,
     ) -> Result<(), Failure> {
         let host = self.context.host;
-        let Planned { project, plan, .. } = planned;
+        let PlannedBuild { project, plan, .. } = planned;
         let (Some(program), Some(binary)) = (&outcome.program, &plan.binary) else {
-            return Err(
-                Failure::usage("run.no-binary", "this project names no program to pack").hint(run::NO_BINARY)
-            );
+            return Err(Failure::usage(id!("run.no-binary"), "this project names no program to pack")
+                .hint(run::NO_BINARY));
         };
         let label = self.label(planned, outcome)?;
         if self.entries.iter().any(|entry| entry.variant.label == label) {
             return Err(Failure::usage(
-                "pack.label-twice",
+                id!("pack.label-twice"),
                 format!("two variants would be called `{label}`"),
             ));
         }
@@ -190,8 +192,8 @@ impl Packing<'_> {
         let needs = self.needs(planned, outcome)?;
         let gfx = needs.rocm.as_ref().map(|rocm| rocm.gfx.clone()).unwrap_or_default();
         let environment =
-            Record::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
-        let request = stage::Request {
+            VenvRecord::read(host, &project.build_root).map(|record| record.folders).unwrap_or_default();
+        let request = stage::StageRequest {
             name: &project.file.project.name,
             root: &project.root,
             source: &project.source,
@@ -210,11 +212,14 @@ impl Packing<'_> {
         });
         host.remove(&copy)?;
         let (staged, (layers, contents)) = done.map_err(|error| failure(&error))?;
-        let variant = Variant {
+        let variant = ReleaseVariant {
             label,
             libc: libc(planned, &staged),
             os: staged.system.clone(),
-            start: Some(Start { program: staged.program.clone(), check: project.file.pack.check.clone() }),
+            start: Some(ProgramStart {
+                program: staged.program.clone(),
+                check: project.file.pack.check.clone(),
+            }),
             ..needs
         };
         let variant = pack::with_layers(variant, &layers);
@@ -222,11 +227,17 @@ impl Packing<'_> {
         let platform = format!("{}-{}", platform.os.id(), platform.arch.id());
         let version = self.arguments.release_version.clone().unwrap_or(cargo.version);
         self.packed.push(Packed::new(&platform, &variant, layers, &staged));
-        self.entries.push(Entry::new(&project.file.project.name, &version, &platform, variant, contents));
+        self.entries.push(ReleaseEntry::new(
+            &project.file.project.name,
+            &version,
+            &platform,
+            variant,
+            contents,
+        ));
         Ok(())
     }
 
-    fn label(&self, planned: &Planned, outcome: &Outcome) -> Result<String, Failure> {
+    fn label(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<String, Failure> {
         let named = self.arguments.label.clone().or_else(|| planned.variant.clone());
         let label = named.unwrap_or_else(|| {
             let backends = &outcome.manifest.backends;
@@ -238,26 +249,26 @@ impl Packing<'_> {
             return Ok(label);
         }
         let most = variant::MOST_CHARACTERS;
-        Err(Failure::usage("pack.label", format!("`{label}` is no name of a variant"))
+        Err(Failure::usage(id!("pack.label"), format!("`{label}` is not a valid variant name"))
             .hint(format!("name it with `--label`: up to {most} of a to z, digits, `_` and `.`")))
     }
 
     /// Code that processors run into which the variant is said to be for.
-    fn refuse_instructions(&self, planned: &Planned, outcome: &Outcome) -> Result<(), Failure> {
+    fn refuse_instructions(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<(), Failure> {
         let findings = audit::after_build(self.context, &planned.project, &planned.sight, outcome);
         let bad = findings.into_iter().find(|finding| {
             finding.severity == Severity::Error
                 && gpubuild_detect::finding::catalogue::matches(INSTRUCTIONS, &finding.id)
         });
         let Some(bad) = bad else { return Ok(()) };
-        let mut failure = Failure::negative("pack.audit", format!("{} [{}]", bad.summary, bad.id))
+        let mut failure = Failure::negative(id!("pack.audit"), format!("{} [{}]", bad.summary, bad.id))
             .hint("`gpubuild audit` shows the evidence and what to do; `[audit] allow` accepts it");
         failure.findings = vec![bad];
         Err(failure)
     }
 
     /// What it needs of a machine, as far as that follows from the build.
-    fn needs(&self, planned: &Planned, outcome: &Outcome) -> Result<Variant, Failure> {
+    fn needs(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> Result<ReleaseVariant, Failure> {
         let host = self.context.host;
         let unclear = |error: describe::Unclear| failure(&PackError::Unclear(error));
         let built = &outcome.manifest;
@@ -270,19 +281,19 @@ impl Packing<'_> {
             let own = copies.iter().find(|copy| path.is_inside(&copy.root));
             own.and_then(|copy| copy.version()).cloned()
         };
-        Ok(Variant {
+        Ok(ReleaseVariant {
             backends: built.backends.clone(),
             portable: self.is_portable(planned, outcome),
             cuda: describe::cuda(built, toolkit, floor).map_err(unclear)?,
             rocm: describe::rocm(built).map_err(unclear)?,
             cpu: describe::cpu(built, host.platform().arch.id(), planned.project.file.audit.cpu.as_deref())
                 .map_err(unclear)?,
-            ..Variant::default()
+            ..ReleaseVariant::default()
         })
     }
 
     /// Whether it is for every device: said so, or built for all that the toolkit knows and not for those of this machine.
-    fn is_portable(&self, planned: &Planned, outcome: &Outcome) -> bool {
+    fn is_portable(&self, planned: &PlannedBuild, outcome: &BuildOutcome) -> bool {
         let file = &planned.project.file;
         let table =
             planned.variant.as_ref().and_then(|name| file.variants.iter().find(|table| table.name == *name));
@@ -290,13 +301,14 @@ impl Packing<'_> {
             return said;
         }
         let host = self.context.host;
-        let machine = Machine::of(&planned.sight.facts, &planned.sight.matrix, &planned.sight.catalogue);
+        let machine =
+            ReleaseMachine::of(&planned.sight.facts, &planned.sight.matrix, &planned.sight.catalogue);
         let for_all = |backend: Backend| {
             let archs = file.backends.get(&backend).and_then(|table| table.archs.as_ref());
             let flag = self.arguments.selection.cuda_archs.as_deref();
             let wish = match backend {
-                Backend::Cuda => ArchWish::cuda(flag, host.env(), archs),
-                _ => ArchWish::resolve(host.env(), &[], archs),
+                Backend::Cuda => ArchSelection::cuda(flag, host.env(), archs),
+                _ => ArchSelection::resolve(host.env(), &[], archs),
             };
             let devices = machine.backends.get(&backend).is_some_and(|seen| !seen.devices.is_empty());
             matches!(wish.text.as_str(), "all" | "all-major") || (wish.text == "auto" && !devices)
@@ -309,14 +321,14 @@ impl Packing<'_> {
     }
 
     /// Takes the variants of other folders.
-    fn merge(&mut self, work: &Work<'_>) -> Result<(), Failure> {
+    fn merge(&mut self, work: &ReleaseWork<'_>) -> Result<(), Failure> {
         let host = self.context.host;
         for from in &self.arguments.from {
             let from = absolute(self.context, from)?.normalized();
             let release = release::read(host, &from).map_err(|error| failure(&error))?;
             if release.entries.is_empty() {
                 return Err(Failure::usage(
-                    "pack.nothing-there",
+                    id!("pack.nothing-there"),
                     format!("`{from}` holds no packed variant"),
                 )
                 .hint("`gpubuild pack --out DIR` makes such folders"));
@@ -343,7 +355,7 @@ impl Packing<'_> {
 }
 
 /// The C library that it needs, on Linux.
-fn libc(planned: &Planned, staged: &Staged) -> Option<Libc> {
+fn libc(planned: &PlannedBuild, staged: &Staged) -> Option<RequiredLibc> {
     let facts = &planned.sight.facts;
     if facts.platform.os != Os::Linux {
         return None;
@@ -352,19 +364,19 @@ fn libc(planned: &Planned, staged: &Staged) -> Option<Libc> {
     if musl {
         let version =
             facts.libc.as_ref().filter(|libc| libc.value.family == "musl")?.value.version.clone()?;
-        return Some(Libc { family: "musl".to_owned(), version });
+        return Some(RequiredLibc { family: "musl".to_owned(), version });
     }
-    Some(Libc { family: "glibc".to_owned(), version: staged.glibc.clone()? })
+    Some(RequiredLibc { family: "glibc".to_owned(), version: staged.glibc.clone()? })
 }
 
-fn signer(arguments: &Arguments, context: &Context<'_>) -> Result<Option<Signer>, Failure> {
+fn signer(arguments: &PackArguments, context: &CommandContext<'_>) -> Result<Option<Signer>, Failure> {
     let env = context.host.env();
     let text = match &arguments.sign {
         None => env.get(KEY).filter(|text| !text.is_empty()).map(str::to_owned),
         Some(file) => {
             let path = absolute(context, file)?;
             Some(context.host.read_text(&path).map_err(|error| {
-                Failure::usage("pack.key-invalid", format!("failed to read `{path}`: {error}"))
+                Failure::usage(id!("pack.key-invalid"), format!("failed to read `{path}`: {error}"))
                     .hint("`minisign -G` makes a pair of keys; `--sign` takes the file of the secret one")
             })?)
         }
@@ -376,23 +388,23 @@ fn signer(arguments: &Arguments, context: &Context<'_>) -> Result<Option<Signer>
 }
 
 /// The present, unless the environment names another one.
-fn now(host: &dyn Host) -> Result<u64, Failure> {
+fn now(host: &dyn Clock) -> Result<u64, Failure> {
     match host.env().get(EPOCH).filter(|text| !text.is_empty()) {
         None => Ok(host.now()),
         Some(text) => text.parse().map_err(|_| {
-            Failure::usage("pack.epoch", format!("`{text}` in {EPOCH} is no number of seconds"))
+            Failure::usage(id!("pack.epoch"), format!("`{text}` in {EPOCH} is not a number of seconds"))
                 .hint("`git log -1 --format=%ct` prints one")
         }),
     }
 }
 
 fn failure(error: &PackError) -> Failure {
-    Failure::negative(error.id(), error.to_string()).hint(error.hint())
+    Failure::of(error, Exit::Negative)
 }
 
 fn tell(
-    arguments: &Arguments,
-    context: &Context<'_>,
+    arguments: &PackArguments,
+    context: &CommandContext<'_>,
     folder: &HostPath,
     packed: Vec<Packed>,
     published: &Published,
@@ -417,7 +429,7 @@ fn tell(
             "{platform} has no variant that runs without a GPU, so there is no manifest yet: pack one with the backend `cpu` into the same folder"
         ));
     }
-    let document = Document::new(folder.as_str(), packed, published, signed);
+    let document = PackReport::new(folder.as_str(), packed, published, signed);
     if arguments.json {
         printer.json(&document)?;
     } else {

@@ -2,58 +2,59 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::{Affects, Finding, Remedy, Severity};
-use gpubuild_host::Host;
-use gpubuild_plan::plan::make::{Missing, Refusal};
-use gpubuild_plan::plan::request::{Request, Selection as Selected};
+use gpubuild_detect::id;
+use gpubuild_host::{Host, HostInfo, ReadFiles};
+use gpubuild_plan::plan::make::{MissingBackend, PlanRefusal};
+use gpubuild_plan::plan::request::{BackendRequest, BackendSelection as Selected};
 use gpubuild_plan::plan::{Plan, linkage};
-use gpubuild_plan::planning::{self, Wish};
+use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::Linkage;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant;
-use gpubuild_plan::wheels::Lock;
+use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, locks::PROJECT_FOLDER};
 
-use super::look::{self, HostArguments, Sight};
-use super::{Context, Exit, Failure};
+use super::look::{self, HostArguments, MachineState};
+use super::{CommandContext, Exit, Failure};
 use crate::cli::words;
 use crate::report;
 
 /// What to plan: shared by `plan`, `build`, `test`.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Selection {
-    /// Backends to build: ids separated by commas, `auto` or `all` [default: auto]
+pub struct SelectionArguments {
+    /// Backends to build, separated by commas, `auto` or `all` [default: auto]
     #[arg(long, value_name = "LIST")]
     pub backends: Option<String>,
-    /// Drop named backends that cannot be built here, with a warning, instead of refusing
+    /// Drop named backends that cannot be built here, with a warning, instead of failing
     #[arg(long)]
     pub allow_missing: bool,
-    /// Compilers to run at once [default: one per processor thread]
+    /// Number of parallel compilers [default: one per processor thread]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
-    /// Install the toolkits that named backends lack, in gpubuild's own folder, without root
+    /// Install the missing toolkits of named backends into gpubuild's own folder, without root
     #[arg(long)]
     pub provision: bool,
-    /// Architectures for CUDA: `auto`, `native`, `all`, `all-major`, or a list such as `80,90a` [default: CUDAARCHS, else
-    /// gpubuild.toml, else auto]
+    /// CUDA architectures: `auto`, `native`, `all`, `all-major`, or a list such as `80,90a` [default:
+    /// CUDAARCHS, else gpubuild.toml, else auto]
     #[arg(long, value_name = "LIST")]
     pub cuda_archs: Option<String>,
-    /// How the libraries come into a program [default: gpubuild.toml, else static]
+    /// How the program links the libraries [default: gpubuild.toml, else static]
     #[arg(long, value_enum, value_name = "KIND")]
     pub linkage: Option<words::Linkage>,
-    /// What stands in front of the compilers: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
+    /// Compiler launcher: `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc`, a path, or
     /// `none` [default: GPUBUILD_LAUNCHER, else CMAKE_*_COMPILER_LAUNCHER, else gpubuild.toml, else none]
     #[arg(long, value_name = "NAME")]
     pub launcher: Option<String>,
-    /// Build code that only runs on processors like this machine's
+    /// Optimise for this machine's processor; the result may not run on others
     #[arg(long)]
     pub native: bool,
-    /// Build a variant of gpubuild.toml: its backends, architectures and toolkits
+    /// Build this variant of gpubuild.toml: its backends, architectures and toolkits
     #[arg(long, value_name = "NAME")]
     pub variant: Option<String>,
-    /// Build with this version of the toolkit of a backend, in place of what gpubuild.toml asks for: `cuda=13.0`
+    /// Use this toolkit version for a backend instead of the one in gpubuild.toml: `cuda=13.0`
     #[arg(long, value_name = "BACKEND=VERSION", value_parser = toolkit_version)]
     pub toolkit: Vec<(Backend, String)>,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     pub project: Option<String>,
 }
@@ -61,15 +62,15 @@ pub struct Selection {
 fn toolkit_version(text: &str) -> Result<(Backend, String), String> {
     let (backend, version) = text.split_once('=').ok_or("write `cuda=13.0`")?;
     let backend = backend.parse::<Backend>().map_err(|error| error.to_string())?;
-    version.parse::<gpubuild_core::version::Requirement>().map_err(|error| error.to_string())?;
+    version.parse::<gpubuild_core::version::VersionRequirement>().map_err(|error| error.to_string())?;
     Ok((backend, version.to_owned()))
 }
 
 /// Arguments of `plan`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct PlanArguments {
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArguments,
     #[command(flatten)]
     host: HostArguments,
     /// Print one JSON document
@@ -78,7 +79,7 @@ pub struct Arguments {
 }
 
 /// Prints the plan.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &PlanArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = match &recorded {
         Some(host) => host,
@@ -92,17 +93,17 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 }
 
 /// Prints a plan as text or as JSON.
-pub fn print(plan: &Plan, context: &Context<'_>, json: bool) -> Result<(), Failure> {
+pub fn print(plan: &Plan, context: &CommandContext<'_>, json: bool) -> Result<(), Failure> {
     if json {
-        context.printer.json(&report::plan::Document::new(plan))?;
+        context.printer.json(&report::plan::PlanReport::new(plan))?;
     } else {
         context.printer.answer(&report::plan::text(plan))?;
     }
     Ok(())
 }
 
-/// Tells what may go wrong with a plan that is about to be carried out.
-pub fn warn(plan: &Plan, context: &Context<'_>) {
+/// Warns about possible problems of a plan before it runs.
+pub fn warn(plan: &Plan, context: &CommandContext<'_>) {
     for warning in &plan.warnings {
         context.printer.warning(warning);
     }
@@ -110,26 +111,26 @@ pub fn warn(plan: &Plan, context: &Context<'_>) {
 
 /// Makes the plan for the project here on a host that was looked at.
 pub fn make(
-    selection: &Selection,
-    context: &Context<'_>,
-    host: &dyn Host,
-    sight: &Sight,
+    selection: &SelectionArguments,
+    context: &CommandContext<'_>,
+    host: &dyn ReadFiles,
+    sight: &MachineState,
 ) -> Result<(Project, Plan), Failure> {
     make_without(selection, context, host, sight, &[])
 }
 
-/// The same without some backends that nobody named, each with the reason.
+/// The same without some backends that were not named, each with the reason.
 pub fn make_without(
-    selection: &Selection,
-    context: &Context<'_>,
-    host: &dyn Host,
-    sight: &Sight,
+    selection: &SelectionArguments,
+    context: &CommandContext<'_>,
+    host: &dyn ReadFiles,
+    sight: &MachineState,
     without: &[(Backend, String)],
 ) -> Result<(Project, Plan), Failure> {
     let (project, plan) = with_wish(selection, context, host, sight, without, |wish| {
         let mut plan = planning::plan(wish).map_err(|refusal| refused(&refusal))?;
         planning::put_launchers(&mut plan, wish, selection.launcher.as_deref())
-            .map_err(|error| Failure::usage(error.id(), error.to_string()).hint(error.hint()))?;
+            .map_err(|error| Failure::of(&error, Exit::Usage))?;
         Ok(plan)
     })?;
     for dropped in plan.dropped.iter().filter(|_| selection.allow_missing) {
@@ -139,29 +140,29 @@ pub fn make_without(
     Ok((project, plan))
 }
 
-/// Does something with what a selection wishes for, and gives the project back with the result.
+/// Runs a function on the plan request of a selection, and returns the project with its result.
 pub fn with_wish<T>(
-    selection: &Selection,
-    context: &Context<'_>,
-    host: &dyn Host,
-    sight: &Sight,
+    selection: &SelectionArguments,
+    context: &CommandContext<'_>,
+    host: &dyn ReadFiles,
+    sight: &MachineState,
     without: &[(Backend, String)],
-    act: impl FnOnce(&Wish<'_>) -> Result<T, Failure>,
+    act: impl FnOnce(&PlanRequest<'_>) -> Result<T, Failure>,
 ) -> Result<(Project, T), Failure> {
     let (project, mut request) = wanted(selection, context, host)?;
     request.without.extend_from_slice(without);
     let linkage = selection.linkage.map(Linkage::from).or(project.file.project.linkage).unwrap_or_default();
     if let Some(reason) = linkage::refusal(&project, linkage) {
-        return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(&reason.id, reason.text.clone()) });
+        return Err(Failure { hint: reason.hint.clone(), ..Failure::usage(reason.id, reason.text.clone()) });
     }
     let locks = locks(context, Some(&project))?;
-    let done = act(&Wish {
+    let done = act(&PlanRequest {
         host,
         sight,
         project: &project,
         request: &request,
         linkage,
-        missing: if selection.allow_missing { Missing::Allow } else { Missing::Refuse },
+        missing: if selection.allow_missing { MissingBackend::Allow } else { MissingBackend::Refuse },
         jobs: selection.jobs,
         cuda_archs: selection.cuda_archs.as_deref(),
         provision: (selection.provision || project.file.toolkits.provision).then_some(locks.as_slice()),
@@ -172,21 +173,21 @@ pub fn with_wish<T>(
 
 /// The project as a selection makes it, and what is asked for of it.
 fn wanted(
-    selection: &Selection,
-    context: &Context<'_>,
-    host: &dyn Host,
-) -> Result<(Project, Request), Failure> {
+    selection: &SelectionArguments,
+    context: &CommandContext<'_>,
+    host: &dyn HostInfo,
+) -> Result<(Project, BackendRequest), Failure> {
     let mut project = look::project(context, selection.project.as_deref())?;
     let mut origin = None;
     if let Some(name) = &selection.variant {
         let variants = variant::variants(&project);
         let Some(found) = variants.iter().find(|variant| variant.name == *name) else {
             let known: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-            return Err(Failure::usage("variant.unknown", format!("there is no variant `{name}`"))
+            return Err(Failure::usage(id!("variant.unknown"), format!("there is no variant `{name}`"))
                 .hint(format!("there are {}", known.join(", "))));
         };
         variant::apply(&mut project.file, found);
-        origin = Some(Request {
+        origin = Some(BackendRequest {
             selection: Selected::Named(found.backends.clone()),
             origin: format!("variant `{name}`"),
             without: Vec::new(),
@@ -203,13 +204,13 @@ fn wanted(
 }
 
 /// The locks of toolkits that can be installed: ours and the project's.
-pub fn locks(context: &Context<'_>, project: Option<&Project>) -> Result<Vec<Lock>, Failure> {
+pub fn locks(context: &CommandContext<'_>, project: Option<&Project>) -> Result<Vec<WheelLock>, Failure> {
     let folders: Vec<_> = project.map(|project| project.root.join(PROJECT_FOLDER)).into_iter().collect();
     provision::locks::known(context.host, &folders)
-        .map_err(|message| Failure::usage("toolkit.lock-invalid", message))
+        .map_err(|message| Failure::usage(id!("toolkit.lock-invalid"), message))
 }
 
-fn refused(refusal: &Refusal) -> Failure {
+fn refused(refusal: &PlanRefusal) -> Failure {
     let of_backends = refusal
         .blocked
         .iter()
@@ -224,7 +225,7 @@ fn refused(refusal: &Refusal) -> Failure {
             lines.push(format!("    hint: {hint}"));
         }
         findings.push(Finding {
-            id: reason.id.clone(),
+            id: reason.id,
             severity: Severity::Error,
             backend,
             affects: vec![Affects::Build],
@@ -241,7 +242,7 @@ fn refused(refusal: &Refusal) -> Failure {
     } else {
         "fix the first reason, or build the rest with `--allow-missing`; nothing was compiled"
     };
-    let mut failure = Failure::usage("plan.refused", message).hint(hint);
+    let mut failure = Failure::usage(id!("plan.refused"), message).hint(hint);
     failure.findings = findings;
     failure
 }

@@ -43,7 +43,7 @@ pub struct Printer {
 
 /// Fixed roles of colours; none carries meaning alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum TextRole {
     /// Ready, done.
     Good,
     /// Blocked, failed.
@@ -92,15 +92,15 @@ impl Printer {
 
     /// Text for stdout in the colour of its role, plain where colour is off.
     #[must_use]
-    pub fn paint(&self, role: Role, text: &str) -> String {
+    pub fn paint(&self, role: TextRole, text: &str) -> String {
         style(role).force_styling(self.color_stdout).apply_to(text).to_string()
     }
 
-    fn paint_stderr(&self, role: Role, text: &str) -> String {
+    fn paint_stderr(&self, role: TextRole, text: &str) -> String {
         style(role).force_styling(self.color_stderr).apply_to(text).to_string()
     }
 
-    /// Writes the answer. A closed pipe is no error: whoever read has seen enough.
+    /// Writes the answer. A closed pipe is not an error.
     pub fn answer(&self, text: &str) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes()).and_then(|()| {
@@ -134,7 +134,7 @@ impl Printer {
     /// Says something on stderr with `-v`.
     pub fn detail(&self, text: &str) {
         if self.verbosity >= Verbosity::Verbose {
-            self.stderr(&self.paint_stderr(Role::Dim, text));
+            self.stderr(&self.paint_stderr(TextRole::Dim, text));
         }
     }
 
@@ -142,14 +142,14 @@ impl Printer {
     pub fn warning(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
             let text = visible(text);
-            self.stderr(&format!("{} {text}", self.paint_stderr(Role::Caution, "warning:")));
+            self.stderr(&format!("{} {text}", self.paint_stderr(TextRole::Caution, "warning:")));
         }
     }
 
     /// A hint on stderr, unless quiet.
     pub fn hint(&self, text: &str) {
         if self.verbosity >= Verbosity::Normal {
-            self.stderr(&format!("{} {}", self.paint_stderr(Role::Hint, "hint:"), visible(text)));
+            self.stderr(&format!("{} {}", self.paint_stderr(TextRole::Hint, "hint:"), visible(text)));
         }
     }
 
@@ -159,17 +159,17 @@ impl Printer {
         let message = visible(&failure.message);
         let end_of_first = message.find('\n').unwrap_or(message.len());
         let (first, rest) = message.split_at(end_of_first);
-        let label = self.paint_stderr(Role::Bad, "error:");
+        let label = self.paint_stderr(TextRole::Bad, "error:");
         self.stderr(&format!("{label} {first} [{}]{rest}", failure.id));
         for note in &failure.notes {
             self.stderr(note);
         }
         if let Some(hint) = &failure.hint {
-            self.stderr(&format!("{} {}", self.paint_stderr(Role::Hint, "hint:"), visible(hint)));
+            self.stderr(&format!("{} {}", self.paint_stderr(TextRole::Hint, "hint:"), visible(hint)));
         }
     }
 
-    /// Nobody is left to tell if stderr is closed, so its errors are ignored.
+    /// Write errors of stderr are ignored: there is no other stream to report them on.
     #[expect(clippy::unused_self, reason = "the printer is the only writer")]
     fn stderr(&self, text: &str) {
         let _ = writeln!(io::stderr().lock(), "{}", secret::redact(text).text);
@@ -181,14 +181,14 @@ fn visible(text: &str) -> String {
     text.split('\n').map(clean::line).collect::<Vec<_>>().join("\n")
 }
 
-fn style(role: Role) -> Style {
+fn style(role: TextRole) -> Style {
     let plain = Style::new();
     match role {
-        Role::Good => plain.green(),
-        Role::Bad => plain.red().bold(),
-        Role::Caution => plain.yellow().bold(),
-        Role::Hint => plain.cyan(),
-        Role::Dim => plain.dim(),
-        Role::Strong => plain.bold(),
+        TextRole::Good => plain.green(),
+        TextRole::Bad => plain.red().bold(),
+        TextRole::Caution => plain.yellow().bold(),
+        TextRole::Hint => plain.cyan(),
+        TextRole::Dim => plain.dim(),
+        TextRole::Strong => plain.bold(),
     }
 }

@@ -2,19 +2,19 @@
 
 use gpubuild_host::ask;
 
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 
 /// Arguments of `__probe`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct ProbeArguments {
     /// Probe id
     id: String,
     /// Paths of libraries, for probes that take some
     arguments: Vec<String>,
 }
 
-/// Asks, and prints the reply on a line of its own: the library may have written to standard output before.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+/// Runs the probe and prints the reply on a separate line: the library may have written to standard output before.
+pub fn run(arguments: &ProbeArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let reply = ask::ask(&arguments.id, &arguments.arguments);
     context.printer.answer("\n")?;
     context.printer.json_line(&reply)?;

@@ -1,28 +1,29 @@
 //! Toolkits that a build installs on its way.
 
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_exec::exec::{Event, Tools};
+use gpubuild_exec::exec::{BuildEvent, InstalledTools};
 use gpubuild_exec::python::Network;
 use gpubuild_host::HostPath;
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
-use gpubuild_plan::wheels::Lock;
+use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::{self, InstallRequest};
 
 use super::events::{Events, MessageFormat};
-use super::look::{self, Sight};
-use super::plan::{self, Selection};
-use super::{Context, Failure, absolute, toolkit};
+use super::look::{self, MachineState};
+use super::plan::{self, SelectionArguments};
+use super::{CommandContext, Failure, absolute, toolkit};
 
 /// How they are fetched and told.
-pub(super) struct Way<'a> {
+pub(super) struct ProvisionMode<'a> {
     /// What can be installed.
-    pub(super) locks: &'a [Lock],
+    pub(super) locks: &'a [WheelLock],
     /// Whether an index may be asked.
     pub(super) network: Network,
     /// Folders that hold wheels.
     pub(super) find_links: Vec<HostPath>,
-    /// How to tell what happens.
+    /// Format of progress messages.
     pub(super) format: MessageFormat,
 }
 
@@ -30,12 +31,12 @@ pub(super) struct Way<'a> {
 ///
 /// `None`: it installs nothing.
 pub(super) fn carried_out(
-    context: &Context<'_>,
-    selection: &Selection,
+    context: &CommandContext<'_>,
+    selection: &SelectionArguments,
     catalogue: Catalogue,
-    before: (&Sight, &Plan),
-    way: &Way<'_>,
-) -> Result<Option<(Sight, Project, Plan)>, Failure> {
+    before: (&MachineState, &Plan),
+    way: &ProvisionMode<'_>,
+) -> Result<Option<(MachineState, Project, Plan)>, Failure> {
     let (sight, foreseen) = before;
     if foreseen.provision.is_empty() {
         return Ok(None);
@@ -45,8 +46,8 @@ pub(super) fn carried_out(
     let (project, plan) = plan::make(selection, context, context.host, &sight)?;
     if let Some(one) = plan.provision.first() {
         let message = format!("{} {} was installed and is not found", one.toolkit, one.choice.release);
-        return Err(Failure::negative("toolkit.broken", message).hint(format!(
-            "`gpubuild toolkit verify {0}` says what is wrong with it, `gpubuild toolkit remove {0}` removes it",
+        return Err(Failure::negative(id!("toolkit.broken"), message).hint(format!(
+            "`gpubuild toolkit verify {0}` lists its problems, `gpubuild toolkit remove {0}` removes it",
             one.toolkit
         )));
     }
@@ -71,9 +72,14 @@ fn differences(foreseen: &Plan, plan: &Plan) -> Vec<String> {
 }
 
 /// Installs every toolkit that a plan says is installed first.
-fn install(context: &Context<'_>, sight: &Sight, plan: &Plan, way: &Way<'_>) -> Result<(), Failure> {
+fn install(
+    context: &CommandContext<'_>,
+    sight: &MachineState,
+    plan: &Plan,
+    way: &ProvisionMode<'_>,
+) -> Result<(), Failure> {
     let events = Events::new(context.printer, way.format);
-    let sink = |event: &Event| events.show(event);
+    let sink = |event: &BuildEvent| events.show(event);
     for one in &plan.provision {
         let lock =
             way.locks.iter().find(|lock| lock.toolkit == one.toolkit && lock.version == one.choice.version);
@@ -89,7 +95,7 @@ fn install(context: &Context<'_>, sight: &Sight, plan: &Plan, way: &Way<'_>) -> 
                 context.printer.say(&format!("{} {line}", one.toolkit));
             }
         }
-        let tools = Tools::of(&sight.inventory);
+        let tools = InstalledTools::of(&sight.inventory);
         let installed = provision::install(context.host, &sight.facts, &request, &tools, way.network, &sink)
             .map_err(|error| toolkit::failure(&error))?;
         for note in &installed.notes {
@@ -100,13 +106,13 @@ fn install(context: &Context<'_>, sight: &Sight, plan: &Plan, way: &Way<'_>) -> 
 }
 
 /// The folders of `--find-links`.
-pub(super) fn folders(context: &Context<'_>, named: &[String]) -> Result<Vec<HostPath>, Failure> {
+pub(super) fn folders(context: &CommandContext<'_>, named: &[String]) -> Result<Vec<HostPath>, Failure> {
     let folder = |text: &String| {
         let path = absolute(context, text)?;
         if context.host.is_dir(&path) {
             return Ok(path);
         }
-        Err(Failure::usage("usage.no-folder", format!("`{path}` is no folder"))
+        Err(Failure::usage(id!("usage.no-folder"), format!("`{path}` is not a folder"))
             .hint("`--find-links` takes a folder that holds wheels"))
     };
     named.iter().map(folder).collect()

@@ -1,18 +1,19 @@
-//! Which release is meant, whom to believe and what is wanted of it: shared by `resolve` and `install`.
+//! Which release is meant, which keys are trusted and what is requested of it: shared by `resolve` and `install`.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_exec::python::Network;
-use gpubuild_host::{Host, RecordedHost};
-use gpubuild_release::fetch::{self, Client, Plain};
+use gpubuild_host::{Host, HostInfo, InspectHost, RecordedHost};
+use gpubuild_release::fetch::{self, Client, PlainHttp};
 use gpubuild_release::manifest::{self, ManifestProblem};
 use gpubuild_release::resolve::Nothing;
-use gpubuild_release::source::{Fetched, Source, SourceError};
-use gpubuild_release::trust::{self, Distrust, Key};
-use gpubuild_release::user::{self, Unreadable, User};
-use gpubuild_release::{Devices, Machine, Manifest, Question};
+use gpubuild_release::source::{Fetched, ReleaseSource, SourceError};
+use gpubuild_release::trust::{self, Distrust, TrustKey};
+use gpubuild_release::user::{self, UnreadableUserFile, User};
+use gpubuild_release::{Devices, ReleaseMachine, ReleaseManifest, ResolveQuestion};
 
-use super::look::{self, HostArguments, Sight};
-use super::{Context, Failure, absolute};
+use super::look::{self, HostArguments, MachineState};
+use super::{CommandContext, Exit, Failure, absolute};
 
 /// The variable that names a variant.
 const VARIANT: &str = "GPUBUILD_VARIANT";
@@ -25,32 +26,32 @@ const KEY: &str = "GPUBUILD_KEY";
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 #[derive(Debug, clap::Args)]
 pub struct ReleaseArguments {
-    /// A key of minisign that has to have signed the manifest, or a file that holds one; may be given several times
-    /// [default: GPUBUILD_KEY]
+    /// Minisign public key that must have signed the manifest, or a file with one; may be repeated [default:
+    /// GPUBUILD_KEY]
     #[arg(long, value_name = "KEY")]
     pub key: Vec<String>,
-    /// The name that the manifest has to have
+    /// Name that the manifest must have
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Take this variant and no other [default: GPUBUILD_VARIANT]
+    /// Select this variant only [default: GPUBUILD_VARIANT]
     #[arg(long, value_name = "LABEL")]
     pub variant: Option<String>,
-    /// Take a variant for this backend and no other [default: GPUBUILD_BACKEND]
+    /// Select a variant for this backend only [default: GPUBUILD_BACKEND]
     #[arg(long, value_name = "ID")]
     pub backend: Option<Backend>,
-    /// What has to be covered where several devices are here
+    /// Which devices the variant must support if there are several
     #[arg(long, value_enum, default_value_t, value_name = "WHICH")]
     pub devices: DevicesArgument,
-    /// Fail if a better backend whose hardware is here is not used
+    /// Fail if a better backend is not used although its hardware is present
     #[arg(long)]
     pub strict: bool,
-    /// Say of every variant why it was not taken
+    /// Print why each other variant was not selected
     #[arg(long)]
     pub explain: bool,
-    /// Open no connection: what was fetched before has to be enough [default: GPUBUILD_OFFLINE, CARGO_NET_OFFLINE]
+    /// Open no connection; use only what was downloaded before [default: GPUBUILD_OFFLINE, CARGO_NET_OFFLINE]
     #[arg(long)]
     pub offline: bool,
-    /// Take addresses without encryption from other machines too
+    /// Allow unencrypted URLs of other machines
     #[arg(long)]
     pub insecure_http: bool,
     /// For which machine
@@ -73,7 +74,7 @@ type AskedVariant = Option<(String, String)>;
 /// A backend that was asked for by name, and who did.
 type AskedBackend = Option<(Backend, String)>;
 
-/// Whether somebody has to have signed what comes from elsewhere.
+/// Whether a release from the network must be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signed {
     /// Yes: it will be started.
@@ -82,26 +83,26 @@ pub enum Signed {
     AsAsked,
 }
 
-/// A release that is believed, and the machine that it is for.
-pub struct Release<'a> {
+/// A verified release, and the machine that it is for.
+pub struct ReleaseInputs<'a> {
     /// How it is fetched.
     pub client: Client<'a>,
     /// Where it is.
-    pub source: Source,
+    pub source: ReleaseSource,
     /// What there is.
-    pub manifest: Manifest,
+    pub manifest: ReleaseManifest,
     /// The machine.
-    pub machine: Machine,
+    pub machine: ReleaseMachine,
     devices: Devices,
     variant: AskedVariant,
     backend: AskedBackend,
 }
 
-impl Release<'_> {
+impl ReleaseInputs<'_> {
     /// The question which variant is for the machine.
     #[must_use]
-    pub fn question(&self) -> Question<'_> {
-        Question {
+    pub fn question(&self) -> ResolveQuestion<'_> {
+        ResolveQuestion {
             manifest: &self.manifest,
             machine: &self.machine,
             devices: self.devices,
@@ -118,50 +119,59 @@ impl ReleaseArguments {
         &self,
         manifest: &str,
         signed: Signed,
-        context: &Context<'a>,
-    ) -> Result<Release<'a>, Failure> {
+        context: &CommandContext<'a>,
+    ) -> Result<ReleaseInputs<'a>, Failure> {
         let user = user::read(context.host).map_err(|error| {
-            Failure::usage(Unreadable::ID, error.to_string())
+            Failure::usage(UnreadableUserFile::ID, error.to_string())
                 .hint("it has `variant`, `backend` and `[releases.NAME]` with `variant`, `backend`, `key`")
         })?;
         if let Some((name, wanted)) = fetch::bad_setting(context.host) {
-            return Err(Failure::usage("net.setting-invalid", format!("{name} has to be {wanted}")));
+            return Err(Failure::usage(id!("net.setting-invalid"), format!("{name} has to be {wanted}")));
         }
         let client = self.client(context);
-        let source = match Source::address(&client, manifest).map_err(|error| of_source(&error))? {
+        let source = match ReleaseSource::address(&client, manifest).map_err(|error| of_source(&error))? {
             Some(source) => source,
-            None => Source::at(context.host, absolute(context, manifest)?),
+            None => ReleaseSource::at(context.host, absolute(context, manifest)?),
         };
         let keys = self.keys(&user, context)?;
         if keys.is_empty() && source.is_remote() && signed == Signed::Required {
-            let message = format!("nobody says who has to have signed `{}`", source.name());
-            return Err(Failure::usage("manifest.no-key", message)
-                .hint("name the publisher's key with `--key`; `--unsigned` believes whoever serves it"));
+            let message = format!("no key is configured for `{}`", source.name());
+            return Err(Failure::usage(id!("manifest.no-key"), message)
+                .hint("name the publisher's key with `--key`, or trust the server with `--unsigned`"));
         }
         let manifest = self.read(&source, &keys, &client)?;
         let recorded = self.host.recorded(context)?;
         let host = looked_at(recorded.as_ref(), context);
         let sight = self.sight(context, host)?;
-        let machine = Machine::of(&sight.facts, &sight.matrix, &sight.catalogue);
+        let machine = ReleaseMachine::of(&sight.facts, &sight.matrix, &sight.catalogue);
         let (variant, backend) = self.asked(context.host, &user, &manifest.name)?;
         let devices = if self.devices == DevicesArgument::Any { Devices::Any } else { Devices::All };
-        Ok(Release { client, source, manifest, machine, devices, variant, backend })
+        Ok(ReleaseInputs { client, source, manifest, machine, devices, variant, backend })
     }
 
     /// What is seen of the machine.
-    pub fn sight(&self, context: &Context<'_>, host: &dyn Host) -> Result<Sight, Failure> {
+    pub fn sight(
+        &self,
+        context: &CommandContext<'_>,
+        host: &dyn InspectHost,
+    ) -> Result<MachineState, Failure> {
         look::check_overrides(host)?;
         Ok(look::look(host, self.host.catalogue(context)?))
     }
 
-    fn client<'a>(&self, context: &Context<'a>) -> Client<'a> {
+    fn client<'a>(&self, context: &CommandContext<'a>) -> Client<'a> {
         let network = if self.offline { Network::Offline } else { Network::from_env(context.host.env()) };
-        let plain = if self.insecure_http { Plain::Anywhere } else { Plain::Loopback };
+        let plain = if self.insecure_http { PlainHttp::Anywhere } else { PlainHttp::Loopback };
         let printer = context.printer;
         Client::new(context.host, network, plain, Box::new(|text| printer.warning(text)))
     }
 
-    fn read(&self, source: &Source, keys: &[Key], client: &Client<'_>) -> Result<Manifest, Failure> {
+    fn read(
+        &self,
+        source: &ReleaseSource,
+        keys: &[TrustKey],
+        client: &Client<'_>,
+    ) -> Result<ReleaseManifest, Failure> {
         let host = client.host;
         let fetched = source.manifest(client).map_err(|error| of_source(&error))?;
         let at = source.name();
@@ -173,16 +183,16 @@ impl ReleaseArguments {
         let remembered =
             if keys.is_empty() { Ok(()) } else { trust::remember(host, &fetched.bytes, &manifest) };
         remembered.and_then(|()| source.keep(host, &fetched)).map_err(|error| {
-            Failure::negative("cache.unwritable", format!("failed to remember the manifest: {error}"))
+            Failure::negative(id!("cache.unwritable"), format!("failed to remember the manifest: {error}"))
                 .hint("set GPUBUILD_CACHE to a folder that can be written")
         })?;
         Ok(manifest)
     }
 
-    /// Where no key is named: it has to hold together, and to have its name.
-    fn unsigned(&self, at: &str, fetched: &Fetched) -> Result<Manifest, Failure> {
+    /// Without a key the manifest must be consistent and have the expected name.
+    fn unsigned(&self, at: &str, fetched: &Fetched) -> Result<ReleaseManifest, Failure> {
         let manifest = manifest::read(&fetched.bytes).map_err(|problem| {
-            Failure::usage(ManifestProblem::ID, format!("`{at}` is no manifest: {problem}"))
+            Failure::usage(ManifestProblem::ID, format!("`{at}` is not a manifest: {problem}"))
                 .hint("take one that `gpubuild` of this version has written")
         })?;
         match self.name.as_ref().filter(|wanted| **wanted != manifest.name) {
@@ -197,11 +207,11 @@ impl ReleaseArguments {
     fn believed(
         &self,
         at: &str,
-        keys: &[Key],
+        keys: &[TrustKey],
         fetched: &Fetched,
-        host: &dyn Host,
-    ) -> Result<Manifest, Failure> {
-        let question = trust::Question {
+        host: &dyn InspectHost,
+    ) -> Result<ReleaseManifest, Failure> {
+        let question = trust::TrustQuestion {
             bytes: &fetched.bytes,
             signature: fetched.signature.as_deref(),
             keys,
@@ -213,7 +223,7 @@ impl ReleaseArguments {
     }
 
     /// The keys that are trusted, text or files that hold it: of the flag, else of the variable, else of the release's settings.
-    fn keys(&self, user: &User, context: &Context<'_>) -> Result<Vec<Key>, Failure> {
+    fn keys(&self, user: &User, context: &CommandContext<'_>) -> Result<Vec<TrustKey>, Failure> {
         let set = context.host.env().get(KEY).map(str::to_owned);
         let configured = || user.key(self.name.as_ref()?);
         let named = if self.key.is_empty() {
@@ -224,12 +234,14 @@ impl ReleaseArguments {
         let key = |text: &String| {
             let of_file = || {
                 let file = absolute(context, text).ok()?;
-                Key::read(&String::from_utf8(context.host.read_start(&file, trust::MOST_BYTES).ok()?).ok()?)
+                TrustKey::read(
+                    &String::from_utf8(context.host.read_start(&file, trust::MOST_BYTES).ok()?).ok()?,
+                )
             };
-            Key::read(text).or_else(of_file).ok_or_else(|| {
+            TrustKey::read(text).or_else(of_file).ok_or_else(|| {
                 Failure::usage(
-                    "manifest.key-invalid",
-                    format!("`{text}` is no key of minisign, and no file with one"),
+                    id!("manifest.key-invalid"),
+                    format!("`{text}` is neither a minisign key nor a file with one"),
                 )
                 .hint("a public key is a line that begins with `RW`, in minisign's `.pub` file")
             })
@@ -240,7 +252,7 @@ impl ReleaseArguments {
     /// What was asked for by name, and who did: a flag before a variable before the user's configuration.
     fn asked(
         &self,
-        host: &dyn Host,
+        host: &dyn HostInfo,
         user: &User,
         release: &str,
     ) -> Result<(AskedVariant, AskedBackend), Failure> {
@@ -253,7 +265,7 @@ impl ReleaseArguments {
             (Some(backend), _) => Some((backend, "--backend".to_owned())),
             (None, Some(text)) => {
                 let backend = text.parse::<Backend>().map_err(|error| {
-                    Failure::usage("backend.unknown", format!("{error} (from {BACKEND})"))
+                    Failure::usage(id!("backend.unknown"), format!("{error} (from {BACKEND})"))
                 })?;
                 Some((backend, BACKEND.to_owned()))
             }
@@ -265,7 +277,7 @@ impl ReleaseArguments {
 
 /// The recorded machine, where one is looked at.
 #[must_use]
-pub fn looked_at<'a>(recorded: Option<&'a RecordedHost>, context: &Context<'a>) -> &'a dyn Host {
+pub fn looked_at<'a>(recorded: Option<&'a RecordedHost>, context: &CommandContext<'a>) -> &'a dyn Host {
     match recorded {
         Some(recorded) => recorded,
         None => context.host,
@@ -273,20 +285,21 @@ pub fn looked_at<'a>(recorded: Option<&'a RecordedHost>, context: &Context<'a>) 
 }
 
 fn distrusted(at: &str, distrust: &Distrust) -> Failure {
-    Failure::negative(distrust.id(), format!("`{at}` is not believed: {distrust}")).hint(distrust.hint())
+    let message = format!("`{at}` is not trusted: {distrust}");
+    Failure { message, ..Failure::of(distrust, Exit::Negative) }
 }
 
 /// A folder that is not there is a typing error; everything else is an outcome.
 #[must_use]
 pub fn of_source(error: &SourceError) -> Failure {
-    let failure = match error {
+    let exit = match error {
         SourceError::Manifest { .. }
         | SourceError::NoManifest(_)
         | SourceError::Url(_)
-        | SourceError::Reference(_) => Failure::usage(error.id(), error.to_string()),
-        _ => Failure::negative(error.id(), error.to_string()),
+        | SourceError::Reference(_) => Exit::Usage,
+        _ => Exit::Negative,
     };
-    failure.hint(error.hint())
+    Failure::of(error, exit)
 }
 
 /// That no variant is taken, with the reason of each.
@@ -296,5 +309,5 @@ pub fn of_nothing(nothing: &Nothing) -> Failure {
     let told = nothing.rejected.iter().filter(|one| !one.reason.ends_with("[resolve.asked]"));
     let lines: Vec<String> = told.map(|one| format!("  {}: {}", one.label, one.reason)).collect();
     let message = [vec![nothing.text.clone()], lines].concat().join("\n");
-    Failure::negative(&nothing.id, message)
+    Failure::negative(nothing.id, message)
 }

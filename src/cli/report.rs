@@ -2,12 +2,13 @@
 //! the recording that they rest on. The file is a recorded host itself: `gpubuild doctor --host REPORT` sees the same.
 
 use gpubuild_core::secret;
+use gpubuild_detect::id;
 use gpubuild_doctor::Filter;
 use gpubuild_host::{Host, HostPath, RecordedHost, recorder};
 
 use super::doctor::machine::{Depth, Wanted, look_at};
 use super::look::{self, HostArguments};
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::report::detect_text::Detail;
 use crate::report::doctor_text;
 use crate::report::page::{self, Inset};
@@ -15,25 +16,25 @@ use crate::report::page::{self, Inset};
 /// The longest comment that GitHub takes, in characters.
 const LONGEST_COMMENT: usize = 65_536;
 
-/// Make a redacted report to paste into an issue; it replays as a recorded machine
+/// Write a redacted report that replays as a recorded machine
 #[derive(Debug, Clone, clap::Args)]
-pub struct Arguments {
-    /// File to write [default: standard output]
+pub struct ReportArguments {
+    /// Output file [default: standard output]
     #[arg(value_name = "FILE")]
     file: Option<String>,
-    /// Ask no driver and start no program
+    /// Query no driver and start no program
     #[arg(long)]
     offline: bool,
-    /// Keep these variables of the environment too
+    /// Also keep these environment variables; may be repeated
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     keep_env: Vec<String>,
-    /// Write one self-contained page instead: matrix, findings, and what `build --timings` and `bench --svg` have made
+    /// Write one self-contained HTML page instead: matrix, findings, timings and plots
     #[arg(long, requires = "file")]
     html: bool,
-    /// With `--html`: the page of `build --timings` [default: that of the project here, if there is one]
+    /// With `--html`: the page of `build --timings` [default: that of this project, if it exists]
     #[arg(long, value_name = "FILE", requires = "html")]
     timings: Option<String>,
-    /// With `--html`: a plot of `bench --svg`; may be given several times
+    /// With `--html`: a plot of `bench --svg`; may be repeated
     #[arg(long, value_name = "FILE", requires = "html")]
     bench: Vec<String>,
     #[command(flatten)]
@@ -41,7 +42,7 @@ pub struct Arguments {
 }
 
 /// Records, diagnoses the recording, and writes both.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let catalogue = arguments.host.catalogue(context)?;
@@ -52,9 +53,9 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     });
     looked?;
     let toml = recording.to_toml();
-    // The findings are those of the recording, so that nothing stands in them which was taken out of it.
+    // The findings are those of the recording, so they contain nothing that was redacted from it.
     let replayed = RecordedHost::new(recording)
-        .map_err(|problem| Failure::negative("report.contradiction", problem.to_string()))?;
+        .map_err(|problem| Failure::negative(id!("report.contradiction"), problem.to_string()))?;
     let examined = look_at(&replayed, catalogue, &Wanted::default(), &Filter::default(), depth)?;
     let report = if arguments.html {
         let timings = timings(arguments, context)?;
@@ -68,7 +69,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     if let Some(file) = &arguments.file {
         let path = super::absolute(context, file)?;
         context.host.write(&path, report.as_bytes()).map_err(|error| {
-            Failure::negative("report.unwritable", format!("failed to write `{path}`: {error}"))
+            Failure::negative(id!("report.unwritable"), format!("failed to write `{path}`: {error}"))
         })?;
         context.printer.say(&format!("wrote `{path}`"));
     } else {
@@ -87,7 +88,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 }
 
 /// The page that was named, or the one in the build folder of the project here.
-fn timings(arguments: &Arguments, context: &Context<'_>) -> Result<Option<Inset>, Failure> {
+fn timings(arguments: &ReportArguments, context: &CommandContext<'_>) -> Result<Option<Inset>, Failure> {
     if let Some(file) = &arguments.timings {
         return inset(context, &super::absolute(context, file)?).map(Some);
     }
@@ -96,9 +97,9 @@ fn timings(arguments: &Arguments, context: &Context<'_>) -> Result<Option<Inset>
     file.filter(|file| context.host.is_file(file)).map(|file| inset(context, &file)).transpose()
 }
 
-fn inset(context: &Context<'_>, file: &HostPath) -> Result<Inset, Failure> {
+fn inset(context: &CommandContext<'_>, file: &HostPath) -> Result<Inset, Failure> {
     let text = context.host.read_text(file).map_err(|error| {
-        Failure::usage("report.unreadable", format!("failed to read `{file}`: {error}"))
+        Failure::usage(id!("report.unreadable"), format!("failed to read `{file}`: {error}"))
             .hint("`gpubuild build --timings` and `gpubuild bench --svg FILE` write such files")
     })?;
     let text = secret::redact(&text).text.into_owned();
@@ -132,6 +133,7 @@ fn fence(inside: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_host::{HostInfo, ReadFiles};
 
     #[test]
     fn a_report_is_a_recorded_host_whatever_stands_in_it() {

@@ -1,25 +1,25 @@
-//! `gpubuild resolve`: which variant of a release is for this machine, and why not the others.
+//! `gpubuild resolve`: selects the variant of a release for this machine, and says why the others do not fit.
 
 use gpubuild_detect::matrix::Probes;
 use gpubuild_doctor::packages::choose;
 use gpubuild_release::properties::properties;
-use gpubuild_release::{Machine, resolve};
+use gpubuild_release::{ReleaseMachine, resolve};
 
 use super::detect::role;
 use super::release::{ReleaseArguments, Signed, looked_at, of_nothing};
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 use crate::report::{self, packages};
 
 /// Arguments of `resolve`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// The folder of a release, its manifest.json, the address of either, or `oci://HOST/NAME:TAG`
+pub struct ResolveArguments {
+    /// Folder of a release, its manifest.json, the URL of either, or `oci://HOST/NAME:TAG`
     #[arg(long, value_name = "PLACE", required_unless_present = "python", conflicts_with = "python")]
     manifest: Option<String>,
-    /// Name the Python packages for this machine instead: PyTorch, CuPy, ONNX Runtime, and their indexes
+    /// Print the Python packages for this machine instead: PyTorch, CuPy, ONNX Runtime, and their indexes
     #[arg(long, conflicts_with_all = ["key", "name"])]
     python: bool,
-    /// With `--python`: the properties of wheel variants (PEP 817, 825) that suit this machine as well
+    /// With `--python`: also print the wheel variant properties (PEP 817, 825) that fit this machine
     #[arg(long, requires = "python")]
     properties: bool,
     #[command(flatten)]
@@ -30,12 +30,12 @@ pub struct Arguments {
 }
 
 /// Resolves.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let Some(manifest) = &arguments.manifest else { return python(arguments, context) };
     let release = arguments.release.open(manifest, Signed::AsAsked, context)?;
     let choice = resolve(&release.question()).map_err(|nothing| of_nothing(&nothing))?;
     if arguments.json {
-        let document = report::resolve::Document::new(&release.manifest, &release.machine, &choice);
+        let document = report::resolve::ResolveReport::new(&release.manifest, &release.machine, &choice);
         context.printer.json(&document)?;
     } else {
         context.printer.answer(&report::resolve::text(&choice, arguments.release.explain))?;
@@ -52,14 +52,14 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 }
 
 /// The same question for wheels. No driver is asked.
-fn python(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+fn python(arguments: &ResolveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.release.host.recorded(context)?;
     let host = looked_at(recorded.as_ref(), context);
     let sight = arguments.release.sight(context, host)?;
     let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &Probes::new());
-    let mut document = packages::Document::new(choices);
+    let mut document = packages::PackagesReport::new(choices);
     if arguments.properties {
-        let machine = Machine::of(&sight.facts, &sight.matrix, &sight.catalogue);
+        let machine = ReleaseMachine::of(&sight.facts, &sight.matrix, &sight.catalogue);
         document.variant_properties = properties(&machine, &sight.catalogue);
     }
     if arguments.json {

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use gpubuild_exec::environment::Record;
+use gpubuild_detect::id;
+use gpubuild_exec::environment::VenvRecord;
 use gpubuild_exec::exec::binary;
 use gpubuild_host::{Command, HostPath, Os, RunError};
 
 use super::look;
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 
-/// A program may run as long as it likes; the door wants a number.
+/// The program may run without a time limit; the host interface requires a number.
 const DEADLINE: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// What to do where a project has libraries only.
@@ -17,27 +18,26 @@ pub(super) const NO_BINARY: &str = "name its package in gpubuild.toml: `[binary]
 
 /// Arguments of `run`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+pub struct RunArguments {
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
-    /// Arguments of the program, after `--`
+    /// Arguments for the program, after `--`
     #[arg(last = true, value_name = "ARGS")]
     arguments: Vec<String>,
 }
 
 /// Starts the program that was built last.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &RunArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let project = look::project(context, arguments.project.as_deref())?;
     let built = binary::last_built(context.host, &project.build_root)
         .filter(|program| context.host.is_file(&context.host.path(&program.path)));
     let Some(program) = built else {
         if project.file.binary.is_none() {
-            return Err(
-                Failure::usage("run.no-binary", "this project names no program to start").hint(NO_BINARY)
-            );
+            return Err(Failure::usage(id!("run.no-binary"), "this project names no program to start")
+                .hint(NO_BINARY));
         }
-        return Err(Failure::usage("run.nothing-built", "no program was built yet")
+        return Err(Failure::usage(id!("run.nothing-built"), "no program was built yet")
             .hint("`gpubuild build` builds it"));
     };
     let folders = windows_folders(context, &project.build_root);
@@ -45,15 +45,15 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 }
 
 /// Windows' loader knows no search path in programs: the folders of the project's environment go on PATH.
-pub(super) fn windows_folders(context: &Context<'_>, build_root: &HostPath) -> Vec<String> {
+pub(super) fn windows_folders(context: &CommandContext<'_>, build_root: &HostPath) -> Vec<String> {
     if context.host.platform().os != Os::Windows {
         return Vec::new();
     }
-    Record::read(context.host, build_root).map(|record| record.folders).unwrap_or_default()
+    VenvRecord::read(context.host, build_root).map(|record| record.folders).unwrap_or_default()
 }
 
 /// Puts what [`windows_folders`] gave on the PATH of a program.
-pub(super) fn with_folders(context: &Context<'_>, command: Command, folders: &[String]) -> Command {
+pub(super) fn with_folders(context: &CommandContext<'_>, command: Command, folders: &[String]) -> Command {
     if folders.is_empty() {
         return command;
     }
@@ -63,7 +63,7 @@ pub(super) fn with_folders(context: &Context<'_>, command: Command, folders: &[S
 
 /// Starts a program and passes its exit code on.
 pub(super) fn start(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     program: &str,
     arguments: &[String],
     folders: &[String],
@@ -72,9 +72,9 @@ pub(super) fn start(
     let command = with_folders(context, command, folders);
     let output = context.host.run(&command).map_err(|error| match error {
         RunError::Interrupted => {
-            Failure { exit: Exit::Interrupted, ..Failure::negative("run.interrupted", "interrupted") }
+            Failure { exit: Exit::Interrupted, ..Failure::negative(id!("run.interrupted"), "interrupted") }
         }
-        other => Failure::negative("run.failed", other.to_string()),
+        other => Failure::negative(id!("run.failed"), other.to_string()),
     })?;
     let code = match (output.exit, output.signal) {
         (Some(code), _) => u8::try_from(code & 0xff).unwrap_or(1),

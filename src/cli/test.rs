@@ -3,36 +3,37 @@
 use std::time::Duration;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
-use gpubuild_exec::exec::{BuildBinary, Outcome};
+use gpubuild_exec::exec::{BuildBinary, BuildOutcome};
 use gpubuild_host::{Command, HostPath, RunError};
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::profile::Tests;
 
-use super::build::{NetworkArguments, Work};
+use super::build::{BuildWork, NetworkArguments};
 use super::cache;
-use super::events::{Explain, MessageFormat};
-use super::look::{self, HostArguments, Sight};
-use super::plan::{self, Selection};
+use super::events::{ExplainMode, MessageFormat};
+use super::look::{self, HostArguments, MachineState};
+use super::plan::{self, SelectionArguments};
 use super::provision;
-use super::{Context, Exit, Failure, Role};
+use super::{CommandContext, Exit, Failure, TextRole};
 use crate::report::test::{BackendTests, TestDocument, TestState};
 
 /// A software device takes minutes for what a card does in a second.
 const DEADLINE: Duration = Duration::from_secs(60 * 60);
 
-/// What the test program ends with where there is no device.
+/// Exit code of the test program if there is no device.
 const NO_DEVICE: i32 = 3;
 
-/// Where the trees of the tests lie in the build root.
+/// Folder of the tests' build trees in the build root.
 const TEST_FOLDER: &str = "test";
 
 /// Arguments of `test`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct TestArguments {
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArguments,
     #[command(flatten)]
     network: NetworkArguments,
     /// Print one JSON document
@@ -41,13 +42,13 @@ pub struct Arguments {
 }
 
 /// Builds and runs the tests.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &TestArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     look::check_overrides(context.host)?;
     let catalogue = HostArguments::default().catalogue(context)?;
     let mut sight = look::look(context.host, catalogue.clone());
     let (mut project, mut plan) = plan::make(&arguments.selection, context, context.host, &sight)?;
     let network = arguments.network.network(context.host);
-    let way = provision::Way {
+    let way = provision::ProvisionMode {
         locks: &plan::locks(context, Some(&project))?,
         network,
         find_links: Vec::new(),
@@ -61,7 +62,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
     let tests = tests_of(&project)?;
     let root = project.build_root.join(TEST_FOLDER);
     let plan = with_tests(&plan, &tests, &root);
-    let work = Work {
+    let work = BuildWork {
         context,
         project: &project,
         sight: &sight,
@@ -70,7 +71,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         timings: None,
         binary: BuildBinary::No,
         store: cache::open(context, Some(&project))?,
-        explain: Explain::No,
+        explain: ExplainMode::No,
     };
     let replan = |without: &[(Backend, String)]| {
         plan::make_without(&arguments.selection, context, context.host, &sight, without)
@@ -100,7 +101,7 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
 }
 
 /// The copy of the backend's toolkit that its tree was configured with.
-fn toolkit_of(sight: &Sight, outcome: &Outcome, backend: Backend) -> Option<String> {
+fn toolkit_of(sight: &MachineState, outcome: &BuildOutcome, backend: Backend) -> Option<String> {
     let description = sight.catalogue.for_backend(backend)?;
     let tree = outcome.manifest.trees.iter().find(|tree| tree.backends.contains(&backend))?;
     let copies = sight.inventory.of(&description.id);
@@ -117,12 +118,12 @@ fn toolkit_of(sight: &Sight, outcome: &Outcome, backend: Backend) -> Option<Stri
 fn tests_of(project: &Project) -> Result<Tests, Failure> {
     project.profile.tests.clone().ok_or_else(|| {
         let message = format!("the profile `{}` knows no test program", project.profile.id);
-        Failure::usage("test.none", message)
+        Failure::usage(id!("test.none"), message)
             .hint("run the project's own tests, `ctest` for most CMake projects")
     })
 }
 
-/// The plan with the test program, in a folder of its own: switching the option to and fro would build everything anew.
+/// The plan with the test program, in a separate folder: switching the option back and forth would rebuild everything.
 fn with_tests(plan: &Plan, tests: &Tests, root: &HostPath) -> Plan {
     let mut plan = plan.clone();
     plan.binary = None;
@@ -135,8 +136,8 @@ fn with_tests(plan: &Plan, tests: &Tests, root: &HostPath) -> Plan {
 }
 
 fn test_backend(
-    context: &Context<'_>,
-    outcome: &Outcome,
+    context: &CommandContext<'_>,
+    outcome: &BuildOutcome,
     tests: &Tests,
     backend: Backend,
 ) -> Result<BackendTests, Failure> {
@@ -152,7 +153,7 @@ fn test_backend(
         Err(RunError::Interrupted) => {
             return Err(Failure {
                 exit: Exit::Interrupted,
-                ..Failure::negative("test.interrupted", "interrupted")
+                ..Failure::negative(id!("test.interrupted"), "interrupted")
             });
         }
         Err(error) => return Ok(BackendTests::broken(backend, &error.to_string())),
@@ -172,17 +173,17 @@ fn test_backend(
     })
 }
 
-fn print(context: &Context<'_>, document: &TestDocument, json: bool) -> Result<(), Failure> {
+fn print(context: &CommandContext<'_>, document: &TestDocument, json: bool) -> Result<(), Failure> {
     if json {
         context.printer.json(document)?;
         return Ok(());
     }
     for report in &document.backends {
         let (role, word) = match report.state {
-            TestState::Tested if report.failed > 0 => (Role::Bad, "FAILED"),
-            TestState::Tested => (Role::Good, "passed"),
-            TestState::NoDevice => (Role::Caution, "no device"),
-            TestState::Broken => (Role::Bad, "BROKEN"),
+            TestState::Tested if report.failed > 0 => (TextRole::Bad, "FAILED"),
+            TestState::Tested => (TextRole::Good, "passed"),
+            TestState::NoDevice => (TextRole::Caution, "no device"),
+            TestState::Broken => (TextRole::Bad, "BROKEN"),
         };
         let counts =
             format!("{} passed, {} failed, {} skipped", report.passed, report.failed, report.skipped);

@@ -6,78 +6,80 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Draft, Finding, Findings, Severity};
+use gpubuild_detect::finding::{Finding, FindingDraft, Findings, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_detect::tell::Teller;
-use gpubuild_exec::exec::{Event, Tools, binary};
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_exec::exec::{BuildEvent, InstalledTools, binary};
+use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::artifacts::manifest_path;
-use gpubuild_plan::plan::request::Selection;
+use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project::Project;
-use gpubuild_plan::wheels::tag::Libc;
-use gpubuild_toolchain::venv::choose::{Choice, Question, choose};
-use gpubuild_toolchain::venv::needs::{Needs, of_build};
-use gpubuild_toolchain::venv::provide::{Error, Job, Mode, Provided, provide};
+use gpubuild_plan::wheels::tag::WheelLibc;
+use gpubuild_toolchain::venv::choose::{VenvChoice, VenvQuestion, choose};
+use gpubuild_toolchain::venv::needs::{RuntimeNeeds, of_build};
+use gpubuild_toolchain::venv::provide::{Mode, ProvideError, ProvideJob, Provided, provide};
 use gpubuild_toolchain::venv::shell::Shell;
-use gpubuild_toolchain::venv::{Ending, Problem, Record, Table, copy, shell};
+use gpubuild_toolchain::venv::{VenvEnding, VenvProblem, VenvRecord, WheelTable, copy, shell};
 
 use super::build::NetworkArguments;
 use super::events::{Events, MessageFormat};
-use super::look::{self, HostArguments, Sight};
-use super::{Context, Exit, Failure};
+use super::look::{self, HostArguments, MachineState};
+use super::{CommandContext, Exit, Failure};
 use crate::cli::words;
 
 /// Arguments of `venv`.
 #[derive(Debug, clap::Args)]
-pub struct Arguments {
+pub struct VenvArguments {
     /// Folder of the environment [default: `venv` of `[python]` in gpubuild.toml, else .venv of the project]
     #[arg(value_name = "PATH")]
     path: Option<String>,
-    /// The Python to make it with: a version or a program
+    /// Python for a new environment: a version or a program
     #[arg(long, value_name = "PYTHON")]
     python: Option<String>,
-    /// What to prepare for where nothing was built: cuda, vulkan, …
+    /// Backends to prepare for if nothing was built: cuda, vulkan, …
     #[arg(long, value_name = "LIST")]
     backends: Option<String>,
-    /// The major of CUDA to prepare for where nothing was built
+    /// Major CUDA version to prepare for if nothing was built
     #[arg(long, value_name = "MAJOR")]
     cuda: Option<u64>,
     #[command(flatten)]
     network: NetworkArguments,
-    /// Folder with wheels; may be given more than once
+    /// Folder with wheels; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
-    /// Table of wheels in place of the built-in one
+    /// Table of wheels to use instead of the built-in one
     #[arg(long, value_name = "FILE")]
     wheels: Option<String>,
-    /// Replace other versions that are in the environment
+    /// Replace other versions in the environment
     #[arg(long)]
     force: bool,
-    /// Change nothing: say whether everything is there, and load it
+    /// Change nothing: check that all libraries are installed and load
     #[arg(long, conflicts_with = "force")]
     check: bool,
-    /// Copy the libraries, and all that they need, into this folder
+    /// Copy the libraries and their dependencies into this folder
     #[arg(long, value_name = "DIR")]
     copy_to: Option<String>,
-    /// Print the setting of the loader's search variable for a shell, and do nothing else
+    /// Only print the loader's search variable for a shell
     #[arg(long, value_enum, value_name = "SHELL", num_args = 0..=1, require_equals = true, default_missing_value = "sh",
           conflicts_with_all = ["json", "check", "force", "copy_to"])]
     print_env: Option<words::Shell>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,
-    /// Folder with further toolkit descriptions; one with a known id replaces it
+    /// Folder with additional toolkit descriptions; a known id replaces the built-in one
     #[arg(long, value_name = "DIR")]
     toolkits: Option<String>,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
 }
 
 /// Makes or adopts the environment.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let project = project(arguments, context)?;
     let folder = folder(arguments, context, project.as_ref())?;
     look::check_overrides(context.host)?;
@@ -95,12 +97,13 @@ pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure
         Ok(problem) => failure(context, &sight, &problem),
         Err(failure) => failure,
     })?;
-    let work = Work { arguments, context, project: project.as_ref(), folder, sight: &sight, table: &table };
+    let work =
+        VenvWork { arguments, context, project: project.as_ref(), folder, sight: &sight, table: &table };
     work.run()
 }
 
 /// The project around; none is needed if the command line says what to do.
-fn project(arguments: &Arguments, context: &Context<'_>) -> Result<Option<Project>, Failure> {
+fn project(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<Option<Project>, Failure> {
     match look::project(context, arguments.project.as_deref()) {
         Ok(project) => Ok(Some(project)),
         Err(failure) if failure.id == "project.not-found" && arguments.project.is_none() => Ok(None),
@@ -109,8 +112,8 @@ fn project(arguments: &Arguments, context: &Context<'_>) -> Result<Option<Projec
 }
 
 fn folder(
-    arguments: &Arguments,
-    context: &Context<'_>,
+    arguments: &VenvArguments,
+    context: &CommandContext<'_>,
     project: Option<&Project>,
 ) -> Result<HostPath, Failure> {
     if let Some(path) = &arguments.path {
@@ -123,21 +126,21 @@ fn folder(
     }
 }
 
-fn record(context: &Context<'_>, project: Option<&Project>, folder: &HostPath) -> Option<Record> {
-    let record = Record::read(context.host, &project?.build_root)?;
+fn record(context: &CommandContext<'_>, project: Option<&Project>, folder: &HostPath) -> Option<VenvRecord> {
+    let record = VenvRecord::read(context.host, &project?.build_root)?;
     (context.host.path(&record.environment).key() == folder.key()).then_some(record)
 }
 
 fn print_env(
-    host: &dyn Host,
-    record: Option<&Record>,
+    host: &dyn ReadFiles,
+    record: Option<&VenvRecord>,
     folder: &HostPath,
     shell: Shell,
-) -> Result<String, Problem> {
+) -> Result<String, VenvProblem> {
     let os = host.platform().os;
     let record = record.filter(|record| record.is_current(host) && !record.folders.is_empty());
     let Some(record) = record else {
-        return Err(Problem::refused("venv.no-environment").value("path", folder.as_str()));
+        return Err(VenvProblem::refused(id!("venv.no-environment")).value("path", folder.as_str()));
     };
     let is_bad = |folder: &&String| match os {
         Os::Windows => folder.contains([';', '"', '\n']),
@@ -145,7 +148,7 @@ fn print_env(
     };
     let variable = shell::variable(os);
     if let Some(folder) = record.folders.iter().find(is_bad) {
-        return Err(Problem::refused("venv.not-a-variable")
+        return Err(VenvProblem::refused(id!("venv.not-a-variable"))
             .value("path", folder.as_str())
             .value("variable", variable));
     }
@@ -153,24 +156,26 @@ fn print_env(
 }
 
 /// A problem, or a failure that has its words already.
-type Bad = Result<Problem, Failure>;
+type VenvFailure = Result<VenvProblem, Failure>;
 
-fn table(arguments: &Arguments, context: &Context<'_>) -> Result<Table, Bad> {
-    let Some(file) = &arguments.wheels else { return Ok(Table::embedded().clone()) };
+fn table(arguments: &VenvArguments, context: &CommandContext<'_>) -> Result<WheelTable, VenvFailure> {
+    let Some(file) = &arguments.wheels else { return Ok(WheelTable::embedded().clone()) };
     let path = super::absolute(context, file).map_err(Err)?;
     let invalid = |why: String| {
-        Ok(Problem::refused("venv.table-invalid").value("path", path.as_str()).value("why", why.trim_end()))
+        Ok(VenvProblem::refused(id!("venv.table-invalid"))
+            .value("path", path.as_str())
+            .value("why", why.trim_end()))
     };
     let text = context.host.read_text(&path).map_err(|error| invalid(error.to_string()))?;
-    Table::parse(&text).map_err(invalid)
+    WheelTable::parse(&text).map_err(invalid)
 }
 
 /// A problem in the words of the catalogue.
-fn failure(context: &Context<'_>, sight: &Sight, problem: &Problem) -> Failure {
+fn failure(context: &CommandContext<'_>, sight: &MachineState, problem: &VenvProblem) -> Failure {
     let finding = tell(context, sight, &problem.draft, Severity::Error);
     let mut failure = match problem.ending {
-        Ending::Refused => Failure::usage(&finding.id, finding.summary.clone()),
-        Ending::Failed => Failure::negative(&finding.id, finding.summary.clone()),
+        VenvEnding::Refused => Failure::usage(finding.id, finding.summary.clone()),
+        VenvEnding::Failed => Failure::negative(finding.id, finding.summary.clone()),
     };
     if finding.id == "build.interrupted" {
         "interrupted".clone_into(&mut failure.message);
@@ -187,31 +192,36 @@ fn failure(context: &Context<'_>, sight: &Sight, problem: &Problem) -> Failure {
     failure
 }
 
-fn tell(context: &Context<'_>, sight: &Sight, draft: &Draft, severity: Severity) -> Finding {
+fn tell(
+    context: &CommandContext<'_>,
+    sight: &MachineState,
+    draft: &FindingDraft,
+    severity: Severity,
+) -> Finding {
     let findings = Findings::embedded();
     let is_root = context.host.identity().uid == Some(0);
     Teller::new(&sight.facts, &sight.catalogue, &findings, is_root).tell(draft, severity)
 }
 
-struct Work<'a> {
-    arguments: &'a Arguments,
-    context: &'a Context<'a>,
+struct VenvWork<'a> {
+    arguments: &'a VenvArguments,
+    context: &'a CommandContext<'a>,
     project: Option<&'a Project>,
     folder: HostPath,
-    sight: &'a Sight,
-    table: &'a Table,
+    sight: &'a MachineState,
+    table: &'a WheelTable,
 }
 
 /// What the environment is for.
-struct Wanted {
-    needs: Needs,
+struct WantedVenv {
+    needs: RuntimeNeeds,
     /// The backends that count.
     backends: Vec<Backend>,
     /// Whether wheels of CUDA are needed.
     cuda: bool,
 }
 
-impl Work<'_> {
+impl VenvWork<'_> {
     fn run(&self) -> Result<Exit, Failure> {
         let wanted = self.wanted()?;
         let libraries = cuda_libraries(&wanted.needs);
@@ -220,7 +230,7 @@ impl Work<'_> {
         let cuda = self.sight.catalogue.for_backend(Backend::Cuda);
         let mut choice = None;
         if let Some(cuda) = cuda.filter(|_| wanted.cuda) {
-            let question = Question {
+            let question = VenvQuestion {
                 table: self.table,
                 platform: self.context.host.platform(),
                 libc: &libc,
@@ -256,20 +266,20 @@ impl Work<'_> {
         Ok(Exit::Done)
     }
 
-    fn failure(&self, problem: &Problem) -> Failure {
+    fn failure(&self, problem: &VenvProblem) -> Failure {
         failure(self.context, self.sight, problem)
     }
 
     /// What the last build needs, and what the command line asks for.
-    fn wanted(&self) -> Result<Wanted, Failure> {
+    fn wanted(&self) -> Result<WantedVenv, Failure> {
         let host = self.context.host;
         let named = match look::request(self.arguments.backends.as_deref(), host, None)?.selection {
-            Selection::Named(list) if self.arguments.backends.is_some() => Some(list),
+            BackendSelection::Named(list) if self.arguments.backends.is_some() => Some(list),
             _ => None,
         };
         let root = self.project.map(|project| &project.build_root);
         let manifest = root.and_then(|root| Manifest::read(host, &manifest_path(root)).ok());
-        let mut needs = Needs::default();
+        let mut needs = RuntimeNeeds::default();
         if let Some(manifest) = &manifest {
             let program = root.and_then(|root| binary::last_built(host, root));
             needs = of_build(host, self.table, &self.sight.inventory, manifest, program.as_ref());
@@ -280,7 +290,7 @@ impl Work<'_> {
         let built = manifest.map(|manifest| manifest.backends).unwrap_or_default();
         let asked = self.arguments.cuda.is_some();
         if built.is_empty() && named.is_none() && !asked && self.arguments.path.is_none() {
-            return Err(self.failure(&Problem::refused("venv.nothing-built")));
+            return Err(self.failure(&VenvProblem::refused(id!("venv.nothing-built"))));
         }
         let mut backends = named.clone().unwrap_or(built.clone());
         if asked && !backends.contains(&Backend::Cuda) {
@@ -293,10 +303,10 @@ impl Work<'_> {
             let chosen = self.sight.inventory.chosen("cuda");
             needs.toolkit = chosen.and_then(|copy| {
                 let version = copy.version()?.clone();
-                Some(gpubuild_toolchain::venv::needs::Toolkit { version, from: copy.root.to_string() })
+                Some(gpubuild_toolchain::venv::needs::NeededToolkit { version, from: copy.root.to_string() })
             });
         }
-        Ok(Wanted { needs, backends, cuda })
+        Ok(WantedVenv { needs, backends, cuda })
     }
 
     /// NVIDIA's driver, the one that is set in place of it included: no card need be there for it.
@@ -306,15 +316,15 @@ impl Work<'_> {
         from_verdict.or_else(|| drivers.find_map(|driver| Some(driver.version.as_ref()?.value.clone())))
     }
 
-    fn libc(&self) -> Libc {
+    fn libc(&self) -> WheelLibc {
         match &self.sight.facts.libc {
-            Some(fact) if fact.value.family == "glibc" => Libc::Glibc(fact.value.version.clone()),
-            Some(fact) if fact.value.family == "musl" => Libc::Musl,
-            _ => Libc::Other,
+            Some(fact) if fact.value.family == "glibc" => WheelLibc::Glibc(fact.value.version.clone()),
+            Some(fact) if fact.value.family == "musl" => WheelLibc::Musl,
+            _ => WheelLibc::Other,
         }
     }
 
-    fn provide<'c>(&self, choice: Option<&'c Choice<'c>>) -> Result<Provided<'c>, Failure> {
+    fn provide<'c>(&self, choice: Option<&'c VenvChoice<'c>>) -> Result<Provided<'c>, Failure> {
         let find_links = self
             .arguments
             .find_links
@@ -322,15 +332,15 @@ impl Work<'_> {
             .map(|folder| super::absolute(self.context, folder))
             .collect::<Result<Vec<_>, _>>()?;
         let events = Events::new(self.context.printer, MessageFormat::Human);
-        let sink = |event: &Event| events.show(event);
+        let sink = |event: &BuildEvent| events.show(event);
         let record = record(self.context, self.project, &self.folder);
-        let provided = provide(&Job {
+        let provided = provide(&ProvideJob {
             host: self.context.host,
             table: self.table,
             choice,
             libc: &self.libc(),
             folder: &self.folder,
-            tools: &Tools::of(&self.sight.inventory),
+            tools: &InstalledTools::of(&self.sight.inventory),
             python: self.arguments.python.as_deref(),
             network: self.arguments.network.network(self.context.host),
             find_links: &find_links,
@@ -345,43 +355,39 @@ impl Work<'_> {
         });
         drop(events);
         provided.map_err(|error| match error {
-            Error::Problem(problem) => self.failure(&problem),
-            Error::Install(error) => {
-                let mut failure = Failure::negative(error.id(), error.to_string());
-                failure.hint = error.hint();
-                if error.id() == "build.interrupted" {
-                    failure.exit = Exit::Interrupted;
-                }
-                failure
+            ProvideError::Problem(problem) => self.failure(&problem),
+            ProvideError::Install(error) => {
+                let interrupted = error.id() == "build.interrupted";
+                Failure::of(&error, if interrupted { Exit::Interrupted } else { Exit::Negative })
             }
         })
     }
 
     /// Remembers the environment for `link`, `build` and build scripts.
-    fn keep(&self, choice: Option<&Choice<'_>>, provided: &Provided<'_>) -> Result<(), Failure> {
+    fn keep(&self, choice: Option<&VenvChoice<'_>>, provided: &Provided<'_>) -> Result<(), Failure> {
         let (Some(project), Some(choice)) = (self.project, choice) else { return Ok(()) };
         if self.arguments.check {
             return Ok(());
         }
         let cuda = choice.release.cuda.as_str();
         let mut record =
-            Record::new(self.context.host, &provided.environment.folder, cuda, &provided.libraries);
+            VenvRecord::new(self.context.host, &provided.environment.folder, cuda, &provided.libraries);
         let wheels = choice.wheels.iter().map(|wheel| (wheel.package.clone(), wheel.version.clone()));
         record.wheels = wheels.collect();
         record.answers = provided.answers.clone();
         let written = record.write(self.context.host, &project.build_root);
         written.map_err(|error| {
             let path = project.build_root.join(gpubuild_exec::environment::FILE_NAME);
-            self.failure(&Problem::io("write", &path, &error))
+            self.failure(&VenvProblem::io("write", &path, &error))
         })
     }
 
     fn copy(
         &self,
-        choice: Option<&Choice<'_>>,
+        choice: Option<&VenvChoice<'_>>,
         provided: Option<&Provided<'_>>,
         libraries: &BTreeMap<String, String>,
-    ) -> Result<Vec<copy::Copied>, Failure> {
+    ) -> Result<Vec<copy::CopiedLibrary>, Failure> {
         let Some(to) = &self.arguments.copy_to else { return Ok(Vec::new()) };
         let to = super::absolute(self.context, to)?;
         let (Some(choice), Some(provided)) = (choice, provided) else { return Ok(Vec::new()) };
@@ -398,16 +404,16 @@ impl Work<'_> {
     }
 
     /// Why backends need no wheel.
-    fn none(&self, wanted: &Wanted) -> BTreeMap<Backend, String> {
+    fn none(&self, wanted: &WantedVenv) -> BTreeMap<Backend, String> {
         let without = wanted.backends.iter().filter(|backend| **backend != Backend::Cuda || !wanted.cuda);
         let why = |backend: &Backend| self.table.none.get(backend).cloned().unwrap_or_default();
         without.map(|backend| (*backend, why(backend))).collect()
     }
 
-    fn unknown(&self, choice: Option<&Choice<'_>>, libraries: &BTreeMap<String, String>) -> Vec<Finding> {
+    fn unknown(&self, choice: Option<&VenvChoice<'_>>, libraries: &BTreeMap<String, String>) -> Vec<Finding> {
         let unknown = choice.map(|choice| choice.unknown.as_slice()).unwrap_or_default();
         let finding = |library: &String| {
-            let draft = Draft::new("venv.no-wheel-for-library")
+            let draft = FindingDraft::new(id!("venv.no-wheel-for-library"))
                 .value("library", library)
                 .value("by", libraries.get(library).map_or("something", String::as_str));
             tell(self.context, self.sight, &draft, Severity::Warning)
@@ -428,15 +434,16 @@ impl Work<'_> {
         let hit = |folder: HostPath| {
             let names = provided.libraries.iter().filter_map(|path| path.file_name());
             let library = names.into_iter().find(|name| host.is_file(&folder.join(name)))?.to_owned();
-            let draft =
-                Draft::new("venv.shadowed").value("folder", folder.as_str()).value("library", library);
+            let draft = FindingDraft::new(id!("venv.shadowed"))
+                .value("folder", folder.as_str())
+                .value("library", library);
             Some(tell(self.context, self.sight, &draft, Severity::Warning))
         };
         foreign.filter_map(hit).collect()
     }
 }
 
-fn cuda_libraries(needs: &Needs) -> BTreeMap<String, String> {
+fn cuda_libraries(needs: &RuntimeNeeds) -> BTreeMap<String, String> {
     let of_cuda = needs.libraries.iter().filter(|(_, needed)| needed.backend == Backend::Cuda);
     of_cuda.map(|(library, needed)| (library.clone(), needed.by.clone())).collect()
 }

@@ -20,11 +20,11 @@ macro_rules! words {
 }
 
 words!(Linkage for gpubuild_plan::project::Linkage {
-    /// Archives: everything is in the program.
+    /// Static libraries: the program contains everything
     Static,
-    /// Shared libraries that the program names.
+    /// Shared libraries that the program links
     Shared,
-    /// Shared libraries, and every backend a module that the program opens while it runs.
+    /// Shared libraries, with each backend as a module that the program loads at run time
     Dynamic,
 });
 
@@ -39,7 +39,7 @@ words!(Shell for gpubuild_toolchain::venv::shell::Shell {
     Github,
 });
 
-words!(Variables for gpubuild_toolchain::provision::env::Format {
+words!(Variables for gpubuild_toolchain::provision::env::EnvFormat {
     /// A POSIX shell: `eval "$(gpubuild toolkit env)"`
     Sh,
     /// Fish: `gpubuild toolkit env --format fish | source`

@@ -1,17 +1,19 @@
-//! Why there is no new project.
+//! Why a project cannot be created.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 
 use super::template::templates;
 
-/// Why there is no new project.
+/// Why a project cannot be created.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NewError {
     /// No template is named.
     #[error("no template is named; there are\n{}", listed())]
     NoTemplate,
     /// There is no such template.
-    #[error("there is no template `{name}`; there are\n{}", listed())]
+    #[error("unknown template `{name}`; available:\n{}", listed())]
     Template {
         /// As it was named.
         name: String,
@@ -27,7 +29,7 @@ pub enum NewError {
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// The problem with it.
         why: String,
     },
     /// A list of backends that cannot be read.
@@ -52,17 +54,17 @@ pub enum NewError {
     /// The workspace cannot take the new crates.
     #[error("{why}; nothing was written")]
     Workspace {
-        /// What is wrong.
+        /// The problem.
         why: String,
         /// What to do.
         hint: String,
     },
     /// The folder that `--gpubuild-path` names.
-    #[error("there is no gpubuild in `{folder}`: {why}")]
+    #[error("no gpubuild checkout in `{folder}`: {why}")]
     Gpubuild {
         /// The folder.
         folder: String,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// A file cannot be read or written.
@@ -90,26 +92,22 @@ fn quoted(list: &[String]) -> String {
     list.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
 }
 
-impl NewError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for NewError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::NoTemplate | Self::Template { .. } => "new.template",
-            Self::NoPath { .. } => "new.path",
-            Self::Name { .. } => "new.name",
-            Self::Backends(_) => "backend.unknown",
-            Self::Backend { .. } => "new.backend",
-            Self::Exists { .. } => "new.exists",
-            Self::Workspace { .. } => "new.workspace",
-            Self::Gpubuild { .. } => "new.gpubuild-path",
-            Self::File { .. } => "file.failed",
+            Self::NoTemplate | Self::Template { .. } => id!("new.template"),
+            Self::NoPath { .. } => id!("new.path"),
+            Self::Name { .. } => id!("new.name"),
+            Self::Backends(_) => id!("backend.unknown"),
+            Self::Backend { .. } => id!("new.backend"),
+            Self::Exists { .. } => id!("new.exists"),
+            Self::Workspace { .. } => id!("new.workspace"),
+            Self::Gpubuild { .. } => id!("new.gpubuild-path"),
+            Self::File { .. } => id!("file.failed"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NoTemplate => "name one: `gpubuild new PATH --template own-kernels`".to_owned(),
             Self::Template { name } => {

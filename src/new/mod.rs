@@ -22,6 +22,6 @@ mod tests;
 pub mod workspace;
 
 pub use error::NewError;
-pub use place::{Edit, Made};
-pub use render::{Dependency, File, Request};
+pub use place::{Edit, PlacedProject};
+pub use render::{CrateDependency, RenderRequest, RenderedFile};
 pub use template::{Template, templates};

@@ -14,7 +14,7 @@ const RUST: &[&str] = &[
     "where", "while", "yield",
 ];
 
-/// Keywords and types of C++ that are none of Rust's.
+/// Keywords and types of C++ that are not Rust keywords.
 const CPP: &[&str] = &[
     "alignas",
     "alignof",
@@ -97,10 +97,10 @@ const WINDOWS: &[&str] = &[
     "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9", "nul", "prn",
 ];
 
-/// Refuses what no crate can be called.
+/// Refuses names that a crate cannot have.
 ///
 /// # Errors
-/// [`NewError::Name`] with what is wrong.
+/// [`NewError::Name`] with the reason.
 pub fn check(name: &str) -> Result<(), NewError> {
     match problem(name) {
         None => Ok(()),
@@ -138,6 +138,7 @@ fn problem(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_detect::diagnostic::Diagnostic;
 
     #[test]
     fn ordinary_names_are_taken() {

@@ -1,15 +1,15 @@
-//! A rendered project meets what is there: collisions, the workspace around it, and the writing of all of it or nothing.
+//! Places a rendered project: checks collisions and the surrounding workspace, and writes everything or nothing.
 
-use gpubuild_host::{FileKind, Host, HostPath};
+use gpubuild_host::{FileKind, HostPath, ReadFiles, WriteFiles};
 
 use super::NewError;
-use super::render::{self, File, Request};
-use super::template::{Command, Workspace};
-use super::workspace::{self, Problem};
+use super::render::{self, RenderRequest, RenderedFile};
+use super::template::{TemplateCommand, Workspace};
+use super::workspace::{self, WorkspaceProblem};
 
 /// Everything that will be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
+pub struct PlacedProject {
     /// The template.
     pub template: &'static str,
     /// The crate's name.
@@ -17,12 +17,12 @@ pub struct Made {
     /// The folder.
     pub root: HostPath,
     /// New files.
-    pub files: Vec<File>,
+    pub files: Vec<RenderedFile>,
     /// Changes of files that are there, and cargo's configuration. They are written last, so that a kill on the way leaves a
     /// workspace that works.
     pub edits: Vec<Edit>,
     /// What builds and runs it.
-    pub commands: Vec<Command>,
+    pub commands: Vec<TemplateCommand>,
 }
 
 /// A change of a file.
@@ -38,11 +38,15 @@ pub struct Edit {
     pub what: String,
 }
 
-/// Looks what is there. Nothing is written.
+/// Examines the folder without writing.
 ///
 /// # Errors
-/// Something of the same name is there, or the workspace does not take the new crates.
-pub fn gather(host: &dyn Host, root: &HostPath, request: &Request<'_>) -> Result<Made, NewError> {
+/// A file of the same name exists, or the workspace cannot take the new crates.
+pub fn gather(
+    host: &dyn ReadFiles,
+    root: &HostPath,
+    request: &RenderRequest<'_>,
+) -> Result<PlacedProject, NewError> {
     request.check()?;
     let mut files = render::files(request);
     let edits = match &request.template.about.workspace {
@@ -59,7 +63,7 @@ pub fn gather(host: &dyn Host, root: &HostPath, request: &Request<'_>) -> Result
         paths.dedup();
         return Err(NewError::Exists { paths });
     }
-    Ok(Made {
+    Ok(PlacedProject {
         template: request.template.id,
         name: request.name.to_owned(),
         root: root.clone(),
@@ -70,7 +74,7 @@ pub fn gather(host: &dyn Host, root: &HostPath, request: &Request<'_>) -> Result
 }
 
 /// What keeps a file from being written: itself, or a file where a folder has to be.
-fn in_the_way(host: &dyn Host, root: &HostPath, path: &str) -> Option<String> {
+fn in_the_way(host: &dyn ReadFiles, root: &HostPath, path: &str) -> Option<String> {
     let target = root.join(path);
     if host.exists(&target) || host.read_link(&target).is_ok() {
         return Some(target.to_string());
@@ -88,16 +92,16 @@ fn in_the_way(host: &dyn Host, root: &HostPath, path: &str) -> Option<String> {
 
 /// The edits of a workspace that gets members and aliases.
 fn into_workspace(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     root: &HostPath,
-    request: &Request<'_>,
+    request: &RenderRequest<'_>,
     table: &Workspace,
 ) -> Result<Vec<Edit>, NewError> {
     let cargo = root.join("Cargo.toml");
     let Some(text) = read(host, &cargo)? else {
         return Err(NewError::Workspace {
             why: format!(
-                "template `{}` goes into a workspace, and there is no `{cargo}`",
+                "template `{}` extends a workspace, and `{cargo}` does not exist",
                 request.template.id
             ),
             hint: above(host, root).map_or_else(
@@ -135,7 +139,7 @@ fn into_workspace(
 }
 
 /// A new package below a workspace becomes its member, as with `cargo new`.
-fn around(host: &dyn Host, root: &HostPath) -> Result<Option<Edit>, NewError> {
+fn around(host: &dyn ReadFiles, root: &HostPath) -> Result<Option<Edit>, NewError> {
     let mut folder = root.parent();
     while let Some(here) = folder {
         let cargo = here.join("Cargo.toml");
@@ -155,7 +159,7 @@ fn around(host: &dyn Host, root: &HostPath) -> Result<Option<Edit>, NewError> {
 }
 
 /// The nearest folder above with a workspace.
-fn above(host: &dyn Host, root: &HostPath) -> Option<HostPath> {
+fn above(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
     let mut folder = root.parent();
     while let Some(here) = folder {
         let text = host.read_text(&here.join("Cargo.toml")).unwrap_or_default();
@@ -167,21 +171,21 @@ fn above(host: &dyn Host, root: &HostPath) -> Option<HostPath> {
     None
 }
 
-fn refused(path: &HostPath, problem: &Problem) -> NewError {
+fn refused(path: &HostPath, problem: &WorkspaceProblem) -> NewError {
     let (why, hint) = match problem {
-        Problem::Invalid(message) => (
+        WorkspaceProblem::Invalid(message) => (
             format!("failed to read `{path}`: {message}"),
             "correct it first: `cargo metadata` says the same".to_owned(),
         ),
-        Problem::NoWorkspace => (
+        WorkspaceProblem::NoWorkspace => (
             format!("`{path}` has no `[workspace]`"),
             "add a line `[workspace]` to it, or name the folder of the workspace".to_owned(),
         ),
-        Problem::Excluded(member) => (
+        WorkspaceProblem::Excluded(member) => (
             format!("`exclude` in `{path}` leaves out `{member}`"),
             "take it out of `exclude`, or name another crate with `--name`".to_owned(),
         ),
-        Problem::Taken(alias) => (
+        WorkspaceProblem::Taken(alias) => (
             format!("`{path}` has the alias `{alias}` already"),
             "take the alias away, or keep the task runner that is there".to_owned(),
         ),
@@ -189,8 +193,8 @@ fn refused(path: &HostPath, problem: &Problem) -> NewError {
     NewError::Workspace { why, hint }
 }
 
-/// A text file, if it is there. One that is no text is not edited.
-fn read(host: &dyn Host, path: &HostPath) -> Result<Option<String>, NewError> {
+/// A text file, if it exists. Files that are not text are not edited.
+fn read(host: &dyn ReadFiles, path: &HostPath) -> Result<Option<String>, NewError> {
     let failed = |message: String| NewError::File { message, undone: true };
     match host.read(path) {
         Ok(bytes) => String::from_utf8(bytes)
@@ -205,7 +209,7 @@ fn read(host: &dyn Host, path: &HostPath) -> Result<Option<String>, NewError> {
 ///
 /// # Errors
 /// [`NewError::File`].
-pub fn write(host: &dyn Host, made: &Made) -> Result<(), NewError> {
+pub fn write(host: &dyn WriteFiles, made: &PlacedProject) -> Result<(), NewError> {
     let new = made.files.iter().map(|file| (made.root.join(&file.path), None, file.text.as_str()));
     let changed =
         made.edits.iter().map(|edit| (edit.path.clone(), edit.before.as_deref(), edit.after.as_str()));
@@ -224,7 +228,7 @@ pub fn write(host: &dyn Host, made: &Made) -> Result<(), NewError> {
 }
 
 /// The file, or the topmost of its folders that is not there yet.
-fn first_missing(host: &dyn Host, path: &HostPath) -> HostPath {
+fn first_missing(host: &dyn ReadFiles, path: &HostPath) -> HostPath {
     let mut first = path.clone();
     while let Some(above) =
         first.parent().filter(|above| !host.exists(above) && host.read_link(above).is_err())
@@ -234,7 +238,7 @@ fn first_missing(host: &dyn Host, path: &HostPath) -> HostPath {
     first
 }
 
-fn take_back(host: &dyn Host, done: &[(HostPath, Option<&str>)]) -> bool {
+fn take_back(host: &dyn WriteFiles, done: &[(HostPath, Option<&str>)]) -> bool {
     let mut all = true;
     for (path, before) in done.iter().rev() {
         let undone = match before {

@@ -14,27 +14,27 @@
 //! | `@commands@` | the commands of the template with what they do |
 
 use gpubuild_core::backend::Backend;
-use gpubuild_plan::plan::request::Selection;
+use gpubuild_plan::plan::request::BackendSelection;
 
 use super::NewError;
 use super::template::Template;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
-pub struct Request<'a> {
+pub struct RenderRequest<'a> {
     /// The template.
     pub template: &'a Template,
     /// What the crate is called; [`super::name::check`] has passed it.
     pub name: &'a str,
     /// The backends that it builds.
-    pub backends: Selection,
+    pub backends: BackendSelection,
     /// Where this library comes from.
-    pub gpubuild: Dependency,
+    pub gpubuild: CrateDependency,
 }
 
 /// Where this library comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Dependency {
+pub enum CrateDependency {
     /// crates.io, in the version that this is.
     Published,
     /// A folder with its sources.
@@ -43,20 +43,20 @@ pub enum Dependency {
 
 /// A file of the new project.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct RenderedFile {
     /// Its path in the project, with `/`.
     pub path: String,
     /// Its text.
     pub text: String,
 }
 
-impl Request<'_> {
+impl RenderRequest<'_> {
     /// Refuses backends that the template has nothing for.
     ///
     /// # Errors
     /// [`NewError::Backend`].
     pub fn check(&self) -> Result<(), NewError> {
-        let Selection::Named(list) = &self.backends else { return Ok(()) };
+        let BackendSelection::Named(list) = &self.backends else { return Ok(()) };
         let known = &self.template.about.backends;
         match list.iter().find(|backend| !known.contains(backend)) {
             None => Ok(()),
@@ -86,16 +86,16 @@ impl Request<'_> {
 
     fn backends_value(&self) -> String {
         match &self.backends {
-            Selection::Auto => "\"auto\"".to_owned(),
-            Selection::Named(list) => format!("[{}]", strings(list.iter())),
+            BackendSelection::Auto => "\"auto\"".to_owned(),
+            BackendSelection::Named(list) => format!("[{}]", strings(list.iter())),
         }
     }
 
     /// What CI builds: one program for each backend, each with the processor's.
     fn variants(&self) -> String {
         let is_wanted = |backend: &&Backend| match &self.backends {
-            Selection::Auto => true,
-            Selection::Named(list) => list.contains(backend),
+            BackendSelection::Auto => true,
+            BackendSelection::Named(list) => list.contains(backend),
         };
         let table = |backend: &Backend| {
             let both = if *backend == Backend::Cpu { vec![] } else { vec![*backend] };
@@ -108,8 +108,8 @@ impl Request<'_> {
     /// The one program that CI builds where the features that are on from the start ask for these backends.
     fn variant(&self) -> String {
         match &self.backends {
-            Selection::Auto => String::new(),
-            Selection::Named(list) => {
+            BackendSelection::Auto => String::new(),
+            BackendSelection::Named(list) => {
                 let gpus = list.iter().filter(|backend| **backend != Backend::Cpu);
                 let list = strings([Backend::Cpu].iter().chain(gpus));
                 format!("\n[[variants]]\nname = \"default\"\nbackends = [{list}]\n")
@@ -119,16 +119,17 @@ impl Request<'_> {
 
     fn features(&self) -> String {
         match &self.backends {
-            Selection::Auto => String::new(),
-            Selection::Named(list) => strings(list.iter().filter(|backend| **backend != Backend::Cpu)),
+            BackendSelection::Auto => String::new(),
+            BackendSelection::Named(list) => strings(list.iter().filter(|backend| **backend != Backend::Cpu)),
         }
     }
 
     fn commands(&self) -> String {
         let commands = &self.template.about.command;
         let width = commands.iter().map(|command| command.run.len()).max().unwrap_or_default();
-        let line =
-            |command: &super::template::Command| format!("{:width$}    # {}", command.run, command.what);
+        let line = |command: &super::template::TemplateCommand| {
+            format!("{:width$}    # {}", command.run, command.what)
+        };
         commands.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
@@ -137,8 +138,8 @@ fn strings<'a>(list: impl Iterator<Item = &'a Backend>) -> String {
     list.map(|backend| format!("\"{}\"", backend.id())).collect::<Vec<_>>().join(", ")
 }
 
-impl Dependency {
-    /// What stands behind `gpubuild-build =` or `gpubuild-link =` in a Cargo.toml.
+impl CrateDependency {
+    /// The value of `gpubuild-build =` or `gpubuild-link =` in a Cargo.toml.
     #[must_use]
     pub fn on(&self, part: &str) -> String {
         let version = release();
@@ -152,7 +153,7 @@ impl Dependency {
     }
 }
 
-/// The part of our version that tells what is compatible: `0.1` of `0.1.0`, `1` of `1.2.3`.
+/// The compatible part of gpubuild's version: `0.1` of `0.1.0`, `1` of `1.2.3`.
 fn release() -> &'static str {
     let version = env!("CARGO_PKG_VERSION");
     let mut dots = version.match_indices('.').map(|(at, _)| at);
@@ -162,13 +163,13 @@ fn release() -> &'static str {
 
 /// All files, sorted by their paths.
 #[must_use]
-pub fn files(request: &Request<'_>) -> Vec<File> {
+pub fn files(request: &RenderRequest<'_>) -> Vec<RenderedFile> {
     let names = &request.template.about.names;
-    let file = |(name, text): &(&str, &str)| File {
+    let file = |(name, text): &(&str, &str)| RenderedFile {
         path: request.fill(names.get(*name).map_or(*name, String::as_str)),
         text: request.fill(text),
     };
-    let mut files: Vec<File> = request.template.files.iter().map(file).collect();
+    let mut files: Vec<RenderedFile> = request.template.files.iter().map(file).collect();
     files.sort_by(|one, other| one.path.cmp(&other.path));
     files
 }

@@ -12,7 +12,7 @@ pub struct Template {
     /// What `--template` names.
     pub id: &'static str,
     /// Its `template.toml`.
-    pub about: About,
+    pub about: TemplateAbout,
     /// Its files: the name in the folder, and the text with placeholders.
     pub files: &'static [(&'static str, &'static str)],
 }
@@ -20,7 +20,7 @@ pub struct Template {
 /// The form of `template.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct About {
+pub struct TemplateAbout {
     /// One line for people.
     pub title: String,
     /// Backends that it has something for, `cpu` first.
@@ -28,21 +28,21 @@ pub struct About {
     /// What its commands need beside Rust.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// What its crate is called unless somebody says otherwise; without it, like the folder.
+    /// Default name of its crate; without it, the name of the folder.
     pub name: Option<String>,
     /// The commands that build and run it, in their order.
-    pub command: Vec<Command>,
+    pub command: Vec<TemplateCommand>,
     /// Files that have another name in a project.
     #[serde(default)]
     pub names: BTreeMap<String, String>,
-    /// What a workspace gets into which it goes; without it, it makes a folder of its own.
+    /// What it adds to a workspace; without it, the template creates a folder.
     pub workspace: Option<Workspace>,
 }
 
 /// A command and what it does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Command {
+pub struct TemplateCommand {
     /// As it is typed in the folder of the project.
     pub run: String,
     /// What it does.
@@ -69,7 +69,7 @@ pub struct Workspace {
 pub fn templates() -> &'static [Template] {
     static TEMPLATES: OnceLock<Vec<Template>> = OnceLock::new();
     TEMPLATES.get_or_init(|| {
-        let read = |one: &gpubuild_templates::Project| Template {
+        let read = |one: &gpubuild_templates::TemplateProject| Template {
             id: one.id,
             about: gpubuild_toml::from_str(one.about).expect("templates/new/*/template.toml are tested"),
             files: one.files,
@@ -81,7 +81,7 @@ pub fn templates() -> &'static [Template] {
 /// The template of this name.
 ///
 /// # Errors
-/// There is none.
+/// No template has this name.
 pub fn find(name: Option<&str>) -> Result<&'static Template, super::NewError> {
     let name = name.ok_or(super::NewError::NoTemplate)?;
     let found = templates().iter().find(|one| one.id == name);

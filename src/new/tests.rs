@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_plan::plan::request::Selection;
+use gpubuild_detect::diagnostic::Diagnostic;
+use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project;
 
 use super::render::files;
-use super::workspace::{Problem, takes, with_alias, with_members};
-use super::{Dependency, Request, Template, templates};
+use super::workspace::{WorkspaceProblem, takes, with_alias, with_members};
+use super::{CrateDependency, RenderRequest, Template, templates};
 
-fn request<'a>(template: &'a Template, name: &'a str, backends: Selection) -> Request<'a> {
-    Request { template, name, backends, gpubuild: Dependency::Published }
+fn request<'a>(template: &'a Template, name: &'a str, backends: BackendSelection) -> RenderRequest<'a> {
+    RenderRequest { template, name, backends, gpubuild: CrateDependency::Published }
 }
 
 #[test]
@@ -42,7 +43,7 @@ fn the_table_names_every_file_of_every_template() {
 #[test]
 fn nothing_is_left_to_fill_in_and_every_project_file_is_read() {
     for template in templates() {
-        for backends in [Selection::Auto, Selection::Named(template.about.backends.clone())] {
+        for backends in [BackendSelection::Auto, BackendSelection::Named(template.about.backends.clone())] {
             let request = request(template, "my-lib", backends);
             request.check().unwrap();
             let files = files(&request);
@@ -71,7 +72,7 @@ fn nothing_is_left_to_fill_in_and_every_project_file_is_read() {
 fn backends_are_written_in_the_project_or_its_features() {
     let find = |id: &str| templates().iter().find(|one| one.id == id).unwrap();
     let text = |id: &str, name: &str| {
-        let request = request(find(id), "x", Selection::Named(vec![Backend::Cpu, Backend::Vulkan]));
+        let request = request(find(id), "x", BackendSelection::Named(vec![Backend::Cpu, Backend::Vulkan]));
         files(&request).into_iter().find(|file| file.path == name).unwrap().text
     };
     assert!(text("own-kernels", "gpubuild.toml").contains("backends = [\"cpu\", \"vulkan\"]\n"));
@@ -81,13 +82,13 @@ fn backends_are_written_in_the_project_or_its_features() {
             .ends_with("\n\n[[variants]]\nname = \"default\"\nbackends = [\"cpu\", \"vulkan\"]\n")
     );
     let refused =
-        request(find("own-kernels"), "x", Selection::Named(vec![Backend::Metal])).check().unwrap_err();
+        request(find("own-kernels"), "x", BackendSelection::Named(vec![Backend::Metal])).check().unwrap_err();
     assert_eq!(refused.id(), "new.backend");
 }
 
 #[test]
 fn a_folder_with_quotes_stays_one_text() {
-    let folder = Dependency::Folder("/home/a \"b\"\\c".to_owned());
+    let folder = CrateDependency::Folder("/home/a \"b\"\\c".to_owned());
     let table: toml::Table = format!("gpubuild-link = {}", folder.on("link")).parse().unwrap();
     assert_eq!(table["gpubuild-link"]["path"].as_str(), Some("/home/a \"b\"\\c/crates/link"));
     assert_eq!(table["gpubuild-link"]["version"].as_str(), Some("0.1"));
@@ -137,11 +138,14 @@ fn members_that_are_there_by_name_or_pattern_are_not_added() {
 #[test]
 fn what_cannot_be_edited_is_told() {
     let add = |text: &str| with_members(text, &["xtask".to_owned()]);
-    assert_eq!(add("[package]\nname = \"a\"\n"), Err(Problem::NoWorkspace));
-    assert_eq!(add("[workspace]\nexclude = [\"xtask\"]\n"), Err(Problem::Excluded("xtask".to_owned())));
+    assert_eq!(add("[package]\nname = \"a\"\n"), Err(WorkspaceProblem::NoWorkspace));
+    assert_eq!(
+        add("[workspace]\nexclude = [\"xtask\"]\n"),
+        Err(WorkspaceProblem::Excluded("xtask".to_owned()))
+    );
     assert_eq!(add("[workspace]\nexclude = [\"xtas\"]\nmembers = [\"xtask\"]\n"), Ok(None));
-    assert!(matches!(add("[workspace\n"), Err(Problem::Invalid(why)) if why.contains("line 1")));
-    assert!(matches!(add("[workspace]\nmembers = 1\n"), Err(Problem::Invalid(_))));
+    assert!(matches!(add("[workspace\n"), Err(WorkspaceProblem::Invalid(why)) if why.contains("line 1")));
+    assert!(matches!(add("[workspace]\nmembers = 1\n"), Err(WorkspaceProblem::Invalid(_))));
     assert_eq!(takes("[workspace]\nexclude = [\"out\"]\n", "out/demo"), Ok(false));
     assert_eq!(takes("[workspace]\n", "demo"), Ok(true));
     assert_eq!(takes("[package]\n", "demo"), Ok(false));
@@ -159,5 +163,5 @@ fn an_alias_stands_beside_the_others() {
         add("[net]\nretry = 3\n").unwrap(),
         "[net]\nretry = 3\n\n[alias]\nxtask = \"run --package xtask --\"\n"
     );
-    assert_eq!(add("alias.xtask = [\"run\"]\n"), Err(Problem::Taken("xtask".to_owned())));
+    assert_eq!(add("alias.xtask = [\"run\"]\n"), Err(WorkspaceProblem::Taken("xtask".to_owned())));
 }

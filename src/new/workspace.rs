@@ -5,7 +5,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, TableLike, Value};
 
 /// Why a file cannot be edited.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
+pub enum WorkspaceProblem {
     /// It is not TOML, or not in the form that cargo reads.
     Invalid(String),
     /// It is a Cargo.toml without `[workspace]`.
@@ -19,16 +19,16 @@ pub enum Problem {
 /// A Cargo.toml with further members. `None`: they are members already.
 ///
 /// # Errors
-/// See [`Problem`].
-pub fn with_members(text: &str, members: &[String]) -> Result<Option<String>, Problem> {
+/// See [`WorkspaceProblem`].
+pub fn with_members(text: &str, members: &[String]) -> Result<Option<String>, WorkspaceProblem> {
     let mut document = read(text)?;
     let workspace = document
         .get_mut("workspace")
-        .ok_or(Problem::NoWorkspace)?
+        .ok_or(WorkspaceProblem::NoWorkspace)?
         .as_table_like_mut()
-        .ok_or_else(|| Problem::Invalid("`workspace` is no table".to_owned()))?;
+        .ok_or_else(|| WorkspaceProblem::Invalid("`workspace` is not a table".to_owned()))?;
     if let Some(member) = members.iter().find(|member| is_excluded(&*workspace, member)) {
-        return Err(Problem::Excluded(member.clone()));
+        return Err(WorkspaceProblem::Excluded(member.clone()));
     }
     let known = patterns(&*workspace, "members");
     let new: Vec<&String> =
@@ -40,7 +40,7 @@ pub fn with_members(text: &str, members: &[String]) -> Result<Option<String>, Pr
         .entry("members")
         .or_insert_with(|| Item::Value(Value::Array(Array::new())))
         .as_array_mut()
-        .ok_or_else(|| Problem::Invalid("`workspace.members` is no list".to_owned()))?;
+        .ok_or_else(|| WorkspaceProblem::Invalid("`workspace.members` is not a list".to_owned()))?;
     for member in new {
         push(list, member);
     }
@@ -51,7 +51,7 @@ pub fn with_members(text: &str, members: &[String]) -> Result<Option<String>, Pr
 ///
 /// # Errors
 /// It is not TOML.
-pub fn takes(text: &str, member: &str) -> Result<bool, Problem> {
+pub fn takes(text: &str, member: &str) -> Result<bool, WorkspaceProblem> {
     let document = read(text)?;
     let workspace = document.get("workspace").and_then(Item::as_table_like);
     Ok(workspace.is_some_and(|workspace| !is_excluded(workspace, member)))
@@ -60,24 +60,25 @@ pub fn takes(text: &str, member: &str) -> Result<bool, Problem> {
 /// Cargo's configuration with a further alias.
 ///
 /// # Errors
-/// See [`Problem`].
-pub fn with_alias(text: &str, name: &str, value: &str) -> Result<String, Problem> {
+/// See [`WorkspaceProblem`].
+pub fn with_alias(text: &str, name: &str, value: &str) -> Result<String, WorkspaceProblem> {
     let mut document = read(text)?;
     let aliases = document
         .entry("alias")
         .or_insert_with(|| Item::Table(Table::new()))
         .as_table_like_mut()
-        .ok_or_else(|| Problem::Invalid("`alias` is no table".to_owned()))?;
+        .ok_or_else(|| WorkspaceProblem::Invalid("`alias` is not a table".to_owned()))?;
     if aliases.contains_key(name) {
-        return Err(Problem::Taken(name.to_owned()));
+        return Err(WorkspaceProblem::Taken(name.to_owned()));
     }
     aliases.insert(name, toml_edit::value(value));
     Ok(written(&document, text))
 }
 
-fn read(text: &str) -> Result<DocumentMut, Problem> {
-    text.parse()
-        .map_err(|error: toml_edit::TomlError| Problem::Invalid(error.to_string().trim_end().to_owned()))
+fn read(text: &str) -> Result<DocumentMut, WorkspaceProblem> {
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        WorkspaceProblem::Invalid(error.to_string().trim_end().to_owned())
+    })
 }
 
 /// The text of a document with the line ends of the one that was read: the parser drops those of Windows.
@@ -142,7 +143,7 @@ fn push(list: &mut Array, text: &str) {
     let indent =
         prefix.as_deref().and_then(|prefix| prefix.rsplit_once('\n')).map(|(_, indent)| indent.to_owned());
     let before = if lines {
-        // Comments after the last member: they stay where they are, the new member comes on a line of its own.
+        // Comments after the last member stay in place; the new member gets a separate line.
         format!("{}\n{}", between.trim_end(), indent.unwrap_or_else(|| "    ".to_owned()))
     } else if list.is_empty() {
         String::new()

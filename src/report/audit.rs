@@ -6,7 +6,7 @@ use serde::Serialize;
 /// A file that was audited.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct File {
+pub struct AuditedFile {
     /// Path.
     pub path: String,
     /// `static`, `shared`, `module`, `executable`, `object`.
@@ -19,7 +19,7 @@ pub struct File {
     pub machine: Option<String>,
     /// Size.
     pub bytes: u64,
-    /// Instruction sets of its code, where they can be told.
+    /// Instruction sets of its code, where they can be determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isa: Option<Isa>,
     /// Architectures of the device code in it: `sm_90`, `compute_90`, `gfx942`.
@@ -63,7 +63,7 @@ pub struct Isa {
 }
 
 /// A file for people: one line, and further ones for what it needs.
-pub(super) fn lines(file: &File) -> Vec<String> {
+pub(super) fn lines(file: &AuditedFile) -> Vec<String> {
     let machine = file.machine.as_deref().unwrap_or("no machine code");
     let mut page = vec![format!("{}: {} for {machine}, {}", file.path, file.kind, bytes::show(file.bytes))];
     if let Some(isa) = &file.isa {
@@ -101,14 +101,14 @@ mod tests {
     #[test]
     fn a_file_has_a_line_per_fact() {
         let isa = Isa { promised: "x86-64".into(), dispatched: vec!["avx2".into()], ..Isa::default() };
-        let file = File {
+        let file = AuditedFile {
             path: "/b/libgk.so".into(),
             kind: "shared".into(),
             machine: Some("x86_64".into()),
             bytes: 2048,
             isa: Some(isa),
             glibc: Some("2.34".into()),
-            ..File::default()
+            ..AuditedFile::default()
         };
         assert_eq!(
             lines(&file),

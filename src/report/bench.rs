@@ -55,7 +55,7 @@ pub struct BackendBench {
     /// Share of the memory's measured bandwidth that writing reaches, where the device is the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fraction: Option<f64>,
-    /// Why there are no numbers.
+    /// Why there are no results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -67,26 +67,26 @@ impl BackendBench {
     /// It is not one that we know.
     pub fn parse(id: Backend, text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Known {
+        struct KnownFigure {
             name: String,
             version: u32,
         }
         #[derive(Deserialize)]
-        struct Device {
+        struct BenchDevice {
             name: String,
             kind: String,
         }
         #[derive(Deserialize)]
-        struct Report {
-            schema: Known,
-            device: Device,
+        struct SpeedReport {
+            schema: KnownFigure,
+            device: BenchDevice,
             model: String,
             prompt: Speed,
             decode: Speed,
             decode_unattended: Option<Speed>,
             fraction: Option<f64>,
         }
-        let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let report: SpeedReport = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if (report.schema.name.as_str(), report.schema.version) != PROGRAM {
             return Err(format!(
                 "it printed `{}` {}, not `{}` {}",

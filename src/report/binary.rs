@@ -1,28 +1,28 @@
 //! The `binary` object of `doctor --binary --json`: what a file needs, what each name comes to, and its device code.
 
 use gpubuild_doctor::binary::Examined;
-use gpubuild_doctor::binary::verdicts::Cover;
+use gpubuild_doctor::binary::verdicts::DeviceCover;
 use gpubuild_host::HostPath;
 use gpubuild_host::library::search::Via;
-use gpubuild_object::graph::{Graph, Link, Target};
-use gpubuild_object::{Binary as Contents, Format, Kind, When};
+use gpubuild_object::graph::{EdgeTarget, Graph, GraphEdge};
+use gpubuild_object::{ObjectFile as Contents, ObjectFormat, ObjectKind, When};
 use serde::Serialize;
 
 /// A file and what the loader makes of it.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Binary {
+pub struct BinaryReport {
     /// Where it is on the machine that is looked at.
     pub path: String,
     /// Its format.
-    pub format: Format,
+    pub format: ObjectFormat,
     /// The processor: `x86_64`, `aarch64`.
     pub machine: &'static str,
     /// Further processors that a universal file has code for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<&'static str>,
     /// Program or library.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// The program that loads it, on Linux.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interpreter: Option<String>,
@@ -33,19 +33,19 @@ pub struct Binary {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runpath: Vec<String>,
     /// Every library that the file and its libraries name, in the order of loading.
-    pub libraries: Vec<Library>,
+    pub libraries: Vec<LibraryReport>,
     /// Device code, by file.
-    pub kernels: Vec<Kernels>,
+    pub kernels: Vec<KernelsReport>,
 }
 
 /// A name and what it comes to.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Library {
+pub struct LibraryReport {
     /// As it is named.
     pub name: String,
     /// What becomes of it.
-    pub state: State,
+    pub state: LibraryState,
     /// The file that is loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -62,12 +62,12 @@ pub struct Library {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub enum State {
+pub enum LibraryState {
     /// A file is loaded.
     Found,
     /// The system has it without a file.
     System,
-    /// There is none.
+    /// It was not found.
     Missing,
     /// There are only files for another processor.
     WrongProcessor,
@@ -78,12 +78,12 @@ pub enum State {
 /// The device code of a file.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Kernels {
+pub struct KernelsReport {
     /// The file.
     pub path: String,
     /// CUDA's: machine code (`sm_90`), text (`compute_90`) and its language.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cuda: Vec<Kernel>,
+    pub cuda: Vec<KernelReport>,
     /// HIP's targets: `gfx90a`, `gfx11-generic`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hip: Vec<String>,
@@ -91,13 +91,13 @@ pub struct Kernels {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub incomplete: bool,
     /// How it runs on the machine's devices.
-    pub devices: Vec<Device>,
+    pub devices: Vec<DeviceCodeReport>,
 }
 
 /// CUDA kernels of one architecture.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Kernel {
+pub struct KernelReport {
     /// Machine code, text, or a form between.
     pub kind: gpubuild_object::KernelKind,
     /// `90`, `90a`, `120f`.
@@ -110,18 +110,18 @@ pub struct Kernel {
 /// A device and how kernels run on it.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Device {
+pub struct DeviceCodeReport {
     /// Its name.
     pub name: String,
     /// `sm_90`, `gfx1100`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arch: Option<String>,
     /// How they run.
-    pub cover: Cover,
+    pub cover: DeviceCover,
 }
 
-impl Binary {
-    /// What is told of a file that was examined. `None` only where the file itself tells nothing.
+impl BinaryReport {
+    /// What is reported of an examined file. `None` only if the file says nothing about it.
     #[must_use]
     pub fn new(examined: &Examined) -> Option<Self> {
         let file = examined.graph.objects.first()?;
@@ -141,8 +141,8 @@ impl Binary {
     }
 }
 
-fn libraries(graph: &Graph) -> Vec<Library> {
-    let mut list: Vec<Library> = Vec::new();
+fn libraries(graph: &Graph) -> Vec<LibraryReport> {
+    let mut list: Vec<LibraryReport> = Vec::new();
     for link in &graph.links {
         let from = graph.objects[link.from].path.to_string();
         match list.iter_mut().find(|known| known.name == link.needed.name && known.when == link.needed.when) {
@@ -154,18 +154,18 @@ fn libraries(graph: &Graph) -> Vec<Library> {
     list
 }
 
-fn library(graph: &Graph, link: &Link, from: String) -> Library {
+fn library(graph: &Graph, link: &GraphEdge, from: String) -> LibraryReport {
     let object = graph.loaded(link);
     let foreign =
         |found: &[gpubuild_host::library::search::Match]| found.first().map(|found| found.path.to_string());
     let (state, path) = match &link.target {
-        Target::Loaded(_) => (State::Found, object.map(|object| object.path.to_string())),
-        Target::System => (State::System, None),
-        Target::Missing => (State::Missing, None),
-        Target::Unknown => (State::Unknown, None),
-        Target::Foreign(found) => (State::WrongProcessor, foreign(found)),
+        EdgeTarget::Loaded(_) => (LibraryState::Found, object.map(|object| object.path.to_string())),
+        EdgeTarget::System => (LibraryState::System, None),
+        EdgeTarget::Missing => (LibraryState::Missing, None),
+        EdgeTarget::Unknown => (LibraryState::Unknown, None),
+        EdgeTarget::Foreign(found) => (LibraryState::WrongProcessor, foreign(found)),
     };
-    Library {
+    LibraryReport {
         name: link.needed.name.clone(),
         state,
         path,
@@ -175,7 +175,7 @@ fn library(graph: &Graph, link: &Link, from: String) -> Library {
     }
 }
 
-fn kernels(examined: &Examined) -> Vec<Kernels> {
+fn kernels(examined: &Examined) -> Vec<KernelsReport> {
     let mut list = Vec::new();
     for (index, object) in examined.graph.objects.iter().enumerate() {
         let Some(contents) = object.binary() else { continue };
@@ -183,7 +183,7 @@ fn kernels(examined: &Examined) -> Vec<Kernels> {
             continue;
         }
         let devices = examined.coverage.iter().filter(|one| one.object == index);
-        let devices = devices.map(|one| Device {
+        let devices = devices.map(|one| DeviceCodeReport {
             name: one.name.clone(),
             arch: Some(one.device.clone()).filter(|arch| !arch.is_empty()),
             cover: one.cover,
@@ -193,16 +193,16 @@ fn kernels(examined: &Examined) -> Vec<Kernels> {
     list
 }
 
-fn of_file(path: &HostPath, contents: &Contents, devices: Vec<Device>) -> Kernels {
-    let cuda = contents.cuda.kernels.iter().map(|kernel| Kernel {
+fn of_file(path: &HostPath, contents: &Contents, devices: Vec<DeviceCodeReport>) -> KernelsReport {
+    let cuda = contents.cuda.kernels.iter().map(|kernel| KernelReport {
         kind: kernel.kind,
         arch: kernel.arch.to_string(),
         ptx: kernel.ptx.map(|(major, minor)| format!("{major}.{minor}")),
     });
-    // Kernels of one architecture may differ in what made them, which is told only where it matters.
-    let mut cuda: Vec<Kernel> = cuda.collect();
+    // Kernels of one architecture may come from different compilers, which is reported only where it matters.
+    let mut cuda: Vec<KernelReport> = cuda.collect();
     cuda.dedup_by(|left, right| left.kind == right.kind && left.arch == right.arch && left.ptx == right.ptx);
-    Kernels {
+    KernelsReport {
         path: path.to_string(),
         cuda,
         hip: contents.hip.targets.iter().cloned().collect(),

@@ -2,23 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_doctor::binary::verdicts::Cover;
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
+use gpubuild_doctor::binary::verdicts::DeviceCover;
 use gpubuild_host::library::search::Via;
-use gpubuild_object::{Format, KernelKind, When};
+use gpubuild_object::{KernelKind, ObjectFormat, When};
 
-use super::binary::{Binary, Device, Kernel, Kernels, Library, State};
+use super::binary::{
+    BinaryReport, DeviceCodeReport, KernelReport, KernelsReport, LibraryReport, LibraryState,
+};
 use super::detect_text::Detail;
 
-/// The lines. Names and paths are as the machine has them: whoever shows them makes them harmless.
-pub(super) fn lines(binary: &Binary, detail: Detail) -> Vec<String> {
+/// The lines. Names and paths are unescaped: the caller escapes them.
+pub(super) fn lines(binary: &BinaryReport, detail: Detail) -> Vec<String> {
     let also =
         if binary.also.is_empty() { String::new() } else { format!(" (and {})", binary.also.join(", ")) };
     let loader = binary.interpreter.as_ref().map(|path| format!(", loaded by {path}")).unwrap_or_default();
     let (format, kind) = (binary.format.label(), binary.kind.label());
     let mut page = vec![format!("{}: {format} {kind} for {}{also}{loader}", binary.path, binary.machine)];
-    let is_shown = |library: &&Library| detail == Detail::Everything || matters(library);
-    let shown: Vec<&Library> = binary.libraries.iter().filter(is_shown).collect();
+    let is_shown = |library: &&LibraryReport| detail == Detail::Everything || matters(library);
+    let shown: Vec<&LibraryReport> = binary.libraries.iter().filter(is_shown).collect();
     let width = shown.iter().map(|library| library.name.chars().count()).max().unwrap_or(0).min(40);
     if !binary.libraries.is_empty() {
         page.push("libraries".to_owned());
@@ -29,7 +31,7 @@ pub(super) fn lines(binary: &Binary, detail: Detail) -> Vec<String> {
     let rest = binary.libraries.len() - shown.len();
     if rest > 0 {
         let other = if shown.is_empty() { "" } else { " more" };
-        page.push(format!("  {rest}{other} in order (-v tells all)"));
+        page.push(format!("  {rest}{other} in order (-v lists all)"));
     }
     if !binary.kernels.is_empty() {
         page.push("kernels".to_owned());
@@ -42,15 +44,15 @@ pub(super) fn lines(binary: &Binary, detail: Detail) -> Vec<String> {
     page
 }
 
-fn matters(library: &Library) -> bool {
-    let is_gpu = libraries::find(&library.name).is_some_and(|known| known.role != Role::System);
-    let in_order = matches!(library.state, State::Found | State::System);
+fn matters(library: &LibraryReport) -> bool {
+    let is_gpu = libraries::find(&library.name).is_some_and(|known| known.role != LibraryRole::System);
+    let in_order = matches!(library.state, LibraryState::Found | LibraryState::System);
     is_gpu
         || !in_order
         || matches!(library.via, Some(Via::Rpath | Via::Runpath | Via::LibraryPath | Via::Application))
 }
 
-fn state(binary: &Binary, library: &Library) -> String {
+fn state(binary: &BinaryReport, library: &LibraryReport) -> String {
     let when = match library.when {
         When::Start => "",
         When::FirstCall => ", when it is first called",
@@ -63,22 +65,22 @@ fn state(binary: &Binary, library: &Library) -> String {
         None => String::new(),
     };
     match library.state {
-        State::Found => {
+        LibraryState::Found => {
             let via = library.via.map(|found| via(binary.format, found)).unwrap_or_default();
             format!("{path}{via}{when}")
         }
-        State::System => format!("part of the system{when}"),
-        State::Missing if library.when == When::Opened => "not here, opened while it runs".to_owned(),
-        State::Missing if library.when == When::IfThere => "not here, and not required".to_owned(),
-        State::Missing => format!("missing{by}{when}"),
-        State::WrongProcessor => format!("{path} is for another processor{by}"),
-        State::Unknown => format!("not in the recording{by}{when}"),
+        LibraryState::System => format!("part of the system{when}"),
+        LibraryState::Missing if library.when == When::Opened => "not here, opened while it runs".to_owned(),
+        LibraryState::Missing if library.when == When::IfThere => "not here, and not required".to_owned(),
+        LibraryState::Missing => format!("missing{by}{when}"),
+        LibraryState::WrongProcessor => format!("{path} is for another processor{by}"),
+        LibraryState::Unknown => format!("not in the recording{by}{when}"),
     }
 }
 
-fn via(format: Format, via: Via) -> &'static str {
+fn via(format: ObjectFormat, via: Via) -> &'static str {
     match via {
-        Via::LibraryPath if format == Format::MachO => " by DYLD_LIBRARY_PATH",
+        Via::LibraryPath if format == ObjectFormat::MachO => " by DYLD_LIBRARY_PATH",
         Via::Path => " by its path",
         Via::Rpath => " by RPATH",
         Via::LibraryPath => " by LD_LIBRARY_PATH",
@@ -91,7 +93,7 @@ fn via(format: Format, via: Via) -> &'static str {
     }
 }
 
-fn archs(kernels: &Kernels) -> String {
+fn archs(kernels: &KernelsReport) -> String {
     let mut words: Vec<String> = Vec::new();
     for (kind, start) in [
         (KernelKind::Sass, "sm_"),
@@ -102,7 +104,7 @@ fn archs(kernels: &Kernels) -> String {
             .cuda
             .iter()
             .filter(|kernel| kernel.kind == kind)
-            .map(|Kernel { arch, .. }| (arch.trim_end_matches(char::is_alphabetic).len(), arch))
+            .map(|KernelReport { arch, .. }| (arch.trim_end_matches(char::is_alphabetic).len(), arch))
             .collect();
         words.extend(of.into_iter().map(|(_, arch)| format!("{start}{arch}")));
     }
@@ -113,14 +115,14 @@ fn archs(kernels: &Kernels) -> String {
     words.join(", ")
 }
 
-fn on(device: &Device) -> String {
+fn on(device: &DeviceCodeReport) -> String {
     let arch = device.arch.as_ref().map(|arch| format!(" ({arch})")).unwrap_or_default();
     let how = match device.cover {
-        Cover::Native => "machine code for it is there",
-        Cover::Compiled => "compiled for it at the first start",
-        Cover::PtxTooNew => "the driver is too old for the PTX",
-        Cover::None => "no kernels for it",
-        Cover::Unknown => "it can't be told",
+        DeviceCover::Native => "machine code for it is there",
+        DeviceCover::Compiled => "compiled for it at the first start",
+        DeviceCover::PtxTooNew => "the driver is too old for the PTX",
+        DeviceCover::None => "no kernels for it",
+        DeviceCover::Unknown => "unknown",
     };
     format!("{}{arch}: {how}", device.name)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gpubuild_exec::store::explain::TreeExplanation;
-use gpubuild_exec::store::maintain::{Item, Pruned};
+use gpubuild_exec::store::maintain::{Pruned, StoreItem};
 use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::Schema;
 
 /// The document of `cache list` and `cache size`.
 #[derive(Debug, Serialize)]
-pub struct Document {
+pub struct CacheReport {
     schema: Schema,
     folder: String,
     bytes: u64,
@@ -60,7 +60,7 @@ pub struct EntryDocument {
 impl EntryDocument {
     /// An entry as it is shown.
     #[must_use]
-    pub fn new(item: &Item) -> Self {
+    pub fn new(item: &StoreItem) -> Self {
         let entry = item.entry.as_ref().ok();
         let name = item.folder.file_name().unwrap_or_default();
         Self {
@@ -97,14 +97,14 @@ fn age(seconds: u64) -> String {
     }
 }
 
-impl Document {
+impl CacheReport {
     /// With every entry, or only how many.
     #[must_use]
-    pub fn new(folder: String, limit: u64, items: &[Item], layers: Layers, with_entries: bool) -> Self {
+    pub fn new(folder: String, limit: u64, items: &[StoreItem], layers: Layers, with_entries: bool) -> Self {
         Self {
             schema: Schema { name: "cache", version: 1 },
             folder,
-            bytes: items.iter().map(Item::bytes).sum(),
+            bytes: items.iter().map(StoreItem::bytes).sum(),
             limit,
             count: items.len(),
             layers,
@@ -150,7 +150,7 @@ impl PruneDocument {
         Self {
             schema: Schema { name: "cache-prune", version: 1 },
             removed: pruned.removed.iter().map(EntryDocument::new).collect(),
-            removed_bytes: pruned.removed.iter().map(Item::bytes).sum(),
+            removed_bytes: pruned.removed.iter().map(StoreItem::bytes).sum(),
             in_use: pruned.in_use.iter().map(EntryDocument::new).collect(),
             left_bytes: pruned.left,
             removed_layers,

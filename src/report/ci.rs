@@ -3,22 +3,22 @@
 use std::fmt::Write as _;
 
 use gpubuild_plan::plan::bytes;
-use gpubuild_release::ci::preflight::{Check, Outlook};
-use gpubuild_release::ci::{Images, Impossible, Row, Rows};
+use gpubuild_release::ci::preflight::{Outlook, PreflightCheck};
+use gpubuild_release::ci::{CiRow, Images, Impossible, Rows};
 use serde::Serialize;
 
 use super::Schema;
 
 /// The document of `ci matrix --format json`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct CiReport<'a> {
     schema: Schema,
-    include: &'a [Row],
+    include: &'a [CiRow],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     dropped: &'a [Impossible],
 }
 
-impl<'a> Document<'a> {
+impl<'a> CiReport<'a> {
     /// The document of some rows.
     #[must_use]
     pub fn new(rows: &'a Rows) -> Self {
@@ -53,7 +53,7 @@ const GITHUB_LONGEST: u64 = 360;
 impl<'a> GithubMatrix<'a> {
     /// The jobs that GitHub has machines for.
     #[must_use]
-    pub fn new(rows: impl Iterator<Item = &'a Row>) -> Self {
+    pub fn new(rows: impl Iterator<Item = &'a CiRow>) -> Self {
         let include = rows.filter_map(|row| {
             Some(GithubRow {
                 name: &row.name,
@@ -103,12 +103,12 @@ pub fn text(rows: &Rows) -> String {
     text
 }
 
-fn place(row: &Row) -> String {
+fn place(row: &CiRow) -> String {
     let container = if row.container.is_empty() { String::new() } else { format!(" in {}", row.container) };
     format!("{}{container}", row.os.as_deref().unwrap_or(&row.image))
 }
 
-fn needs(row: &Row) -> String {
+fn needs(row: &CiRow) -> String {
     let needs = &row.needs;
     let mut parts = vec![format!("{} jobs", needs.jobs)];
     if needs.download_bytes > 0 {
@@ -152,20 +152,20 @@ pub fn images(images: &Images) -> String {
 #[derive(Debug, Serialize)]
 pub struct PreflightDocument<'a> {
     schema: Schema,
-    checks: &'a [Check],
+    checks: &'a [PreflightCheck],
 }
 
 impl<'a> PreflightDocument<'a> {
     /// The document of some checks.
     #[must_use]
-    pub fn new(checks: &'a [Check]) -> Self {
+    pub fn new(checks: &'a [PreflightCheck]) -> Self {
         Self { schema: Schema { name: "preflight", version: 1 }, checks }
     }
 }
 
 /// The checks for people.
 #[must_use]
-pub fn preflight(checks: &[Check]) -> String {
+pub fn preflight(checks: &[PreflightCheck]) -> String {
     let mut text = String::new();
     for check in checks {
         let mark = match check.outlook {

@@ -1,9 +1,10 @@
 //! `gpubuild detect`: the verdicts as a document.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::{Facts, Gpu, Vendor};
 use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Reason, Verdict};
-use gpubuild_detect::toolkit::description::Kind;
+use gpubuild_detect::toolkit::description::ToolkitKind;
 use gpubuild_detect::toolkit::{Catalogue, Installation, Inventory};
 use serde::Serialize;
 
@@ -12,20 +13,20 @@ use super::Schema;
 /// The document of `detect --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Document {
+pub struct DetectReport {
     pub(super) schema: Schema,
-    pub(super) host: Host,
+    pub(super) host: HostReport,
     pub(super) backends: Vec<BackendEntry>,
-    pub(super) tools: Vec<Toolkit>,
+    pub(super) tools: Vec<ToolkitReport>,
     pub(super) recommended: Recommended,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) overrides: Vec<Override>,
+    pub(super) overrides: Vec<OverrideReport>,
 }
 
 /// The machine.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Host {
+pub struct HostReport {
     pub(super) os: &'static str,
     pub(super) arch: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,14 +39,14 @@ pub struct Host {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) container_kind: Option<String>,
     pub(super) wsl: bool,
-    pub(super) cpu: Cpu,
+    pub(super) cpu: CpuReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) memory_bytes: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Cpu {
+pub(super) struct CpuReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,52 +61,52 @@ pub(super) struct Cpu {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BackendEntry {
     pub(super) id: Backend,
-    pub(super) hardware: Hardware,
-    pub(super) build: Build,
-    pub(super) run: Run,
+    pub(super) hardware: HardwareColumn,
+    pub(super) build: BuildColumn,
+    pub(super) run: RunColumn,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Hardware {
+pub(super) struct HardwareColumn {
     pub(super) state: Presence,
-    pub(super) devices: Vec<Device>,
+    pub(super) devices: Vec<DeviceReport>,
     #[serde(flatten)]
-    pub(super) why: Why,
+    pub(super) why: ReasonReport,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Build {
+pub(super) struct BuildColumn {
     pub(super) state: Readiness,
-    pub(super) toolkits: Vec<Toolkit>,
+    pub(super) toolkits: Vec<ToolkitReport>,
     #[serde(flatten)]
-    pub(super) why: Why,
+    pub(super) why: ReasonReport,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Run {
+pub(super) struct RunColumn {
     pub(super) state: Readiness,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) driver: Option<String>,
     #[serde(flatten)]
-    pub(super) why: Why,
+    pub(super) why: ReasonReport,
 }
 
 /// Reasons for people, the ids of their findings beside them, and what to do.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Why {
+pub(super) struct ReasonReport {
     pub(super) reasons: Vec<String>,
-    pub(super) findings: Vec<String>,
+    pub(super) findings: Vec<DiagnosticId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) hints: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Device {
+pub(super) struct DeviceReport {
     pub(super) name: String,
     #[cfg_attr(test, schemars(with = "String"))]
     pub(super) vendor: Vendor,
@@ -125,10 +126,9 @@ pub(super) struct Device {
 }
 
 /// One copy of a toolkit or tool.
-#[expect(clippy::struct_field_names, reason = "the key of the contract")]
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Toolkit {
+pub struct ToolkitReport {
     pub(super) toolkit: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<String>,
@@ -152,13 +152,13 @@ pub struct Recommended {
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Override {
+pub(super) struct OverrideReport {
     pub(super) key: String,
     pub(super) value: String,
     pub(super) origin: String,
 }
 
-impl Document {
+impl DetectReport {
     /// The document about a machine, on these backends.
     #[must_use]
     pub fn new(
@@ -169,18 +169,18 @@ impl Document {
         backends: &[Backend],
     ) -> Self {
         let wanted = |verdict: &&Verdict| backends.contains(&verdict.backend);
-        let is_tool = |id: &str| catalogue.get(id).is_some_and(|one| one.kind == Kind::Tool);
+        let is_tool = |id: &str| catalogue.get(id).is_some_and(|one| one.kind == ToolkitKind::Tool);
         let tools = inventory.installations.iter().filter(|(id, _)| is_tool(id));
         Self {
             schema: Schema { name: "detect", version: 1 },
-            host: Host::new(facts),
+            host: HostReport::new(facts),
             backends: backend_entries(matrix.verdicts.iter().filter(wanted)),
-            tools: tools.flat_map(|(_, copies)| copies).map(Toolkit::new).collect(),
+            tools: tools.flat_map(|(_, copies)| copies).map(ToolkitReport::new).collect(),
             recommended: Recommended::new(matrix),
             overrides: facts
                 .overrides
                 .iter()
-                .map(|one| Override {
+                .map(|one| OverrideReport {
                     key: one.key.clone(),
                     value: one.value.clone(),
                     origin: one.origin.clone(),
@@ -195,7 +195,7 @@ pub fn backend_entries<'a>(verdicts: impl Iterator<Item = &'a Verdict>) -> Vec<B
     verdicts.map(BackendEntry::new).collect()
 }
 
-impl Host {
+impl HostReport {
     /// The machine as every document shows it.
     #[must_use]
     pub fn new(facts: &Facts) -> Self {
@@ -208,7 +208,7 @@ impl Host {
             container: facts.container.is_some(),
             container_kind: facts.container.as_ref().map(|fact| fact.value.clone()),
             wsl: facts.wsl.is_some(),
-            cpu: Cpu {
+            cpu: CpuReport {
                 name: facts.cpu.name.clone(),
                 threads: facts.cpu.threads,
                 level: facts.cpu.level.clone(),
@@ -231,36 +231,36 @@ impl BackendEntry {
     fn new(verdict: &Verdict) -> Self {
         Self {
             id: verdict.backend,
-            hardware: Hardware {
+            hardware: HardwareColumn {
                 state: verdict.hardware,
-                devices: verdict.devices.iter().map(Device::new).collect(),
-                why: Why::new(&verdict.hardware_reasons),
+                devices: verdict.devices.iter().map(DeviceReport::new).collect(),
+                why: ReasonReport::new(&verdict.hardware_reasons),
             },
-            build: Build {
+            build: BuildColumn {
                 state: verdict.build,
-                toolkits: verdict.toolkits.iter().map(Toolkit::new).collect(),
-                why: Why::new(&verdict.build_reasons),
+                toolkits: verdict.toolkits.iter().map(ToolkitReport::new).collect(),
+                why: ReasonReport::new(&verdict.build_reasons),
             },
-            run: Run {
+            run: RunColumn {
                 state: verdict.run,
                 driver: verdict.driver.as_ref().map(ToString::to_string),
-                why: Why::new(&verdict.run_reasons),
+                why: ReasonReport::new(&verdict.run_reasons),
             },
         }
     }
 }
 
-impl Why {
+impl ReasonReport {
     fn new(reasons: &[Reason]) -> Self {
         Self {
             reasons: reasons.iter().map(|reason| format!("{} [{}]", reason.text, reason.id)).collect(),
-            findings: reasons.iter().map(|reason| reason.id.clone()).collect(),
+            findings: reasons.iter().map(|reason| reason.id).collect(),
             hints: reasons.iter().filter_map(|reason| reason.hint.clone()).collect(),
         }
     }
 }
 
-impl Device {
+impl DeviceReport {
     fn new(gpu: &Gpu) -> Self {
         Self {
             name: gpu.name.clone(),
@@ -276,7 +276,7 @@ impl Device {
     }
 }
 
-impl Toolkit {
+impl ToolkitReport {
     fn new(copy: &Installation) -> Self {
         Self {
             toolkit: copy.toolkit.clone(),
@@ -297,6 +297,6 @@ mod tests {
 
     #[test]
     fn the_schema_of_the_document_changes_only_on_purpose() {
-        insta::assert_json_snapshot!(schemars::schema_for!(Document));
+        insta::assert_json_snapshot!(schemars::schema_for!(DetectReport));
     }
 }

@@ -7,7 +7,7 @@ use gpubuild_core::clean;
 use gpubuild_detect::facts::{Facts, Gpu, Vendor};
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Reason, Verdict};
-use gpubuild_detect::toolkit::description::Kind;
+use gpubuild_detect::toolkit::description::ToolkitKind;
 use gpubuild_detect::toolkit::{Catalogue, DeadEnd, Installation, Inventory};
 use gpubuild_plan::plan::kits;
 
@@ -18,7 +18,7 @@ const WIDTH: usize = 100;
 /// Where the text of a section starts.
 const INDENT: usize = 11;
 
-/// What a piece of text means, for whoever colours it; it reads as well without.
+/// Meaning of a piece of text, for colouring; the text reads as well without colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// Ready, present.
@@ -35,7 +35,7 @@ pub enum Tone {
     Strong,
 }
 
-/// How much is told.
+/// Level of detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// Backends that have hardware, a toolkit or were asked for.
@@ -46,8 +46,8 @@ pub enum Detail {
 
 /// What the text is about.
 #[derive(Clone, Copy)]
-pub struct Subject<'a> {
-    /// What is there.
+pub struct DetectSubject<'a> {
+    /// What was found.
     pub facts: &'a Facts,
     /// What was found.
     pub inventory: &'a Inventory,
@@ -57,14 +57,14 @@ pub struct Subject<'a> {
     pub matrix: &'a Matrix,
     /// The backends to show.
     pub backends: &'a [Backend],
-    /// How much to tell.
+    /// Level of detail.
     pub detail: Detail,
 }
 
 /// The text; `paint` colours pieces of it.
 #[must_use]
-pub fn text(subject: &Subject<'_>, paint: &dyn Fn(Tone, &str) -> String) -> String {
-    let mut page = Page { out: String::new(), paint };
+pub fn text(subject: &DetectSubject<'_>, paint: &dyn Fn(Tone, &str) -> String) -> String {
+    let mut page = DetectPage { out: String::new(), paint };
     page.host(subject.facts);
     page.table(subject);
     let mut hidden = false;
@@ -83,7 +83,7 @@ pub fn text(subject: &Subject<'_>, paint: &dyn Fn(Tone, &str) -> String) -> Stri
     page.out
 }
 
-fn shown<'a>(subject: &Subject<'a>) -> impl Iterator<Item = &'a Verdict> {
+fn shown<'a>(subject: &DetectSubject<'a>) -> impl Iterator<Item = &'a Verdict> {
     subject.matrix.verdicts.iter().filter(|verdict| subject.backends.contains(&verdict.backend))
 }
 
@@ -94,12 +94,12 @@ fn matters(verdict: &Verdict) -> bool {
         || verdict.run == Readiness::Ready
 }
 
-struct Page<'a> {
+struct DetectPage<'a> {
     out: String,
     paint: &'a dyn Fn(Tone, &str) -> String,
 }
 
-impl Page<'_> {
+impl DetectPage<'_> {
     fn line(&mut self, text: &str) {
         let _ = writeln!(self.out, "{}", text.trim_end());
     }
@@ -147,7 +147,7 @@ impl Page<'_> {
         self.line("");
     }
 
-    fn table(&mut self, subject: &Subject<'_>) {
+    fn table(&mut self, subject: &DetectSubject<'_>) {
         let head = format!("{:<INDENT$}{:<13}{:<13}{:<13}", "backend", "hardware", "build", "run");
         self.line(&(self.paint)(Tone::Dim, head.trim_end()));
         for verdict in shown(subject) {
@@ -167,7 +167,7 @@ impl Page<'_> {
         }
     }
 
-    fn section(&mut self, subject: &Subject<'_>, verdict: &Verdict) {
+    fn section(&mut self, subject: &DetectSubject<'_>, verdict: &Verdict) {
         self.line("");
         let title = (self.paint)(Tone::Strong, verdict.backend.id());
         self.line(&title);
@@ -203,7 +203,7 @@ impl Page<'_> {
         }
     }
 
-    fn copy(&mut self, subject: &Subject<'_>, copy: &Installation) {
+    fn copy(&mut self, subject: &DetectSubject<'_>, copy: &Installation) {
         let version = copy.version().map(|version| format!(" {version}")).unwrap_or_default();
         let name = subject.catalogue.get(&copy.toolkit).map_or(copy.toolkit.as_str(), |one| &one.name);
         let place = copy.part("program").unwrap_or(&copy.root);
@@ -240,7 +240,7 @@ impl Page<'_> {
         }
     }
 
-    fn runtime(&mut self, subject: &Subject<'_>, backend: Backend) {
+    fn runtime(&mut self, subject: &DetectSubject<'_>, backend: Backend) {
         let Some(runtime) = subject.inventory.runtimes.get(&backend) else { return };
         if let Some(loader) = &runtime.loader {
             self.entry("loader", Some(Tone::Dim), loader.value.as_str());
@@ -261,10 +261,10 @@ impl Page<'_> {
         }
     }
 
-    fn tools(&mut self, subject: &Subject<'_>) {
+    fn tools(&mut self, subject: &DetectSubject<'_>) {
         self.line("");
         let mut words = Vec::new();
-        for description in subject.catalogue.iter().filter(|one| one.kind == Kind::Tool) {
+        for description in subject.catalogue.iter().filter(|one| one.kind == ToolkitKind::Tool) {
             if let Some(copy) = subject.inventory.chosen(&description.id) {
                 let version = copy.version().map(|version| format!(" {version}")).unwrap_or_default();
                 words.push(format!("{}{version}", description.name));
@@ -278,19 +278,19 @@ impl Page<'_> {
         }
     }
 
-    fn end(&mut self, subject: &Subject<'_>, hidden: bool) {
+    fn end(&mut self, subject: &DetectSubject<'_>, hidden: bool) {
         let build: Vec<&str> = subject.matrix.recommended_build.iter().map(|backend| backend.id()).collect();
         let run = (self.paint)(Tone::Good, subject.matrix.recommended_run.id());
         let build = (self.paint)(Tone::Good, &build.join(", "));
         self.line(&format!("{:<width$}run {run}; build {build}", "recommended", width = INDENT + 2));
         if hidden {
-            let note = "-v tells the reasons for the other backends as well";
+            let note = "-v shows the reasons for the other backends too";
             self.line(&format!("{:width$}{}", "", (self.paint)(Tone::Dim, note), width = INDENT + 2));
         }
     }
 }
 
-fn dead_ends<'a>(subject: &Subject<'a>, backend: Backend) -> impl Iterator<Item = &'a DeadEnd> {
+fn dead_ends<'a>(subject: &DetectSubject<'a>, backend: Backend) -> impl Iterator<Item = &'a DeadEnd> {
     let id = subject.catalogue.for_backend(backend).map(|description| description.id.as_str());
     subject.inventory.dead_ends.iter().filter(move |dead| Some(dead.toolkit.as_str()) == id)
 }

@@ -1,6 +1,6 @@
-//! The doctor's document as annotations of a GitHub workflow: `::error file=…,line=…,title=…::message`.
+//! The doctor's report as annotations of a GitHub workflow: `::error file=…,line=…,title=…::message`.
 //!
-//! GitHub keeps ten annotations of a kind per step and drops the rest without a word; the last line counts these.
+//! GitHub keeps ten annotations of a kind per step and silently drops the rest; the last line counts them.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use gpubuild_core::clean;
 use gpubuild_detect::finding::{Finding, Severity};
 
-use super::doctor::Document;
+use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, SENTENCE, VALUE};
 
 /// Annotations of a kind that GitHub shows per step.
@@ -16,7 +16,7 @@ const PER_KIND: usize = 10;
 
 /// One line per annotation, errors first, and a line that sums up.
 #[must_use]
-pub fn annotations(document: &Document) -> String {
+pub fn annotations(document: &DoctorReport) -> String {
     let mut out = String::new();
     let mut left = Vec::new();
     for severity in [Severity::Error, Severity::Warning, Severity::Info] {
@@ -39,7 +39,7 @@ pub fn annotations(document: &Document) -> String {
     out
 }
 
-fn annotation(document: &Document, finding: &Finding) -> String {
+fn annotation(document: &DoctorReport, finding: &Finding) -> String {
     let kind = match finding.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",

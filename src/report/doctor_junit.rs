@@ -9,16 +9,16 @@ use gpubuild_detect::finding::{Finding, Findings, Severity};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
-use super::doctor::Document;
+use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 
 /// One check with its outcome.
-struct Case<'a> {
+struct JunitCase<'a> {
     id: &'a str,
-    outcome: Outcome<'a>,
+    outcome: JunitOutcome<'a>,
 }
 
-enum Outcome<'a> {
+enum JunitOutcome<'a> {
     Passed,
     Found(&'a Finding),
     /// Told as a consequence of another id.
@@ -27,12 +27,12 @@ enum Outcome<'a> {
 
 #[derive(Default)]
 struct Suite<'a> {
-    cases: Vec<Case<'a>>,
+    cases: Vec<JunitCase<'a>>,
 }
 
 impl Suite<'_> {
     fn count(&self, severity: Severity) -> usize {
-        let of = |case: &&Case<'_>| matches!(case.outcome, Outcome::Found(finding) if finding.severity == severity);
+        let of = |case: &&JunitCase<'_>| matches!(case.outcome, JunitOutcome::Found(finding) if finding.severity == severity);
         self.cases.iter().filter(of).count()
     }
 
@@ -41,7 +41,7 @@ impl Suite<'_> {
     }
 
     fn skipped(&self) -> usize {
-        let follows = |case: &&Case<'_>| matches!(case.outcome, Outcome::Follows(_));
+        let follows = |case: &&JunitCase<'_>| matches!(case.outcome, JunitOutcome::Follows(_));
         self.count(Severity::Info) + self.cases.iter().filter(follows).count()
     }
 }
@@ -50,7 +50,7 @@ impl Suite<'_> {
 ///
 /// # Errors
 /// None in practice: it is written to memory.
-pub fn junit(document: &Document, findings: &Findings) -> io::Result<String> {
+pub fn junit(document: &DoctorReport, findings: &Findings) -> io::Result<String> {
     let suites = suites(document, findings);
     let sum = |count: &dyn Fn(&Suite<'_>) -> usize| suites.values().map(count).sum::<usize>().to_string();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
@@ -71,29 +71,29 @@ pub fn junit(document: &Document, findings: &Findings) -> io::Result<String> {
 }
 
 /// The cases by family, each sorted by id.
-fn suites<'a>(document: &'a Document, findings: &'a Findings) -> BTreeMap<&'a str, Suite<'a>> {
-    let mut outcomes: BTreeMap<&str, Vec<Outcome<'_>>> = BTreeMap::new();
+fn suites<'a>(document: &'a DoctorReport, findings: &'a Findings) -> BTreeMap<&'a str, Suite<'a>> {
+    let mut outcomes: BTreeMap<&str, Vec<JunitOutcome<'_>>> = BTreeMap::new();
     for finding in &document.findings {
-        outcomes.entry(&finding.id).or_default().push(Outcome::Found(finding));
+        outcomes.entry(&finding.id).or_default().push(JunitOutcome::Found(finding));
     }
     for finding in &document.findings {
         for consequence in &finding.consequences {
             let list = outcomes.entry(&consequence.id).or_default();
             if list.is_empty() {
-                list.push(Outcome::Follows(&finding.id));
+                list.push(JunitOutcome::Follows(&finding.id));
             }
         }
     }
     for id in &document.checked {
         let list = outcomes.entry(id).or_default();
         if list.is_empty() {
-            list.push(Outcome::Passed);
+            list.push(JunitOutcome::Passed);
         }
     }
     let mut suites: BTreeMap<&str, Suite<'_>> = BTreeMap::new();
     for (id, list) in outcomes {
         let family = findings.find(id).map_or("other", |(family, _)| family.family.as_str());
-        let cases = list.into_iter().map(|outcome| Case { id, outcome });
+        let cases = list.into_iter().map(|outcome| JunitCase { id, outcome });
         suites.entry(family).or_default().cases.extend(cases);
     }
     suites
@@ -113,10 +113,10 @@ fn suite(writer: &mut Writer<Vec<u8>>, name: &str, suite: &Suite<'_>) -> io::Res
     Ok(())
 }
 
-fn case(writer: &mut Writer<Vec<u8>>, suite: &str, case: &Case<'_>) -> io::Result<()> {
+fn case(writer: &mut Writer<Vec<u8>>, suite: &str, case: &JunitCase<'_>) -> io::Result<()> {
     let id = clean::short(case.id, VALUE);
     let backend = match case.outcome {
-        Outcome::Found(finding) => finding.backend,
+        JunitOutcome::Found(finding) => finding.backend,
         _ => None,
     };
     let name = backend.map_or_else(|| id.to_string(), |backend| format!("{id} ({backend})"));
@@ -124,15 +124,15 @@ fn case(writer: &mut Writer<Vec<u8>>, suite: &str, case: &Case<'_>) -> io::Resul
     let element =
         writer.create_element("testcase").with_attributes([("classname", &*class), ("name", &*name)]);
     match case.outcome {
-        Outcome::Passed => element.write_empty()?,
-        Outcome::Follows(root) => {
+        JunitOutcome::Passed => element.write_empty()?,
+        JunitOutcome::Follows(root) => {
             let message = format!("follows from {}", clean::short(root, VALUE));
             element.write_inner_content(|writer| {
                 writer.create_element("skipped").with_attribute(("message", &*message)).write_empty()?;
                 Ok(())
             })?
         }
-        Outcome::Found(finding) => element.write_inner_content(|writer| outcome(writer, finding))?,
+        JunitOutcome::Found(finding) => element.write_inner_content(|writer| outcome(writer, finding))?,
     };
     Ok(())
 }

@@ -7,20 +7,20 @@ use gpubuild_detect::finding::{Finding, Severity};
 
 use super::detect::BackendEntry;
 use super::detect_text::{presence, readiness};
-use super::doctor::Document;
+use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::markdown::{block, code, link, prose};
 
 /// What GitHub takes for a step: one MiB, of which some is left to others.
 pub const STEP_SUMMARY: usize = 1000 * 1024;
-/// Most changes that are told.
+/// Maximum number of changes that are printed.
 const CHANGES: usize = 50;
-/// What the head, the matrix and the line about what is missing may take.
+/// Space for the head, the matrix and the line about omitted parts.
 const FRAME: usize = 16 * 1024;
 
 /// The Markdown, at most `limit` bytes of it (though never less than its frame). What does not fit is counted.
 #[must_use]
-pub fn markdown(document: &Document, limit: usize) -> String {
+pub fn markdown(document: &DoctorReport, limit: usize) -> String {
     let mut out = format!("### gpubuild doctor: {}\n\n", words::count(document.summary));
     if words::is_healthy(document) {
         let _ = writeln!(out, "✓ {}\n", prose(&words::healthy(document), SENTENCE));
@@ -68,7 +68,7 @@ fn sections(out: &mut String, findings: &[&Finding], shell: &str, limit: usize) 
 }
 
 /// What changed since a snapshot, where one was named.
-fn changes(out: &mut String, document: &Document) {
+fn changes(out: &mut String, document: &DoctorReport) {
     let Some(changes) = &document.changes else { return };
     if changes.is_empty() {
         out.push_str("Nothing changed since the snapshot.\n\n");
@@ -85,8 +85,8 @@ fn changes(out: &mut String, document: &Document) {
     out.push('\n');
 }
 
-/// What came of the test programs, where they were asked for.
-fn proofs(out: &mut String, document: &Document) {
+/// Results of the test programs, if requested.
+fn proofs(out: &mut String, document: &DoctorReport) {
     let Some(outcomes) = &document.validation else { return };
     out.push_str("Test programs:\n\n");
     for outcome in outcomes {
@@ -153,7 +153,7 @@ fn details(out: &mut String, finding: &Finding) {
     }
 }
 
-fn matrix(out: &mut String, document: &Document) {
+fn matrix(out: &mut String, document: &DoctorReport) {
     if document.backends.is_empty() {
         return;
     }

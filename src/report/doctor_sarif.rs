@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gpubuild_core::clean;
-use gpubuild_detect::finding::{Entry, EvidenceKind, Finding, Findings, Kind, Severity};
+use gpubuild_detect::finding::{EvidenceKind, Finding, FindingEntry, FindingKind, Findings, Severity};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::doctor::Document;
-use super::doctor_words::{self as words, LEFT_OUT, Location, SENTENCE, VALUE};
+use super::doctor::DoctorReport;
+use super::doctor_words::{self as words, FindingLocation, LEFT_OUT, SENTENCE, VALUE};
 use super::markdown::prose;
 
 /// Most characters of a description that GitHub shows.
@@ -26,7 +26,7 @@ const PROJECT: &str = "gpubuild.toml";
 
 /// The SARIF file.
 #[must_use]
-pub fn sarif(document: &Document, findings: &Findings) -> String {
+pub fn sarif(document: &DoctorReport, findings: &Findings) -> String {
     let mut ids: Vec<&str> = document.checked.iter().map(String::as_str).collect();
     ids.extend(document.findings.iter().map(|finding| finding.id.as_str()));
     ids.sort_unstable();
@@ -69,9 +69,9 @@ fn rule(id: &str, findings: &Findings) -> Value {
         });
     };
     let level = match entry.kind {
-        Kind::Fault | Kind::Absence => "error",
-        Kind::Caution => "warning",
-        Kind::Note => "note",
+        FindingKind::Fault | FindingKind::Absence => "error",
+        FindingKind::Caution => "warning",
+        FindingKind::Note => "note",
     };
     let mut tags = vec![family.family.as_str()];
     tags.extend(entry.backend.map(gpubuild_core::backend::Backend::id));
@@ -95,7 +95,7 @@ fn is_uri(text: &str) -> bool {
 }
 
 /// What the catalogue says of a finding, for readers of its alert.
-fn help(entry: &Entry) -> Value {
+fn help(entry: &FindingEntry) -> Value {
     let parts = [("meaning", &entry.meaning), ("recognised by", &entry.recognised), ("fix", &entry.fix)];
     let parts = parts.iter().filter(|(_, text)| !text.is_empty());
     let text: Vec<String> = parts.clone().map(|(label, text)| format!("{label}: {text}")).collect();
@@ -104,7 +104,12 @@ fn help(entry: &Entry) -> Value {
     json!({ "text": clean::line(&text.join("; ")), "markdown": markdown.join("\n\n") })
 }
 
-fn result(document: &Document, finding: &Finding, ids: &[&str], seen: &mut BTreeMap<String, usize>) -> Value {
+fn result(
+    document: &DoctorReport,
+    finding: &Finding,
+    ids: &[&str],
+    seen: &mut BTreeMap<String, usize>,
+) -> Value {
     let level = match finding.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
@@ -113,7 +118,7 @@ fn result(document: &Document, finding: &Finding, ids: &[&str], seen: &mut BTree
     let place = place(document, finding);
     let subject = finding.backend.map_or("machine", gpubuild_core::backend::Backend::id);
     let mark = fingerprint(&[&finding.id, subject, &place.path]);
-    // The same thing twice in a file is told apart by its order, not by its line, which moves with every edit above it.
+    // Repeated problems in a file are numbered in order, not identified by line, which changes with every edit above.
     let times = seen.entry(mark.clone()).or_default();
     *times += 1;
     let mut location = json!({ "physicalLocation": physical(&place) });
@@ -135,8 +140,8 @@ fn result(document: &Document, finding: &Finding, ids: &[&str], seen: &mut BTree
 }
 
 /// The place in a file that was looked at; the file itself where no line is known; else the project.
-fn place(document: &Document, finding: &Finding) -> Location {
-    let whole = |path: &str| Location { path: path.to_owned(), line: 1, column: None };
+fn place(document: &DoctorReport, finding: &Finding) -> FindingLocation {
+    let whole = |path: &str| FindingLocation { path: path.to_owned(), line: 1, column: None };
     words::location(document, finding)
         .or_else(|| {
             let mut files = finding.evidence.iter().filter(|evidence| evidence.kind == EvidenceKind::File);
@@ -146,7 +151,7 @@ fn place(document: &Document, finding: &Finding) -> Location {
         .unwrap_or_else(|| whole(PROJECT))
 }
 
-fn physical(place: &Location) -> Value {
+fn physical(place: &FindingLocation) -> Value {
     let column = place.column.unwrap_or(1);
     json!({
         "artifactLocation": { "uri": uri(&place.path) },
@@ -190,7 +195,7 @@ fn message(finding: &Finding) -> String {
     }
     // In a message of SARIF `[text](target)` is a link.
     let text = lines.join("\n").replace("](", "] (");
-    if text.trim().is_empty() { finding.id.clone() } else { text }
+    if text.trim().is_empty() { finding.id.to_string() } else { text }
 }
 
 fn fingerprint(parts: &[&str]) -> String {

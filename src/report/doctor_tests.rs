@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::clean;
 use gpubuild_core::shell;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::{Findings, Severity};
+use gpubuild_detect::id;
 use gpubuild_host::Os;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use quick_xml::Reader;
@@ -13,19 +15,19 @@ use quick_xml::events::Event as Xml;
 use serde_json::Value;
 
 use super::detect_text::Detail;
-use super::doctor::Document;
-use super::hostile::{HARMLESS, Values, finding, machine, patient, samples};
+use super::doctor::DoctorReport;
+use super::hostile::{HARMLESS, HostileValues, finding, machine, patient, samples};
 use super::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
 
 /// Runs a test on every hostile value, on a machine and on a file, each with the harmless document beside it: one whose
 /// command is shown where the hostile one is shown, and left out where that is.
-fn check(test: impl Fn(&str, &Document, &Document)) {
+fn check(test: impl Fn(&str, &DoctorReport, &DoctorReport)) {
     assert!(samples().len() >= 40);
     for sample in samples() {
-        let values = Values::all(&sample);
+        let values = HostileValues::all(&sample);
         let shown = clean::command(&sample).is_some();
         let command = if shown { HARMLESS.to_owned() } else { "left\nout".to_owned() };
-        let harmless = Values { text: HARMLESS.to_owned(), command };
+        let harmless = HostileValues { text: HARMLESS.to_owned(), command };
         test(&sample, &machine(&values), &machine(&harmless));
         test(&sample, &patient(&values), &patient(&harmless));
     }
@@ -129,7 +131,7 @@ fn annotations_stay_one_command_a_line() {
         assert_eq!(parse(&hostile).len(), 4);
         assert_eq!(parse(&hostile)[3], None);
         let mut expected = parse(&harmless);
-        // A path of which nothing is visible is none.
+        // A path without visible characters is not a path.
         if clean::line(sample).trim().is_empty() {
             for one in expected.iter_mut().flatten() {
                 one.1.retain(|key| key == "title");
@@ -180,8 +182,7 @@ fn skeleton(markdown: &str) -> Vec<String> {
     list
 }
 
-/// What GitHub makes links, mentions, pictures and formulas of after Markdown is done; links of our own are told by
-/// their example.
+/// What GitHub turns into links, mentions, pictures and formulas after Markdown; gpubuild's own links are recognised by the example.
 fn assert_no_reference(text: &str) {
     if text == "https://docs.example/a" {
         return;
@@ -374,16 +375,13 @@ fn every_command_of_the_catalogue_can_be_shown_and_takes_values_as_words() {
 
 #[test]
 fn github_gets_ten_of_a_kind_and_the_rest_is_counted() {
-    let values = Values::all(HARMLESS);
+    let values = HostileValues::all(HARMLESS);
     let mut document = patient(&values);
-    document.findings = (0..25)
-        .map(|index| {
-            finding(
-                &format!("many.{index}"),
-                if index < 12 { Severity::Error } else { Severity::Warning },
-                &values,
-            )
-        })
+    let findings = Findings::embedded();
+    let ids = findings.iter().filter_map(|(_, id, _)| DiagnosticId::find(id)).take(25);
+    document.findings = ids
+        .enumerate()
+        .map(|(index, id)| finding(id, if index < 12 { Severity::Error } else { Severity::Warning }, &values))
         .collect();
     document.findings.reverse();
     document.summary.errors = 12;
@@ -402,8 +400,8 @@ fn github_gets_ten_of_a_kind_and_the_rest_is_counted() {
 
 #[test]
 fn markdown_keeps_within_its_limit_and_says_what_is_missing() {
-    let mut document = machine(&Values::all(&"w ".repeat(5000)));
-    let one = finding("many.one", Severity::Error, &Values::all(&"@x ".repeat(5000)));
+    let mut document = machine(&HostileValues::all(&"w ".repeat(5000)));
+    let one = finding(id!("probe.failed"), Severity::Error, &HostileValues::all(&"@x ".repeat(5000)));
     document.findings = vec![one; 500];
     for limit in [doctor_markdown::STEP_SUMMARY, 40_000] {
         let text = doctor_markdown::markdown(&document, limit);
@@ -419,11 +417,11 @@ fn markdown_keeps_within_its_limit_and_says_what_is_missing() {
 fn the_same_finding_twice_in_a_file_has_two_fingerprints_that_survive_other_lines() {
     let findings = Findings::embedded();
     let marks = |lines: [u32; 2]| -> Vec<Value> {
-        let mut document = patient(&Values::all(HARMLESS));
+        let mut document = patient(&HostileValues::all(HARMLESS));
         document.findings = lines
             .iter()
             .map(|line| {
-                let mut one = finding("file.x", Severity::Error, &Values::all(HARMLESS));
+                let mut one = finding(id!("file.failed"), Severity::Error, &HostileValues::all(HARMLESS));
                 one.evidence[0].place = format!("Dockerfile:{line}");
                 one
             })

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use super::binary_text;
 use super::detect::BackendEntry;
 use super::detect_text::{Detail, Tone, presence, readiness};
-use super::doctor::Document;
+use super::doctor::DoctorReport;
 use super::doctor_words::{self as words, LEFT_OUT, OBSERVATIONS, SENTENCE, VALUE};
 use super::words::wrap;
 
@@ -20,17 +20,17 @@ use super::words::wrap;
 const WIDTH: usize = 100;
 /// Widest cell of the matrix.
 const CELL: usize = 13;
-/// Widest name of a value that changed; a wider one has a line of its own.
+/// Maximum width of a changed value's name; a wider one gets a separate line.
 const WIDEST_NAME: usize = 40;
 /// Where the first column of the matrix ends.
 const FIRST: usize = 11;
 
 /// The text; `paint` colours pieces of it.
 #[must_use]
-pub fn text(document: &Document, detail: Detail, paint: &dyn Fn(Tone, &str) -> String) -> String {
+pub fn text(document: &DoctorReport, detail: Detail, paint: &dyn Fn(Tone, &str) -> String) -> String {
     // In a log or a file the place is what is looked for.
     let detail = if document.host.is_some() { detail } else { Detail::Everything };
-    let mut page = Page { out: String::new(), paint, detail };
+    let mut page = DoctorPage { out: String::new(), paint, detail };
     let mut hidden = 0;
     page.binary(document);
     page.files(document);
@@ -53,19 +53,19 @@ pub fn text(document: &Document, detail: Detail, paint: &dyn Fn(Tone, &str) -> S
     page.gap();
     let mut count = words::count(document.summary);
     if hidden > 0 {
-        count += " (-v tells every note)";
+        count += " (-v shows every note)";
     }
     page.line(&count);
     page.out
 }
 
-struct Page<'a> {
+struct DoctorPage<'a> {
     out: String,
     paint: &'a dyn Fn(Tone, &str) -> String,
     detail: Detail,
 }
 
-impl Page<'_> {
+impl DoctorPage<'_> {
     fn line(&mut self, text: &str) {
         let text = text.trim_end();
         match text.trim_start().strip_prefix("::") {
@@ -87,7 +87,7 @@ impl Page<'_> {
     }
 
     /// Notes matter where their backend has hardware; the others are in the matrix as absent.
-    fn tells(&self, document: &Document, finding: &Finding) -> bool {
+    fn tells(&self, document: &DoctorReport, finding: &Finding) -> bool {
         self.detail == Detail::Everything
             || document.backends.is_empty()
             || finding.backend.is_some_and(|backend| {
@@ -99,7 +99,7 @@ impl Page<'_> {
     }
 
     /// The file that was looked into.
-    fn binary(&mut self, document: &Document) {
+    fn binary(&mut self, document: &DoctorReport) {
         let Some(binary) = &document.binary else { return };
         for line in binary_text::lines(binary, self.detail) {
             self.line(&clean::short(&line, SENTENCE));
@@ -107,14 +107,14 @@ impl Page<'_> {
     }
 
     /// The files that were audited.
-    fn files(&mut self, document: &Document) {
+    fn files(&mut self, document: &DoctorReport) {
         for line in document.files.iter().flat_map(super::audit::lines) {
             self.line(&clean::short(&line, SENTENCE));
         }
     }
 
     /// What changed since a snapshot, where one was named.
-    fn changes(&mut self, document: &Document) {
+    fn changes(&mut self, document: &DoctorReport) {
         let Some(changes) = &document.changes else { return };
         if changes.is_empty() {
             self.line("nothing changed since the snapshot");
@@ -134,8 +134,8 @@ impl Page<'_> {
         }
     }
 
-    /// What came of the test programs, where they were asked for.
-    fn proofs(&mut self, document: &Document) {
+    /// Results of the test programs, if requested.
+    fn proofs(&mut self, document: &DoctorReport) {
         let Some(outcomes) = &document.validation else { return };
         self.gap();
         self.line("test programs:");
@@ -160,7 +160,7 @@ impl Page<'_> {
     }
 
     /// Which architectures are built and which not, for who asks for everything.
-    fn architectures(&mut self, document: &Document) {
+    fn architectures(&mut self, document: &DoctorReport) {
         if self.detail != Detail::Everything {
             return;
         }
@@ -265,7 +265,7 @@ impl Page<'_> {
     }
 
     /// One line per backend, below what the machine is.
-    fn matrix(&mut self, document: &Document) {
+    fn matrix(&mut self, document: &DoctorReport) {
         if document.backends.is_empty() {
             return;
         }

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use gpubuild_core::clean;
 use gpubuild_detect::finding::{Evidence, EvidenceKind, Finding, Severity};
 use gpubuild_detect::matrix::Readiness;
-use gpubuild_detect::toolkit::description::Stage;
-use gpubuild_doctor::snapshot::Change;
-use gpubuild_doctor::validate::Outcome;
+use gpubuild_detect::toolkit::description::PipelineStage;
+use gpubuild_doctor::snapshot::SnapshotChange;
+use gpubuild_doctor::validate::TrialOutcome;
 
-use super::doctor::{Document, Summary};
+use super::doctor::{DoctorReport, DoctorSummary};
 
 /// Most characters of a summary or a remedy.
 pub(super) const SENTENCE: usize = 600;
@@ -21,9 +21,9 @@ pub(super) const OBSERVATIONS: usize = 20;
 /// The line for commands that can't be shown exactly.
 pub(super) const LEFT_OUT: &str = "a command is left out: it holds characters that can't be shown";
 
-/// A place in a file that somebody wrote.
+/// A place in a user's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Location {
+pub(super) struct FindingLocation {
     /// As it was named, with `/`.
     pub(super) path: String,
     /// From 1.
@@ -33,7 +33,7 @@ pub(super) struct Location {
 }
 
 /// Where in a file a finding is. On a machine there is no such place: its files are not those of a project.
-pub(super) fn location(document: &Document, finding: &Finding) -> Option<Location> {
+pub(super) fn location(document: &DoctorReport, finding: &Finding) -> Option<FindingLocation> {
     if document.host.is_some() {
         return None;
     }
@@ -41,7 +41,7 @@ pub(super) fn location(document: &Document, finding: &Finding) -> Option<Locatio
 }
 
 /// `path:line` or `path:line:column`.
-fn place(evidence: &Evidence) -> Option<Location> {
+fn place(evidence: &Evidence) -> Option<FindingLocation> {
     if evidence.kind != EvidenceKind::File {
         return None;
     }
@@ -50,10 +50,10 @@ fn place(evidence: &Evidence) -> Option<Location> {
         Some((path, line)) => (path, line, Some(last)),
         None => (rest, last, None),
     };
-    Some(Location { path: file(path)?, line, column })
+    Some(FindingLocation { path: file(path)?, line, column })
 }
 
-/// A path as it is told; `None` if nothing of it is visible.
+/// A path as printed; `None` if none of it is visible.
 pub(super) fn file(path: &str) -> Option<String> {
     let path = clean::short(path, VALUE);
     (!path.trim().is_empty()).then(|| path.replace('\\', "/"))
@@ -98,7 +98,7 @@ pub(super) fn observation(evidence: &Evidence) -> (&'static str, Cow<'_, str>, C
 }
 
 /// `1 error, 2 warnings, 3 notes`; notes only if there are any.
-pub(super) fn count(summary: Summary) -> String {
+pub(super) fn count(summary: DoctorSummary) -> String {
     let mut words =
         vec![number(summary.errors, Severity::Error), number(summary.warnings, Severity::Warning)];
     if summary.infos > 0 {
@@ -113,7 +113,7 @@ pub(super) fn number(count: usize, kind: Severity) -> String {
 }
 
 /// What a change was: `550.54 -> 535.1`.
-pub(super) fn change(change: &Change) -> String {
+pub(super) fn change(change: &SnapshotChange) -> String {
     let value = |value: &str| clean::short(value, VALUE).into_owned();
     match (&change.before, &change.after) {
         (Some(before), Some(after)) => format!("{} -> {}", value(before), value(after)),
@@ -122,8 +122,8 @@ pub(super) fn change(change: &Change) -> String {
     }
 }
 
-/// What came of a test program: a word, and what happened.
-pub(super) fn proof(outcome: &Outcome) -> (&'static str, String) {
+/// Result of a test program: one word, and what happened.
+pub(super) fn proof(outcome: &TrialOutcome) -> (&'static str, String) {
     let message = clean::short(&outcome.message, SENTENCE);
     let failed = |stage: &str| ("fails", format!("{stage}: {message}"));
     match (outcome.ok, outcome.failed) {
@@ -131,22 +131,22 @@ pub(super) fn proof(outcome: &Outcome) -> (&'static str, String) {
             let device = outcome.device.as_deref().unwrap_or("a device");
             ("works", format!("compiled, linked and ran on {}", clean::short(device, VALUE)))
         }
-        (false, Some(Stage::Compile)) => failed("compiling"),
-        (false, Some(Stage::Link)) => failed("linking"),
-        (false, Some(Stage::Run)) => failed("running"),
+        (false, Some(PipelineStage::Compile)) => failed("compiling"),
+        (false, Some(PipelineStage::Link)) => failed("linking"),
+        (false, Some(PipelineStage::Run)) => failed("running"),
         (false, None) => ("not tried", message.into_owned()),
     }
 }
 
 /// Whether neither an error nor a warning was found.
-pub(super) fn is_healthy(document: &Document) -> bool {
+pub(super) fn is_healthy(document: &DoctorReport) -> bool {
     let is_calm = document.summary.errors + document.summary.warnings == 0;
     // A note on a log or a file says that it could not be judged, not that it is in order.
     is_calm && (document.host.is_some() || document.findings.is_empty())
 }
 
 /// One line on what is ready, for a document without errors and warnings.
-pub(super) fn healthy(document: &Document) -> String {
+pub(super) fn healthy(document: &DoctorReport) -> String {
     let ready: Vec<&str> = document
         .backends
         .iter()

@@ -1,12 +1,13 @@
-//! `gpubuild explain`: the requirements of a backend with what this machine has beside each, and what a finding means.
+//! `gpubuild explain`: the requirements of a backend with what this machine has beside each, and what a finding or an error means.
 
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::ErrorEntry;
 use gpubuild_detect::facts::{Facts, Vendor};
-use gpubuild_detect::finding::{Affects, Entry, catalogue::Family};
+use gpubuild_detect::finding::{Affects, FindingEntry, catalogue::FindingFamily};
 use gpubuild_detect::matrix::{Matrix, Presence, Readiness, Verdict, for_distribution};
-use gpubuild_detect::toolkit::description::{About, Description, Root, is_on};
+use gpubuild_detect::toolkit::description::{Description, Root, ToolkitAbout, is_on};
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::Environment;
 use serde::Serialize;
@@ -25,8 +26,8 @@ pub struct BackendDocument {
     pub summary: String,
     /// Where its maker offers it.
     pub download: String,
-    /// One line each: what is needed, and what is here.
-    pub requirements: Vec<Requirement>,
+    /// One line for each requirement, with what was found.
+    pub requirements: Vec<ExplainedRequirement>,
     /// How to install it here.
     pub install: Vec<String>,
     /// Commands that show that it is there.
@@ -38,21 +39,21 @@ pub struct BackendDocument {
 /// Something that a backend needs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Requirement {
+pub struct ExplainedRequirement {
     /// `toolkit`, `hardware`, `driver`, `variables`, `paths`, `python`, `platform`, `build`, `run`.
     pub id: &'static str,
     /// What is needed.
     pub needed: Vec<String>,
     /// What this machine has.
     pub here: Vec<String>,
-    /// Whether that is enough, where it can be told.
+    /// Whether that is sufficient, if it can be determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub met: Option<bool>,
 }
 
 /// A machine to compare with.
 #[derive(Clone, Copy)]
-pub struct Machine<'a> {
+pub struct ExplainedMachine<'a> {
     /// Facts.
     pub facts: &'a Facts,
     /// Toolkits.
@@ -67,7 +68,7 @@ pub struct Machine<'a> {
 
 /// The description that explains a backend: its SDK, for `cpu` the first host compiler that has words.
 #[must_use]
-pub fn description(catalogue: &Catalogue, backend: Backend) -> Option<(&Description, &About)> {
+pub fn description(catalogue: &Catalogue, backend: Backend) -> Option<(&Description, &ToolkitAbout)> {
     let described = |one: &&Description| one.about.is_some();
     let found = match backend {
         Backend::Cpu => catalogue.with_role("host-compiler").find(described),
@@ -79,9 +80,9 @@ pub fn description(catalogue: &Catalogue, backend: Backend) -> Option<(&Descript
 impl BackendDocument {
     /// What a backend needs, beside what a machine has. `None` if no description has words about it.
     #[must_use]
-    pub fn new(catalogue: &Catalogue, backend: Backend, machine: Machine<'_>) -> Option<Self> {
+    pub fn new(catalogue: &Catalogue, backend: Backend, machine: ExplainedMachine<'_>) -> Option<Self> {
         let (description, about) = description(catalogue, backend)?;
-        let page = Page { description, about, machine, verdict: machine.matrix.verdict(backend) };
+        let page = ExplainPage { description, about, machine, verdict: machine.matrix.verdict(backend) };
         Some(Self {
             schema: Schema { name: "explain", version: 1 },
             backend,
@@ -96,15 +97,15 @@ impl BackendDocument {
     }
 }
 
-struct Page<'a> {
+struct ExplainPage<'a> {
     description: &'a Description,
-    about: &'a About,
-    machine: Machine<'a>,
+    about: &'a ToolkitAbout,
+    machine: ExplainedMachine<'a>,
     verdict: &'a Verdict,
 }
 
-impl Page<'_> {
-    fn requirements(&self) -> Vec<Requirement> {
+impl ExplainPage<'_> {
+    fn requirements(&self) -> Vec<ExplainedRequirement> {
         vec![
             self.platform(),
             self.hardware(),
@@ -118,7 +119,7 @@ impl Page<'_> {
         ]
     }
 
-    fn platform(&self) -> Requirement {
+    fn platform(&self) -> ExplainedRequirement {
         let facts = self.machine.facts;
         let needed =
             self.about.platforms.iter().map(|(os, words)| format!("{}: {words}", os.label())).collect();
@@ -128,7 +129,7 @@ impl Page<'_> {
             distro.unwrap_or_else(|| facts.platform.os.label().to_owned()),
             facts.platform.arch.id()
         )];
-        Requirement {
+        ExplainedRequirement {
             id: "platform",
             needed,
             here,
@@ -136,7 +137,7 @@ impl Page<'_> {
         }
     }
 
-    fn hardware(&self) -> Requirement {
+    fn hardware(&self) -> ExplainedRequirement {
         let verdict = self.verdict;
         let cpu = self.machine.facts.cpu.name.clone().filter(|_| verdict.backend == Backend::Cpu);
         let devices = verdict.devices.iter().map(|gpu| {
@@ -150,16 +151,16 @@ impl Page<'_> {
             Presence::Absent => Some(false),
             Presence::Unknown => None,
         };
-        Requirement { id: "hardware", needed: vec![self.about.hardware.clone()], here, met }
+        ExplainedRequirement { id: "hardware", needed: vec![self.about.hardware.clone()], here, met }
     }
 
-    fn driver(&self) -> Requirement {
+    fn driver(&self) -> ExplainedRequirement {
         let verdict = self.verdict;
         let here: Vec<String> = verdict.driver.iter().map(ToString::to_string).collect();
-        Requirement { id: "driver", needed: vec![self.about.driver.clone()], here, met: None }
+        ExplainedRequirement { id: "driver", needed: vec![self.about.driver.clone()], here, met: None }
     }
 
-    fn toolkit(&self) -> Requirement {
+    fn toolkit(&self) -> ExplainedRequirement {
         let copies = self.machine.inventory.of(&self.description.id);
         let here: Vec<String> = copies
             .iter()
@@ -171,10 +172,10 @@ impl Page<'_> {
             .collect();
         let needed = vec![format!("{} ({})", self.description.name, self.about.download)];
         let met = copies.iter().any(|copy| copy.chosen);
-        Requirement { id: "toolkit", needed, here, met: Some(met) }
+        ExplainedRequirement { id: "toolkit", needed, here, met: Some(met) }
     }
 
-    fn variables(&self) -> Requirement {
+    fn variables(&self) -> ExplainedRequirement {
         let os = self.machine.facts.platform.os;
         let roots = self.description.roots.iter().filter(|root| is_on(&root.on, os));
         let mut names: Vec<(String, String)> = Vec::new();
@@ -190,10 +191,10 @@ impl Page<'_> {
         });
         let here = here.collect();
         let needed = names.iter().map(|(name, words)| format!("{name}: {words}")).collect();
-        Requirement { id: "variables", needed, here, met: None }
+        ExplainedRequirement { id: "variables", needed, here, met: None }
     }
 
-    fn paths(&self) -> Requirement {
+    fn paths(&self) -> ExplainedRequirement {
         let os = self.machine.facts.platform.os;
         let roots = self.description.roots.iter().filter(|root| is_on(&root.on, os));
         let needed = roots.filter_map(place).collect();
@@ -206,13 +207,13 @@ impl Page<'_> {
                 Some(format!("{id}: {}", path.or(missing)?))
             })
             .collect();
-        Requirement { id: "paths", needed, here, met: None }
+        ExplainedRequirement { id: "paths", needed, here, met: None }
     }
 
-    fn python(&self) -> Requirement {
+    fn python(&self) -> ExplainedRequirement {
         let mut needed = self.about.python.clone();
         needed.push(self.about.python_note.clone());
-        Requirement { id: "python", needed, here: Vec::new(), met: None }
+        ExplainedRequirement { id: "python", needed, here: Vec::new(), met: None }
     }
 
     fn install(&self) -> Vec<String> {
@@ -220,7 +221,7 @@ impl Page<'_> {
         let tables = [&self.description.install_driver, &self.description.install];
         let mut steps: Vec<String> =
             tables.into_iter().filter_map(|table| for_distribution(facts, table).cloned()).collect();
-        let machine = gpubuild_plan::offer::Machine {
+        let machine = gpubuild_plan::offer::OfferMachine {
             facts,
             inventory: self.machine.inventory,
             catalogue: self.machine.catalogue,
@@ -244,7 +245,11 @@ pub fn place(root: &Root) -> Option<String> {
     known.or(own).or(program).or_else(|| root.registry.clone())
 }
 
-fn state(id: &'static str, state: Readiness, reasons: &[gpubuild_detect::matrix::Reason]) -> Requirement {
+fn state(
+    id: &'static str,
+    state: Readiness,
+    reasons: &[gpubuild_detect::matrix::Reason],
+) -> ExplainedRequirement {
     let met = match state {
         Readiness::Ready => Some(true),
         Readiness::Blocked => Some(false),
@@ -252,9 +257,9 @@ fn state(id: &'static str, state: Readiness, reasons: &[gpubuild_detect::matrix:
     };
     let mut here: Vec<String> = reasons.iter().map(gpubuild_detect::matrix::Reason::line).collect();
     if here.is_empty() {
-        here.push(if met == Some(true) { "ready" } else { "cannot be told from here" }.to_owned());
+        here.push(if met == Some(true) { "ready" } else { "cannot be determined here" }.to_owned());
     }
-    Requirement { id, needed: Vec::new(), here, met }
+    ExplainedRequirement { id, needed: Vec::new(), here, met }
 }
 
 /// The document of `explain ID --json`.
@@ -285,8 +290,8 @@ pub struct FindingDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
     /// Cases that are fixed in another way.
-    pub cases: BTreeMap<String, Case>,
-    /// Causes under which it is told when they are found as well.
+    pub cases: BTreeMap<String, ExplainedCase>,
+    /// Causes under which it is folded if they are found too.
     pub follows: Vec<String>,
     /// Documentation and threads.
     pub links: Vec<String>,
@@ -295,7 +300,7 @@ pub struct FindingDocument {
 /// A case of a finding.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Case {
+pub struct ExplainedCase {
     /// What to do.
     pub fix: String,
     /// By distribution, package manager or system.
@@ -305,7 +310,7 @@ pub struct Case {
 impl FindingDocument {
     /// What a finding means.
     #[must_use]
-    pub fn new(family: &Family, id: &str, entry: &Entry) -> Self {
+    pub fn new(family: &FindingFamily, id: &str, entry: &FindingEntry) -> Self {
         Self {
             schema: Schema { name: "explain", version: 1 },
             id: id.to_owned(),
@@ -324,12 +329,34 @@ impl FindingDocument {
                 .keys()
                 .map(|name| {
                     let case = entry.for_case(Some(name));
-                    (name.clone(), Case { fix: case.fix, commands: case.commands })
+                    (name.clone(), ExplainedCase { fix: case.fix, commands: case.commands })
                 })
                 .collect(),
             follows: entry.follows.clone(),
             links: entry.links.clone(),
         }
+    }
+}
+
+/// The document of `explain ID --json` for an error that is not a finding.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct ErrorDocument {
+    schema: Schema,
+    /// The id.
+    pub id: String,
+    /// What it means.
+    pub meaning: String,
+    /// What to do.
+    pub fix: String,
+}
+
+impl ErrorDocument {
+    /// What an error means.
+    #[must_use]
+    pub fn new(id: &str, entry: ErrorEntry) -> Self {
+        let schema = Schema { name: "explain", version: 1 };
+        Self { schema, id: id.to_owned(), meaning: entry.meaning, fix: entry.fix }
     }
 }
 
@@ -340,6 +367,7 @@ mod tests {
     #[test]
     fn the_schemas_change_only_on_purpose() {
         insta::assert_json_snapshot!("explain_backend", schemars::schema_for!(BackendDocument));
+        insta::assert_json_snapshot!("explain_error", schemars::schema_for!(ErrorDocument));
         insta::assert_json_snapshot!("explain_finding", schemars::schema_for!(FindingDocument));
     }
 

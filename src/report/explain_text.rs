@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::detect_text::Tone;
-use super::explain::{BackendDocument, FindingDocument, Requirement};
+use super::explain::{BackendDocument, ErrorDocument, ExplainedRequirement, FindingDocument};
 use super::words::wrap;
 
 /// Widest line.
@@ -12,11 +12,11 @@ const WIDTH: usize = 100;
 /// Where the text of a line starts.
 const INDENT: usize = 12;
 
-type Paint<'a> = &'a dyn Fn(Tone, &str) -> String;
+type ExplainPaint<'a> = &'a dyn Fn(Tone, &str) -> String;
 
-/// The requirements of a backend, each with what is here.
+/// The requirements of a backend, each with what was found.
 #[must_use]
-pub fn backend(document: &BackendDocument, paint: Paint<'_>) -> String {
+pub fn backend(document: &BackendDocument, paint: ExplainPaint<'_>) -> String {
     let mut text = format!("{}\n", paint(Tone::Strong, &document.name));
     for line in wrap(&document.summary, WIDTH) {
         let _ = writeln!(text, "{line}");
@@ -35,7 +35,7 @@ pub fn backend(document: &BackendDocument, paint: Paint<'_>) -> String {
     text
 }
 
-fn lines(requirement: &Requirement, paint: Paint<'_>) -> String {
+fn lines(requirement: &ExplainedRequirement, paint: ExplainPaint<'_>) -> String {
     let (mark, tone) = match requirement.met {
         Some(true) => ("here  ✓", Tone::Good),
         Some(false) => ("here  ✗", Tone::Bad),
@@ -53,7 +53,7 @@ fn lines(requirement: &Requirement, paint: Paint<'_>) -> String {
     text
 }
 
-fn entry(label: &str, tone: Option<Tone>, items: &[String], paint: Paint<'_>) -> String {
+fn entry(label: &str, tone: Option<Tone>, items: &[String], paint: ExplainPaint<'_>) -> String {
     let mut text = String::new();
     let mut label = Some(label);
     for item in items {
@@ -68,7 +68,7 @@ fn entry(label: &str, tone: Option<Tone>, items: &[String], paint: Paint<'_>) ->
 
 /// What a finding means.
 #[must_use]
-pub fn finding(document: &FindingDocument, paint: Paint<'_>) -> String {
+pub fn finding(document: &FindingDocument, paint: ExplainPaint<'_>) -> String {
     let mut text = format!("{}: {}\n\n", paint(Tone::Strong, &document.id), document.title);
     for part in [&document.meaning, &document.recognised] {
         for line in part.lines().flat_map(|line| wrap(line, WIDTH)) {
@@ -93,7 +93,25 @@ pub fn finding(document: &FindingDocument, paint: Paint<'_>) -> String {
     text
 }
 
-fn fix(text: &mut String, head: &str, fix: &str, commands: &BTreeMap<String, Vec<String>>, paint: Paint<'_>) {
+/// What an error means.
+#[must_use]
+pub fn error(document: &ErrorDocument, paint: ExplainPaint<'_>) -> String {
+    let mut text = format!("{}\n\n", paint(Tone::Strong, &document.id));
+    for line in wrap(&document.meaning, WIDTH) {
+        let _ = writeln!(text, "{line}");
+    }
+    text += "\n";
+    fix(&mut text, "fix", &document.fix, &BTreeMap::new(), paint);
+    text
+}
+
+fn fix(
+    text: &mut String,
+    head: &str,
+    fix: &str,
+    commands: &BTreeMap<String, Vec<String>>,
+    paint: ExplainPaint<'_>,
+) {
     let _ = writeln!(text, "{}", wrap(&format!("{head}: {fix}"), WIDTH).join("\n     "));
     for (key, commands) in commands {
         for (index, command) in commands.iter().enumerate() {
@@ -103,7 +121,7 @@ fn fix(text: &mut String, head: &str, fix: &str, commands: &BTreeMap<String, Vec
     }
 }
 
-fn list(text: &mut String, items: &[String], indent: &str, tone: Tone, paint: Paint<'_>) {
+fn list(text: &mut String, items: &[String], indent: &str, tone: Tone, paint: ExplainPaint<'_>) {
     for item in items {
         let _ = writeln!(text, "{indent}{}", paint(tone, item));
     }

@@ -2,21 +2,26 @@
 //! everywhere.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::{Affects, Consequence, Evidence, EvidenceKind, Finding, Remedy, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
-use gpubuild_detect::toolkit::description::Stage;
-use gpubuild_doctor::arch_plan::{ArchPlan, Built, By, Removed};
-use gpubuild_doctor::snapshot::Change;
-use gpubuild_doctor::validate::Outcome;
+use gpubuild_detect::toolkit::description::PipelineStage;
+use gpubuild_doctor::arch_plan::{BuiltArchs, By, DiagnosedArchs, RemovedArch};
+use gpubuild_doctor::snapshot::SnapshotChange;
+use gpubuild_doctor::validate::TrialOutcome;
 
-use super::detect::{BackendEntry, Build, Cpu, Device, Hardware, Host, Recommended, Run, Toolkit, Why};
-use super::doctor::Document;
+use super::detect::{
+    BackendEntry, BuildColumn, CpuReport, DeviceReport, HardwareColumn, HostReport, ReasonReport,
+    Recommended, RunColumn, ToolkitReport,
+};
+use super::doctor::DoctorReport;
 
-/// A value that nobody could misread.
+/// A value that cannot be misread.
 pub(super) const HARMLESS: &str = "harmless";
 
-/// Values that somebody or something could misread.
+/// Values that a person or a parser could misread.
 const SAMPLES: &[&str] = &[
     // Commands of CI services.
     "::error::pwned",
@@ -144,16 +149,16 @@ pub(super) fn samples() -> Vec<String> {
     samples
 }
 
-/// What stands in a document's places.
+/// The values of a document's fields.
 #[derive(Debug, Clone)]
-pub(super) struct Values {
+pub(super) struct HostileValues {
     /// Everywhere in text.
     pub(super) text: String,
     /// In commands.
     pub(super) command: String,
 }
 
-impl Values {
+impl HostileValues {
     /// The same value everywhere.
     pub(super) fn all(value: &str) -> Self {
         Self { text: value.to_owned(), command: value.to_owned() }
@@ -161,10 +166,10 @@ impl Values {
 }
 
 /// A document about a machine with an error, a warning and a note.
-pub(super) fn machine(values: &Values) -> Document {
+pub(super) fn machine(values: &HostileValues) -> DoctorReport {
     let value = &values.text;
-    Document {
-        host: Some(Host {
+    DoctorReport {
+        host: Some(HostReport {
             os: "linux",
             arch: "x86_64",
             distro: Some(value.clone()),
@@ -173,7 +178,7 @@ pub(super) fn machine(values: &Values) -> Document {
             container: true,
             container_kind: Some(value.clone()),
             wsl: false,
-            cpu: Cpu {
+            cpu: CpuReport {
                 name: Some(value.clone()),
                 threads: Some(8),
                 level: None,
@@ -183,13 +188,13 @@ pub(super) fn machine(values: &Values) -> Document {
         }),
         backends: vec![backend(Backend::Cpu, value), backend(Backend::Cuda, value)],
         changes: Some(vec![
-            Change { name: value.clone(), before: Some(value.clone()), after: Some(value.clone()) },
-            Change { name: "driver".to_owned(), before: None, after: Some(value.clone()) },
+            SnapshotChange { name: value.clone(), before: Some(value.clone()), after: Some(value.clone()) },
+            SnapshotChange { name: "driver".to_owned(), before: None, after: Some(value.clone()) },
         ]),
-        validation: Some(vec![Outcome {
+        validation: Some(vec![TrialOutcome {
             backend: Backend::Cpu,
             ok: false,
-            failed: Some(Stage::Run),
+            failed: Some(PipelineStage::Run),
             device: Some(value.clone()),
             message: format!("said {value}"),
             command: vec![value.clone()],
@@ -204,30 +209,34 @@ pub(super) fn machine(values: &Values) -> Document {
 }
 
 /// A document about a file.
-pub(super) fn patient(values: &Values) -> Document {
+pub(super) fn patient(values: &HostileValues) -> DoctorReport {
     let findings = vec![
-        finding("probe.failed", Severity::Error, values),
-        finding("own.finding", Severity::Warning, values),
-        finding("probe.timeout", Severity::Info, values),
+        finding(id!("probe.failed"), Severity::Error, values),
+        finding(id!("toolkit.missing"), Severity::Warning, values),
+        finding(id!("probe.timeout"), Severity::Info, values),
     ];
-    Document {
-        arch_plan: vec![ArchPlan {
+    DoctorReport {
+        arch_plan: vec![DiagnosedArchs {
             backend: Backend::Cuda,
             toolkit: values.text.clone(),
             origin: values.text.clone(),
-            built: vec![Built { arch: values.text.clone(), why: values.text.clone() }],
-            removed: vec![Removed { arch: values.text.clone(), by: By::Driver, why: values.text.clone() }],
+            built: vec![BuiltArchs { arch: values.text.clone(), why: values.text.clone() }],
+            removed: vec![RemovedArch {
+                arch: values.text.clone(),
+                by: By::Driver,
+                why: values.text.clone(),
+            }],
             blocked: None,
         }],
-        ..Document::of_findings(findings)
+        ..DoctorReport::of_findings(findings)
     }
 }
 
 /// A finding with the value in every place that a machine fills.
-pub(super) fn finding(id: &str, severity: Severity, values: &Values) -> Finding {
+pub(super) fn finding(id: DiagnosticId, severity: Severity, values: &HostileValues) -> Finding {
     let value = &values.text;
     Finding {
-        id: id.to_owned(),
+        id,
         severity,
         backend: Some(Backend::Cuda),
         affects: vec![Affects::Run],
@@ -246,7 +255,7 @@ pub(super) fn finding(id: &str, severity: Severity, values: &Values) -> Finding 
         },
         links: vec!["https://docs.example/a".to_owned()],
         consequences: vec![Consequence {
-            id: "probe.crashed".to_owned(),
+            id: id!("probe.crashed"),
             backend: Some(Backend::Vulkan),
             summary: format!("{value} has no `{value}`"),
         }],
@@ -254,12 +263,16 @@ pub(super) fn finding(id: &str, severity: Severity, values: &Values) -> Finding 
 }
 
 fn backend(id: Backend, value: &str) -> BackendEntry {
-    let why = || Why { reasons: vec![value.to_owned()], findings: Vec::new(), hints: vec![value.to_owned()] };
+    let why = || ReasonReport {
+        reasons: vec![value.to_owned()],
+        findings: Vec::new(),
+        hints: vec![value.to_owned()],
+    };
     BackendEntry {
         id,
-        hardware: Hardware {
+        hardware: HardwareColumn {
             state: Presence::Present,
-            devices: vec![Device {
+            devices: vec![DeviceReport {
                 name: value.to_owned(),
                 vendor: Vendor::Nvidia,
                 pci: Some(value.to_owned()),
@@ -272,9 +285,9 @@ fn backend(id: Backend, value: &str) -> BackendEntry {
             }],
             why: why(),
         },
-        build: Build {
+        build: BuildColumn {
             state: Readiness::Ready,
-            toolkits: vec![Toolkit {
+            toolkits: vec![ToolkitReport {
                 toolkit: "cuda".to_owned(),
                 version: Some(value.to_owned()),
                 root: value.to_owned(),
@@ -286,6 +299,6 @@ fn backend(id: Backend, value: &str) -> BackendEntry {
             }],
             why: why(),
         },
-        run: Run { state: Readiness::Blocked, driver: Some(value.to_owned()), why: why() },
+        run: RunColumn { state: Readiness::Blocked, driver: Some(value.to_owned()), why: why() },
     }
 }

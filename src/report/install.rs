@@ -2,8 +2,8 @@
 
 use gpubuild_host::HostPath;
 use gpubuild_plan::plan::bytes;
-use gpubuild_release::Choice;
-use gpubuild_release::install::{Done, Installed, Proof, Version};
+use gpubuild_release::VariantChoice;
+use gpubuild_release::install::{InstallResult, InstalledRelease, InstalledVersion, Proof};
 use gpubuild_release::resolve::Rejected;
 use serde::Serialize;
 
@@ -11,13 +11,13 @@ use super::Schema;
 
 /// The document of `install --json`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct InstallReport<'a> {
     schema: Schema,
     name: &'a str,
     version: &'a str,
     serial: u64,
     #[serde(flatten)]
-    choice: &'a Choice,
+    choice: &'a VariantChoice,
     /// Whether it works: `checked`, `started`, `not-started`.
     proof: Proof,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -30,13 +30,13 @@ pub struct Document<'a> {
     fetched_bytes: u64,
     reused_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    previous: Option<&'a Version>,
+    previous: Option<&'a InstalledVersion>,
 }
 
-impl<'a> Document<'a> {
+impl<'a> InstallReport<'a> {
     /// The document of what was done.
     #[must_use]
-    pub fn new(name: &'a str, to: &HostPath, program: &HostPath, done: &'a Done) -> Self {
+    pub fn new(name: &'a str, to: &HostPath, program: &HostPath, done: &'a InstallResult) -> Self {
         Self {
             schema: Schema { name: "install", version: 1 },
             name,
@@ -82,28 +82,31 @@ impl<'a> Document<'a> {
 
 /// The document of `install --list` and `install --rollback`.
 #[derive(Debug, Serialize)]
-pub struct ListDocument {
+pub struct InstalledListReport {
     schema: Schema,
-    installed: Vec<Row>,
+    installed: Vec<InstalledRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct InstalledRow {
     name: String,
     folder: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    current: Option<Version>,
+    current: Option<InstalledVersion>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    previous: Option<Version>,
+    previous: Option<InstalledVersion>,
 }
 
-impl ListDocument {
+impl InstalledListReport {
     /// What is in these folders.
     #[must_use]
-    pub fn new(found: &[(HostPath, Installed)], program: &dyn Fn(&HostPath, &Version) -> HostPath) -> Self {
-        let row = |(folder, installed): &(HostPath, Installed)| Row {
+    pub fn new(
+        found: &[(HostPath, InstalledRelease)],
+        program: &dyn Fn(&HostPath, &InstalledVersion) -> HostPath,
+    ) -> Self {
+        let row = |(folder, installed): &(HostPath, InstalledRelease)| InstalledRow {
             name: installed.name.clone(),
             folder: folder.to_string(),
             program: installed.pair.current.as_ref().map(|version| program(folder, version).to_string()),
@@ -116,7 +119,7 @@ impl ListDocument {
     /// The same for people: one line each.
     #[must_use]
     pub fn text(&self) -> String {
-        let line = |row: &Row| {
+        let line = |row: &InstalledRow| {
             let version = row.current.as_ref().map_or_else(String::new, |version| {
                 format!(" {} `{}` for {}", version.version, version.label, version.backend)
             });

@@ -1,16 +1,15 @@
-//! Text of a machine inside of GitHub's Markdown. What GitHub would make a link, a mention, a heading or markup of is
-//! written as code, where nothing of that happens.
+//! Text from a machine inside GitHub's Markdown. What GitHub would turn into a link, a mention, a heading or markup is written as code.
 
 use gpubuild_core::clean;
 
 /// Collects a line of Markdown.
 #[derive(Debug, Default)]
-struct Line {
+struct MarkdownLine {
     text: String,
     after_code: bool,
 }
 
-impl Line {
+impl MarkdownLine {
     fn plain(&mut self, text: &str) {
         self.text.push_str(text);
         self.after_code &= text.is_empty();
@@ -26,12 +25,12 @@ impl Line {
     }
 }
 
-/// A sentence: what stands in backticks becomes code, and so does every word that Markdown could take for something.
+/// A sentence: text in backticks becomes code, and so does every word that Markdown could interpret.
 #[must_use]
 pub fn prose(text: &str, limit: usize) -> String {
     let text = clean::short(text, limit);
     let parts: Vec<&str> = text.split('`').collect();
-    let mut line = Line::default();
+    let mut line = MarkdownLine::default();
     if parts.len().is_multiple_of(2) {
         words(&mut line, &text);
         return line.text;
@@ -48,7 +47,7 @@ pub fn prose(text: &str, limit: usize) -> String {
     line.text
 }
 
-fn words(line: &mut Line, text: &str) {
+fn words(line: &mut MarkdownLine, text: &str) {
     for (index, word) in text.split(char::is_whitespace).enumerate() {
         if index > 0 {
             line.plain(" ");

@@ -6,12 +6,12 @@ use gpubuild_core::backend::Backend;
 use serde::Serialize;
 
 use super::Schema;
-use crate::new::template::Command;
-use crate::new::{Made, Template};
+use crate::new::template::TemplateCommand;
+use crate::new::{PlacedProject, Template};
 
 /// The document of `new --list --json`.
 #[derive(Debug, Serialize)]
-pub struct ListDocument<'a> {
+pub struct TemplateListReport<'a> {
     schema: Schema,
     templates: Vec<Listed<'a>>,
 }
@@ -23,10 +23,10 @@ struct Listed<'a> {
     backends: &'a [Backend],
     needs: &'a [String],
     into_workspace: bool,
-    commands: &'a [Command],
+    commands: &'a [TemplateCommand],
 }
 
-impl<'a> ListDocument<'a> {
+impl<'a> TemplateListReport<'a> {
     /// The document of some templates.
     #[must_use]
     pub fn new(templates: &'a [Template]) -> Self {
@@ -66,7 +66,7 @@ pub fn list(templates: &[Template]) -> String {
 
 /// The document of `new --json`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct NewReport<'a> {
     schema: Schema,
     template: &'a str,
     name: &'a str,
@@ -74,7 +74,7 @@ pub struct Document<'a> {
     /// Whether it was written, or only planned.
     written: bool,
     files: Vec<Listing<'a>>,
-    commands: &'a [Command],
+    commands: &'a [TemplateCommand],
 }
 
 #[derive(Debug, Serialize)]
@@ -87,23 +87,23 @@ struct Listing<'a> {
 
 /// Whether files were written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum WrittenReport {
     /// They were.
     Yes,
     /// Not yet: `--dry-run`.
     No,
 }
 
-impl<'a> Document<'a> {
+impl<'a> NewReport<'a> {
     /// The document of a project.
     #[must_use]
-    pub fn new(made: &'a Made, written: Written) -> Self {
+    pub fn new(made: &'a PlacedProject, written: WrittenReport) -> Self {
         Self {
             schema: Schema { name: "new", version: 1 },
             template: made.template,
             name: &made.name,
             root: made.root.as_str(),
-            written: written == Written::Yes,
+            written: written == WrittenReport::Yes,
             files: listings(made),
             commands: &made.commands,
         }
@@ -111,7 +111,7 @@ impl<'a> Document<'a> {
 }
 
 /// New files, then changed ones, each sorted.
-fn listings(made: &Made) -> Vec<Listing<'_>> {
+fn listings(made: &PlacedProject) -> Vec<Listing<'_>> {
     let new = made.files.iter().map(|file| Listing {
         path: made.root.join(&file.path).to_string(),
         state: "new",
@@ -127,7 +127,7 @@ fn listings(made: &Made) -> Vec<Listing<'_>> {
 
 /// What `--dry-run` prints.
 #[must_use]
-pub fn plan(made: &Made) -> String {
+pub fn plan(made: &PlacedProject) -> String {
     let mut text = String::new();
     for one in listings(made) {
         let what = one.what.map(|what| format!(" ({what})")).unwrap_or_default();
@@ -138,7 +138,7 @@ pub fn plan(made: &Made) -> String {
 
 /// What to do next: into the folder, as a shell reads it, and the commands.
 #[must_use]
-pub fn next(made: &Made, folder: Option<&str>) -> String {
+pub fn next(made: &PlacedProject, folder: Option<&str>) -> String {
     let mut lines: Vec<(String, &str)> = folder.iter().map(|folder| (format!("cd {folder}"), "")).collect();
     lines.extend(made.commands.iter().map(|command| (command.run.clone(), command.what.as_str())));
     let width = lines.iter().map(|(run, _)| run.len()).max().unwrap_or_default();

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use gpubuild_plan::plan::bytes;
-use gpubuild_release::manifest::{Manifest, Variant};
+use gpubuild_release::manifest::{ReleaseManifest, ReleaseVariant};
 use gpubuild_release::pack::PackedLayer;
-use gpubuild_release::pack::release::{Entry, Published};
+use gpubuild_release::pack::release::{Published, ReleaseEntry};
 use gpubuild_release::pack::stage::Staged;
 use serde::Serialize;
 
@@ -13,14 +13,14 @@ use super::Schema;
 
 /// The document of `pack --json`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct PackReport<'a> {
     schema: Schema,
     folder: &'a str,
     variants: Vec<Packed>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    manifest: Option<&'a Manifest>,
+    manifest: Option<&'a ReleaseManifest>,
     signed: bool,
-    /// Platforms without a variant that runs without a GPU: then there is no manifest yet.
+    /// Platforms without a variant that runs without a GPU; the manifest is not written while there are any.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     incomplete: &'a [String],
     /// Variants of another version that were in the folder.
@@ -63,7 +63,7 @@ fn is_none(count: &usize) -> bool {
 impl Packed {
     /// One that was built and packed.
     #[must_use]
-    pub fn new(platform: &str, variant: &Variant, layers: Vec<PackedLayer>, staged: &Staged) -> Self {
+    pub fn new(platform: &str, variant: &ReleaseVariant, layers: Vec<PackedLayer>, staged: &Staged) -> Self {
         let added = layers.iter().filter(|layer| !layer.shared).map(|layer| layer.layer.size).sum();
         Self {
             layers,
@@ -78,11 +78,11 @@ impl Packed {
 
     /// One of another folder.
     #[must_use]
-    pub fn taken(entry: &Entry) -> Self {
+    pub fn taken(entry: &ReleaseEntry) -> Self {
         Self::plain(&entry.platform, &entry.variant)
     }
 
-    fn plain(platform: &str, variant: &Variant) -> Self {
+    fn plain(platform: &str, variant: &ReleaseVariant) -> Self {
         Self {
             platform: platform.to_owned(),
             label: variant.label.clone(),
@@ -98,7 +98,7 @@ impl Packed {
     }
 }
 
-impl<'a> Document<'a> {
+impl<'a> PackReport<'a> {
     /// The document.
     #[must_use]
     pub fn new(folder: &'a str, variants: Vec<Packed>, published: &'a Published, signed: bool) -> Self {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use gpubuild_core::clean;
-use gpubuild_doctor::packages::{Advice, Choice};
+use gpubuild_doctor::packages::{Advice, PackageChoice};
 use serde::Serialize;
 
 use super::Schema;
@@ -16,19 +16,19 @@ const WIDTH: usize = 100;
 /// The document of `doctor --packages --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Document {
+pub struct PackagesReport {
     schema: Schema,
-    /// One per GPU; one for the processor where there is none.
-    pub gpus: Vec<Choice>,
+    /// One per GPU; one for the processor if there is no GPU.
+    pub gpus: Vec<PackageChoice>,
     /// Properties of wheel variants that suit the machine, where they were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub variant_properties: Vec<String>,
 }
 
-impl Document {
+impl PackagesReport {
     /// The document of these choices.
     #[must_use]
-    pub fn new(gpus: Vec<Choice>) -> Self {
+    pub fn new(gpus: Vec<PackageChoice>) -> Self {
         let schema = Schema { name: "packages", version: 1 };
         Self { schema, gpus, variant_properties: Vec::new() }
     }
@@ -36,7 +36,7 @@ impl Document {
 
 /// The document for people.
 #[must_use]
-pub fn text(document: &Document, paint: &dyn Fn(Tone, &str) -> String) -> String {
+pub fn text(document: &PackagesReport, paint: &dyn Fn(Tone, &str) -> String) -> String {
     let mut out = String::new();
     for choice in &document.gpus {
         if !out.is_empty() {

@@ -9,7 +9,7 @@ use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_plan::plan::bytes;
 
 use super::detect::BackendEntry;
-use super::doctor::Document;
+use super::doctor::DoctorReport;
 use super::timings::escaped;
 
 const TEMPLATE: &str = include_str!("page.html");
@@ -25,7 +25,12 @@ pub struct Inset {
 
 /// The page; `redacted` lists the places of secrets that were redacted.
 #[must_use]
-pub fn page(document: &Document, redacted: &[String], timings: Option<&Inset>, plots: &[Inset]) -> String {
+pub fn page(
+    document: &DoctorReport,
+    redacted: &[String],
+    timings: Option<&Inset>,
+    plots: &[Inset],
+) -> String {
     let mut body = String::new();
     head(document, &mut body);
     matrix(document, &mut body);
@@ -65,13 +70,13 @@ pub fn page(document: &Document, redacted: &[String], timings: Option<&Inset>, p
     parts.map(|(at, part)| if at % 2 == 0 { part.to_owned() } else { fill(part) }).collect()
 }
 
-fn title(document: &Document) -> String {
+fn title(document: &DoctorReport) -> String {
     let host = document.host.as_ref();
     let system = host.map(|host| host.distro.clone().unwrap_or_else(|| host.os.to_owned()));
     format!("gpubuild: {}", system.unwrap_or_else(|| "machine".to_owned()))
 }
 
-fn head(document: &Document, body: &mut String) {
+fn head(document: &DoctorReport, body: &mut String) {
     let _ = writeln!(body, "<h1>{}</h1>", escaped(&title(document)));
     if let Some(host) = &document.host {
         let mut parts: Vec<String> = vec![host.arch.to_owned()];
@@ -121,7 +126,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn matrix(document: &Document, body: &mut String) {
+fn matrix(document: &DoctorReport, body: &mut String) {
     if document.backends.is_empty() {
         return;
     }
@@ -149,7 +154,7 @@ fn matrix(document: &Document, body: &mut String) {
 }
 
 fn hardware(entry: &BackendEntry) -> String {
-    // A word stands beside each sign, and a sign beside each colour.
+    // Every sign comes with a word, and every colour with a sign.
     let (class, words) = match entry.hardware.state {
         Presence::Present => ("good", "\u{2713} present"),
         Presence::Absent => ("plain", "\u{2013} absent"),
@@ -186,7 +191,7 @@ fn ready(state: Readiness, reasons: &[String], with: Option<String>) -> String {
     cell
 }
 
-fn findings(document: &Document, body: &mut String) {
+fn findings(document: &DoctorReport, body: &mut String) {
     body.push_str("<h2>Findings</h2>\n");
     if document.findings.is_empty() {
         body.push_str("<p>Nothing is wrong.</p>\n");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gpubuild_core::backend::Backend;
 use gpubuild_plan::plan::extra::PlannedExtra;
 use gpubuild_plan::plan::provision::Provision;
-use gpubuild_plan::plan::{Binary, Dropped, Fetch, Plan, Tree, bytes};
+use gpubuild_plan::plan::{Dropped, Fetch, Plan, PlannedBinary, PlannedTree, bytes};
 use gpubuild_plan::project::together::With;
 use gpubuild_plan::project::{Linkage, SourceCopy};
 use serde::Serialize;
@@ -14,7 +14,7 @@ use super::Schema;
 
 /// The document of `plan --json` and `build --dry-run --json`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct PlanReport<'a> {
     schema: Schema,
     origin: &'a str,
     backends: &'a [Backend],
@@ -27,17 +27,17 @@ pub struct Document<'a> {
     extra: &'a [PlannedExtra],
     #[serde(skip_serializing_if = "Option::is_none")]
     copy: Option<&'a SourceCopy>,
-    trees: &'a [Tree],
+    trees: &'a [PlannedTree],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     with: &'a [With],
     #[serde(skip_serializing_if = "Option::is_none")]
-    binary: Option<&'a Binary>,
+    binary: Option<&'a PlannedBinary>,
     notes: &'a [String],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     warnings: &'a [String],
 }
 
-impl<'a> Document<'a> {
+impl<'a> PlanReport<'a> {
     /// The document of a plan.
     #[must_use]
     pub fn new(plan: &'a Plan) -> Self {

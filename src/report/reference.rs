@@ -1,11 +1,14 @@
-//! The pages of the documentation that are made from data: `docs/backends.md` and `docs/findings.md`. A test compares.
+//! The pages of the documentation that are made from data: `backends.md`, `findings.md` and `errors.md` of
+//! `docs/reference/`. A test compares.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Entry, Findings, Kind};
+use gpubuild_detect::diagnostic::ErrorEntry;
+use gpubuild_detect::finding::{FindingEntry, FindingKind, Findings};
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_detect::toolkit::description::{About, Description, is_on};
+use gpubuild_detect::toolkit::description::{Description, ToolkitAbout, is_on};
 use gpubuild_host::Os;
 
 use super::explain::{description, place};
@@ -13,10 +16,10 @@ use super::explain::{description, place};
 const MADE: &str =
     "<!-- Made from the data by `GPUBUILD_UPDATE_DOCS=1 cargo test --test documents`; do not edit. -->\n";
 
-/// `docs/backends.md`: what every backend needs.
+/// `docs/reference/backends.md`: what every backend needs.
 #[must_use]
 pub fn backends(catalogue: &Catalogue) -> String {
-    let pages: Vec<(Backend, &Description, &About)> = Backend::ALL
+    let pages: Vec<(Backend, &Description, &ToolkitAbout)> = Backend::ALL
         .into_iter()
         .filter_map(|backend| {
             let (description, about) = description(catalogue, backend)?;
@@ -45,7 +48,7 @@ pub fn backends(catalogue: &Catalogue) -> String {
     text
 }
 
-fn backend_page(backend: Backend, description: &Description, about: &About) -> String {
+fn backend_page(backend: Backend, description: &Description, about: &ToolkitAbout) -> String {
     let mut text = format!("\n## {backend}\n\n{}: {}.\n\n", description.name, about.summary);
     let _ = writeln!(text, "- Download: <{}>", about.download);
     let _ = writeln!(text, "- Hardware: {}", about.hardware);
@@ -107,7 +110,7 @@ fn backend_page(backend: Backend, description: &Description, about: &About) -> S
     text
 }
 
-/// `docs/findings.md`: every finding.
+/// `docs/reference/findings.md`: every finding.
 #[must_use]
 pub fn findings(findings: &Findings) -> String {
     let mut text = format!("{MADE}\n# Findings\n\n");
@@ -122,12 +125,12 @@ pub fn findings(findings: &Findings) -> String {
     text
 }
 
-fn finding(id: &str, entry: &Entry) -> String {
+fn finding(id: &str, entry: &FindingEntry) -> String {
     let kind = match entry.kind {
-        Kind::Fault => "error",
-        Kind::Absence => "error where it was asked for",
-        Kind::Caution => "warning",
-        Kind::Note => "information",
+        FindingKind::Fault => "error",
+        FindingKind::Absence => "error where it was asked for",
+        FindingKind::Caution => "warning",
+        FindingKind::Note => "information",
     };
     let mut text = format!("\n### `{id}`\n\n{} ({kind}). {}\n\n", upper(&entry.title), entry.meaning.trim());
     let _ = writeln!(text, "- Recognised: {}", entry.recognised.trim());
@@ -153,7 +156,27 @@ fn finding(id: &str, entry: &Entry) -> String {
     text
 }
 
-fn commands(text: &mut String, entry: &Entry) {
+/// `docs/reference/errors.md`: every error that is not a finding, by the first part of its id.
+#[must_use]
+pub fn errors(errors: &BTreeMap<String, ErrorEntry>) -> String {
+    let mut text = format!("{MADE}\n# Errors\n\n");
+    text += "A command that fails prints what is wrong, what to do and an id, and `--json` prints the same as an `error` \
+             document. `gpubuild explain ID` shows the row of this page. Ids that are not here are [findings](findings.md); \
+             the exit codes are on [their page](exit-codes.md).\n";
+    let mut family = "";
+    for (id, entry) in errors {
+        let first = id.split('.').next().unwrap_or_default();
+        if first != family {
+            family = first;
+            let _ = write!(text, "\n## {family}\n\n| id | meaning | fix |\n|---|---|---|\n");
+        }
+        let cell = |words: &str| words.replace('|', "\\|");
+        let _ = writeln!(text, "| `{id}` | {} | {} |", cell(&entry.meaning), upper(&cell(&entry.fix)));
+    }
+    text
+}
+
+fn commands(text: &mut String, entry: &FindingEntry) {
     for (key, commands) in &entry.commands {
         let commands: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
         let _ = writeln!(text, "  - {key}: {}", commands.join(", then "));

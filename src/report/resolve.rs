@@ -2,26 +2,30 @@
 
 use std::fmt::Write as _;
 
-use gpubuild_release::{Choice, Machine, Manifest};
+use gpubuild_release::{ReleaseMachine, ReleaseManifest, VariantChoice};
 use serde::Serialize;
 
 use super::Schema;
 
 /// The document of `resolve --json`.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct ResolveReport<'a> {
     schema: Schema,
     name: &'a str,
     version: &'a str,
     #[serde(flatten)]
-    choice: &'a Choice,
-    machine: &'a Machine,
+    choice: &'a VariantChoice,
+    machine: &'a ReleaseMachine,
 }
 
-impl<'a> Document<'a> {
+impl<'a> ResolveReport<'a> {
     /// The document of a choice.
     #[must_use]
-    pub fn new(manifest: &'a Manifest, machine: &'a Machine, choice: &'a Choice) -> Self {
+    pub fn new(
+        manifest: &'a ReleaseManifest,
+        machine: &'a ReleaseMachine,
+        choice: &'a VariantChoice,
+    ) -> Self {
         Self {
             schema: Schema { name: "resolve", version: 1 },
             name: &manifest.name,
@@ -34,12 +38,12 @@ impl<'a> Document<'a> {
 
 /// The choice for people: the label first, alone on its line.
 #[must_use]
-pub fn text(choice: &Choice, explain: bool) -> String {
+pub fn text(choice: &VariantChoice, explain: bool) -> String {
     let mut text = format!("{}\n", choice.label);
     if explain {
         let _ = writeln!(text, "  {}: {}", choice.backend, choice.because);
         for one in &choice.unknown {
-            let _ = writeln!(text, "  nobody knows: {one}");
+            let _ = writeln!(text, "  unknown: {one}");
         }
         for one in &choice.rejected {
             let _ = writeln!(text, "  not {}: {}", one.label, one.reason);

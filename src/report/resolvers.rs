@@ -2,9 +2,9 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::shell;
-use gpubuild_doctor::resolvers::agree::{Change, takes};
+use gpubuild_doctor::resolvers::agree::{ResolverChange, takes};
 use gpubuild_doctor::resolvers::line_text;
-use gpubuild_doctor::resolvers::{Agreement, Line, Passed, Resolution, Resolutions};
+use gpubuild_doctor::resolvers::{Agreement, AgreementLine, PassedOver, Resolution, Resolutions};
 use gpubuild_host::Os;
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::Schema;
 /// The document of `doctor --resolvers --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Document {
+pub struct ResolversReport {
     schema: Schema,
     /// What each build system takes.
     pub resolvers: Vec<ResolverEntry>,
@@ -48,7 +48,7 @@ pub struct ResolverEntry {
     /// The message with which it fails.
     pub error: Option<String>,
     /// Variables that it passed over because they lead nowhere.
-    pub passed: Vec<Passed>,
+    pub passed: Vec<PassedOver>,
     /// Whether that is gpubuild's choice; `null` if gpubuild takes none.
     pub agrees: Option<bool>,
 }
@@ -133,7 +133,7 @@ pub struct ExceptionEntry {
     pub remedy: Option<String>,
 }
 
-impl Document {
+impl ResolversReport {
     /// The document on these backends.
     #[must_use]
     pub fn new(resolutions: &Resolutions, backends: &[Backend], os: Os) -> Self {
@@ -203,12 +203,12 @@ fn chosen_entry(toolkit: &str, agreement: &Agreement) -> ChosenEntry {
     }
 }
 
-fn line_entry(toolkit: &str, line: &Line, os: Os) -> Option<LineEntry> {
-    let change = |change: &Change| {
+fn line_entry(toolkit: &str, line: &AgreementLine, os: Os) -> Option<LineEntry> {
+    let change = |change: &ResolverChange| {
         let (action, value) = match change {
-            Change::Set { value, .. } => ("set", Some(value.clone())),
-            Change::Prepend { value, .. } => ("prepend", Some(value.clone())),
-            Change::Unset { .. } => ("unset", None),
+            ResolverChange::Set { value, .. } => ("set", Some(value.clone())),
+            ResolverChange::Prepend { value, .. } => ("prepend", Some(value.clone())),
+            ResolverChange::Unset { .. } => ("unset", None),
         };
         ChangeEntry { variable: change.name().to_owned(), action, value }
     };
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_schema_of_the_document_changes_only_on_purpose() {
-        insta::assert_json_snapshot!("resolvers", schemars::schema_for!(Document));
+        insta::assert_json_snapshot!("resolvers", schemars::schema_for!(ResolversReport));
     }
 
     #[test]

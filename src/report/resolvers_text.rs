@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use gpubuild_host::Os;
 
 use super::detect_text::Tone;
-use super::resolvers::{ChosenEntry, Document, ResolverEntry, TakenEntry};
+use super::resolvers::{ChosenEntry, ResolverEntry, ResolversReport, TakenEntry};
 use super::words::wrap;
 
 /// Widest line.
@@ -15,12 +15,17 @@ const WIDTH: usize = 100;
 /// Where the reason of a build system starts.
 const COLUMN: usize = 39;
 
-type Paint<'a> = &'a dyn Fn(Tone, &str) -> String;
+type ResolverPaint<'a> = &'a dyn Fn(Tone, &str) -> String;
 
 /// The text. `names` are the toolkits' names by id.
 #[must_use]
-pub fn text(document: &Document, names: &BTreeMap<String, String>, os: Os, paint: Paint<'_>) -> String {
-    let mut page = Page { out: String::new(), paint };
+pub fn text(
+    document: &ResolversReport,
+    names: &BTreeMap<String, String>,
+    os: Os,
+    paint: ResolverPaint<'_>,
+) -> String {
+    let mut page = ResolversPage { out: String::new(), paint };
     for chosen in &document.chosen {
         let name = names.get(&chosen.toolkit).map_or(chosen.toolkit.as_str(), String::as_str);
         page.toolkit(document, chosen, name);
@@ -30,14 +35,14 @@ pub fn text(document: &Document, names: &BTreeMap<String, String>, os: Os, paint
     page.out
 }
 
-struct Page<'a> {
+struct ResolversPage<'a> {
     out: String,
-    paint: Paint<'a>,
+    paint: ResolverPaint<'a>,
 }
 
 /// What a group of build systems has in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Group<'a> {
+enum ResolverGroup<'a> {
     /// gpubuild's choice.
     Chosen,
     /// Another copy.
@@ -48,8 +53,8 @@ enum Group<'a> {
     Failing,
 }
 
-impl Page<'_> {
-    fn toolkit(&mut self, document: &Document, chosen: &ChosenEntry, name: &str) {
+impl ResolversPage<'_> {
+    fn toolkit(&mut self, document: &ResolversReport, chosen: &ChosenEntry, name: &str) {
         let entries: Vec<&ResolverEntry> =
             others(document).filter(|one| one.toolkit == chosen.toolkit).collect();
         let astray = entries.iter().filter(|one| one.agrees == Some(false)).count();
@@ -65,14 +70,14 @@ impl Page<'_> {
             ),
         };
         self.heading(name, tone, &words);
-        let mut groups: BTreeMap<Group<'_>, Vec<&ResolverEntry>> =
-            BTreeMap::from([(Group::Chosen, Vec::new())]);
+        let mut groups: BTreeMap<ResolverGroup<'_>, Vec<&ResolverEntry>> =
+            BTreeMap::from([(ResolverGroup::Chosen, Vec::new())]);
         for one in &entries {
             groups.entry(group(one)).or_default().push(one);
         }
         for (group, members) in groups {
             let (tone, mark, head) = match (&group, members.first().and_then(|one| one.takes.as_ref())) {
-                (Group::Chosen, _) => {
+                (ResolverGroup::Chosen, _) => {
                     let version = chosen.version.as_deref().unwrap_or("version unknown");
                     (
                         Tone::Good,
@@ -80,9 +85,11 @@ impl Page<'_> {
                         format!("{version} in {}, gpubuild's choice: {}", chosen.root, chosen.reason),
                     )
                 }
-                (Group::Other(_), Some(taken)) => (Tone::Bad, "✗", place(taken)),
-                (Group::Mixed, _) => (Tone::Bad, "✗", "two copies at once".to_owned()),
-                (Group::Other(_) | Group::Failing, _) => (Tone::Bad, "✗", "nothing that works".to_owned()),
+                (ResolverGroup::Other(_), Some(taken)) => (Tone::Bad, "✗", place(taken)),
+                (ResolverGroup::Mixed, _) => (Tone::Bad, "✗", "two copies at once".to_owned()),
+                (ResolverGroup::Other(_) | ResolverGroup::Failing, _) => {
+                    (Tone::Bad, "✗", "nothing that works".to_owned())
+                }
             };
             self.group(tone, mark, &head, &members);
         }
@@ -113,7 +120,7 @@ impl Page<'_> {
     }
 
     /// Toolkits of which gpubuild takes no copy.
-    fn without_choice(&mut self, document: &Document, names: &BTreeMap<String, String>) {
+    fn without_choice(&mut self, document: &ResolversReport, names: &BTreeMap<String, String>) {
         let mut toolkits: Vec<&str> = Vec::new();
         for one in others(document).filter(|one| one.agrees.is_none()) {
             if !toolkits.contains(&one.toolkit.as_str()) {
@@ -137,7 +144,7 @@ impl Page<'_> {
         }
     }
 
-    fn lines(&mut self, document: &Document, os: Os) {
+    fn lines(&mut self, document: &ResolversReport, os: Os) {
         let shell = if os == Os::Windows { "PowerShell" } else { "a POSIX shell" };
         if !document.lines.is_empty() {
             let words = match document.exceptions.len() {
@@ -177,17 +184,17 @@ impl Page<'_> {
 }
 
 /// The build systems but gpubuild itself, whose choice is the measure.
-fn others(document: &Document) -> impl Iterator<Item = &ResolverEntry> {
+fn others(document: &ResolversReport) -> impl Iterator<Item = &ResolverEntry> {
     document.resolvers.iter().filter(|one| !one.id.starts_with("gpubuild-"))
 }
 
-fn group(one: &ResolverEntry) -> Group<'_> {
+fn group(one: &ResolverEntry) -> ResolverGroup<'_> {
     match &one.takes {
-        _ if one.agrees == Some(true) => Group::Chosen,
-        _ if one.error.is_some() => Group::Failing,
-        Some(takes) if takes.compiler_copy.is_some() => Group::Mixed,
-        Some(takes) => Group::Other(&takes.copy),
-        None => Group::Failing,
+        _ if one.agrees == Some(true) => ResolverGroup::Chosen,
+        _ if one.error.is_some() => ResolverGroup::Failing,
+        Some(takes) if takes.compiler_copy.is_some() => ResolverGroup::Mixed,
+        Some(takes) => ResolverGroup::Other(&takes.copy),
+        None => ResolverGroup::Failing,
     }
 }
 

@@ -43,7 +43,7 @@ pub struct BackendTests {
     /// What the kernels were built with: `CUDA Toolkit 13.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toolkit: Option<String>,
-    /// Why there are none.
+    /// Why there are no results.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Cases within their bounds.
@@ -62,7 +62,7 @@ pub struct BackendTests {
 pub enum TestState {
     /// Yes.
     Tested,
-    /// There is no device to test on.
+    /// No device to test on.
     NoDevice,
     /// The test program did not come to its end.
     Broken,
@@ -72,10 +72,10 @@ impl BackendTests {
     /// The report that the test program printed.
     ///
     /// # Errors
-    /// It is no report.
+    /// The output is not a report.
     pub fn parse(id: Backend, text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
-        struct Report {
+        struct SuiteReport {
             #[serde(default)]
             device: String,
             #[serde(default)]
@@ -87,7 +87,7 @@ impl BackendTests {
             skipped: u64,
             cases: Vec<Value>,
         }
-        let report: Report = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let report: SuiteReport = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let why = |case: &Value| case.get("skipped").and_then(Value::as_str).map(str::to_owned);
         let alone = if report.device.is_empty() { report.cases.first().and_then(why) } else { None };
         let said = |text: String| Some(text).filter(|text| !text.is_empty());

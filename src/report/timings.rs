@@ -2,7 +2,9 @@
 
 use gpubuild_exec::exec::ninja::critical_path;
 use gpubuild_exec::exec::processes::Sample;
-use gpubuild_exec::exec::timings::{Cache, Message, Recording, Step, TreeTime, Unit};
+use gpubuild_exec::exec::timings::{
+    LauncherTotals, TimedMessage, TimedStep, TimedUnit, TimingRecording, TreeTime,
+};
 use gpubuild_plan::plan::bytes;
 use serde::Serialize;
 use serde_json::json;
@@ -11,7 +13,7 @@ use super::Schema;
 
 /// The document, also inside the page.
 #[derive(Debug, Serialize)]
-pub struct Document<'a> {
+pub struct TimingsReport<'a> {
     schema: Schema,
     project: &'a str,
     gpubuild: &'static str,
@@ -21,11 +23,11 @@ pub struct Document<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     processors: Option<u32>,
     trees: &'a [TreeTime],
-    steps: &'a [Step],
-    units: &'a [Unit],
+    steps: &'a [TimedStep],
+    units: &'a [TimedUnit],
     critical_path: CriticalPath,
-    caches: &'a [Cache],
-    messages: &'a [Message],
+    caches: &'a [LauncherTotals],
+    messages: &'a [TimedMessage],
     samples: &'a [Sample],
 }
 
@@ -39,7 +41,7 @@ struct CriticalPath {
 
 /// What a page is about, beside the recording.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'a> {
+pub struct TimingsSubject<'a> {
     /// Name of the project.
     pub project: &'a str,
     /// Whether the build came to its end.
@@ -50,7 +52,7 @@ pub struct About<'a> {
 
 /// A form in which timings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum TimingsForm {
     /// One page of HTML.
     Page,
     /// The document.
@@ -59,7 +61,7 @@ pub enum Form {
     Trace,
 }
 
-impl Form {
+impl TimingsForm {
     /// The form that a file's name asks for.
     #[must_use]
     pub fn of(path: &str) -> Self {
@@ -71,10 +73,10 @@ impl Form {
     }
 }
 
-impl<'a> Document<'a> {
+impl<'a> TimingsReport<'a> {
     /// The document of a recording.
     #[must_use]
-    pub fn new(about: About<'a>, recording: &'a Recording) -> Self {
+    pub fn new(about: TimingsSubject<'a>, recording: &'a TimingRecording) -> Self {
         let path = critical_path(&recording.units, &recording.needs);
         let seconds = path.iter().map(|index| recording.units[*index].seconds()).sum();
         Self {
@@ -98,11 +100,11 @@ impl<'a> Document<'a> {
     ///
     /// # Errors
     /// Never with values that a build makes: plain data always serialises.
-    pub fn render(&self, form: Form) -> Result<String, serde_json::Error> {
+    pub fn render(&self, form: TimingsForm) -> Result<String, serde_json::Error> {
         match form {
-            Form::Page => self.page(),
-            Form::Json => serde_json::to_string_pretty(self).map(|text| text + "\n"),
-            Form::Trace => serde_json::to_string(&self.trace()).map(|text| text + "\n"),
+            TimingsForm::Page => self.page(),
+            TimingsForm::Json => serde_json::to_string_pretty(self).map(|text| text + "\n"),
+            TimingsForm::Trace => serde_json::to_string(&self.trace()).map(|text| text + "\n"),
         }
     }
 
@@ -128,7 +130,7 @@ impl<'a> Document<'a> {
 
     /// The most important numbers, readable without any script.
     fn summary(&self) -> String {
-        let compiled: Vec<&Unit> = self.units.iter().filter(|unit| unit.kind != "configure").collect();
+        let compiled: Vec<&TimedUnit> = self.units.iter().filter(|unit| unit.kind != "configure").collect();
         let work: f64 = compiled.iter().map(|unit| unit.seconds()).sum();
         let mut rows = vec![
             (
@@ -198,7 +200,7 @@ impl<'a> Document<'a> {
 }
 
 /// For each unit a row in which nothing else of its tree is at the time.
-fn rows(units: &[Unit]) -> Vec<usize> {
+fn rows(units: &[TimedUnit]) -> Vec<usize> {
     let mut ends: Vec<(&str, Vec<f64>)> = Vec::new();
     units
         .iter()
@@ -223,7 +225,7 @@ fn duration(seconds: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a build is no million years long"
+        reason = "a build does not take a million years"
     )]
     let whole = seconds.max(0.0).round() as u64;
     match whole {

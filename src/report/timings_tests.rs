@@ -1,25 +1,25 @@
-use gpubuild_exec::exec::State;
-use gpubuild_exec::exec::launcher::Outcome;
+use gpubuild_exec::exec::TreeState;
+use gpubuild_exec::exec::launcher::LauncherOutcome;
 
 use super::*;
 
 const EVIL: &str = "CMakeFiles/x.dir/a\"'</script><script>alert(1)</script>@@DATA@@\u{2028}.c.o";
 
-pub(super) fn recording() -> Recording {
-    let unit = |output: &str, start, end| Unit {
+pub(super) fn recording() -> TimingRecording {
+    let unit = |output: &str, start, end| TimedUnit {
         tree: "cpu".into(),
         output: output.into(),
         kind: "c",
         start,
         end,
         memory_bytes: Some(300 << 20),
-        cache: Some(Outcome::Hit),
+        cache: Some(LauncherOutcome::Hit),
         seen: false,
     };
-    Recording {
+    TimingRecording {
         seconds: 75.0,
-        trees: vec![TreeTime { id: "cpu".into(), state: Some(State::Built) }],
-        steps: vec![Step {
+        trees: vec![TreeTime { id: "cpu".into(), state: Some(TreeState::Built) }],
+        steps: vec![TimedStep {
             tree: "cpu".into(),
             kind: "build",
             name: "<b>build</b>".into(),
@@ -27,8 +27,14 @@ pub(super) fn recording() -> Recording {
             end: 7.0,
         }],
         units: vec![unit(EVIL, 0.0, 2.0), unit("b.c.o", 1.0, 6.0), unit("liba.a", 6.0, 7.0)],
-        caches: vec![Cache { tree: "cpu".into(), launcher: "ccache".into(), hits: 2, misses: 1, other: 0 }],
-        messages: vec![Message { time: 1.0, text: "<img src=x onerror=alert(1)>".into() }],
+        caches: vec![LauncherTotals {
+            tree: "cpu".into(),
+            launcher: "ccache".into(),
+            hits: 2,
+            misses: 1,
+            other: 0,
+        }],
+        messages: vec![TimedMessage { time: 1.0, text: "<img src=x onerror=alert(1)>".into() }],
         samples: vec![
             Sample { time: 0.0, bytes: 0, active: 0 },
             Sample { time: 1.0, bytes: 1 << 30, active: 2 },
@@ -37,20 +43,21 @@ pub(super) fn recording() -> Recording {
     }
 }
 
-const ABOUT: About<'_> = About { project: "infer", success: true, processors: Some(2) };
+const ABOUT: TimingsSubject<'_> = TimingsSubject { project: "infer", success: true, processors: Some(2) };
 
 #[test]
 fn hostile_names_stay_data_in_the_page() {
     let recording = recording();
-    let document = Document::new(ABOUT, &recording);
-    let page = document.render(Form::Page).unwrap();
+    let document = TimingsReport::new(ABOUT, &recording);
+    let page = document.render(TimingsForm::Page).unwrap();
     assert!(!page.contains("<script>alert") && !page.contains("<img src=x"));
     assert_eq!(page.matches("</script>").count(), 2, "one for the data, one for the code");
     let (_, rest) = page.split_once("id=\"data\">").unwrap();
     let (data, _) = rest.split_once("</script>").unwrap();
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!(data["units"][0]["output"], EVIL);
-    let alone: serde_json::Value = serde_json::from_str(&document.render(Form::Json).unwrap()).unwrap();
+    let alone: serde_json::Value =
+        serde_json::from_str(&document.render(TimingsForm::Json).unwrap()).unwrap();
     assert_eq!(data, alone, "the page holds the whole document");
     for outside in ["http://", "https://", "src=", "@import", "url(h"] {
         let code = page.replace(data["units"][0]["output"].as_str().unwrap(), "");
@@ -62,7 +69,7 @@ fn hostile_names_stay_data_in_the_page() {
 #[test]
 fn the_summary_tells_the_most_important_without_a_script() {
     let recording = recording();
-    let page = Document::new(ABOUT, &recording).render(Form::Page).unwrap();
+    let page = TimingsReport::new(ABOUT, &recording).render(TimingsForm::Page).unwrap();
     for text in
         ["1 min 15 s (done)", "3 in 8.0 s of work", "6.0 s in 2 files", "1.0 GiB", "2 of 3 from ccache"]
     {
@@ -73,7 +80,7 @@ fn the_summary_tells_the_most_important_without_a_script() {
 #[test]
 fn a_trace_has_each_file_in_a_row_of_its_own_at_the_time() {
     let recording = recording();
-    let text = Document::new(ABOUT, &recording).render(Form::Trace).unwrap();
+    let text = TimingsReport::new(ABOUT, &recording).render(TimingsForm::Trace).unwrap();
     let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let rows: Vec<u64> = events
@@ -88,9 +95,9 @@ fn a_trace_has_each_file_in_a_row_of_its_own_at_the_time() {
 
 #[test]
 fn the_name_of_the_file_says_the_form() {
-    assert_eq!(Form::of("a/timings.html"), Form::Page);
-    assert_eq!(Form::of("a.JSON"), Form::Json);
-    assert_eq!(Form::of("a.trace.json"), Form::Trace);
+    assert_eq!(TimingsForm::of("a/timings.html"), TimingsForm::Page);
+    assert_eq!(TimingsForm::of("a.JSON"), TimingsForm::Json);
+    assert_eq!(TimingsForm::of("a.trace.json"), TimingsForm::Trace);
     assert_eq!((duration(3.04), duration(3725.0)), ("3.0 s".to_owned(), "1 h 2 min".to_owned()));
 }
 

@@ -6,19 +6,19 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_host::Platform;
 use gpubuild_plan::plan::bytes;
-use gpubuild_plan::plan::provision::Choice;
+use gpubuild_plan::plan::provision::ReleaseChoice;
 use gpubuild_plan::wheels::lock;
-use gpubuild_plan::wheels::tag::Libc;
-use gpubuild_toolchain::provision::env::Setting;
-use gpubuild_toolchain::provision::verify::{Problem, Verification};
-use gpubuild_toolchain::provision::{Change, Installation, Installed, Preview};
+use gpubuild_plan::wheels::tag::WheelLibc;
+use gpubuild_toolchain::provision::env::EnvSetting;
+use gpubuild_toolchain::provision::verify::{PrefixProblem, Verification};
+use gpubuild_toolchain::provision::{InstallChange, InstalledToolkit, Prefix, Preview};
 use serde::Serialize;
 
 use super::Schema;
 
 /// One installation.
 #[derive(Debug, Serialize)]
-pub struct Entry {
+pub struct InstalledEntry {
     toolkit: String,
     release: Version,
     version: Version,
@@ -28,8 +28,8 @@ pub struct Entry {
     files: u64,
 }
 
-impl Entry {
-    fn new(one: &Installation) -> Self {
+impl InstalledEntry {
+    fn new(one: &Prefix) -> Self {
         Self {
             toolkit: one.record.toolkit.clone(),
             release: one.record.release.clone(),
@@ -46,22 +46,22 @@ impl Entry {
 #[derive(Debug, Serialize)]
 pub struct Install {
     schema: Schema,
-    state: Change,
-    installed: Entry,
+    state: InstallChange,
+    installed: InstalledEntry,
     taken_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    choice: Option<Choice>,
+    choice: Option<ReleaseChoice>,
     notes: Vec<String>,
 }
 
 impl Install {
-    /// What came of it.
+    /// Its result.
     #[must_use]
-    pub fn new(installed: &Installed, choice: Option<&Choice>) -> Self {
+    pub fn new(installed: &InstalledToolkit, choice: Option<&ReleaseChoice>) -> Self {
         Self {
             schema: Schema { name: "toolkit-install", version: 1 },
             state: installed.change,
-            installed: Entry::new(&installed.installation),
+            installed: InstalledEntry::new(&installed.installation),
             taken_bytes: installed.taken,
             choice: choice.cloned(),
             notes: installed.notes.clone(),
@@ -84,12 +84,12 @@ pub struct DryRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    choice: Option<Choice>,
-    wheels: Vec<Wheel>,
+    choice: Option<ReleaseChoice>,
+    wheels: Vec<WheelReport>,
 }
 
 #[derive(Debug, Serialize)]
-struct Wheel {
+struct WheelReport {
     package: String,
     version: String,
     file: String,
@@ -100,9 +100,9 @@ struct Wheel {
 impl DryRun {
     /// What would be done.
     #[must_use]
-    pub fn new(preview: &Preview, choice: Option<&Choice>) -> Self {
+    pub fn new(preview: &Preview, choice: Option<&ReleaseChoice>) -> Self {
         let wheels = preview.wheels.iter().flat_map(|wheel| {
-            wheel.files.iter().map(|file| Wheel {
+            wheel.files.iter().map(|file| WheelReport {
                 package: wheel.package.clone(),
                 version: wheel.version.clone(),
                 file: file.name.clone(),
@@ -139,7 +139,7 @@ impl DryRun {
             let _ =
                 writeln!(text, "{download} to download, at most {disk} of disk{}", free.unwrap_or_default());
         }
-        for line in self.choice.iter().flat_map(Choice::lines) {
+        for line in self.choice.iter().flat_map(ReleaseChoice::lines) {
             let _ = writeln!(text, "{line}");
         }
         for wheel in &self.wheels {
@@ -157,15 +157,15 @@ impl DryRun {
 
 /// `toolkit list`.
 #[derive(Debug, Serialize)]
-pub struct List {
+pub struct ToolkitListReport {
     schema: Schema,
-    installed: Vec<Entry>,
-    offered: Vec<Offer>,
+    installed: Vec<InstalledEntry>,
+    offered: Vec<OfferedRelease>,
 }
 
 /// A release that can be installed.
 #[derive(Debug, Serialize)]
-struct Offer {
+struct OfferedRelease {
     toolkit: String,
     release: Version,
     version: Version,
@@ -186,14 +186,14 @@ struct Optional {
     download_bytes: Option<u64>,
 }
 
-impl List {
+impl ToolkitListReport {
     /// What is installed and what is offered on a platform.
     #[must_use]
-    pub fn new(installed: &[Installation], catalogue: &Catalogue, platform: Platform) -> Self {
-        let offer = |lock: &lock::Lock| {
+    pub fn new(installed: &[Prefix], catalogue: &Catalogue, platform: Platform) -> Self {
+        let offer = |lock: &lock::WheelLock| {
             let size = |with: &[String]| {
-                let wheels = lock.select(with, platform, &Libc::Other).ok()?;
-                Some(wheels.iter().map(lock::Pinned::size).sum::<u64>())
+                let wheels = lock.select(with, platform, &WheelLibc::Other).ok()?;
+                Some(wheels.iter().map(lock::PinnedWheel::size).sum::<u64>())
             };
             let base = size(&[]);
             let optional = lock.optional().map(|id| Optional {
@@ -202,7 +202,7 @@ impl List {
             });
             let description = catalogue.get(&lock.toolkit);
             let floor = description.and_then(|one| one.driver_floor(&lock.release, platform.os).cloned());
-            Offer {
+            OfferedRelease {
                 toolkit: lock.toolkit.clone(),
                 release: lock.release.clone(),
                 version: lock.version.clone(),
@@ -217,7 +217,7 @@ impl List {
         };
         Self {
             schema: Schema { name: "toolkit-list", version: 1 },
-            installed: installed.iter().map(Entry::new).collect(),
+            installed: installed.iter().map(InstalledEntry::new).collect(),
             offered: lock::embedded().iter().map(offer).collect(),
         }
     }
@@ -255,24 +255,24 @@ impl List {
 #[derive(Debug, Serialize)]
 pub struct Verify {
     schema: Schema,
-    toolkits: Vec<Verified>,
+    toolkits: Vec<VerifiedEntry>,
 }
 
 #[derive(Debug, Serialize)]
-struct Verified {
+struct VerifiedEntry {
     #[serde(flatten)]
-    entry: Entry,
+    entry: InstalledEntry,
     good: bool,
     compared: u64,
-    problems: Vec<Problem>,
+    problems: Vec<PrefixProblem>,
 }
 
 impl Verify {
     /// What was found.
     #[must_use]
-    pub fn new(verified: &[(&Installation, Verification)]) -> Self {
-        let one = |(installation, verification): &(&Installation, Verification)| Verified {
-            entry: Entry::new(installation),
+    pub fn new(verified: &[(&Prefix, Verification)]) -> Self {
+        let one = |(installation, verification): &(&Prefix, Verification)| VerifiedEntry {
+            entry: InstalledEntry::new(installation),
             good: verification.problems.is_empty(),
             compared: verification.files,
             problems: verification.problems.clone(),
@@ -292,7 +292,7 @@ impl Verify {
     /// For people.
     #[must_use]
     pub fn text(&self) -> String {
-        /// Problems that are told one by one.
+        /// Problems that are listed one by one.
         const SHOWN: usize = 20;
         let mut text = String::new();
         if self.toolkits.is_empty() {
@@ -318,14 +318,14 @@ impl Verify {
 #[derive(Debug, Serialize)]
 pub struct Remove {
     schema: Schema,
-    removed: Entry,
+    removed: InstalledEntry,
 }
 
 impl Remove {
     /// What was removed.
     #[must_use]
-    pub fn new(one: &Installation) -> Self {
-        Self { schema: Schema { name: "toolkit-remove", version: 1 }, removed: Entry::new(one) }
+    pub fn new(one: &Prefix) -> Self {
+        Self { schema: Schema { name: "toolkit-remove", version: 1 }, removed: InstalledEntry::new(one) }
     }
 }
 
@@ -333,14 +333,18 @@ impl Remove {
 #[derive(Debug, Serialize)]
 pub struct Env<'a> {
     schema: Schema,
-    toolkit: Entry,
-    variables: &'a [Setting],
+    toolkit: InstalledEntry,
+    variables: &'a [EnvSetting],
 }
 
 impl<'a> Env<'a> {
     /// The variables of an installation.
     #[must_use]
-    pub fn new(one: &Installation, variables: &'a [Setting]) -> Self {
-        Self { schema: Schema { name: "toolkit-env", version: 1 }, toolkit: Entry::new(one), variables }
+    pub fn new(one: &Prefix, variables: &'a [EnvSetting]) -> Self {
+        Self {
+            schema: Schema { name: "toolkit-env", version: 1 },
+            toolkit: InstalledEntry::new(one),
+            variables,
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! Artifacts that something else changed after they were built.
 
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::{self, State};
-use gpubuild_exec::store::maintain::{self, Limits};
-use gpubuild_host::Host;
+use gpubuild_exec::exec::{self, TreeState};
+use gpubuild_exec::store::maintain::{self, StoreLimits};
+use gpubuild_host::{HostInfo, ReadFiles, WriteFiles};
 
 use crate::support::{Project, project, store_in};
 
@@ -21,7 +21,7 @@ fn sources() -> Option<Project> {
     ])
 }
 
-fn build(project: &Project) -> exec::Outcome {
+fn build(project: &Project) -> exec::BuildOutcome {
     project.build(vec![project.tree(&[Backend::Cpu], &["d", "e"], &[])]).unwrap()
 }
 
@@ -70,15 +70,15 @@ fn a_damaged_artifact_is_seen_and_built_again() {
                 std::fs::write(path.as_str(), &bytes).unwrap();
                 assert_eq!(exec::changed_files(&project.host, &first.manifest), [path.as_str()], "{context}");
                 if let (Shared::Pruned, Some(store)) = (shared, &project.store) {
-                    let all = Limits { all: true, ..Limits::default() };
+                    let all = StoreLimits { all: true, ..StoreLimits::default() };
                     maintain::prune(&project.host, store, all).unwrap();
                 }
                 let again = build(&project);
-                assert_ne!(again.state, State::Unchanged, "{context}");
+                assert_ne!(again.state, TreeState::Unchanged, "{context}");
                 assert_eq!(again.manifest, first.manifest, "{context}");
                 assert!(exec::changed_files(&project.host, &first.manifest).is_empty(), "{context}");
                 assert_eq!(project.host.read(&path).unwrap(), good, "{context}");
-                assert_eq!(build(&project).state, State::Unchanged, "{context}");
+                assert_eq!(build(&project).state, TreeState::Unchanged, "{context}");
             }
         }
     }

@@ -1,8 +1,9 @@
 //! Failures: what is said, and what goes on.
 
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::{BuildError, Event};
-use gpubuild_host::Host;
+use gpubuild_detect::diagnostic::Diagnostic;
+use gpubuild_exec::exec::{BuildError, BuildEvent};
+use gpubuild_host::{HostInfo, ReadFiles, WriteFiles};
 
 use crate::support::{plan, project};
 
@@ -44,7 +45,7 @@ fn a_backend_that_nobody_named_is_dropped_and_the_rest_is_built() {
     assert_eq!(outcome.manifest.backends, [Backend::Cpu]);
     let events = project.events.lock().unwrap();
     let why = events.iter().find_map(|event| match event {
-        Event::Dropped { backend: Backend::Vulkan, why } => Some(why.clone()),
+        BuildEvent::Dropped { backend: Backend::Vulkan, why } => Some(why.clone()),
         _ => None,
     });
     let why = why.expect("it was told that vulkan is dropped");

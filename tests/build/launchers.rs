@@ -9,10 +9,10 @@ use std::time::Duration;
 use gpubuild_core::Backend;
 use gpubuild_detect::facts;
 use gpubuild_detect::toolkit;
-use gpubuild_exec::exec::{Event, State};
-use gpubuild_host::{Environment, Host, Os, find_program};
-use gpubuild_plan::plan::Tree;
-use gpubuild_plan::plan::launchers::{self, Scene};
+use gpubuild_exec::exec::{BuildEvent, TreeState};
+use gpubuild_host::{Environment, HostInfo, Os, ReadFiles, RunPrograms, WriteFiles, find_program};
+use gpubuild_plan::plan::PlannedTree;
+use gpubuild_plan::plan::launchers::{self, LauncherContext};
 
 use crate::support::{Project, plan, project};
 
@@ -43,11 +43,17 @@ fn have(project: &Project, programs: &[(&str, &str)]) -> bool {
 }
 
 /// A tree that goes through what `table` and `env` ask for, as `gpubuild build` would have it.
-fn tree(project: &Project, name: &str, table: &str, env: &[(&str, &str)]) -> Tree {
+fn tree(project: &Project, name: &str, table: &str, env: &[(&str, &str)]) -> PlannedTree {
     through(project, project.tree(&[Backend::Cpu], &["t-core"], &[]), name, table, env)
 }
 
-fn through(project: &Project, mut tree: Tree, name: &str, table: &str, env: &[(&str, &str)]) -> Tree {
+fn through(
+    project: &Project,
+    mut tree: PlannedTree,
+    name: &str,
+    table: &str,
+    env: &[(&str, &str)],
+) -> PlannedTree {
     tree.id = name.into();
     tree.build = project.path("build").join(name);
     let catalogue = toolkit::Catalogue::embedded();
@@ -55,7 +61,8 @@ fn through(project: &Project, mut tree: Tree, name: &str, table: &str, env: &[(&
     let known = launchers::launchers(&inventory, &catalogue, &facts::gather(&project.host), &|_| false);
     let environment = Environment::new(Os::Linux, env.iter().copied());
     let (table, root) = (toml::from_str(table).unwrap(), project.path("."));
-    let scene = Scene { launchers: &known, flag: None, env: &environment, table: &table, root: &root };
+    let scene =
+        LauncherContext { launchers: &known, flag: None, env: &environment, table: &table, root: &root };
     let mut whole = plan(vec![tree]);
     launchers::apply(&mut whole, &scene).unwrap();
     let mut tree = whole.trees.remove(0);
@@ -64,25 +71,25 @@ fn through(project: &Project, mut tree: Tree, name: &str, table: &str, env: &[(&
 }
 
 /// Builds a tree and returns hits and misses.
-fn built(project: &Project, tree: Tree) -> (u64, u64) {
+fn built(project: &Project, tree: PlannedTree) -> (u64, u64) {
     project.events.lock().unwrap().clear();
-    assert_eq!(project.build(vec![tree]).unwrap().state, State::Built);
+    assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
     let events = project.events.lock().unwrap();
     let counts = events.iter().find_map(|event| match event {
-        Event::Cached { hits, misses, note, .. } => {
+        BuildEvent::Cached { hits, misses, note, .. } => {
             assert_eq!(*note, None);
             Some((*hits, *misses))
         }
         _ => None,
     });
-    assert!(!events.iter().any(|event| matches!(event, Event::LauncherDropped { .. })), "{events:?}");
+    assert!(!events.iter().any(|event| matches!(event, BuildEvent::LauncherDropped { .. })), "{events:?}");
     counts.expect("it told what was in the cache")
 }
 
 fn dropped(project: &Project) -> Vec<(String, String)> {
     let events = project.events.lock().unwrap();
-    let of = |event: &Event| match event {
-        Event::LauncherDropped { language, why, .. } => Some((language.clone(), why.clone())),
+    let of = |event: &BuildEvent| match event {
+        BuildEvent::LauncherDropped { language, why, .. } => Some((language.clone(), why.clone())),
         _ => None,
     };
     events.iter().filter_map(of).collect()
@@ -138,7 +145,7 @@ fn ccache_answers_a_second_build_folder_and_says_how_often() {
     let first = tree(&project, "a", "launcher = \"ccache\"", &env);
     assert_eq!(built(&project, first.clone()), (0, 3));
     assert_eq!(built(&project, tree(&project, "b", "launcher = \"auto\"", &env)), (3, 0));
-    assert_eq!(project.build(vec![first]).unwrap().state, State::Unchanged, "and nothing is tried again");
+    assert_eq!(project.build(vec![first]).unwrap().state, TreeState::Unchanged, "and nothing is tried again");
 }
 
 #[test]
@@ -235,7 +242,7 @@ fn caches_answer_for_nvcc_in_a_second_build_folder_or_are_left_out() {
             let tree = through(&project, tree, &name, &format!("launcher = {launcher:?}"), &env);
             // Some pairs break (sccache 0.16 with nvcc 13.5): then the build does without, and says why.
             project.events.lock().unwrap().clear();
-            assert_eq!(project.build(vec![tree.clone()]).unwrap().state, State::Built);
+            assert_eq!(project.build(vec![tree.clone()]).unwrap().state, TreeState::Built);
             // Device compilers have a pool, as large as the plan says, and so has what links their code.
             let steps = project.host.read_text(&tree.build.join("build.ninja")).unwrap();
             let rules = project.host.read_text(&tree.build.join("CMakeFiles/rules.ninja")).unwrap();
@@ -251,7 +258,7 @@ fn caches_answer_for_nvcc_in_a_second_build_folder_or_are_left_out() {
                 break;
             }
             let counts = project.events.lock().unwrap().iter().find_map(|event| match event {
-                Event::Cached { hits, misses, .. } => Some((*hits, *misses)),
+                BuildEvent::Cached { hits, misses, .. } => Some((*hits, *misses)),
                 _ => None,
             });
             assert_eq!(counts, Some(expected), "{name}");
@@ -275,7 +282,7 @@ fn two_servers_of_sccache_share_a_redis_server_or_say_that_they_cannot() {
         // Debian's is compiled without this storage: then it is left out, and the build comes to its end.
         let version = project.output(&["sccache", "--version"]);
         if version.contains("0.4.0-pre") {
-            assert_eq!(project.build(vec![tree]).unwrap().state, State::Built);
+            assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
             let what = dropped(&project);
             assert!(what.iter().all(|(_, why)| why.contains("cache type is not enabled")), "{what:?}");
             assert_eq!(what.iter().map(|(language, _)| language.as_str()).collect::<Vec<_>>(), ["C", "CXX"]);
@@ -408,7 +415,7 @@ fn a_launcher_that_breaks_one_compiler_is_left_out_for_it_alone_and_tried_once()
     let script = faulty(&project);
     let tree = tree(&project, "cpu", &format!("launcher = {script:?}"), &[]);
     let outcome = project.build(vec![tree.clone()]).unwrap();
-    assert_eq!(outcome.state, State::Built);
+    assert_eq!(outcome.state, TreeState::Built);
     let what = dropped(&project);
     assert_eq!(what.len(), 1, "{what:?}");
     assert!(what[0].0 == "CXX" && what[0].1.contains("failed to execute compile"), "{what:?}");
@@ -416,7 +423,7 @@ fn a_launcher_that_breaks_one_compiler_is_left_out_for_it_alone_and_tried_once()
     assert!(rules.contains(&format!("{script} /")), "C goes through it: {rules}");
     let cxx = rules.lines().find(|line| line.contains("-x c++") || line.contains("c++ $DEFINES")).unwrap();
     assert!(!cxx.contains(&script), "{cxx}");
-    assert_eq!(project.build(vec![tree]).unwrap().state, State::Unchanged);
+    assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Unchanged);
     let trials = project.host.read_text(&project.path("trials")).unwrap();
     assert_eq!(trials.lines().count(), 2, "one trial for each language, none the second time");
 }

@@ -1,7 +1,7 @@
 //! What the probe learns is enough to link a program, also for a linker that reads its line once.
 
 use gpubuild_core::Backend;
-use gpubuild_host::{Host, Os};
+use gpubuild_host::{HostInfo, Os, ReadFiles};
 use gpubuild_plan::artifacts::{LinkItem, Manifest};
 use gpubuild_plan::link;
 

@@ -1,8 +1,9 @@
 //! Compilers that die when too many of them run at once.
 
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::{Event, State};
-use gpubuild_host::{Host, HostPath, find_program};
+use gpubuild_detect::diagnostic::Diagnostic;
+use gpubuild_exec::exec::{BuildEvent, TreeState};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles, find_program};
 
 use crate::support::{Project, project};
 
@@ -40,8 +41,8 @@ const SAYS_SO: &str = "echo 'cc: fatal error: Killed signal terminated program c
 
 fn narrowings(project: &Project) -> Vec<(u32, u32)> {
     let events = project.events.lock().unwrap();
-    let of = |event: &Event| match event {
-        Event::Narrowed { before, jobs, .. } => Some((*before, *jobs)),
+    let of = |event: &BuildEvent| match event {
+        BuildEvent::Narrowed { before, jobs, .. } => Some((*before, *jobs)),
         _ => None,
     };
     events.iter().filter_map(of).collect()
@@ -63,7 +64,7 @@ fn a_killed_compiler_makes_the_build_narrower_until_it_fits() {
         let outcome = project.build(vec![tree]).unwrap();
         assert_eq!(
             (outcome.state, narrowings(&project).as_slice()),
-            (State::Built, expected),
+            (TreeState::Built, expected),
             "{limit} {death}"
         );
     }
@@ -149,7 +150,7 @@ fn a_tree_that_is_done_leaves_its_jobs_to_the_others_and_all_together_stay_withi
         tree.jobs.total = 4;
         tree
     });
-    assert_eq!(project.build(trees.to_vec()).unwrap().state, State::Built);
+    assert_eq!(project.build(trees.to_vec()).unwrap().state, TreeState::Built);
     let notes = project.host.read_text(&notes).unwrap();
     let rows: Vec<Vec<&str>> = notes.lines().map(|line| line.split(' ').collect()).collect();
     let most = |column: usize, tree: &str| {
@@ -161,7 +162,9 @@ fn a_tree_that_is_done_leaves_its_jobs_to_the_others_and_all_together_stay_withi
     assert_eq!(most(2, ""), 4, "{notes}");
     let events = project.events.lock().unwrap();
     assert!(
-        !events.iter().any(|event| matches!(event, Event::Line { text, .. } if text.contains("Jobserver")))
+        !events
+            .iter()
+            .any(|event| matches!(event, BuildEvent::Line { text, .. } if text.contains("Jobserver")))
     );
     assert!(!project.host.exists(&project.path("build/.jobs")), "the pipe is gone");
 }

@@ -1,10 +1,11 @@
 //! Backends as modules and as shared libraries: where they are put, who finds them, and who may not call them.
 
 use gpubuild_core::Backend;
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_exec::exec::{self, stage};
-use gpubuild_host::{Host, HostPath, Os, find_program};
-use gpubuild_plan::artifacts::Loader;
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles, RunPrograms, WriteFiles, find_program};
+use gpubuild_plan::artifacts::ModuleLoader;
+use gpubuild_plan::plan::PlannedTree;
 use gpubuild_plan::project::Linkage;
 
 use crate::support::{Project, plan, project};
@@ -78,7 +79,7 @@ endif()
 ];
 
 /// The tree of the base libraries and of the processor's two modules.
-fn base(project: &Project) -> Tree {
+fn base(project: &Project) -> PlannedTree {
     let mut tree = project.tree(&[Backend::Cpu], &["reg", "reg-base"], &origin(&[]));
     tree.linkage = Linkage::Dynamic;
     tree.modules = vec!["reg-cpu".to_owned()];
@@ -86,7 +87,7 @@ fn base(project: &Project) -> Tree {
 }
 
 /// A tree in which only CUDA's module is built, into a folder of its own.
-fn cuda(project: &Project, folder: &str, answer: &str) -> Tree {
+fn cuda(project: &Project, folder: &str, answer: &str) -> PlannedTree {
     let entries = [
         ("REG_CPU", "OFF"),
         ("REG_CUDA", "ON"),
@@ -108,9 +109,9 @@ fn origin<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     entries
 }
 
-fn built(project: &Project, trees: Vec<Tree>) -> Result<exec::Outcome, exec::BuildError> {
+fn built(project: &Project, trees: Vec<PlannedTree>) -> Result<exec::BuildOutcome, exec::BuildError> {
     let loader =
-        Loader { folder: "reg_load_folder".into(), file: "reg_load".into(), count: "reg_count".into() };
+        ModuleLoader { folder: "reg_load_folder".into(), file: "reg_load".into(), count: "reg_count".into() };
     let mut plan = plan(trees);
     plan.loader = Some(loader);
     project.build_plan(&plan)

@@ -1,11 +1,12 @@
 //! `report --html`: the page of a machine, in a real browser.
 
-use gpubuild::report::doctor::Document;
+use gpubuild::report::doctor::DoctorReport;
 use gpubuild::report::page::{Inset, page};
-use gpubuild::report::timings::{About, Document as Timings, Form};
+use gpubuild::report::timings::{TimingsForm, TimingsReport as Timings, TimingsSubject};
 use gpubuild_detect::finding::{Evidence, Finding, Remedy, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_host::Host;
+use gpubuild_host::{InspectHost, ReadFiles, WriteFiles};
 use gpubuild_plan::look;
 
 use crate::support::project;
@@ -15,11 +16,11 @@ const EVIL: &str = "we\"ird' </script></iframe><script>document.title='broken'</
                     <img src=x onerror=\"console.error(1)\"> @@TITLE@@ & more";
 
 /// The document of this machine with a finding in which the worst of texts stands everywhere.
-fn document(host: &dyn Host) -> Document {
+fn document(host: &dyn InspectHost) -> DoctorReport {
     let sight = look::look(host, Catalogue::embedded());
     let evil = || EVIL.to_owned();
     let finding = Finding {
-        id: "cuda.host.gcc-too-new".to_owned(),
+        id: id!("cuda.host.gcc-too-new"),
         severity: Severity::Error,
         backend: None,
         affects: Vec::new(),
@@ -35,15 +36,15 @@ fn document(host: &dyn Host) -> Document {
         links: vec!["https://example.org/?a=\"><script>".to_owned(), "javascript:alert(1)".to_owned()],
         consequences: Vec::new(),
     };
-    Document::of_machine(&sight.facts, &sight.matrix, &gpubuild_core::Backend::ALL, vec![finding])
+    DoctorReport::of_machine(&sight.facts, &sight.matrix, &gpubuild_core::Backend::ALL, vec![finding])
 }
 
 #[test]
 fn the_page_of_a_machine_opens_without_a_complaint_whatever_stands_in_it() {
     let Some(project) = project(SLOW) else { return };
     let recording = recorded(&project);
-    let about = About { project: EVIL, success: true, processors: Some(2) };
-    let timings = Timings::new(about, &recording).render(Form::Page).unwrap();
+    let about = TimingsSubject { project: EVIL, success: true, processors: Some(2) };
+    let timings = Timings::new(about, &recording).render(TimingsForm::Page).unwrap();
     let timings = Inset { name: "timings.html".to_owned(), text: timings };
     let svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"60\" height=\"20\"><script>console.error(2)</script>\
                <rect width=\"60\" height=\"20\" fill=\"#3465a4\"/></svg>";
@@ -109,7 +110,7 @@ fn contrast(one: [f64; 3], other: [f64; 3]) -> f64 {
 
 #[test]
 fn every_word_of_the_page_can_be_read_in_light_and_dark() {
-    let text = page(&Document::of_findings(Vec::new()), &[], None, &[]);
+    let text = page(&DoctorReport::of_findings(Vec::new()), &[], None, &[]);
     let (light, dark) = text.split_once("prefers-color-scheme: dark").unwrap();
     for style in [light, dark] {
         for back in ["back", "panel"] {

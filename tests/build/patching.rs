@@ -1,10 +1,11 @@
 //! Sources with patches, targets with several names, and headers that are supplied.
 
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::{BuildError, Event, State};
-use gpubuild_host::Host;
+use gpubuild_detect::diagnostic::Diagnostic;
+use gpubuild_exec::exec::{BuildError, BuildEvent, TreeState};
+use gpubuild_host::{ReadFiles, WriteFiles};
 use gpubuild_plan::plan::Shim;
-use gpubuild_plan::project::profile::Wanted;
+use gpubuild_plan::project::profile::WantedOption;
 use gpubuild_plan::project::{PlannedPatch, SourceCopy};
 
 use crate::support::{Project, plan, project};
@@ -30,7 +31,7 @@ fn copy(project: &Project, optional: bool) -> SourceCopy {
     }
 }
 
-fn build(project: &Project, optional: bool) -> Result<State, BuildError> {
+fn build(project: &Project, optional: bool) -> Result<TreeState, BuildError> {
     let mut tree = project.tree(&[Backend::Cpu], &["s"], &[]);
     let copy = copy(project, optional);
     tree.source = copy.to.clone();
@@ -42,7 +43,8 @@ fn build(project: &Project, optional: bool) -> Result<State, BuildError> {
 
 fn notes(project: &Project) -> Vec<String> {
     let events = project.events.lock().unwrap();
-    let note = |event: &Event| if let Event::Note { text } = event { Some(text.clone()) } else { None };
+    let note =
+        |event: &BuildEvent| if let BuildEvent::Note { text } = event { Some(text.clone()) } else { None };
     events.iter().filter_map(note).collect()
 }
 
@@ -51,26 +53,26 @@ fn a_copy_is_patched_and_follows_the_sources_which_stay_as_they_are() {
     let Some(project) = project(SMALL) else { return };
     project.host.write(&project.path("src.patch"), PATCH.as_bytes()).unwrap();
     project.host.set_executable(&project.path("src/data/run.sh")).unwrap();
-    assert_eq!(build(&project, false), Ok(State::Built));
+    assert_eq!(build(&project, false), Ok(TreeState::Built));
     let read = |name: &str| project.host.read_text(&project.path(name)).unwrap();
     assert!(read("build/source/s.c").contains("return 2") && read("src/s.c").contains("return 1"));
     project.output(&[project.path("build/source/data/run.sh").as_str()]);
-    assert_eq!(build(&project, false), Ok(State::Unchanged));
+    assert_eq!(build(&project, false), Ok(TreeState::Unchanged));
 
     // Somebody's hand in the copy, a change and a new file in the sources, and one that is gone.
     project.host.write(&project.path("build/source/s.c"), b"broken").unwrap();
-    assert_eq!(build(&project, false), Ok(State::Built));
+    assert_eq!(build(&project, false), Ok(TreeState::Built));
     project.write("s.c", "int t;\nint s(void)\n{\n    return 1;\n}\n");
     project.write("more/new.c", "int u;\n");
     project.host.remove(&project.path("src/data/run.sh")).unwrap();
-    assert_eq!(build(&project, false), Ok(State::Built));
+    assert_eq!(build(&project, false), Ok(TreeState::Built));
     assert_eq!(read("build/source/s.c"), "int t;\nint s(void)\n{\n    return 2;\n}\n");
     assert_eq!(read("build/source/more/new.c"), "int u;\n");
     assert!(!project.host.exists(&project.path("build/source/data/run.sh")));
 
     // The project took the change over.
     project.write("s.c", "int s(void)\n{\n    return 2;\n}\n");
-    assert_eq!(build(&project, false), Ok(State::Built));
+    assert_eq!(build(&project, false), Ok(TreeState::Built));
     assert!(notes(&project)[0].contains("have the change of"), "{:?}", notes(&project));
 }
 
@@ -84,7 +86,7 @@ fn a_patch_for_other_sources_is_refused_with_file_and_hunk_unless_it_is_optional
     let text = error.to_string();
     assert!(text.contains("src.patch") && text.contains("hunk 1 (line 1) does not fit `s.c`"), "{text}");
     assert!(!project.host.exists(&project.path("build/source")), "nothing is half done");
-    assert_eq!(build(&project, true), Ok(State::Built));
+    assert_eq!(build(&project, true), Ok(TreeState::Built));
     assert!(notes(&project)[0].contains("is left out"), "{:?}", notes(&project));
     project.host.remove(&project.path("src.patch")).unwrap();
     assert_eq!(build(&project, true).unwrap_err().id(), "file.failed");
@@ -94,12 +96,12 @@ fn a_patch_for_other_sources_is_refused_with_file_and_hunk_unless_it_is_optional
 fn targets_may_have_other_names_or_be_missing() {
     let Some(project) = project(SMALL) else { return };
     let mut tree = project.tree(&[Backend::Cpu], &["s"], &[("S_GONE", "ON")]);
-    tree.choices = vec![Wanted::new("then | now"), Wanted::new("never?")];
+    tree.choices = vec![WantedOption::new("then | now"), WantedOption::new("never?")];
     tree.may_be_unknown.insert("S_GONE".to_owned());
     let outcome = project.build(vec![tree.clone()]).unwrap();
     let built: Vec<&str> = outcome.manifest.trees[0].files.iter().map(|file| file.target.as_str()).collect();
     assert_eq!(built, ["now", "s"]);
-    tree.choices = vec![Wanted::new("then | never")];
+    tree.choices = vec![WantedOption::new("then | never")];
     let error = project.build(vec![tree.clone()]).unwrap_err().to_string();
     assert!(error.contains("none of the targets `then;never`") && error.contains("now"), "{error}");
     tree.choices.clear();

@@ -1,8 +1,8 @@
 //! What is done again, and what is not.
 
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::{BuildError, Event, State};
-use gpubuild_host::Host;
+use gpubuild_exec::exec::{BuildError, BuildEvent, TreeState};
+use gpubuild_host::{Clock, HostInfo, ReadFiles, WriteFiles};
 
 use crate::support::{Project, project};
 
@@ -15,12 +15,12 @@ const SMALL: &[(&str, &str)] = &[
     ("s.h", "#define S 1\n"),
 ];
 
-fn build(project: &Project, fast: &str) -> (State, u64, bool) {
+fn build(project: &Project, fast: &str) -> (TreeState, u64, bool) {
     project.events.lock().unwrap().clear();
     let before = project.host.counts().processes;
     let outcome = project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", fast)])]).unwrap();
     let configured =
-        project.events.lock().unwrap().iter().any(|event| matches!(event, Event::Configured { .. }));
+        project.events.lock().unwrap().iter().any(|event| matches!(event, BuildEvent::Configured { .. }));
     (outcome.state, project.host.counts().processes - before, configured)
 }
 
@@ -28,26 +28,26 @@ fn build(project: &Project, fast: &str) -> (State, u64, bool) {
 fn nothing_changed_starts_no_process_and_any_change_is_seen() {
     let Some(project) = project(SMALL) else { return };
     let (state, _, configured) = build(&project, "OFF");
-    assert_eq!((state, configured), (State::Built, true));
-    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0, false));
+    assert_eq!((state, configured), (TreeState::Built, true));
+    assert_eq!(build(&project, "OFF"), (TreeState::Unchanged, 0, false));
 
     project.write("s.h", "#define S 2 \n");
     let (state, _, configured) = build(&project, "OFF");
-    assert_eq!((state, configured), (State::Built, false), "a header changed: compile, do not configure");
-    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0, false));
+    assert_eq!((state, configured), (TreeState::Built, false), "a header changed: compile, do not configure");
+    assert_eq!(build(&project, "OFF"), (TreeState::Unchanged, 0, false));
 
     let (state, _, configured) = build(&project, "ON");
-    assert_eq!((state, configured), (State::Built, true), "an option changed");
+    assert_eq!((state, configured), (TreeState::Built, true), "an option changed");
 
     project.write("new.c", "int other;\n");
     let (state, _, configured) = build(&project, "ON");
-    assert_eq!((state, configured), (State::Built, true), "a new file may match a pattern");
+    assert_eq!((state, configured), (TreeState::Built, true), "a new file may match a pattern");
 
     let library = project.path("build/cpu/libs.a");
     project.host.remove(&library).unwrap();
-    assert_eq!(build(&project, "ON").0, State::Built, "what was built is gone");
+    assert_eq!(build(&project, "ON").0, TreeState::Built, "what was built is gone");
     assert!(project.host.is_file(&library));
-    assert_eq!(build(&project, "ON"), (State::Unchanged, 0, false));
+    assert_eq!(build(&project, "ON"), (TreeState::Unchanged, 0, false));
 }
 
 #[test]
@@ -57,14 +57,14 @@ fn another_generator_starts_anew_in_place_of_failing() {
         println!("skipped: no make");
         return;
     }
-    assert_eq!(build(&project, "OFF").0, State::Built);
+    assert_eq!(build(&project, "OFF").0, TreeState::Built);
     let mut tree = project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", "OFF")]);
     tree.generator = "Unix Makefiles".into();
     let outcome = project.build(vec![tree]).unwrap();
     assert_eq!(outcome.manifest.trees[0].generator, "Unix Makefiles");
     // And back again: what appears on PATH from one day to the next does no harm.
-    assert_eq!(build(&project, "OFF").0, State::Built);
-    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0, false));
+    assert_eq!(build(&project, "OFF").0, TreeState::Built);
+    assert_eq!(build(&project, "OFF"), (TreeState::Unchanged, 0, false));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_broken_stamp_only_means_more_work() {
     for text in ["", "{", "{\"schema\":999}", "[]"] {
         project.host.write(&project.path("build/cpu/gpubuild/stamp.json"), text.as_bytes()).unwrap();
         project.host.write(&project.path("build/cpu/gpubuild/configured.json"), text.as_bytes()).unwrap();
-        assert_eq!(build(&project, "OFF").0, State::Built, "{text}");
+        assert_eq!(build(&project, "OFF").0, TreeState::Built, "{text}");
         assert_eq!(build(&project, "OFF").1, 0, "{text}");
     }
 }
@@ -117,6 +117,6 @@ fn a_second_build_waits_for_the_first() {
         let first = scope.spawn(|| build(&project, "OFF").0);
         let second = scope.spawn(|| build(&project, "OFF").0);
         let states = [first.join().unwrap(), second.join().unwrap()];
-        assert!(states.contains(&State::Built) && states.contains(&State::Unchanged), "{states:?}");
+        assert!(states.contains(&TreeState::Built) && states.contains(&TreeState::Unchanged), "{states:?}");
     });
 }

@@ -1,11 +1,11 @@
 //! What is taken from the store, what is not, and what cannot go wrong.
 
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::{Event, State};
-use gpubuild_exec::store::entry::{ENTRY, Entry};
-use gpubuild_exec::store::maintain::{self, Limits};
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::project::Access;
+use gpubuild_exec::exec::{BuildEvent, TreeState};
+use gpubuild_exec::store::entry::{ENTRY, StoreEntry};
+use gpubuild_exec::store::maintain::{self, StoreLimits};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, RunPrograms, WriteFiles};
+use gpubuild_plan::project::CacheAccess;
 
 use crate::support::{Project, project, store_in};
 
@@ -29,7 +29,7 @@ fn sharing(files: &[(&str, &str)], folder: &tempfile::TempDir) -> Option<Project
     Some(project)
 }
 
-fn build(project: &Project, fast: &str) -> (State, u64) {
+fn build(project: &Project, fast: &str) -> (TreeState, u64) {
     project.events.lock().unwrap().clear();
     let before = project.host.counts().processes;
     let outcome = project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", fast)])]).unwrap();
@@ -54,7 +54,9 @@ fn answer(project: &Project) -> String {
 fn differs(project: &Project) -> Vec<String> {
     let events = project.events.lock().unwrap();
     let parts = events.iter().find_map(|event| match event {
-        Event::NotStored { different, .. } => Some(different.iter().map(|part| part.part.clone()).collect()),
+        BuildEvent::NotStored { different, .. } => {
+            Some(different.iter().map(|part| part.part.clone()).collect())
+        }
         _ => None,
     });
     parts.unwrap_or_default()
@@ -64,16 +66,16 @@ fn differs(project: &Project) -> Vec<String> {
 fn a_second_place_takes_what_the_first_built_and_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (Some(one), Some(two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
-    assert_eq!(build(&one, "OFF").0, State::Built);
-    assert_eq!(build(&two, "OFF"), (State::Taken, 0), "{:?}", two.events);
+    assert_eq!(build(&one, "OFF").0, TreeState::Built);
+    assert_eq!(build(&two, "OFF"), (TreeState::Taken, 0), "{:?}", two.events);
     assert_eq!(answer(&two), "2 ./s.c");
     assert!(two.host.is_file(&two.path("build/cpu/gen/gen.h")), "generated headers belong to the result");
-    assert_eq!(build(&two, "OFF"), (State::Unchanged, 0));
+    assert_eq!(build(&two, "OFF"), (TreeState::Unchanged, 0));
     let manifest = two.host.read_text(&two.path("build/manifest.json")).unwrap();
     assert!(!manifest.contains(one.path("").as_str().trim_end_matches('/')), "{manifest}");
     // A build folder that is gone is filled again.
     one.host.remove(&one.path("build")).unwrap();
-    assert_eq!(build(&one, "OFF"), (State::Taken, 0));
+    assert_eq!(build(&one, "OFF"), (TreeState::Taken, 0));
 }
 
 #[test]
@@ -81,15 +83,15 @@ fn every_change_is_a_miss_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let Some(project) = sharing(SMALL, &folder) else { return };
     build(&project, "OFF");
-    assert_eq!((build(&project, "ON").0, differs(&project)), (State::Built, vec!["options".to_owned()]));
-    assert_eq!(build(&project, "OFF").0, State::Taken, "it is still there");
+    assert_eq!((build(&project, "ON").0, differs(&project)), (TreeState::Built, vec!["options".to_owned()]));
+    assert_eq!(build(&project, "OFF").0, TreeState::Taken, "it is still there");
     project.write("s.h", "#define S 5\n");
-    assert_eq!((build(&project, "OFF").0, differs(&project)), (State::Built, vec!["sources".to_owned()]));
+    assert_eq!((build(&project, "OFF").0, differs(&project)), (TreeState::Built, vec!["sources".to_owned()]));
     assert_eq!(answer(&project), "6 ./s.c");
     project.write("new.c", "");
-    assert_eq!((build(&project, "OFF").0, differs(&project)), (State::Built, vec!["sources".to_owned()]));
+    assert_eq!((build(&project, "OFF").0, differs(&project)), (TreeState::Built, vec!["sources".to_owned()]));
     project.host.remove(&project.path("src/new.c")).unwrap();
-    assert_eq!(build(&project, "OFF").0, State::Taken);
+    assert_eq!(build(&project, "OFF").0, TreeState::Taken);
     assert_eq!(answer(&project), "6 ./s.c");
 }
 
@@ -114,7 +116,7 @@ fn building_goes_on_rightly_after_results_were_taken() {
     let project = Project { store: None, ..project };
     for (value, expected) in [(1, "2 ./s.c"), (4, "5 ./s.c"), (3, "4 ./s.c")] {
         set(value, &project);
-        assert_eq!(build(&project, "OFF").0, State::Built);
+        assert_eq!(build(&project, "OFF").0, TreeState::Built);
         assert_eq!(answer(&project), expected, "{value}");
     }
 }
@@ -133,7 +135,7 @@ fn sources_are_read_once_for_all_trees_of_a_project() {
         let before = project.host.counts().files;
         let mut tree = project.tree(&[Backend::Cpu], &["s"], &[("S_FAST", fast)]);
         (tree.id, tree.build) = (name.to_owned(), project.path("build").join(name));
-        assert_eq!(project.build(vec![tree]).unwrap().state, State::Built);
+        assert_eq!(project.build(vec![tree]).unwrap().state, TreeState::Built);
         usize::try_from(project.host.counts().files - before).unwrap()
     };
     let (first, second) = (read("one", "OFF"), read("two", "ON"));
@@ -145,7 +147,7 @@ fn sources_are_read_once_for_all_trees_of_a_project() {
     let store = project.store.as_ref().unwrap();
     let notes = || project.host.list(&store.root.join("sources")).unwrap().len();
     assert_eq!(notes(), 1);
-    let all = Limits { all: true, ..Limits::default() };
+    let all = StoreLimits { all: true, ..StoreLimits::default() };
     maintain::prune(&project.host, store, all).unwrap();
     assert_eq!(notes(), 0);
 }
@@ -165,14 +167,15 @@ fn headers_outside_are_compared_by_content() {
         let tree = project.tree(&[Backend::Cpu], &["s"], &[("ELSEWHERE", &place)]);
         project.build(vec![tree]).unwrap().state
     };
-    assert_eq!(build(&one), State::Built);
+    assert_eq!(build(&one), TreeState::Built);
     one.host.write(&far, b"#define FAR 1\n").unwrap();
-    assert_eq!(build(&two), State::Taken, "written again with the same content");
+    assert_eq!(build(&two), TreeState::Taken, "written again with the same content");
     one.host.write(&far, b"#define FAR 2\n").unwrap();
-    assert_eq!(build(&two), State::Built);
+    assert_eq!(build(&two), TreeState::Built);
     let events = two.events.lock().unwrap();
-    let told =
-        events.iter().any(|event| matches!(event, Event::NotStored { why, .. } if why.contains("far.h")));
+    let told = events
+        .iter()
+        .any(|event| matches!(event, BuildEvent::NotStored { why, .. } if why.contains("far.h")));
     assert!(told, "{events:?}");
 }
 
@@ -184,10 +187,10 @@ fn what_names_its_place_serves_only_there() {
     let (Some(one), Some(two)) = (sharing(&files, &folder), sharing(&files, &folder)) else { return };
     let build =
         |project: &Project| project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[])]).unwrap().state;
-    assert_eq!((build(&one), build(&two)), (State::Built, State::Built));
+    assert_eq!((build(&one), build(&two)), (TreeState::Built, TreeState::Built));
     for project in [&one, &two] {
         project.host.remove(&project.path("build")).unwrap();
-        assert_eq!(build(project), State::Taken);
+        assert_eq!(build(project), TreeState::Taken);
         let library = project.host.read(&project.path("build/cpu/libs.a")).unwrap();
         let here = project.path("src").to_string();
         assert!(String::from_utf8_lossy(&library).contains(&here), "{here}");
@@ -207,23 +210,23 @@ fn a_damaged_entry_is_built_again_and_one_of_a_later_version_is_left_alone() {
     for bad in [&good[..good.len() - 1], b"", &vec![0; good.len()]] {
         one.host.write(&path, bad).unwrap();
         two.host.remove(&two.path("build")).unwrap();
-        assert_eq!(build(&two, "OFF").0, State::Built);
+        assert_eq!(build(&two, "OFF").0, TreeState::Built);
         assert_eq!(answer(&two), "2 ./s.c");
         two.host.remove(&two.path("build")).unwrap();
-        assert_eq!(build(&two, "OFF").0, State::Taken, "it was replaced");
+        assert_eq!(build(&two, "OFF").0, TreeState::Taken, "it was replaced");
     }
     for text in ["", "{", "{\"schema\":1}", "[]"] {
         one.host.write(&entry.join(ENTRY), text.as_bytes()).unwrap();
         two.host.remove(&two.path("build")).unwrap();
-        assert_eq!(build(&two, "OFF").0, State::Built, "{text}");
+        assert_eq!(build(&two, "OFF").0, TreeState::Built, "{text}");
     }
     let later = br#"{"schema":99,"what":"ever"}"#;
     one.host.write(&entry.join(ENTRY), later).unwrap();
     let v9 = one.store.as_ref().unwrap().root.parent().unwrap().join("v9/trees/x/entry.json");
     one.host.write(&v9, later).unwrap();
     two.host.remove(&two.path("build")).unwrap();
-    assert_eq!(build(&two, "OFF").0, State::Built);
-    let all = Limits { all: true, ..Limits::default() };
+    assert_eq!(build(&two, "OFF").0, TreeState::Built);
+    let all = StoreLimits { all: true, ..StoreLimits::default() };
     let pruned = maintain::prune(&one.host, one.store.as_ref().unwrap(), all).unwrap();
     assert!(pruned.removed.iter().all(|item| item.kind == "objects"), "{pruned:?}");
     assert_eq!(one.host.read(&entry.join(ENTRY)).unwrap(), later);
@@ -243,9 +246,9 @@ fn two_builds_of_the_same_share_the_work() {
         let second = scope.spawn(|| build(&two));
         [first.join().unwrap(), second.join().unwrap()]
     });
-    assert!(states.contains(&State::Built) && states.contains(&State::Taken), "{states:?}");
+    assert!(states.contains(&TreeState::Built) && states.contains(&TreeState::Taken), "{states:?}");
     let waited = |project: &Project| {
-        project.events.lock().unwrap().iter().any(|event| matches!(event, Event::WaitingForStore { .. }))
+        project.events.lock().unwrap().iter().any(|event| matches!(event, BuildEvent::WaitingForStore { .. }))
     };
     assert!(waited(&one) != waited(&two), "one waited and said so");
 }
@@ -255,19 +258,19 @@ fn a_store_that_cannot_be_written_is_read_and_said_once() {
     let folder = tempfile::tempdir().unwrap();
     let (Some(one), Some(mut two)) = (sharing(SMALL, &folder), sharing(SMALL, &folder)) else { return };
     build(&one, "OFF");
-    two.store.as_mut().unwrap().access = Access::Readonly;
-    assert_eq!(build(&two, "OFF").0, State::Taken);
-    assert_eq!(build(&two, "ON").0, State::Built);
+    two.store.as_mut().unwrap().access = CacheAccess::Readonly;
+    assert_eq!(build(&two, "OFF").0, TreeState::Taken);
+    assert_eq!(build(&two, "ON").0, TreeState::Built);
     assert_eq!(entries(&one).len(), 1, "nothing was put in");
     // A file in the way, which not even root can write around.
     let broken = tempfile::tempdir().unwrap();
     one.host.write(&one.host.path(broken.path().to_str().unwrap()).join("v1"), b"in the way").unwrap();
     let Some(three) = sharing(SMALL, &broken) else { return };
-    assert_eq!(build(&three, "OFF").0, State::Built);
+    assert_eq!(build(&three, "OFF").0, TreeState::Built);
     assert_eq!(answer(&three), "2 ./s.c");
     let events = three.events.lock().unwrap();
-    let told: Vec<&Event> =
-        events.iter().filter(|event| matches!(event, Event::StoreUnused { .. })).collect();
+    let told: Vec<&BuildEvent> =
+        events.iter().filter(|event| matches!(event, BuildEvent::StoreUnused { .. })).collect();
     assert_eq!(told.len(), 1, "{told:?}");
 }
 
@@ -291,15 +294,15 @@ fn sources_that_change_during_a_build_are_not_stored_and_are_built_again() {
             project.write("s.c", &before.replace("return 1", "return 7"));
             project.output(&["touch", "-d", "2020-01-01", project.path("src/s.c").as_str()]);
         });
-        assert_eq!(build(), State::Built);
+        assert_eq!(build(), TreeState::Built);
     });
     let changed = |project: &Project| {
-        project.events.lock().unwrap().iter().any(|event| matches!(event, Event::SourcesChanged { .. }))
+        project.events.lock().unwrap().iter().any(|event| matches!(event, BuildEvent::SourcesChanged { .. }))
     };
     assert!(changed(&project));
     assert!(entries(&project).is_empty());
     assert_eq!(answer(&project).trim(), "1");
-    assert_eq!(build(), State::Built);
+    assert_eq!(build(), TreeState::Built);
     assert!(!changed(&project));
     assert_eq!(answer(&project).trim(), "7", "the next build completes");
     assert_eq!(entries(&project).len(), 1);
@@ -311,8 +314,8 @@ fn touched_files_of_the_same_content_start_nothing() {
     let Some(project) = sharing(SMALL, &folder) else { return };
     build(&project, "OFF");
     project.output(&["touch", project.path("src/s.c").as_str(), project.path("src/s.h").as_str()]);
-    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0));
-    assert_eq!(build(&project, "OFF"), (State::Unchanged, 0));
+    assert_eq!(build(&project, "OFF"), (TreeState::Unchanged, 0));
+    assert_eq!(build(&project, "OFF"), (TreeState::Unchanged, 0));
 }
 
 #[test]
@@ -328,13 +331,14 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     for (path, when) in [(&first, "2020-01-01"), (&second, "2020-01-02")] {
         project.output(&["touch", "-d", when, path.join("used").as_str()]);
     }
-    let one = Entry::read(&project.host, &second).unwrap().bytes;
+    let one = StoreEntry::read(&project.host, &second).unwrap().bytes;
     let pruned =
-        maintain::prune(&project.host, &store, Limits { size: Some(one), ..Limits::default() }).unwrap();
+        maintain::prune(&project.host, &store, StoreLimits { size: Some(one), ..StoreLimits::default() })
+            .unwrap();
     assert_eq!(pruned.removed.len(), 1);
     assert_eq!(entries(&project), std::slice::from_ref(&second));
     let key = second.file_name().unwrap().split('-').next().unwrap();
-    let old = Limits { age: Some(3600), ..Limits::default() };
+    let old = StoreLimits { age: Some(3600), ..StoreLimits::default() };
     let held =
         project.host.lock(&store.root.join(&format!("locks/{key}.lock")), gpubuild_host::Wait::No).unwrap();
     assert!(held.is_some());
@@ -347,7 +351,7 @@ fn pruning_keeps_what_was_used_last_and_what_is_in_use() {
     project.output(&["touch", "-d", "2020-01-01", second.join("used").as_str()]);
     assert_eq!(maintain::prune(&project.host, &store, old).unwrap().removed.len(), 1);
     project.host.remove(&project.path("build")).unwrap();
-    assert_eq!(build(&project, "OFF").0, State::Built);
+    assert_eq!(build(&project, "OFF").0, TreeState::Built);
 }
 
 /// Two libraries in two languages; only the registry is compiled with the switch.
@@ -408,24 +412,24 @@ fn base_libraries_are_reused_between_trees_and_projects() {
     assert_eq!(compiled(&one, "cpu"), ["one.cpp.o", "s.c.o", "two.c.o"]);
     // Another tree of the same project: only what the switch reaches is compiled.
     let second = one.build(vec![both(&one)]).unwrap();
-    assert_eq!(second.state, State::Built);
+    assert_eq!(second.state, TreeState::Built);
     assert_eq!(compiled(&one, "cpu-vulkan"), ["more.c.o", "s.c.o"], "{:?}", one.events);
     assert_eq!(link(&one, "cpu-vulkan", &["libs.a", "base/libbase.a"]), 16);
     // The link line still names the C++ runtime, and how the base was compiled is still told.
-    let links = |outcome: &gpubuild_exec::exec::Outcome| format!("{:?}", outcome.manifest.trees[0].link);
+    let links = |outcome: &gpubuild_exec::exec::BuildOutcome| format!("{:?}", outcome.manifest.trees[0].link);
     assert!(links(&second).contains("stdc++") == links(&first).contains("stdc++"), "{}", links(&second));
     // Another project with the same base, changed elsewhere.
     two.write("s.c", "int one(void); int two(void);\nint s(void) { return one() * two(); }\n");
-    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Built);
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, TreeState::Built);
     assert_eq!(compiled(&two, "cpu"), ["s.c.o"], "{:?}", two.events);
     assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 8);
-    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Unchanged);
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, TreeState::Unchanged);
     // What the base was made of is still watched, though this tree never compiled it.
     two.write("base/base.h", "#define BASE 3\n");
-    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Built);
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, TreeState::Built);
     assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 12);
     two.write("base/config.h.in", "#define CONFIGURED 2\n");
-    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, State::Built);
+    assert_eq!(two.build(vec![cpu(&two)]).unwrap().state, TreeState::Built);
     assert_eq!(link(&two, "cpu", &["libs.a", "base/libbase.a"]), 15);
 }
 
@@ -444,11 +448,11 @@ fn a_header_that_would_be_found_first_is_a_miss() {
         |project: &Project| project.build(vec![project.tree(&[Backend::Cpu], &["s"], &[])]).unwrap().state;
     build(&one);
     two.write("README.md", "another tree, the same objects");
-    assert_eq!(build(&two), State::Built);
+    assert_eq!(build(&two), TreeState::Built);
     assert!(compiled(&two, "cpu").is_empty());
     two.host.remove(&two.path("build")).unwrap();
     two.write("first/deep/v.h", "#define V 2\n");
-    assert_eq!(build(&two), State::Built);
+    assert_eq!(build(&two), TreeState::Built);
     assert_eq!(compiled(&two, "cpu"), ["s.c.o"]);
     assert_eq!(link(&two, "cpu", &["libs.a"]), 2);
 }

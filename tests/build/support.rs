@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Replan, Sink, Tools};
+use gpubuild_exec::exec::{
+    self, BuildBinary, BuildError, BuildEvent, BuildJob, BuildOutcome, InstalledTools, Replan, Sink,
+};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
-use gpubuild_host::{Host, HostPath, RealHost, find_program};
-use gpubuild_plan::plan::{Jobs, Plan, Tree};
-use gpubuild_plan::project::Access;
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, RealHost, RunPrograms, WriteFiles, find_program};
+use gpubuild_plan::plan::{Jobs, Plan, PlannedTree};
+use gpubuild_plan::project::CacheAccess;
 
 /// A project in a folder that disappears with it.
 pub(crate) struct Project {
     pub(crate) host: RealHost,
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) tools: Tools,
+    pub(crate) tools: InstalledTools,
     /// Everything that was told during the builds so far.
-    pub(crate) events: Mutex<Vec<Event>>,
+    pub(crate) events: Mutex<Vec<BuildEvent>>,
     /// Where results are shared.
     pub(crate) store: Option<Store>,
 }
@@ -38,7 +40,7 @@ pub(crate) fn project(files: &[(&str, &str)]) -> Option<Project> {
     let project = Project {
         host,
         folder,
-        tools: Tools { cmake, ninja, ..Tools::default() },
+        tools: InstalledTools { cmake, ninja, ..InstalledTools::default() },
         events: Mutex::default(),
         store: None,
     };
@@ -59,11 +61,11 @@ impl Project {
         self.host.write(&self.path(&format!("src/{name}")), text.as_bytes()).unwrap();
     }
 
-    pub(crate) fn tree(&self, backends: &[Backend], targets: &[&str], cache: &[(&str, &str)]) -> Tree {
+    pub(crate) fn tree(&self, backends: &[Backend], targets: &[&str], cache: &[(&str, &str)]) -> PlannedTree {
         let id = backends.iter().map(|backend| backend.id()).collect::<Vec<_>>().join("-");
         let mut entries = BTreeMap::from([("CMAKE_BUILD_TYPE".to_owned(), "Release".to_owned())]);
         entries.extend(cache.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        Tree {
+        PlannedTree {
             build: self.path("build").join(&id),
             id,
             backends: backends.to_vec(),
@@ -86,23 +88,23 @@ impl Project {
         }
     }
 
-    pub(crate) fn build(&self, trees: Vec<Tree>) -> Result<Outcome, BuildError> {
+    pub(crate) fn build(&self, trees: Vec<PlannedTree>) -> Result<BuildOutcome, BuildError> {
         self.build_with(trees, None)
     }
 
     pub(crate) fn build_with(
         &self,
-        trees: Vec<Tree>,
+        trees: Vec<PlannedTree>,
         replan: Option<Replan<'_>>,
-    ) -> Result<Outcome, BuildError> {
+    ) -> Result<BuildOutcome, BuildError> {
         self.build_all(&plan(trees), replan)
     }
 
-    pub(crate) fn build_plan(&self, plan: &Plan) -> Result<Outcome, BuildError> {
+    pub(crate) fn build_plan(&self, plan: &Plan) -> Result<BuildOutcome, BuildError> {
         self.build_all(plan, None)
     }
 
-    fn build_all(&self, plan: &Plan, replan: Option<Replan<'_>>) -> Result<Outcome, BuildError> {
+    fn build_all(&self, plan: &Plan, replan: Option<Replan<'_>>) -> Result<BuildOutcome, BuildError> {
         self.build_to(plan, replan, &|event| self.events.lock().unwrap().push(event.clone()))
     }
 
@@ -111,8 +113,8 @@ impl Project {
         plan: &Plan,
         replan: Option<Replan<'_>>,
         sink: Sink<'_>,
-    ) -> Result<Outcome, BuildError> {
-        let job = Job {
+    ) -> Result<BuildOutcome, BuildError> {
+        let job = BuildJob {
             host: &self.host,
             project: "test".into(),
             root: self.path("build"),
@@ -138,7 +140,7 @@ impl Project {
     }
 }
 
-pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
+pub(crate) fn plan(trees: Vec<PlannedTree>) -> Plan {
     let mut backends: Vec<Backend> = trees.iter().flat_map(|tree| tree.backends.clone()).collect();
     backends.sort();
     Plan {
@@ -161,7 +163,7 @@ pub(crate) fn plan(trees: Vec<Tree>) -> Plan {
 }
 
 /// An empty store in a temporary folder.
-pub(crate) fn store_in(folder: &tempfile::TempDir, host: &dyn Host) -> Store {
+pub(crate) fn store_in(folder: &tempfile::TempDir, host: &dyn HostInfo) -> Store {
     let root = host.path(folder.path().to_str().unwrap()).join("v1");
-    Store { root, access: Access::On, limit: 1 << 30 }
+    Store { root, access: CacheAccess::On, limit: 1 << 30 }
 }

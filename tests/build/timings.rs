@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use gpubuild::report::timings::{About, Document, Form};
+use gpubuild::report::timings::{TimingsForm, TimingsReport, TimingsSubject};
 use gpubuild_core::Backend;
-use gpubuild_exec::exec::timings::{Message, Recorder, Recording, Unit};
-use gpubuild_host::{Command, Host, Output, find_program};
+use gpubuild_exec::exec::timings::{TimedMessage, TimedUnit, TimingRecorder, TimingRecording};
+use gpubuild_host::{Command, CommandOutput, HostInfo, ReadFiles, RunPrograms, WriteFiles, find_program};
 
 use crate::support::{Project, plan, project};
 
@@ -24,8 +24,8 @@ pub(crate) const SLOW: &[(&str, &str)] = &[
     ),
 ];
 
-pub(crate) fn recorded(project: &Project) -> Recording {
-    let recorder = Recorder::new(&project.host);
+pub(crate) fn recorded(project: &Project) -> TimingRecording {
+    let recorder = TimingRecorder::new(&project.host);
     std::thread::scope(|scope| {
         scope.spawn(|| recorder.watch());
         let tree = project.tree(&[Backend::Cpu], &["t-core"], &[]);
@@ -59,8 +59,8 @@ fn files_steps_memory_and_the_critical_path_of_a_real_build() {
         assert!(memory > 20 << 20, "a C++ compiler takes more than {memory} bytes");
         assert!(recording.samples.iter().any(|sample| sample.active > 0), "{:?}", recording.samples);
     }
-    let about = About { project: "slow", success: true, processors: Some(2) };
-    let document = serde_json::to_value(Document::new(about, &recording)).unwrap();
+    let about = TimingsSubject { project: "slow", success: true, processors: Some(2) };
+    let document = serde_json::to_value(TimingsReport::new(about, &recording)).unwrap();
     let path = document["critical_path"]["units"].as_array().unwrap();
     let names: Vec<&str> = path
         .iter()
@@ -71,7 +71,7 @@ fn files_steps_memory_and_the_critical_path_of_a_real_build() {
 }
 
 /// Starts the browser without a window; `None`, after saying so, where there is none.
-pub(crate) fn browse(project: &Project, arguments: &[String]) -> Option<Output> {
+pub(crate) fn browse(project: &Project, arguments: &[String]) -> Option<CommandOutput> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let Some(browser) = names.iter().find_map(|name| find_program(&project.host, name).into_iter().next())
     else {
@@ -98,13 +98,13 @@ fn the_page_opens_in_a_browser_without_a_complaint_whatever_files_are_called() {
     let Some(project) = project(SLOW) else { return };
     let mut recording = recorded(&project);
     let evil = "we\"ird' </script><script>document.title='broken'</script><img src=x onerror=\"console.error(1)\">.c.o";
-    let mut unit: Unit = recording.units[0].clone();
+    let mut unit: TimedUnit = recording.units[0].clone();
     unit.output = evil.to_owned();
     recording.units.push(unit);
     recording.needs.push(Vec::new());
-    recording.messages.push(Message { time: 1.0, text: evil.to_owned() });
-    let about = About { project: "slow <b>project</b>", success: true, processors: Some(2) };
-    let text = Document::new(about, &recording).render(Form::Page).unwrap();
+    recording.messages.push(TimedMessage { time: 1.0, text: evil.to_owned() });
+    let about = TimingsSubject { project: "slow <b>project</b>", success: true, processors: Some(2) };
+    let text = TimingsReport::new(about, &recording).render(TimingsForm::Page).unwrap();
     let page = project.path("timings.html");
     project.host.write(&page, text.as_bytes()).unwrap();
     let (address, picture) = (format!("file://{page}"), project.path("page.png"));

@@ -1,11 +1,12 @@
 //! Two projects that contain two versions of one library, in one program.
 
 use gpubuild_core::Backend;
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_exec::exec;
-use gpubuild_exec::exec::{Outcome, stage};
-use gpubuild_host::{Host, Os};
+use gpubuild_exec::exec::{BuildOutcome, stage};
+use gpubuild_host::{HostInfo, Os, ReadFiles, WriteFiles};
 use gpubuild_plan::link;
-use gpubuild_plan::project::together::{Difference, SameSymbols, With};
+use gpubuild_plan::project::together::{InterfaceDifference, SameSymbols, With};
 
 use crate::support::{Project, plan, project};
 
@@ -46,7 +47,7 @@ fn files(name: &str, size: u32) -> Vec<(String, String)> {
 const MAIN: &str = "#include <stdio.h>\nint talk_answer(void);\nint hear_answer(void);\n\
     int main(void) { printf(\"%d %d\\n\", talk_answer(), hear_answer()); return 0; }\n";
 
-fn built(name: &str, size: u32) -> Option<(Project, Outcome)> {
+fn built(name: &str, size: u32) -> Option<(Project, BuildOutcome)> {
     let files = files(name, size);
     let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     let project = project(&files)?;
@@ -54,7 +55,11 @@ fn built(name: &str, size: u32) -> Option<(Project, Outcome)> {
     Some((project, outcome))
 }
 
-fn with(project: &Project, other: &Project, same_symbols: SameSymbols) -> Result<Outcome, exec::BuildError> {
+fn with(
+    project: &Project,
+    other: &Project,
+    same_symbols: SameSymbols,
+) -> Result<BuildOutcome, exec::BuildError> {
     let mut plan = plan(vec![project.tree(&[Backend::Cpu], &["talk"], &[])]);
     plan.with.push(With {
         name: "hear".into(),
@@ -62,12 +67,16 @@ fn with(project: &Project, other: &Project, same_symbols: SameSymbols) -> Result
         manifest: gpubuild_plan::artifacts::manifest_path(&other.path("build")),
         same_symbols,
         library: None,
-        differences: vec![Difference { name: "CORE_SIZE".into(), ours: "2".into(), theirs: "3".into() }],
+        differences: vec![InterfaceDifference {
+            name: "CORE_SIZE".into(),
+            ours: "2".into(),
+            theirs: "3".into(),
+        }],
     });
     project.build_plan(&plan)
 }
 
-fn answers(project: &Project, outcome: &Outcome) -> String {
+fn answers(project: &Project, outcome: &BuildOutcome) -> String {
     project.write("../main.c", MAIN);
     let (main, program) = (project.path("main.c"), project.path("build/runtime/program"));
     project.host.create_dir_all(&stage::runtime_folder(&project.path("build"))).unwrap();

@@ -83,7 +83,7 @@ fn cc_calls_the_nvcc_of_the_plan() {
     }
 }
 
-fn own_kernels(workspace: &Workspace, variables: &[(&str, &str)]) -> gpubuild_host::Output {
+fn own_kernels(workspace: &Workspace, variables: &[(&str, &str)]) -> gpubuild_host::CommandOutput {
     let root = workspace.host.path(env!("CARGO_MANIFEST_DIR"));
     let ran = workspace.cargo_in(&root, &["run", "-p", "own-kernels"], variables);
     assert!(ran.output.success(), "{}", ran.output.stderr);

@@ -77,7 +77,7 @@ fn bindings_are_made_once() {
     // A header that the header includes.
     workspace.write("x-sys/native/include/deep.h", "#define X_DEEP 2\n");
     let told = workspace.cargo(&["check"], &LOST).failure().output.stderr;
-    for part in ["cannot make `bindings.rs` [cuda.libclang-missing]", "fix: install libclang"] {
+    for part in ["cannot generate `bindings.rs` [cuda.libclang-missing]", "fix: install libclang"] {
         assert!(told.contains(part), "{part} in {told}");
     }
     workspace.cargo(&["build"], &[]).success();
@@ -94,7 +94,10 @@ fn bindings_that_come_with_the_crate_stand_in() {
     let prebuilt = "unsafe extern \"C\" {\n    pub fn x_answer() -> i32;\n}\n#[repr(C)]\npub struct x_table(u64);\npub const X_DEEP: u32 = 7;\n";
     workspace.write("x-sys/src/prebuilt.rs", prebuilt);
     let told = workspace.cargo(&["build"], &LOST).success().output.stderr;
-    assert!(told.contains("`src/prebuilt.rs` stands in for `bindings.rs`: libclang was not found"), "{told}");
+    assert!(
+        told.contains("using `src/prebuilt.rs` instead of `bindings.rs`: libclang was not found"),
+        "{told}"
+    );
     assert_eq!(workspace.app(), "42 8 7");
 
     // What is wrong with a header is told as it is.
@@ -123,7 +126,7 @@ fn a_pinned_libclang_is_fetched_once() {
     workspace.write("x-sys/build.rs", &pinned);
     let offline = ("GPUBUILD_OFFLINE", "1");
     let told = workspace.cargo(&["check"], &[offline]).failure().output.stderr;
-    for part in ["cannot make `bindings.rs`", "libclang is needed", "[fetch.offline]", "fix: "] {
+    for part in ["cannot generate `bindings.rs`", "libclang is needed", "[fetch.offline]", "fix: "] {
         assert!(told.contains(part), "{part} in {told}");
     }
     let told = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;

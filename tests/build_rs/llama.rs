@@ -4,7 +4,7 @@ use gpubuild_host::Host;
 
 use crate::support::{SMALL, Workspace, workspace};
 
-fn example(workspace: &Workspace, words: &[&str], source: &str) -> gpubuild_host::Output {
+fn example(workspace: &Workspace, words: &[&str], source: &str) -> gpubuild_host::CommandOutput {
     let root = workspace.host.path(env!("CARGO_MANIFEST_DIR"));
     workspace.cargo_in(&root, &[words, &["-p", "llama-sys"]].concat(), &[("LLAMA_CPP_SOURCE", source)]).output
 }

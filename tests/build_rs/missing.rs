@@ -34,7 +34,7 @@ fn a_missing_toolkit_is_told_when_a_program_is_linked() {
 
     let told = workspace.cargo(&["build", "--features", &features], &[]).failure().output.stderr;
     for part in [
-        format!("gpubuild: `x-sys` cannot build {backend}, which `--features {backend}` asks for\n"),
+        format!("gpubuild: `x-sys` cannot build {backend}, which `--features {backend}` requests\n"),
         format!("[{id}"),
         "    fix: ".to_owned(),
     ] {
@@ -120,13 +120,13 @@ fn a_feature_whose_library_is_not_in_the_manifest_is_told_by_the_linker() {
         let told =
             workspace.cargo(&["check", "-p", "app", "--features", "cuda"], &[]).success().output.stderr;
         assert!(
-            told.contains("warning: app@0.1.0: has no library of cuda, which `--features cuda` asks for: "),
+            told.contains("warning: app@0.1.0: has no library for cuda, which `--features cuda` requests: "),
             "{told}"
         );
         let told =
             workspace.cargo(&["build", "-p", "app", "--features", "cuda"], &[]).failure().output.stderr;
         for part in [
-            "gpubuild: `app` has no library of cuda, which `--features cuda` asks for\n",
+            "gpubuild: `app` has no library for cuda, which `--features cuda` requests\n",
             cause,
             "[manifest.backend-missing]",
             "      gpubuild build --backends cpu,cuda\n",

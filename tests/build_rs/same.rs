@@ -66,7 +66,7 @@ fn two_copies_are_told_before_anything_is_linked() {
     app(&workspace, BOTH, "fn main() {\n    gpubuild_build::check_symbols();\n}\n");
     let told = workspace.cargo(&["check"], &[]).failure().output.stderr;
     for part in [
-        "error: app@0.1.0: `one` and `two` both define `ggml_base` and 2 further symbols; the two copies differ: GGML_MAX_NAME is 64 and 128",
+        "error: app@0.1.0: `one` and `two` both define `ggml_base` and 2 more symbols; the two copies differ: GGML_MAX_NAME is 64 and 128",
         "[symbols.same]",
         "hint: let one crate use the libraries of the other",
     ] {
@@ -77,7 +77,7 @@ fn two_copies_are_told_before_anything_is_linked() {
     app(&workspace, BOTH, "fn main() {}\n");
     workspace.cargo(&["check"], &[]).success();
     let told = workspace.cargo(&["build"], &[]).failure().output.stderr;
-    let help = told.find("gpubuild: two crates of this program bring a copy of ggml each").unwrap();
+    let help = told.find("gpubuild: two crates of this program each contain a copy of ggml").unwrap();
     assert!(told.find("ggml_base").is_none_or(|at| help < at), "the help comes first: {told}");
 
     // A crate that depends on the other one is told by its own script.

@@ -96,6 +96,6 @@ fn what_another_folder_has_built_is_taken_from_the_store() {
         workspace.host.remove(&shared.join(&name)).unwrap();
     }
     let told = workspace.cargo(&["build", "-vv"], &[]).success().output.stderr;
-    assert!(told.contains("[cpu] taken from the store") && !told.contains("is not used"), "{told}");
+    assert!(told.contains("[cpu] restored from the build store") && !told.contains("is not used"), "{told}");
     assert_eq!(workspace.app(), "42");
 }

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath, Output, RealHost, find_program};
+use gpubuild_host::{Command, CommandOutput, Host, HostPath, RealHost, find_program};
 
 /// A workspace in a folder that disappears with it.
 pub(crate) struct Workspace {
@@ -19,7 +19,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// What cargo did.
 pub(crate) struct Ran {
-    pub(crate) output: Output,
+    pub(crate) output: CommandOutput,
 }
 
 /// Variables of the machine that would change what is built.

@@ -118,6 +118,14 @@ fn explain_knows_backends_and_ids_and_says_what_is_near() {
     }
     let finding = sandbox.run(&["explain", "cpu.compiler-missing"]);
     assert!(finding.stdout.contains("sudo apt install build-essential"), "{}", finding.stdout);
+    let error = sandbox.run(&["explain", "cache.off"]);
+    assert!(error.stdout.contains("GPUBUILD_STORE=on"), "{}", error.stdout);
+    let document = sandbox.run(&["explain", "cache.off", "--json"]).json();
+    assert_eq!(document["id"], "cache.off");
+    assert!(document["fix"].as_str().unwrap().contains("GPUBUILD_STORE=on"), "{document:#}");
+    let misspelt = sandbox.run(&["explain", "cuda.toolkit.mising"]);
+    assert_eq!(misspelt.exit, Some(2));
+    assert!(misspelt.stderr.contains("did you mean `cuda.toolkit.missing`?"), "{}", misspelt.stderr);
     let unknown = sandbox.run(&["explain", "probe."]);
     assert_eq!(unknown.exit, Some(2));
     assert!(unknown.stderr.contains("probe.crashed"), "{}", unknown.stderr);

@@ -209,7 +209,7 @@ fn a_workspace_keeps_its_comments_and_gets_what_it_lacks() {
 fn what_is_no_workspace_is_refused_with_what_to_do() {
     let sandbox = Sandbox::new();
     let make = |folder: &str| sandbox.run(&["new", folder, "--template", "xtask"]);
-    make(".").fails(2, "new.workspace").says(&["there is no `", "make the workspace first"]);
+    make(".").fails(2, "new.workspace").says(&["does not exist", "make the workspace first"]);
     sandbox.write("Cargo.toml", "[package]\nname = \"x\"\nversion = \"0.1.0\"\n");
     make(".").fails(2, "new.workspace").says(&["has no `[workspace]`", "add a line `[workspace]`"]);
     sandbox.write("Cargo.toml", "[workspace]\nexclude = [\"xtask\"]\n");

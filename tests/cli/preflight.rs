@@ -6,11 +6,11 @@ use std::path::Path;
 use gpubuild_core::Backend;
 use gpubuild_detect::matrix::Readiness;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_host::{Host as _, RealHost, RecordedHost};
+use gpubuild_host::{HostInfo, RealHost, RecordedHost};
 use gpubuild_plan::look;
-use gpubuild_plan::plan::make::Missing;
-use gpubuild_plan::plan::request::{Request, Selection};
-use gpubuild_plan::planning::{self, Wish};
+use gpubuild_plan::plan::make::MissingBackend;
+use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
+use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project;
 use gpubuild_plan::project::Linkage;
 use gpubuild_release::ci::preflight::{self, Outlook};
@@ -19,8 +19,12 @@ use crate::resolve::{hosts, read};
 use crate::support::Sandbox;
 
 /// Backends that a machine of somebody may be asked to build.
-fn asked(backend: Backend) -> Request {
-    Request { selection: Selection::Named(vec![backend]), origin: "a test".to_owned(), without: Vec::new() }
+fn asked(backend: Backend) -> BackendRequest {
+    BackendRequest {
+        selection: BackendSelection::Named(vec![backend]),
+        origin: "a test".to_owned(),
+        without: Vec::new(),
+    }
 }
 
 /// `tests/ci/preflight.txt` has, for every recorded machine, what preflight says before anything is compiled: the id of what
@@ -42,13 +46,13 @@ fn every_seeded_machine_is_foreseen() {
         let mut line = Vec::new();
         for verdict in &sight.matrix.verdicts {
             let request = asked(verdict.backend);
-            let wish = Wish {
+            let wish = PlanRequest {
                 host: &host,
                 sight: &sight,
                 project: &project,
                 request: &request,
                 linkage: Linkage::Static,
-                missing: Missing::Refuse,
+                missing: MissingBackend::Refuse,
                 jobs: None,
                 cuda_archs: None,
                 native: false,

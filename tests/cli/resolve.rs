@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_host::{Host as _, RecordedHost};
+use gpubuild_host::{HostInfo, RecordedHost};
 use gpubuild_plan::look;
-use gpubuild_release::{Devices, Machine, Question, manifest, resolve};
+use gpubuild_release::{Devices, ReleaseMachine, ResolveQuestion, manifest, resolve};
 use serde_json::{Value, json};
 
 use crate::support::{Ran, Sandbox, recorded};
@@ -50,8 +50,8 @@ fn every_recorded_machine_gets_its_variant() {
     for (name, path) in &hosts {
         let host = RecordedHost::parse(name, &read(path)).unwrap();
         let sight = look::look(&host, catalogue.clone());
-        let machine = Machine::of(&sight.facts, &sight.matrix, &catalogue);
-        let question = Question {
+        let machine = ReleaseMachine::of(&sight.facts, &sight.matrix, &catalogue);
+        let question = ResolveQuestion {
             manifest: &manifest,
             machine: &machine,
             devices: Devices::All,
@@ -173,10 +173,10 @@ fn variables_ask_too_and_flags_win() {
 
 #[test]
 fn the_level_of_the_processor_counts() {
-    let mut machine = Machine { platform: "linux-x86_64".into(), ..Machine::default() };
+    let mut machine = ReleaseMachine { platform: "linux-x86_64".into(), ..ReleaseMachine::default() };
     let manifest = manifest::read(manifest_text().as_bytes()).unwrap();
-    let label = |machine: &Machine| {
-        let question = Question {
+    let label = |machine: &ReleaseMachine| {
+        let question = ResolveQuestion {
             manifest: &manifest,
             machine,
             devices: Devices::All,
@@ -199,7 +199,7 @@ fn the_level_of_the_processor_counts() {
     machine.libc = Some(("musl".to_owned(), "1.2.5".parse().ok()));
     assert_eq!(label(&machine), "musl");
     machine.libc = Some(("glibc".to_owned(), "2.17".parse().ok()));
-    let question = Question {
+    let question = ResolveQuestion {
         manifest: &manifest,
         machine: &machine,
         devices: Devices::All,
@@ -209,7 +209,7 @@ fn the_level_of_the_processor_counts() {
     };
     assert_eq!(resolve(&question).unwrap_err().id, "resolve.nothing");
     machine.platform = "linux-riscv64".to_owned();
-    let question = Question {
+    let question = ResolveQuestion {
         manifest: &manifest,
         machine: &machine,
         devices: Devices::All,
@@ -248,7 +248,7 @@ fn manifests_that_do_not_hold_together_are_refused_with_the_place() {
             m["platforms"]["linux-x86_64"]["variants"][0]["layers"][0]["sha256"] = json!("AB");
         }),
         ("/variants/1/cpu", |m| m["platforms"]["linux-x86_64"]["variants"][1]["cpu"] = json!("x86-64-v9")),
-        ("no CUDA architecture", |m| {
+        ("not a CUDA architecture", |m| {
             m["platforms"]["linux-x86_64"]["variants"][4]["cuda"]["real"] = json!(["x"]);
         }),
     ];

@@ -4,15 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use gpubuild_core::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts;
 use gpubuild_detect::finding::{Finding, Severity};
 use gpubuild_detect::toolkit;
 use gpubuild_detect::toolkit::range::Basis;
 use gpubuild_doctor as doctor;
-use gpubuild_doctor::{Case, Filter};
-use gpubuild_host::{Environment, Host, RecordedHost};
-use gpubuild_plan::look::{self, Sight};
-use gpubuild_plan::plan::archs::{self, ArchWish};
+use gpubuild_doctor::{DiagnosisCase, Filter};
+use gpubuild_host::{Environment, HostInfo, InspectHost, RecordedHost};
+use gpubuild_plan::look::{self, MachineState};
+use gpubuild_plan::plan::archs::{self, ArchSelection};
 use gpubuild_plan::plan::kits::kits;
 
 use crate::{CATALOGUE, FINDINGS};
@@ -44,14 +45,14 @@ fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// What one of them says of a wish: the finding that refuses it, or those that warn.
-type Said = Vec<(Severity, String)>;
+type Said = Vec<(Severity, DiagnosticId)>;
 
 /// What the planner says of the wish in an environment, and what it knows of the toolkit. `None`: there is no toolkit to plan
 /// with, or nobody wishes for anything.
-fn planner(sight: &Sight, env: &Environment) -> Option<(Said, Basis)> {
+fn planner(sight: &MachineState, env: &Environment) -> Option<(Said, Basis)> {
     let kits = kits(&sight.inventory, &sight.catalogue, sight.facts.platform);
     let kit = kits.get(&Backend::Cuda)?.first()?;
-    let wish = ArchWish::cuda(None, env, None);
+    let wish = ArchSelection::cuda(None, env, None);
     if matches!(wish.text.as_str(), "auto" | "native") {
         return None;
     }
@@ -65,7 +66,7 @@ fn planner(sight: &Sight, env: &Environment) -> Option<(Said, Basis)> {
 }
 
 /// What the doctor says of it. It looks at the machine once; only the wish is another.
-fn doctor(host: &dyn Host) -> impl Fn(&Environment) -> Said {
+fn doctor(host: &dyn InspectHost) -> impl Fn(&Environment) -> Said {
     let catalogue = &*CATALOGUE;
     let facts = facts::gather(host);
     let mut inventory = toolkit::probe(host, catalogue);
@@ -74,7 +75,7 @@ fn doctor(host: &dyn Host) -> impl Fn(&Environment) -> Said {
     let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(host, &facts, &inventory, catalogue);
     move |env| {
-        let case = Case {
+        let case = DiagnosisCase {
             facts: &facts,
             inventory: &inventory,
             catalogue,
@@ -95,14 +96,14 @@ fn said_of_wishes(findings: &[Finding]) -> Said {
         id.starts_with("cuda.arch.")
             && ["CUDAARCHS=", "CUDA_COMPUTE_CAP="].iter().any(|name| summary.contains(name))
     };
-    let own = findings.iter().map(|one| (one.severity, one.id.as_str(), one.summary.as_str()));
+    let own = findings.iter().map(|one| (one.severity, one.id, one.summary.as_str()));
     // What follows from something else is as bad as that.
     let folded = findings.iter().flat_map(|one| {
-        one.consequences.iter().map(|folded| (one.severity, folded.id.as_str(), folded.summary.as_str()))
+        one.consequences.iter().map(|folded| (one.severity, folded.id, folded.summary.as_str()))
     });
     own.chain(folded)
-        .filter(|(_, id, summary)| is_wish(id, summary))
-        .map(|(severity, id, _)| (severity, id.to_owned()))
+        .filter(|(_, id, summary)| is_wish(id.as_str(), summary))
+        .map(|(severity, id, _)| (severity, id))
         .collect()
 }
 

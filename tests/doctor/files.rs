@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::finding::{Finding, Findings, Severity};
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_doctor::file::{self, Patient, Unreadable};
+use gpubuild_doctor::file::{self, InputFile, UnreadableInput};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/files")
@@ -26,15 +27,15 @@ fn below(root: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-fn examine(patients: &[Patient]) -> Result<Vec<Finding>, Unreadable> {
+fn examine(patients: &[InputFile]) -> Result<Vec<Finding>, UnreadableInput> {
     let catalogue = Catalogue::embedded();
     let findings = Findings::embedded();
     let drafts = file::examine(patients, catalogue.get("cuda").unwrap())?;
     Ok(drafts.iter().map(|draft| file::tell(draft, &findings)).collect())
 }
 
-fn one(name: &str, text: &str) -> Result<Vec<Finding>, Unreadable> {
-    examine(&[Patient { name: name.to_owned(), bytes: text.as_bytes().to_vec() }])
+fn one(name: &str, text: &str) -> Result<Vec<Finding>, UnreadableInput> {
+    examine(&[InputFile { name: name.to_owned(), bytes: text.as_bytes().to_vec() }])
 }
 
 fn shown(findings: &[Finding]) -> String {
@@ -56,7 +57,7 @@ fn ill_files_are_told_their_illness_first() {
     let mut wrong = Vec::new();
     for (path, bytes) in files {
         let (id, name) = path.split_once('/').unwrap();
-        let findings = examine(&[Patient { name: name.to_owned(), bytes }]).unwrap();
+        let findings = examine(&[InputFile { name: name.to_owned(), bytes }]).unwrap();
         if findings.first().map(|finding| finding.id.as_str()) != Some(id) {
             wrong.push(format!("{path}:\n{}", shown(&findings)));
         }
@@ -75,7 +76,7 @@ fn healthy_files_are_left_in_peace() {
     let files = below(&folder().join("healthy"));
     assert!(files.len() >= 6);
     for (path, bytes) in files {
-        let findings = examine(&[Patient { name: path.clone(), bytes }]).unwrap();
+        let findings = examine(&[InputFile { name: path.clone(), bytes }]).unwrap();
         assert!(findings.is_empty(), "{path}:\n{}", shown(&findings));
     }
 }
@@ -93,7 +94,8 @@ fn every_finding_of_files_has_a_file_that_shows_it() {
 
 #[test]
 fn files_of_a_project_are_looked_at_together() {
-    let patient = |name: &str, text: &str| Patient { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
+    let patient =
+        |name: &str, text: &str| InputFile { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
     let base = patient("app/compose.yaml", "services:\n  llm:\n    image: vllm/vllm-openai:v0.6.3\n");
     let gpu = patient("app/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
     let elsewhere = patient("other/compose.gpu.yaml", "services:\n  llm:\n    gpus: all\n");
@@ -137,9 +139,9 @@ fn what_is_no_file_of_these_is_refused_with_a_reason() {
         ("notes.txt", b"hello\n", "no file that is known"),
         ("deep.yaml", &[b"services: ".as_slice(), &b"[".repeat(5000)].concat(), "line 1"),
     ] {
-        let error = examine(&[Patient { name: name.to_owned(), bytes: bytes.to_vec() }]).unwrap_err();
+        let error = examine(&[InputFile { name: name.to_owned(), bytes: bytes.to_vec() }]).unwrap_err();
         assert!(error.to_string().contains(expected), "{name}: {error}");
-        assert!(!error.hint().is_empty() && error.id().starts_with("file."));
+        assert!(error.hint().is_some() && error.id().starts_with("file."));
     }
 }
 
@@ -200,8 +202,8 @@ fn hostile_files_end_soon() {
         // Whether it is refused or looked at: it comes to an end.
         let _ = one(name, &text);
     }
-    assert!(matches!(one("compose.yaml", &laughs("{", "}")), Err(Unreadable::Broken { .. })));
-    assert!(matches!(one("compose.yaml", &"x".repeat((1 << 20) + 1)), Err(Unreadable::Large(_))));
+    assert!(matches!(one("compose.yaml", &laughs("{", "}")), Err(UnreadableInput::Broken { .. })));
+    assert!(matches!(one("compose.yaml", &"x".repeat((1 << 20) + 1)), Err(UnreadableInput::Large(_))));
 }
 
 #[test]

@@ -25,8 +25,8 @@ use gpubuild_detect::facts;
 use gpubuild_detect::finding::{Finding, Findings, Severity};
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor as doctor;
-use gpubuild_doctor::{Case, Filter};
-use gpubuild_host::Host;
+use gpubuild_doctor::{DiagnosisCase, Filter};
+use gpubuild_host::HostInfo;
 
 use machine::Machine;
 
@@ -44,7 +44,7 @@ fn diagnose(machine: &Machine, asked: Option<&[Backend]>) -> Vec<Finding> {
     let probes = toolkit::ask_drivers(&host, &Backend::ALL);
     let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, catalogue, &probes);
     let signs = doctor::observe(&host, &facts, &inventory, catalogue);
-    let case = Case {
+    let case = DiagnosisCase {
         facts: &facts,
         inventory: &inventory,
         catalogue,

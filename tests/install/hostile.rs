@@ -5,11 +5,12 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_exec::store::sha256;
-use gpubuild_host::{Host as _, RealHost};
+use gpubuild_host::{HostInfo, RealHost};
 use gpubuild_release::manifest::Layer;
 use gpubuild_release::unpack::names::{MOST_FILES, Names};
-use gpubuild_release::unpack::{Refused, unpack};
+use gpubuild_release::unpack::{RefusedArchive, unpack};
 
 /// An archive, and what the manifest says of its files.
 struct Archive {
@@ -97,11 +98,11 @@ fn raw(bytes: Vec<u8>, unpacked: u64) -> Archive {
 }
 
 /// Unpacks layers one after the other; what is beside the folder must be as it was.
-fn run(layers: &[Archive]) -> Result<(), Refused> {
+fn run(layers: &[Archive]) -> Result<(), RefusedArchive> {
     run_with(Names::default(), layers)
 }
 
-fn run_with(mut names: Names, layers: &[Archive]) -> Result<(), Refused> {
+fn run_with(mut names: Names, layers: &[Archive]) -> Result<(), RefusedArchive> {
     let world = tempfile::tempdir().unwrap();
     let host = RealHost::new();
     let at = |name: &str| host.path(world.path().to_str().unwrap()).join(name);

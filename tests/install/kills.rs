@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 
 use gpubuild_exec::python::Network;
 use gpubuild_host::{
-    Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, NewFile, Output, Platform,
-    ProbeAnswer, RealHost, RegistryValue, RunError, Stat, Wait,
+    Clock, Command, CommandOutput, Environment, FileLock, Host, HostCounts, HostInfo, HostPath, Identity,
+    NetworkAccess, NewFile, OutputLine, Platform, ProbeAnswer, ProbeLibraries, ReadFiles, ReadRegistry,
+    RealHost, RegistryValue, RunError, RunPrograms, Stat, Wait, WriteFiles,
 };
-use gpubuild_release::fetch::{Client, Plain};
-use gpubuild_release::install::{InstallError, Installed, MayFall, Order, Starting, install, rollback};
-use gpubuild_release::source::Source;
-use gpubuild_release::{Devices, Machine, Question, manifest};
+use gpubuild_release::fetch::{Client, PlainHttp};
+use gpubuild_release::install::{
+    InstallError, InstallOrder, InstalledRelease, MayFall, Starting, install, rollback,
+};
+use gpubuild_release::source::ReleaseSource;
+use gpubuild_release::{Devices, ReleaseMachine, ResolveQuestion, manifest};
 
 use crate::foreign::MARKER;
 use crate::release::{Release, Variant, check, tool};
@@ -27,6 +30,7 @@ use crate::support::{World, recorded, tree};
 /// A host that is killed before the n-th change of the disk: from then on nothing has an effect.
 pub(crate) struct Dying {
     host: RealHost,
+    env: Environment,
     left: Arc<AtomicUsize>,
     /// Whether its disk lets two folders change places.
     exchanges: bool,
@@ -34,7 +38,13 @@ pub(crate) struct Dying {
 
 impl Dying {
     pub(crate) fn at(count: usize) -> Self {
-        Self { host: RealHost::new(), left: Arc::new(AtomicUsize::new(count)), exchanges: true }
+        let host = RealHost::new();
+        let env = host.env().clone();
+        Self { host, env, left: Arc::new(AtomicUsize::new(count)), exchanges: true }
+    }
+
+    pub(crate) fn with_environment(self, env: Environment) -> Self {
+        Self { env, ..self }
     }
 
     /// The same with a disk that can't exchange folders.
@@ -76,62 +86,108 @@ impl NewFile for DyingFile {
     }
 }
 
-impl Host for Dying {
+impl HostInfo for Dying {
     fn platform(&self) -> Platform {
         self.host.platform()
     }
+
     fn env(&self) -> &Environment {
-        self.host.env()
+        &self.env
     }
+
     fn identity(&self) -> &Identity {
         self.host.identity()
     }
+
     fn current_dir(&self) -> io::Result<HostPath> {
         self.host.current_dir()
     }
+
+    fn counts(&self) -> HostCounts {
+        self.host.counts()
+    }
+}
+
+impl ReadFiles for Dying {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         self.host.stat(path)
     }
+
     fn canonical(&self, path: &HostPath) -> io::Result<HostPath> {
         self.host.canonical(path)
     }
+
     fn read_link(&self, path: &HostPath) -> io::Result<String> {
         self.host.read_link(path)
     }
+
     fn read(&self, path: &HostPath) -> io::Result<Vec<u8>> {
         self.host.read(path)
     }
+
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
         self.host.read_start(path, limit)
     }
+
     fn open(&self, path: &HostPath) -> io::Result<Box<dyn Read + Send>> {
         self.host.open(path)
     }
+
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
         self.host.list(folder)
     }
+
     fn open_device(&self, path: &HostPath) -> io::Result<()> {
         self.host.open_device(path)
     }
+}
+
+impl ReadRegistry for Dying {
     fn registry_value(&self, _: &str, _: &str) -> Option<RegistryValue> {
         None
     }
+
     fn registry_keys(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
+
     fn registry_values(&self, _: &str) -> Vec<(String, RegistryValue)> {
         Vec::new()
     }
-    fn run(&self, command: &Command) -> Result<Output, RunError> {
+}
+
+impl RunPrograms for Dying {
+    fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
         self.step().map_err(|_| RunError::Interrupted)?;
         self.host.run(command)
     }
-    fn run_lines(&self, command: &Command, on: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+
+    fn run_lines(
+        &self,
+        command: &Command,
+        on: &mut dyn FnMut(OutputLine<'_>),
+    ) -> Result<CommandOutput, RunError> {
         self.host.run_lines(command, on)
     }
+}
+
+impl ProbeLibraries for Dying {
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
         self.host.probe(id, deadline)
     }
+}
+
+impl Clock for Dying {
+    fn now(&self) -> u64 {
+        self.host.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.host.elapsed()
+    }
+}
+
+impl WriteFiles for Dying {
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
         // A kill may leave the temporary file, whose name has this form.
         if self.left.load(Ordering::SeqCst) == 1 {
@@ -142,40 +198,49 @@ impl Host for Dying {
         self.step()?;
         self.host.write(path, content)
     }
+
     fn create(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         self.step()?;
         let file = Some(self.host.create(path)?);
         Ok(Box::new(DyingFile { file, left: Arc::clone(&self.left) }))
     }
+
     fn append(&self, path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         self.step()?;
         let file = Some(self.host.append(path)?);
         Ok(Box::new(DyingFile { file, left: Arc::clone(&self.left) }))
     }
+
     fn set_executable(&self, path: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.set_executable(path)
     }
+
     fn create_dir_all(&self, path: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.create_dir_all(path)
     }
+
     fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.rename(from, to)
     }
+
     fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.copy(from, to)
     }
+
     fn link(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.link(from, to)
     }
+
     fn duplicate(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.duplicate(from, to)
     }
+
     fn exchange(&self, one: &HostPath, other: &HostPath) -> io::Result<()> {
         if !self.exchanges {
             return Err(io::ErrorKind::Unsupported.into());
@@ -183,10 +248,12 @@ impl Host for Dying {
         self.step()?;
         self.host.exchange(one, other)
     }
+
     fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
         self.step()?;
         self.host.symlink(text, link)
     }
+
     fn remove(&self, path: &HostPath) -> io::Result<()> {
         // A folder goes file by file: a kill in the middle leaves the others.
         self.step()?;
@@ -198,27 +265,25 @@ impl Host for Dying {
         }
         self.host.remove(path)
     }
+
     fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath> {
         self.step()?;
         self.host.temporary_dir(parent)
     }
-    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>> {
+
+    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<FileLock>> {
         self.step()?;
         self.host.lock(path, wait)
     }
+
     fn free_space(&self, path: &HostPath) -> Option<u64> {
         self.host.free_space(path)
     }
-    fn now(&self) -> u64 {
-        self.host.now()
-    }
-    fn elapsed(&self) -> Duration {
-        self.host.elapsed()
-    }
-    fn counts(&self) -> Counts {
-        self.host.counts()
-    }
 }
+
+impl NetworkAccess for Dying {}
+
+impl Host for Dying {}
 
 /// A version with so many files.
 fn version(number: u64, files: usize) -> Release {
@@ -239,15 +304,15 @@ fn expected(number: u64, files: usize) -> Vec<(String, Vec<u8>)> {
 
 fn act(host: &dyn Host, world: &World, release: &str) -> Result<(), InstallError> {
     let path = |name: &str| host.path(&world.at(name));
-    let source = Source::at(host, path(release));
-    let client = Client::new(host, Network::Offline, Plain::Loopback, Box::new(|_| ()));
+    let source = ReleaseSource::at(host, path(release));
+    let client = Client::new(host, Network::Offline, PlainHttp::Loopback, Box::new(|_| ()));
     let read = source.manifest(&client).map_err(InstallError::Source)?;
     let manifest = manifest::read(&read.bytes).unwrap();
-    let machine = Machine { platform: "linux-x86_64".to_owned(), ..Machine::default() };
-    let order = Order {
+    let machine = ReleaseMachine { platform: "linux-x86_64".to_owned(), ..ReleaseMachine::default() };
+    let order = InstallOrder {
         host,
         to: &path("to"),
-        question: Question {
+        question: ResolveQuestion {
             manifest: &manifest,
             machine: &machine,
             devices: Devices::All,
@@ -269,7 +334,7 @@ type Whole = (&'static str, Vec<(String, Vec<u8>)>);
 /// Exactly one of two versions is there as a whole, whichever way one looks.
 fn is_one_of(world: &World, wanted: &[Whole], at: &str) -> String {
     let host = RealHost::new();
-    let installed = Installed::read(&host, &host.path(&world.at("to")))
+    let installed = InstalledRelease::read(&host, &host.path(&world.at("to")))
         .unwrap_or_else(|| panic!("{at}: nothing is installed"));
     let current = installed.pair.current.unwrap_or_else(|| panic!("{at}: nothing is current"));
     let link = std::fs::read_link(world.path("to/current")).unwrap();
@@ -353,7 +418,8 @@ fn a_kill_of_a_first_installation_leaves_nothing_or_all() {
         let at = format!("killed before change {count}");
         let names = host.list(&host.path(&made.at("to"))).unwrap_or_default();
         assert!(names.is_empty() || names.contains(&MARKER.to_owned()), "{at}: {names:?}");
-        let there = Installed::read(&host, &host.path(&made.at("to"))).and_then(|one| one.pair.current);
+        let there =
+            InstalledRelease::read(&host, &host.path(&made.at("to"))).and_then(|one| one.pair.current);
         if there.is_some() {
             is_one_of(&made, &[("1.0.0", expected(1, 2))], &at);
         } else {
@@ -386,7 +452,7 @@ fn a_kill_while_going_back_leaves_one_of_the_two() {
             assert!(count >= 4, "{count} points");
             break;
         }
-        let installed = Installed::read(&real, &real.path(&made.at("to"))).unwrap();
+        let installed = InstalledRelease::read(&real, &real.path(&made.at("to"))).unwrap();
         assert!(installed.pair.previous.is_some(), "{at}: nothing to go back to");
     }
 }

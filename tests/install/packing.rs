@@ -5,30 +5,31 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gpubuild_core::Backend;
-use gpubuild_host::{Environment, Host, HostPath, Os, Overlay};
-use gpubuild_release::manifest::Variant;
-use gpubuild_release::pack::layer::{Part, Piece};
-use gpubuild_release::pack::release::{Entry, Seal, Work};
-use gpubuild_release::pack::{self, Known, PackError};
+use gpubuild_host::{Environment, Host, HostInfo, HostPath, Os, WriteFiles};
+use gpubuild_release::manifest::ReleaseVariant;
+use gpubuild_release::pack::layer::{LayerKind, LayerPiece};
+use gpubuild_release::pack::release::{ReleaseEntry, ReleaseWork, Seal};
+use gpubuild_release::pack::{self, KnownRelease, PackError};
 
 use crate::kills::Dying;
 use crate::support::World;
 
 /// Packs a variant of these files into the folder.
 fn pack(host: &dyn Host, folder: &HostPath, label: &str, files: &[HostPath]) -> Result<(), PackError> {
-    let work = Work::begin(host, folder)?;
-    let mut known = Known::of(&work, folder);
-    let piece = |(index, from): (usize, &HostPath)| Piece {
+    let work = ReleaseWork::begin(host, folder)?;
+    let mut known = KnownRelease::of(&work, folder);
+    let piece = |(index, from): (usize, &HostPath)| LayerPiece {
         path: format!("share/{index}"),
         from: from.clone(),
         executable: false,
-        part: Part::Built(index.to_string()),
+        part: LayerKind::Built(index.to_string()),
     };
-    let pieces: Vec<Piece> = files.iter().enumerate().map(piece).collect();
+    let pieces: Vec<LayerPiece> = files.iter().enumerate().map(piece).collect();
     let (layers, contents) = pack::layers(host, &work, &pieces, &mut known)?;
-    let variant = Variant { label: label.to_owned(), backends: vec![Backend::Cpu], ..Variant::default() };
+    let variant =
+        ReleaseVariant { label: label.to_owned(), backends: vec![Backend::Cpu], ..ReleaseVariant::default() };
     let variant = pack::with_layers(variant, &layers);
-    let entry = Entry::new("demo", "1.0", "linux-x86_64", variant, contents);
+    let entry = ReleaseEntry::new("demo", "1.0", "linux-x86_64", variant, contents);
     let seal = Seal { days: None, serial: None, default: None, signer: None, now: 1_790_000_000 };
     work.publish(vec![entry], &seal).map(drop)
 }
@@ -47,12 +48,11 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 fn every_point(exchanges: bool) -> usize {
     let world = World::new();
     let env = Environment::new(Os::Linux, [("GPUBUILD_CACHE", world.at("cache"))]);
-    let dying = |count| {
-        let host = Dying::at(count);
+    let dying = |count: usize| {
+        let host = Dying::at(count).with_environment(env.clone());
         if exchanges { host } else { host.without_exchange() }
     };
-    let living = dying(usize::MAX);
-    let host = Overlay::new(&living, env.clone());
+    let host = dying(usize::MAX);
     let files: Vec<HostPath> = (0..46)
         .map(|index| {
             let path = host.path(&world.at(&format!("files/{index}")));
@@ -77,7 +77,7 @@ fn every_point(exchanges: bool) -> usize {
             first();
         }
         let killed = dying(point);
-        let done = pack(&Overlay::new(&killed, env.clone()), &folder, "second", &files);
+        let done = pack(&killed, &folder, "second", &files);
         let now = contents(&release);
         // Where two renames have to do, a moment has the release aside: the next call brings it back.
         let is_aside =

@@ -60,7 +60,7 @@ fn a_program_has_the_features_of_the_backends_that_are_asked_for() {
     desk.set("GGML_VULKAN", "0");
     let failed = desk.gpubuild("new-features", &["build"]);
     assert!(!failed.ok, "{failed:#?}");
-    for said in ["has no library of vulkan", "gpubuild build --backends cpu"] {
+    for said in ["has no library for vulkan", "gpubuild build --backends cpu"] {
         assert!(failed.stderr.contains(said), "{said}: {failed:#?}");
     }
 }

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use gpubuild_core::Backend;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_exec::cmake::fragments::{Context, link_items};
+use gpubuild_exec::cmake::fragments::{FragmentContext, link_items};
 use gpubuild_exec::cmake::inject::PROBE;
-use gpubuild_exec::cmake::{self, Start, file_api};
+use gpubuild_exec::cmake::{self, ConfigureStart, file_api};
 use gpubuild_host::{Host, Os, RealHost, find_program};
 use gpubuild_plan::artifacts::{BuiltTree, LinkItem, Manifest, SCHEMA};
 use gpubuild_plan::link;
 use gpubuild_plan::look::look;
-use gpubuild_plan::plan::make::Missing;
-use gpubuild_plan::plan::request::{Request, Selection};
-use gpubuild_plan::planning::{Wish, plan};
+use gpubuild_plan::plan::make::MissingBackend;
+use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
+use gpubuild_plan::planning::{PlanRequest, plan};
 
 use crate::sources;
 use crate::support::has_vulkan;
@@ -35,18 +35,18 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
     )
     .unwrap();
     let project = gpubuild_plan::project::load(&host, &host.path(file.to_str().unwrap())).unwrap();
-    let request = Request {
-        selection: Selection::Named(backends.to_vec()),
+    let request = BackendRequest {
+        selection: BackendSelection::Named(backends.to_vec()),
         origin: "test".to_owned(),
         without: Vec::new(),
     };
     let sight = look(&host, Catalogue::embedded());
-    let plan = plan(&Wish {
+    let plan = plan(&PlanRequest {
         host: &host,
         sight: &sight,
         project: &project,
         request: &request,
-        missing: Missing::Refuse,
+        missing: MissingBackend::Refuse,
         jobs: Some(2),
         cuda_archs: None,
         native: false,
@@ -57,10 +57,10 @@ fn lines(name: &str, profile: &str, source: &Path, backends: &[Backend], rest: &
     let [tree] = plan.trees.as_slice() else { panic!("{} trees", plan.trees.len()) };
     cmake::write_inputs(&host, tree).unwrap();
     let program = find_program(&host, "cmake").into_iter().next().unwrap();
-    let output = host.run(&cmake::configure_command(&program, tree, Start::Keep)).unwrap();
+    let output = host.run(&cmake::configure_command(&program, tree, ConfigureStart::Keep)).unwrap();
     assert!(output.success(), "{}{}", output.stdout, output.stderr);
     let reply = file_api::read(&host, &tree.build, cmake::configuration(tree)).unwrap();
-    let context = Context { build: &tree.build, os: Os::Linux };
+    let context = FragmentContext { build: &tree.build, os: Os::Linux };
     let items = link_items(context, &reply, reply.target(PROBE).unwrap());
     let manifest = manifest(name, backends, items, tree.build.as_str());
     let directives = link::directives(&manifest, Os::Linux);
@@ -92,7 +92,7 @@ fn manifest(name: &str, backends: &[Backend], link: Vec<LinkItem>, build: &str) 
         abi: BTreeMap::new(),
         compile: Vec::new(),
         promises: BTreeMap::new(),
-        interface: gpubuild_plan::artifacts::Interface::default(),
+        interface: gpubuild_plan::artifacts::BuiltInterface::default(),
     };
     let (project, gpubuild) = (name.to_owned(), "0.0.0".to_owned());
     Manifest {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor::resolvers::{Resolutions, agree, resolve_all};
-use gpubuild_host::{Environment, Host, HostPath, Os, Overlay, RealHost, find_program};
+use gpubuild_host::{Environment, Host, HostInfo, HostPath, Os, Overlay, RealHost, find_program};
 
 use super::{outcome, skip};
 

@@ -21,10 +21,10 @@ mod torch;
 
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor::resolvers::{Resolution, Resolutions, resolve_all};
-use gpubuild_host::Host;
+use gpubuild_host::{Host, InspectHost};
 
 /// What every build system takes on a host.
-fn resolve(host: &dyn Host) -> Resolutions {
+fn resolve(host: &dyn InspectHost) -> Resolutions {
     let catalogue = Catalogue::embedded();
     let inventory = toolkit::probe(host, &catalogue);
     resolve_all(host, &inventory, &catalogue)

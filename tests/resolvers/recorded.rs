@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpubuild::report::resolvers::Document;
+use gpubuild::report::resolvers::ResolversReport;
 use gpubuild::report::resolvers_text::text;
 use gpubuild_core::Backend;
 use gpubuild_doctor::resolvers::agree::{changed, takes};
-use gpubuild_host::{Host, Overlay, RecordedHost};
+use gpubuild_host::{Host, HostInfo, Overlay, RecordedHost};
 
 use super::resolve;
 
@@ -47,7 +47,7 @@ pub(crate) fn check_lines(name: &str, host: &dyn Host) {
 /// The text fits, but for lines that are to be copied as they are.
 pub(crate) fn check_text(name: &str, host: &dyn Host) -> String {
     let os = host.platform().os;
-    let document = Document::new(&resolve(host), &Backend::ALL, os);
+    let document = ResolversReport::new(&resolve(host), &Backend::ALL, os);
     let text = text(&document, &BTreeMap::new(), os, &|_, piece| piece.to_owned());
     for line in text.lines() {
         let copied = ["  export ", "  unset ", "  . ", "  -D", "  $env:", "  '-D", "  Remove-Item"];

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor::resolvers::resolve_all;
-use gpubuild_host::{Environment, Host, Os, Overlay, RealHost, find_program};
+use gpubuild_host::{Environment, Host, HostInfo, Os, Overlay, RealHost, find_program};
 
 use super::skip;
 

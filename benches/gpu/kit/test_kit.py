@@ -185,8 +185,8 @@ class Report(Case):
         return subprocess.run([sys.executable, self.kit / "report", *arguments], capture_output=True, text=True)
 
     def page(self, text="<!-- benches/gpu/report writes from here -->\n<!-- to here -->\n"):
-        page = self.work / "repository" / "docs" / "performance.md"
-        page.parent.mkdir(exist_ok=True)
+        page = self.work / "repository" / "docs" / "contributing" / "performance.md"
+        page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(f"before\n{text}after\n")
         return page
 

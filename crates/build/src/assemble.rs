@@ -1,33 +1,33 @@
-//! The project of a crate: the file, if there is one, and what the build script says on top; and what is asked for.
+//! Combines a crate's `gpubuild.toml`, if it has one, with the settings of the build script, and determines the requested backends.
 
 use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::Host;
-use gpubuild_plan::plan::request::{self, Request};
+use gpubuild_host::{HostInfo, ReadFiles};
+use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::project::features::Features;
-use gpubuild_plan::project::profile::{Profile, Wanted};
+use gpubuild_plan::project::profile::{Profile, WantedOption};
 use gpubuild_plan::project::{self, Project, ProjectError, ProjectFile};
 
-use super::cargo::Crate;
-use super::script::Script;
+use super::cargo::BuildingCrate;
+use super::script::ScriptEnvironment;
 use super::{Build, ScriptError};
 
-/// Whether there has to be a CMake project.
+/// Whether the sources must contain a CMake project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum HeaderSource {
     Needed,
     NotNeeded,
 }
 
 impl Build {
-    /// The project: the file, if there is one, and what the script says on top.
+    /// The project file, if there is one, with the script's settings on top.
     pub(super) fn assemble(
         &self,
-        host: &dyn Host,
-        krate: &Crate,
-        script: &mut Script,
-        source: Source,
+        host: &dyn ReadFiles,
+        krate: &BuildingCrate,
+        script: &mut ScriptEnvironment,
+        source: HeaderSource,
     ) -> Result<Project, ScriptError> {
         let folder =
             self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
@@ -40,7 +40,7 @@ impl Build {
                 message: error.to_string(),
             })?;
             project::parse(path.as_str(), &text)?.0
-        } else if self.project.is_none() && (self.source.is_some() || source == Source::NotNeeded) {
+        } else if self.project.is_none() && (self.source.is_some() || source == HeaderSource::NotNeeded) {
             bare(krate)?
         } else {
             return Err(ProjectError::NotFound { start: folder.to_string() }.into());
@@ -53,7 +53,7 @@ impl Build {
             folder.clone_into(&mut table.source);
         }
         table.profile = self.profile.clone().unwrap_or_else(|| table.profile.clone());
-        table.targets.extend(self.targets.iter().map(|target| Wanted::new(target)));
+        table.targets.extend(self.targets.iter().map(|target| WantedOption::new(target)));
         table.options.extend(self.options.clone());
         for (name, value) in krate.options() {
             table.options.entry(name).or_insert(value);
@@ -66,8 +66,8 @@ impl Build {
             }
             .into());
         };
-        if source == Source::NotNeeded && !is_there {
-            // A crate that compiles its own sources names backends by its features alone.
+        if source == HeaderSource::NotNeeded && !is_there {
+            // The build script or the features name the backends of a crate that compiles its sources itself.
             let mut known = self.named_here();
             known.extend(krate.enabled.iter().copied());
             if self.backends.is_none() && krate.declared.is_empty() {
@@ -91,8 +91,8 @@ impl Build {
         Ok(project::assemble(host, &path, file, profile)?)
     }
 
-    /// What `gpubuild.toml` calls the project, else the name of the crate.
-    pub(super) fn project_name(&self, host: &dyn Host, krate: &Crate) -> String {
+    /// The project's name in `gpubuild.toml`, or else the crate's name.
+    pub(super) fn project_name(&self, host: &dyn ReadFiles, krate: &BuildingCrate) -> String {
         let folder =
             self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
         let path = folder.normalized().join(project::FILE_NAME);
@@ -100,26 +100,27 @@ impl Build {
         file.map_or_else(|| krate.name.clone(), |(file, _)| file.project.name)
     }
 
-    /// The backends that the script names, as far as they are any.
+    /// The backends that the script names; `auto` and unknown words are skipped.
     fn named_here(&self) -> Vec<Backend> {
         self.backends.iter().flatten().filter_map(|name| name.parse().ok()).collect()
     }
 
-    /// What to build: `GPUBUILD_BACKENDS` and its like, then the script, the features, the file.
+    /// The backends to build, in the order `GPUBUILD_BACKENDS` and similar variables, the script, the features, `gpubuild.toml`.
     pub(super) fn request(
         &self,
-        host: &dyn Host,
-        krate: &Crate,
+        host: &dyn HostInfo,
+        krate: &BuildingCrate,
         project: &mut Project,
-    ) -> Result<Request, ScriptError> {
+    ) -> Result<BackendRequest, ScriptError> {
         let table = &mut project.file.project;
         let mut origin = None;
         if let Some(list) = &self.backends {
-            table.backends = Some(project::Request::Word(list.join(",")));
+            table.backends = Some(project::BackendWord::Word(list.join(",")));
             origin = Some("the build script".to_owned());
         } else if let Some(list) = krate.backends() {
-            table.backends =
-                Some(project::Request::List(list.iter().map(|backend| backend.id().to_owned()).collect()));
+            table.backends = Some(project::BackendWord::List(
+                list.iter().map(|backend| backend.id().to_owned()).collect(),
+            ));
             let ids: Vec<&str> = krate.enabled.iter().map(|backend| backend.id()).collect();
             origin = Some(match ids.as_slice() {
                 [] => "Cargo.toml".to_owned(),
@@ -135,8 +136,8 @@ impl Build {
     }
 }
 
-/// What `gpubuild.toml` would say where there is none.
-fn bare(krate: &Crate) -> Result<ProjectFile, ProjectError> {
+/// The project of a crate without a `gpubuild.toml`.
+fn bare(krate: &BuildingCrate) -> Result<ProjectFile, ProjectError> {
     let plain: String =
         krate.name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect();
     let name = if plain.is_empty() { "native" } else { &plain };

@@ -1,32 +1,35 @@
-//! The build script of a crate that brings a native project along.
+//! The build script of a crate that contains a native project.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_exec::exec::binary::BUILT;
-use gpubuild_exec::exec::{self, BuildBinary, BuildError, Event, Job, Outcome, Printed, Tools, known};
+use gpubuild_exec::exec::{
+    self, BuildBinary, BuildError, BuildEvent, BuildJob, BuildOutcome, InstalledTools, Printed, known,
+};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
-use gpubuild_host::{Host, HostPath, Overlay, RealHost};
+use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, RealHost, WriteFiles};
 use gpubuild_link::internal;
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::plan::Plan;
 use gpubuild_plan::project;
 
-use super::assemble::Source;
-use super::built::{Built, Place};
-use super::cargo::Crate;
+use super::assemble::HeaderSource;
+use super::built::{BuildFolders, Built};
+use super::cargo::BuildingCrate;
 use super::finish::{later, linked};
-use super::missing::Missing;
-use super::prepare::{Planned, Stop};
+use super::missing::MissingSymbol;
+use super::prepare::{Planned, PrepareStop};
 use super::same;
-use super::script::Script;
+use super::script::ScriptEnvironment;
 use super::{ScriptError, VARIABLE, talk};
 
-/// What a build script builds and how: `gpubuild_build::Build::new().link()` is a whole `main`.
+/// What a build script builds and how. `gpubuild_build::Build::new().link()` is a complete `main`.
 ///
-/// Everything that is not said here comes from `gpubuild.toml` beside the crate's Cargo.toml.
+/// Settings that are not made here come from the `gpubuild.toml` beside the crate's Cargo.toml.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Build {
     pub(super) project: Option<String>,
@@ -49,7 +52,7 @@ impl Build {
         Self::default()
     }
 
-    /// Takes `gpubuild.toml` from this folder, relative to the crate's.
+    /// Reads `gpubuild.toml` from this folder, relative to the crate's.
     #[must_use]
     pub fn project(mut self, folder: impl Into<String>) -> Self {
         self.project = Some(folder.into());
@@ -63,101 +66,101 @@ impl Build {
         self
     }
 
-    /// A variable that names another source folder, where it is set.
+    /// A variable that, when set, names another source folder.
     #[must_use]
     pub fn source_from_env(mut self, variable: impl Into<String>) -> Self {
         self.source_variable = Some(variable.into());
         self
     }
 
-    /// `ggml`, `llama`, `whisper`, `stable-diffusion`, `cmake`.
+    /// The name of a profile: `ggml`, `llama`, `whisper`, `stable-diffusion`, `cmake`.
     #[must_use]
     pub fn profile(mut self, name: impl Into<String>) -> Self {
         self.profile = Some(name.into());
         self
     }
 
-    /// The backends to build, or `auto`. Without it the features of the crate say so, then `gpubuild.toml`;
-    /// `GPUBUILD_BACKENDS` wins over all of them.
+    /// The backends to build, or `auto`. The default comes from the crate's features, then from `gpubuild.toml`.
+    /// `GPUBUILD_BACKENDS` overrides all of them.
     #[must_use]
     pub fn backends<S: Into<String>>(mut self, list: impl IntoIterator<Item = S>) -> Self {
         self.backends = Some(list.into_iter().map(Into::into).collect());
         self
     }
 
-    /// A further CMake target that the program links.
+    /// An additional CMake target that the program links.
     #[must_use]
     pub fn target(mut self, name: impl Into<String>) -> Self {
         self.targets.push(name.into());
         self
     }
 
-    /// A further cache entry.
+    /// An additional cache entry.
     #[must_use]
     pub fn option(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(name.into(), value.into());
         self
     }
 
-    /// Leaves out backends that were named and cannot be built here, with a warning.
+    /// Leaves out requested backends that cannot be built here, with a warning.
     #[must_use]
     pub fn allow_missing(mut self) -> Self {
         self.allow_missing = true;
         self
     }
 
-    /// Uses the libraries that a crate with `links = "<name>"` has built, in place of an own copy: CMake finds them as the
-    /// package `<name>`. The crate has to be among `[dependencies]`, and used.
+    /// Uses the libraries that a crate with `links = "<name>"` has built, instead of a second copy: CMake finds them as the
+    /// package `<name>`. The crate must be in `[dependencies]`, and the program must use it.
     #[must_use]
     pub fn share(mut self, links: impl Into<String>) -> Self {
         self.shared.push(links.into());
         self
     }
 
-    /// Lets this crate's libraries define symbols that those of another crate define too. Which of the two a program then calls
-    /// is up to the linker.
+    /// Allows this crate's libraries to define symbols that those of another crate also define. The linker decides which of the
+    /// two a program calls.
     #[must_use]
     pub fn allow_same_symbols(mut self) -> Self {
         self.allow_same = true;
         self
     }
 
-    /// Does not run the script again when this variable changes: `PATH` differs between a terminal and many editors.
+    /// Does not rerun the script when this variable changes: `PATH` differs between a terminal and many editors.
     #[must_use]
     pub fn ignore_env(mut self, name: impl Into<String>) -> Self {
         self.ignored.insert(name.into());
         self
     }
 
-    /// Builds, and prints everything that cargo needs to link the result. An error is told to cargo, which then fails the
+    /// Builds, and prints the lines with which cargo links the result. An error is reported to cargo, which then fails the
     /// package.
     pub fn link(&self) {
-        // What went wrong stands among the lines.
+        // The printed lines already contain the error.
         let _ = self.run();
     }
 
-    /// The same, for a script that goes on with what came of it.
+    /// Like [`link`](Self::link), for a script that uses the result.
     ///
     /// # Errors
-    /// Something is wrong; cargo was told already and fails the package.
+    /// Something is wrong. It was already reported to cargo, which fails the package.
     pub fn run(&self) -> Result<Built, ScriptError> {
         let (script, result) = self.script(&RealHost::new(), &talk::tell);
         talk::print(script.text());
         result
     }
 
-    /// The plan, for a crate that runs CMake or a compiler itself; prints what has cargo run the script again.
+    /// The plan, for a crate that runs CMake or a compiler itself. Prints the conditions for rerunning the script.
     ///
     /// # Errors
-    /// There is none: something is wrong or missing.
+    /// No plan could be made: something is wrong or missing.
     pub fn plan(&self) -> Result<Planned, ScriptError> {
-        let real = RealHost::new();
-        let host = Overlay::new(&real, real.env().recording());
-        let mut script = Script::default();
+        let host = RealHost::new();
+        host.env().listen();
+        let mut script = ScriptEnvironment::default();
         script.check_cfg();
-        let result = match Crate::read(&host) {
-            Ok(krate) => self.prepare(&host, krate, &mut script, Source::NotNeeded),
-            Err(error) => Err(Stop::Wrong(error)),
+        let result = match BuildingCrate::read(&host) {
+            Ok(krate) => self.prepare(&host, krate, &mut script, HeaderSource::NotNeeded),
+            Err(error) => Err(PrepareStop::Wrong(error)),
         };
         script.watch_variables(host.env().asked().iter().map(String::as_str), &self.ignored);
         if let Ok(planned) = &result {
@@ -166,22 +169,22 @@ impl Build {
         }
         talk::print(script.text());
         result.map_err(|stop| match stop {
-            Stop::Wrong(error) => error,
-            Stop::Missing(missing, _) => ScriptError::Missing(missing),
+            PrepareStop::Wrong(error) => error,
+            PrepareStop::Missing(missing, _) => ScriptError::Missing(missing),
         })
     }
 
-    /// What [`Build::run`] prints and answers, on any host.
+    /// The lines that [`Build::run`] prints and its result, on any host.
     pub(crate) fn script(
         &self,
         host: &dyn Host,
-        sink: &(dyn Fn(&Event) + Sync),
-    ) -> (Script, Result<Built, ScriptError>) {
-        let host = Overlay::new(host, host.env().recording());
-        let mut script = Script::default();
+        sink: &(dyn Fn(&BuildEvent) + Sync),
+    ) -> (ScriptEnvironment, Result<Built, ScriptError>) {
+        host.env().listen();
+        let mut script = ScriptEnvironment::default();
         script.check_cfg();
-        let result = self.work(&host, &mut script, sink).map(|built| {
-            let place = Crate::read(&host).ok().map(|krate| self.place(&host, krate));
+        let result = self.work(host, &mut script, sink).map(|built| {
+            let place = BuildingCrate::read(host).ok().map(|krate| self.place(host, krate));
             Built { place, ..built }
         });
         script.watch_variables(host.env().asked().iter().map(String::as_str), &self.ignored);
@@ -194,21 +197,21 @@ impl Build {
     fn work(
         &self,
         host: &dyn Host,
-        script: &mut Script,
-        sink: &(dyn Fn(&Event) + Sync),
+        script: &mut ScriptEnvironment,
+        sink: &(dyn Fn(&BuildEvent) + Sync),
     ) -> Result<Built, ScriptError> {
-        let krate = Crate::read(host)?;
+        let krate = BuildingCrate::read(host)?;
         if let Some(path) = host.env().get(VARIABLE).or_else(|| host.env().get(BUILT)) {
             let path = host.path(path);
             let manifest = Manifest::read(host, &path)?;
-            // The variable reaches every crate of a program: one with other libraries builds its own.
+            // Every crate of a program sees the variable; a crate with other libraries builds them.
             if manifest.project == self.project_name(host, &krate) {
                 script.watch(path.as_str());
                 for file in manifest.trees.iter().flat_map(|tree| &tree.files) {
                     script.watch(&file.path);
                 }
                 self.compare(host, script, &krate, (&manifest, &path))?;
-                // Whoever names backends elsewhere means those, whatever the features say.
+                // Backends that the script or the environment names override the features.
                 if self.backends.is_none()
                     && !self.allow_missing
                     && host.env().get("GPUBUILD_BACKENDS").is_none()
@@ -220,16 +223,16 @@ impl Build {
             }
         }
         if krate.docs_rs {
-            // Nothing is linked there. What the features name is documented.
+            // docs.rs links nothing; the documentation covers the backends that the features name.
             let backends = krate.backends().unwrap_or_default();
             script.cfgs(&backends);
             script.glue(host, None);
             return Ok(Built { backends, ..Built::default() });
         }
-        let planned = match self.prepare(host, krate.clone(), script, Source::Needed) {
+        let planned = match self.prepare(host, krate.clone(), script, HeaderSource::Needed) {
             Ok(planned) => planned,
-            Err(Stop::Wrong(error)) => return Err(error),
-            Err(Stop::Missing(missing, backends)) => {
+            Err(PrepareStop::Wrong(error)) => return Err(error),
+            Err(PrepareStop::Missing(missing, backends)) => {
                 return later(host, &krate, script, missing, backends);
             }
         };
@@ -241,7 +244,7 @@ impl Build {
                 Ok(linked(host, script, &krate, built, &planned.shared))
             }
             Err(error @ (BuildError::NoTool { .. } | BuildError::Fetch(_))) if !is_interrupted(&error) => {
-                let missing = Missing::one(
+                let missing = MissingSymbol::one(
                     format!("cannot build {}", planned.project.file.project.name),
                     error.id(),
                     error.to_string(),
@@ -253,12 +256,12 @@ impl Build {
         }
     }
 
-    /// Two crates of one program must not define the same symbols.
+    /// Fails if another crate of the program defines the same symbols.
     fn compare(
         &self,
-        host: &dyn Host,
-        script: &mut Script,
-        krate: &Crate,
+        host: &dyn WriteFiles,
+        script: &mut ScriptEnvironment,
+        krate: &BuildingCrate,
         (manifest, path): (&Manifest, &HostPath),
     ) -> Result<(), ScriptError> {
         if self.allow_same {
@@ -276,8 +279,8 @@ impl Build {
             .map_err(|error| ScriptError::Io { path: krate.out.to_string(), message: error.to_string() })
     }
 
-    /// Warns of what was asked for and is left out, and of what may go wrong.
-    fn tell(&self, plan: &Plan, script: &mut Script) {
+    /// Warns about requested backends that are left out, and about the plan's warnings.
+    fn tell(&self, plan: &Plan, script: &mut ScriptEnvironment) {
         for dropped in plan.dropped.iter().filter(|_| self.allow_missing) {
             let reason = dropped.reasons.first().map_or("", String::as_str);
             script.warning(&format!("{} is left out: {reason}", dropped.id));
@@ -291,25 +294,25 @@ impl Build {
         &self,
         host: &dyn Host,
         planned: &Planned,
-        script: &mut Script,
-        sink: &(dyn Fn(&Event) + Sync),
-    ) -> Result<Outcome, BuildError> {
+        script: &mut ScriptEnvironment,
+        sink: &(dyn Fn(&BuildEvent) + Sync),
+    ) -> Result<BuildOutcome, BuildError> {
         self.tell(&planned.plan, script);
         let explain = |printed: Printed<'_>| {
             known::explain(host, &planned.sight.facts, &planned.sight.catalogue, printed)
         };
         let replan = |without: &[(Backend, String)]| {
             self.make(host, planned, without).map_err(|stop| match stop {
-                Stop::Wrong(error) => error.to_string(),
-                Stop::Missing(missing, _) => missing.line(),
+                PrepareStop::Wrong(error) => error.to_string(),
+                PrepareStop::Missing(missing, _) => missing.line(),
             })
         };
-        let job = Job {
+        let job = BuildJob {
             host,
             project: planned.project.file.project.name.clone(),
             root: planned.project.build_root.clone(),
             lock: exec::folder::lock_path(&planned.project.build_root),
-            tools: Tools::of(&planned.sight.inventory),
+            tools: InstalledTools::of(&planned.sight.inventory),
             network: Network::from_env(host.env()),
             store: planned.store.clone(),
             binary: BuildBinary::No,
@@ -329,12 +332,12 @@ impl Build {
 }
 
 fn is_interrupted(error: &BuildError) -> bool {
-    matches!(error, BuildError::Fetch(gpubuild_exec::python::FetchError::Interrupted))
+    matches!(error, BuildError::Fetch(gpubuild_exec::python::WheelFetchError::Interrupted))
 }
 
 impl Build {
-    /// Also where nothing is built, as on docs.rs: bindings are made of headers alone.
-    pub(super) fn place(&self, host: &dyn Host, krate: Crate) -> Place {
+    /// Folders for headers and results; also used where nothing is built, as on docs.rs, because bindings need only headers.
+    pub(super) fn place(&self, host: &dyn ReadFiles, krate: BuildingCrate) -> BuildFolders {
         let folder =
             self.project.as_ref().map_or_else(|| krate.folder.clone(), |folder| krate.folder.join(folder));
         let folder = folder.normalized();
@@ -349,10 +352,10 @@ impl Build {
             (None, None, None) => None,
         };
         let cache = file.as_ref().map(|file| file.cache.clone()).unwrap_or_default();
-        Place {
+        BuildFolders {
             source,
             headers: file.map(|file| file.project.headers).unwrap_or_default(),
-            // What is wrong with the settings was told by the build.
+            // The build has already reported invalid settings.
             store: Store::open(host, &cache, Some(&folder)).ok().flatten(),
             ignored: self.ignored.clone(),
             krate,
@@ -361,6 +364,6 @@ impl Build {
 }
 
 /// The environment variables of the build script.
-fn variables(host: &dyn Host) -> impl Iterator<Item = (String, String)> {
+fn variables(host: &dyn HostInfo) -> impl Iterator<Item = (String, String)> {
     host.env().iter().map(|(name, value)| (name.to_owned(), value.to_owned()))
 }

@@ -1,38 +1,38 @@
-//! What came of a build, and what bindings are made from.
+//! The result of a build, and the inputs for bindings.
 
 use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_host::HostPath;
-use gpubuild_plan::artifacts::{Interface, Manifest};
+use gpubuild_plan::artifacts::{BuiltInterface, Manifest};
 
-use super::cargo::Crate;
-use super::missing::Missing;
+use super::cargo::BuildingCrate;
+use super::missing::MissingSymbol;
 
-/// What came of a build script's build.
+/// The result of a build script's build.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Built {
-    /// The manifest; `None` where nothing was built: on docs.rs, or because something is missing.
+    /// The manifest; `None` if nothing was built: on docs.rs, or because something is missing.
     pub manifest: Option<Manifest>,
-    /// Where it lies.
+    /// The manifest's path.
     pub path: Option<HostPath>,
-    /// The backends that `cfg(gpubuild_backend)` names.
+    /// The backends for which `cfg(gpubuild_backend)` is set.
     pub backends: Vec<Backend>,
     /// Names of the static libraries that are linked.
     pub libraries: Vec<String>,
-    /// What is missing; whoever links a program will be told.
-    pub missing: Option<Missing>,
-    /// What sources that use the libraries are compiled with: folders with headers, definitions.
-    pub interface: Interface,
-    /// Where headers and results lie.
-    pub(super) place: Option<Place>,
+    /// What is missing; linking a program reports it.
+    pub missing: Option<MissingSymbol>,
+    /// What sources need that use the libraries: include folders and definitions.
+    pub interface: BuiltInterface,
+    /// The folders of headers and results.
+    pub(super) place: Option<BuildFolders>,
 }
 
-/// Where a crate's headers and results lie.
+/// The folders of a crate's headers and results.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) krate: Crate,
+pub(super) struct BuildFolders {
+    pub(super) krate: BuildingCrate,
     /// The native project's folder.
     pub(super) source: Option<HostPath>,
     /// `headers` of gpubuild.toml.

@@ -1,58 +1,58 @@
-//! What cargo tells a build script about the crate, the target and the profile, and what follows for a build.
+//! What cargo passes to a build script about the crate, the target and the profile, and what the build derives from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Environment, Host, HostPath};
+use gpubuild_host::{Environment, HostPath, ReadFiles};
 use serde::Deserialize;
 
 use super::ScriptError;
 
 /// A crate that is being compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Crate {
-    /// Its name.
+pub(crate) struct BuildingCrate {
+    /// The package's name.
     pub name: String,
-    /// Folder with its Cargo.toml.
+    /// The folder of its Cargo.toml.
     pub folder: HostPath,
-    /// The folder that cargo gives to this run of the script.
+    /// `OUT_DIR` of this run of the script.
     pub out: HostPath,
-    /// Target triple of the program.
+    /// The program's target triple.
     pub target: String,
-    /// Triple of the machine that compiles.
+    /// The triple of the machine that compiles.
     pub host: String,
-    /// `linux`, `windows`, `macos`: of the target.
+    /// The target's operating system: `linux`, `windows`, `macos`.
     pub os: String,
-    /// `x86_64`, `aarch64`: of the target.
+    /// The target's architecture: `x86_64`, `aarch64`.
     pub arch: String,
-    /// `gnu`, `msvc`, `musl` or nothing: of the target.
+    /// The target's environment: `gnu`, `msvc`, `musl` or empty.
     pub env: String,
-    /// Backends that Cargo.toml has a feature for.
+    /// Backends for which Cargo.toml declares a feature.
     pub declared: BTreeSet<Backend>,
-    /// Those of them that are switched on.
+    /// Backends whose feature is enabled.
     pub enabled: BTreeSet<Backend>,
-    /// `cargo build --jobs`.
+    /// The number of jobs of `cargo build --jobs`.
     pub jobs: Option<u32>,
-    /// `0` to `3`, `s`, `z`.
+    /// The profile's `opt-level`: `0` to `3`, `s`, `z`.
     pub opt_level: String,
-    /// Whether the profile asks for debug information.
+    /// Whether the profile enables debug information.
     pub debug: bool,
-    /// Features of the processor that the crate is compiled for, in rustc's words.
+    /// CPU features that the crate is compiled for, as rustc names them.
     pub instructions: BTreeSet<String>,
     /// Whether the C run-time library is linked statically (`-C target-feature=+crt-static`).
     pub static_crt: bool,
-    /// Whether docs.rs builds the documentation: nothing is linked there, and there is no network.
+    /// Whether docs.rs is building the documentation: it links nothing and has no network.
     pub docs_rs: bool,
     /// The `links` key of Cargo.toml.
     pub links: Option<String>,
 }
 
-impl Crate {
-    /// Reads what cargo has set.
+impl BuildingCrate {
+    /// Reads the variables that cargo sets.
     ///
     /// # Errors
-    /// A variable that cargo always sets is missing: this is no build script.
-    pub(crate) fn read(host: &dyn Host) -> Result<Self, ScriptError> {
+    /// A variable that cargo always sets is missing, so this is not a build script.
+    pub(crate) fn read(host: &dyn ReadFiles) -> Result<Self, ScriptError> {
         let env = host.env();
         let need = |name: &str| {
             env.get(name).map(str::to_owned).ok_or_else(|| ScriptError::NoCargo { variable: name.to_owned() })
@@ -84,15 +84,15 @@ impl Crate {
         })
     }
 
-    /// The backends that the features of the crate name: `cpu` and those that are switched on. `None` if Cargo.toml has no
-    /// feature that bears the name of a backend.
+    /// The backends that the crate's features name: `cpu` and the enabled ones. `None` if Cargo.toml has no feature with the
+    /// name of a backend.
     #[must_use]
     pub(crate) fn backends(&self) -> Option<Vec<Backend>> {
         if self.declared.is_empty() {
             return None;
         }
         let mut list: Vec<Backend> = self.enabled.iter().copied().collect();
-        // A feature `cpu` that is switched off says that there is to be none.
+        // A declared but disabled feature `cpu` excludes the CPU backend.
         if !self.declared.contains(&Backend::Cpu) {
             list.push(Backend::Cpu);
         }
@@ -101,11 +101,11 @@ impl Crate {
         Some(list)
     }
 
-    /// Cache entries that follow from cargo's profile and target. What the project says itself wins.
+    /// Cache entries that follow from cargo's profile and target. The project's options override them.
     #[must_use]
     pub(crate) fn options(&self) -> BTreeMap<String, String> {
-        // Kernels that are not optimised are tens of times slower, and Microsoft's debug run-time library does not go with the
-        // one that Rust links: `opt-level = 0` is meant for the crate's own code.
+        // Unoptimised kernels are tens of times slower, and Microsoft's debug run-time library is incompatible with the one that
+        // Rust links: `opt-level = 0` is meant for the crate's Rust code.
         let build_type = match (self.opt_level.as_str(), self.debug) {
             ("s" | "z", _) => "MinSizeRel",
             ("1" | "2" | "3", true) => "RelWithDebInfo",
@@ -115,14 +115,14 @@ impl Crate {
         if self.env == "msvc" {
             let library = if self.static_crt { "MultiThreaded" } else { "MultiThreadedDLL" };
             options.insert("CMAKE_MSVC_RUNTIME_LIBRARY".to_owned(), library.to_owned());
-            // Without the policy an old project ignores the entry.
+            // Old projects ignore the entry unless the policy is set.
             options.insert("CMAKE_POLICY_DEFAULT_CMP0091".to_owned(), "NEW".to_owned());
         }
         options
     }
 
-    /// A folder below cargo's target folder that outlives this run of the script and is the same for `check`, `build` and
-    /// every profile: `target/gpubuild`, with the triple in between where cargo was given one.
+    /// A folder in cargo's target folder that outlives this run of the script and is the same for `check`, `build` and every
+    /// profile: `target/gpubuild`, with the triple in between if cargo was given one.
     #[must_use]
     pub(crate) fn shared_folder(&self) -> HostPath {
         let mut folder = self.out.parent();
@@ -145,16 +145,16 @@ fn is_enabled(env: &Environment, feature: &str) -> bool {
 }
 
 #[derive(Default, Deserialize)]
-struct CargoToml {
+struct CrateManifest {
     #[serde(default)]
     features: BTreeMap<String, Vec<String>>,
 }
 
-/// Backends by the features of a Cargo.toml that bear their names.
+/// The features of a Cargo.toml that have the name of a backend, by backend.
 fn declared(text: &str) -> BTreeMap<Backend, Vec<String>> {
     let mut found: BTreeMap<Backend, Vec<String>> = BTreeMap::new();
-    // cargo says what is wrong with a Cargo.toml that cannot be read.
-    for name in gpubuild_toml::from_str::<CargoToml>(text).unwrap_or_default().features.into_keys() {
+    // cargo itself reports an unreadable Cargo.toml.
+    for name in gpubuild_toml::from_str::<CrateManifest>(text).unwrap_or_default().features.into_keys() {
         if let Ok(backend) = name.parse() {
             found.entry(backend).or_default().push(name);
         }
@@ -167,7 +167,7 @@ pub(crate) mod tests {
     use super::*;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
-    /// A machine on which cargo runs the script of a crate.
+    /// A recorded host on which cargo runs a crate's build script.
     pub(crate) fn host(cargo_toml: &str, variables: &[(&str, &str)]) -> RecordedHost {
         let mut host = RecordedHost::builder(Os::Linux, Arch::X86_64).file("/c/Cargo.toml", cargo_toml);
         let usual = [
@@ -191,12 +191,12 @@ pub(crate) mod tests {
 
     const FEATURES: &str = "[package]\nname = \"x-sys\"\n[features]\ncuda = []\nhip = []\nother = []\n";
 
-    fn read(cargo_toml: &str, variables: &[(&str, &str)]) -> Crate {
-        Crate::read(&host(cargo_toml, variables)).unwrap()
+    fn read(cargo_toml: &str, variables: &[(&str, &str)]) -> BuildingCrate {
+        BuildingCrate::read(&host(cargo_toml, variables)).unwrap()
     }
 
     #[test]
-    fn features_name_backends_where_the_crate_has_any_such() {
+    fn features_request_backends_if_any_is_named_after_one() {
         assert_eq!(read("", &[("CARGO_FEATURE_CUDA", "1")]).backends(), None);
         assert_eq!(read(FEATURES, &[]).backends(), Some(vec![Backend::Cpu]));
         let some = read(FEATURES, &[("CARGO_FEATURE_HIP", "1"), ("CARGO_FEATURE_OTHER", "1")]);
@@ -206,7 +206,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn profile_and_target_settle_the_kind_of_build() {
+    fn profile_and_target_determine_the_build_type() {
         let build_type = |level: &str, debug: &str| {
             read("", &[("OPT_LEVEL", level), ("DEBUG", debug)]).options()["CMAKE_BUILD_TYPE"].clone()
         };
@@ -224,7 +224,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_shared_folder_is_that_of_the_target_folder() {
+    fn the_shared_folder_is_in_the_target_folder() {
         let folder = |out: &str| read("", &[("OUT_DIR", out)]).shared_folder().to_string();
         assert_eq!(folder("/t/debug/build/x-sys-1/out"), "/t/gpubuild");
         assert_eq!(
@@ -236,9 +236,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn outside_of_cargo_it_says_so() {
+    fn outside_of_cargo_is_an_error() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64).build();
-        let error = Crate::read(&host).unwrap_err();
+        let error = BuildingCrate::read(&host).unwrap_err();
         assert_eq!(error.id(), "script.no-cargo");
         assert!(error.to_string().contains("CARGO_MANIFEST_DIR"), "{error}");
     }

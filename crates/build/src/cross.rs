@@ -1,27 +1,28 @@
-//! Building for another machine than this one: what CMake has to be told, or why that cannot work.
+//! Cross-compilation: the CMake settings for another target, or why it is impossible.
 
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::Environment;
 use gpubuild_plan::plan::Plan;
 
-use super::cargo::Crate;
+use super::cargo::BuildingCrate;
 
-/// What CMake is told about another target.
+/// CMake settings for another target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cross {
     /// Cache entries.
     pub entries: BTreeMap<String, String>,
 }
 
-/// What it takes to build for the target. `None`: it is this machine.
+/// The settings for the target; `None` if the target is the build machine.
 ///
 /// # Errors
-/// The reason why it cannot work.
+/// Why cross-compilation is impossible.
 pub(crate) fn cross(
-    krate: &Crate,
+    krate: &BuildingCrate,
     env: &Environment,
     options: &BTreeMap<String, String>,
 ) -> Result<Option<Cross>, Reason> {
@@ -36,7 +37,7 @@ pub(crate) fn cross(
         entries.insert("CMAKE_TOOLCHAIN_FILE".to_owned(), file.to_owned());
         return Ok(Some(Cross { entries }));
     }
-    // Apple's compilers make code for every processor of theirs.
+    // Apple's compilers generate code for all of Apple's architectures.
     if krate.os == "macos" && krate.host.ends_with("-apple-darwin") {
         let arch = if krate.arch == "aarch64" { "arm64" } else { &krate.arch };
         entries.insert("CMAKE_OSX_ARCHITECTURES".to_owned(), arch.to_owned());
@@ -46,17 +47,12 @@ pub(crate) fn cross(
     let system = system(&krate.os);
     let (Some(c), Some(cxx), Some(system)) = (c, cxx, system) else {
         let under = krate.target.replace('-', "_");
-        return Err(Reason {
-            id: "cross.toolchain-missing".to_owned(),
-            text: format!(
-                "no compilers for {} are named, and {} builds for itself only",
+        return Err(Reason::new(id!("cross.toolchain-missing"), format!(
+                "no compilers for {} are set, and those of {} build only for itself",
                 krate.target, krate.host
-            ),
-            hint: Some(format!(
-                "set `CC_{under}` and `CXX_{under}`, or name a CMake toolchain file in `CMAKE_TOOLCHAIN_FILE_{under}`"
-            )),
-            ..Reason::default()
-        });
+            )).hint(format!(
+                "set `CC_{under}` and `CXX_{under}`, or set a CMake toolchain file in `CMAKE_TOOLCHAIN_FILE_{under}`"
+            )));
     };
     entries.extend(
         [
@@ -64,7 +60,7 @@ pub(crate) fn cross(
             ("CMAKE_CXX_COMPILER", cxx),
             ("CMAKE_SYSTEM_NAME", system),
             ("CMAKE_SYSTEM_PROCESSOR", krate.arch.as_str()),
-            // Libraries of this machine are of no use there.
+            // Libraries of the build machine are unusable for the target.
             ("CMAKE_FIND_ROOT_PATH_MODE_LIBRARY", "ONLY"),
             ("CMAKE_FIND_ROOT_PATH_MODE_INCLUDE", "ONLY"),
             ("CMAKE_FIND_ROOT_PATH_MODE_PACKAGE", "ONLY"),
@@ -74,9 +70,9 @@ pub(crate) fn cross(
     Ok(Some(Cross { entries }))
 }
 
-/// A variable for the target, in the spellings that crates know: `CC_x86_64-pc-windows-gnu`, `CC_x86_64_pc_windows_gnu`,
+/// A variable for the target, in the spellings that crates use: `CC_x86_64-pc-windows-gnu`, `CC_x86_64_pc_windows_gnu`,
 /// `TARGET_CC`.
-fn named<'a>(krate: &Crate, env: &'a Environment, name: &str) -> Option<&'a str> {
+fn named<'a>(krate: &BuildingCrate, env: &'a Environment, name: &str) -> Option<&'a str> {
     let under = krate.target.replace('-', "_");
     [format!("{name}_{}", krate.target), format!("{name}_{under}"), format!("TARGET_{name}")]
         .iter()
@@ -84,7 +80,7 @@ fn named<'a>(krate: &Crate, env: &'a Environment, name: &str) -> Option<&'a str>
         .or_else(|| (name == "CMAKE_TOOLCHAIN_FILE").then(|| env.get(name)).flatten())
 }
 
-/// CMake's word for an operating system of rustc.
+/// CMake's name for an operating system of rustc.
 fn system(os: &str) -> Option<&'static str> {
     Some(match os {
         "linux" => "Linux",
@@ -96,19 +92,20 @@ fn system(os: &str) -> Option<&'static str> {
     })
 }
 
-/// The backends that can be built for another machine: toolkits that were found are this machine's.
+/// Why a backend cannot be cross-compiled: the toolkits that were found are for the build machine.
 #[must_use]
-pub(crate) fn reason_against(krate: &Crate, backend: Backend) -> Option<Reason> {
-    (backend != Backend::Cpu).then(|| Reason {
-        id: "cross.backend-unsupported".to_owned(),
-        text: format!("{backend} is built for this machine only, and {} is another", krate.target),
-        hint: Some(format!("build on {}, or for `cpu` only", krate.target)),
-        ..Reason::default()
+pub(crate) fn reason_against(krate: &BuildingCrate, backend: Backend) -> Option<Reason> {
+    (backend != Backend::Cpu).then(|| {
+        Reason::new(
+            id!("cross.backend-unsupported"),
+            format!("{backend} can only be built for this machine, not for {}", krate.target),
+        )
+        .hint(format!("build on {}, or for `cpu` only", krate.target))
     })
 }
 
 impl Cross {
-    /// Puts the entries into a plan in place of this machine's compilers.
+    /// Replaces this machine's compilers in a plan by the entries.
     pub(crate) fn apply(&self, plan: &mut Plan) {
         for tree in &mut plan.trees {
             tree.cache.remove("CMAKE_C_COMPILER");
@@ -122,15 +119,15 @@ impl Cross {
 mod tests {
     use super::super::cargo::tests::host;
     use super::*;
-    use gpubuild_host::Host;
+    use gpubuild_host::HostInfo;
 
     fn ask(variables: &[(&str, &str)]) -> Result<Option<Cross>, Reason> {
         let host = host("", variables);
-        cross(&Crate::read(&host).unwrap(), host.env(), &BTreeMap::new())
+        cross(&BuildingCrate::read(&host).unwrap(), host.env(), &BTreeMap::new())
     }
 
     #[test]
-    fn another_target_needs_compilers_of_its_own() {
+    fn another_target_needs_its_compilers() {
         assert_eq!(ask(&[]), Ok(None));
         let windows = [("TARGET", "x86_64-pc-windows-gnu"), ("CARGO_CFG_TARGET_OS", "windows")];
         let reason = ask(&windows).unwrap_err();

@@ -1,6 +1,8 @@
-//! Why a build script did not come to its end.
+//! Errors of build scripts.
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::facts::overrides::BadSet;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_exec::exec::BuildError;
 use gpubuild_exec::store::settings::SettingsError;
@@ -8,132 +10,139 @@ use gpubuild_link::internal;
 use gpubuild_plan::artifacts::ManifestError;
 use gpubuild_plan::project::ProjectError;
 
-use super::missing::Missing;
+use super::missing::MissingSymbol;
 
-/// Why a build script did not come to its end.
+/// Why a build script failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// It does not run under cargo.
+    /// The script does not run under cargo.
     #[error("`{variable}` is not set: only cargo can start a build script")]
     NoCargo {
-        /// The variable.
+        /// The variable that cargo would set.
         variable: String,
     },
-    /// The project.
+    /// The project file is missing or invalid.
     #[error("{0}")]
     Project(#[from] ProjectError),
-    /// `GPUBUILD_SET`.
+    /// `GPUBUILD_SET` is invalid.
     #[error("{0}")]
     Override(BadSet),
-    /// A backend that there is none of.
+    /// An unknown backend.
     #[error("{message} (from {origin})")]
     Backend {
-        /// Who named it.
+        /// The option, variable or file that names it.
         origin: String,
-        /// What is wrong.
+        /// Why it was rejected.
         message: String,
     },
-    /// The project cannot be built in this way on any machine.
+    /// The project cannot be built this way on any machine.
     #[error("{}", .0.text)]
     Refused(Reason),
     /// Something is missing on this machine.
     #[error("{}", .0.what)]
-    Missing(Missing),
-    /// The build.
+    Missing(MissingSymbol),
+    /// The build failed.
     #[error("{0}")]
     Build(BuildError),
-    /// A manifest that a variable names.
+    /// The manifest that a variable names is unusable.
     #[error("{0}")]
     Manifest(#[from] ManifestError),
-    /// The settings of the build store.
+    /// The settings of the build store are invalid.
     #[error("{0}")]
     Store(SettingsError),
-    /// A crate that is to share its libraries.
+    /// The crate whose libraries are to be shared is not a dependency.
     #[error(
-        "`{variable}` is not set: no crate that this one depends on has `links = \"{links}\"` and was built with gpubuild"
+        "`{variable}` is not set: no crate that this one depends on has `links = \"{links}\"` and uses gpubuild"
     )]
     NotShared {
-        /// `ggml`.
+        /// The `links` key: `ggml`.
         links: String,
-        /// `DEP_GGML_GPUBUILD_MANIFEST`.
+        /// The missing variable: `DEP_GGML_GPUBUILD_MANIFEST`.
         variable: String,
     },
     /// Two crates of a program define the same symbols.
     #[error("{message}")]
     Same {
-        /// Which, and how the two copies differ.
+        /// The crates and symbols, and how the two copies differ.
         message: String,
     },
     /// bindgen failed.
-    #[error("failed to make `{file}`: {message}")]
+    #[error("failed to generate `{file}`: {message}")]
     Bindings {
-        /// `bindings.rs`.
+        /// The file's name: `bindings.rs`.
         file: String,
-        /// What it said.
+        /// bindgen's message.
         message: String,
     },
-    /// There is nothing to make bindings of.
-    #[error("no header is named to make bindings of")]
+    /// No headers to generate bindings from.
+    #[error("no headers to generate bindings from")]
     NoHeaders,
-    /// A header that is nowhere.
-    #[error("there is no header `{header}`{}", told_unbuilt(.unbuilt.as_deref()))]
+    /// A header that was not found.
+    #[error("header `{header}` not found{}", told_unbuilt(.unbuilt.as_deref()))]
     NoHeader {
-        /// As it was named.
+        /// The name as given.
         header: String,
         /// The folders that were searched.
         searched: Vec<String>,
-        /// Why the folders of the libraries are not known.
+        /// Why the libraries' folders are unknown.
         unbuilt: Option<String>,
     },
-    /// A file or folder.
+    /// A file or folder could not be written.
     #[error("failed to write into `{path}`: {message}")]
     Io {
         /// The path.
         path: String,
-        /// What the system said.
+        /// The system's message.
         message: String,
     },
 }
 
 fn told_unbuilt(why: Option<&str>) -> String {
-    why.map(|why| format!("; nothing was built, so the libraries' folders are not known: {why}"))
+    why.map(|why| format!("; nothing was built, so the libraries' folders are unknown: {why}"))
         .unwrap_or_default()
 }
 
 impl ScriptError {
-    /// Stable id.
+    /// The stable id.
     #[must_use]
-    pub fn id(&self) -> &str {
+    pub fn id(&self) -> &'static str {
         match self {
-            Self::NoCargo { .. } => "script.no-cargo",
-            Self::Project(error) => error.id(),
-            Self::Override(_) => "host.override-invalid",
-            Self::Backend { .. } => "backend.unknown",
-            Self::Refused(reason) => &reason.id,
-            Self::Missing(missing) => missing.causes.first().map_or("script.missing", |cause| &cause.id),
-            Self::Build(error) => error.id(),
-            Self::Manifest(error) => error.id(),
-            Self::Store(error) => error.id(),
-            Self::NotShared { .. } => "script.not-shared",
-            Self::Same { .. } => "symbols.same",
-            Self::Bindings { .. } => "bindings.failed",
-            Self::NoHeaders => "bindings.no-headers",
-            Self::NoHeader { .. } => "bindings.header-missing",
-            Self::Io { .. } => "file.failed",
+            Self::Missing(missing) => missing.causes.first().map_or("script.missing", |cause| cause.id),
+            _ => self.diagnostic_id().as_str(),
         }
     }
 
-    /// What to do.
+    fn diagnostic_id(&self) -> DiagnosticId {
+        match self {
+            Self::NoCargo { .. } => id!("script.no-cargo"),
+            Self::Project(error) => error.id(),
+            Self::Override(_) => id!("host.override-invalid"),
+            Self::Backend { .. } => id!("backend.unknown"),
+            Self::Refused(reason) => reason.id,
+            Self::Missing(_) => id!("script.missing"),
+            Self::Build(error) => error.id(),
+            Self::Manifest(error) => error.id(),
+            Self::Store(error) => error.id(),
+            Self::NotShared { .. } => id!("script.not-shared"),
+            Self::Same { .. } => id!("symbols.same"),
+            Self::Bindings { .. } => id!("bindings.failed"),
+            Self::NoHeaders => id!("bindings.no-headers"),
+            Self::NoHeader { .. } => id!("bindings.header-missing"),
+            Self::Io { .. } => id!("file.failed"),
+        }
+    }
+
+    /// How to fix it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NoCargo { .. } => {
-                Some("run `cargo build`; on the command line there is `gpubuild build`".to_owned())
+                Some("run `cargo build`, or `gpubuild build` on the command line".to_owned())
             }
-            Self::Project(error) => Some(error.hint()),
+            Self::Project(error) => error.hint(),
             Self::Refused(reason) => reason.hint.clone(),
             Self::Build(error) => error.hint(),
-            Self::Store(error) => Some(error.hint().to_owned()),
+            Self::Store(error) => error.hint(),
             Self::Manifest(_) => Some("run `gpubuild build` again, or unset `GPUBUILD_MANIFEST`".to_owned()),
             Self::NotShared { links, .. } => Some(format!(
                 "add the crate to [dependencies], with `links = \"{links}\"` in its Cargo.toml and `gpubuild_build::Build` in its build.rs"
@@ -144,9 +153,9 @@ impl ScriptError {
             }
             Self::Same { .. } => Some(internal::SAME_SYMBOLS_HINT.to_owned()),
             Self::Bindings { .. } => {
-                Some("`cargo build -vv` shows all that bindgen and libclang said".to_owned())
+                Some("`cargo build -vv` shows the complete output of bindgen and libclang".to_owned())
             }
-            Self::NoHeaders => Some("call `.header(\"x.h\")`, or name `headers` in gpubuild.toml".to_owned()),
+            Self::NoHeaders => Some("call `.header(\"x.h\")`, or set `headers` in gpubuild.toml".to_owned()),
             Self::NoHeader { searched, .. } => Some(format!(
                 "names are relative to the project's sources, the crate or a folder of `.include(…)`; searched: {}",
                 searched.join(", ")
@@ -155,7 +164,7 @@ impl ScriptError {
         }
     }
 
-    /// Everything that a reader needs, one thing a line.
+    /// The complete message with causes, fixes and hint, one per line.
     #[must_use]
     pub fn told(&self) -> String {
         let mut lines = vec![format!("{self} [{}]", self.id())];

@@ -1,24 +1,24 @@
-//! What cargo is told once a build has ended, or could not begin.
+//! The lines for cargo after a build, or if nothing could be built.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_exec::environment;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, WriteFiles};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::planning::share::Shared;
 
 use super::ScriptError;
 use super::built::Built;
-use super::cargo::Crate;
-use super::missing::Missing;
-use super::script::Script;
+use super::cargo::BuildingCrate;
+use super::missing::MissingSymbol;
+use super::script::ScriptEnvironment;
 use super::share;
 
-/// Nothing is built: whoever links a program is told why.
+/// Builds nothing; linking a program reports why.
 pub(super) fn later(
-    host: &dyn Host,
-    krate: &Crate,
-    script: &mut Script,
-    missing: Missing,
+    host: &dyn WriteFiles,
+    krate: &BuildingCrate,
+    script: &mut ScriptEnvironment,
+    missing: MissingSymbol,
     backends: Vec<Backend>,
 ) -> Result<Built, ScriptError> {
     missing
@@ -27,17 +27,17 @@ pub(super) fn later(
     if krate.links.is_some() {
         share::export_missing(script);
     }
-    // The crate is checked as it will be once everything is there.
+    // `cargo check` sees the cfgs that the crate gets once everything is installed.
     script.glue(host, None);
     script.cfgs(&backends);
     Ok(Built { backends, missing: Some(missing), ..Built::default() })
 }
 
-/// Says how the result is linked.
+/// Prints how the result is linked.
 pub(super) fn linked(
-    host: &dyn Host,
-    script: &mut Script,
-    krate: &Crate,
+    host: &dyn WriteFiles,
+    script: &mut ScriptEnvironment,
+    krate: &BuildingCrate,
     (manifest, path): (Manifest, HostPath),
     shared: &[Shared],
 ) -> Built {
@@ -55,7 +55,7 @@ pub(super) fn linked(
             script.warning(&why);
         }
     }
-    // What another crate has built, that crate links.
+    // A crate that built libraries links them itself.
     let own = shared.iter().fold(manifest.clone(), |own, one| one.without(own));
     let libraries = script.link(host, &own, folders);
     if krate.links.is_some() {

@@ -1,20 +1,20 @@
 //! Builds native GPU projects from the build scripts of crates.
 //!
 //! ```no_run
-//! // The whole `main` of the build.rs of a crate with a gpubuild.toml beside its Cargo.toml:
+//! // The complete `main` of a build.rs, for a crate with a gpubuild.toml beside its Cargo.toml:
 //! gpubuild_build::Build::new().link();
 //! ```
 //!
 //! ```no_run
-//! // The same for a program that `gpubuild build` links, in whose build.rs nothing is compiled:
+//! // For a program that links the libraries of `gpubuild build`; its build.rs compiles nothing:
 //! gpubuild_build::link();
 //! ```
 //!
-//! If a script needs only the second, depend on `gpubuild-link` instead, which is much smaller. [`Build::plan`] serves crates that
-//! run CMake or a compiler themselves. [`Task`] does what `gpubuild build` does, from a task runner.
+//! If a script needs only the second, depend on `gpubuild-link` instead, which is much smaller. [`Build::plan`] is for crates that
+//! run CMake or a compiler themselves. [`Task`] does the same as `gpubuild build`, in a task runner.
 //!
-//! The crate then has `cfg(gpubuild_backend = "cuda")` for each backend that was built. A missing toolkit is an error only when a
-//! program is linked: editors, `cargo check` and docs.rs need none.
+//! The crate gets `cfg(gpubuild_backend = "cuda")` for each backend that was built. A missing toolkit is an error only when a
+//! program is linked, so editors, `cargo check` and docs.rs need no toolkit.
 
 mod adapters;
 mod assemble;
@@ -41,9 +41,9 @@ pub use built::Built;
 pub use error::ScriptError;
 pub use gpubuild_core::Backend;
 pub use gpubuild_link::{check_symbols, link};
-pub use missing::{Cause, Missing};
+pub use missing::{MissingCause, MissingSymbol};
 pub use prepare::Planned;
 pub use task::Task;
 
-/// The variable that names a manifest.
+/// The environment variable with the path of a manifest.
 const VARIABLE: &str = "GPUBUILD_MANIFEST";

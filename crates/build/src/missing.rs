@@ -1,64 +1,66 @@
-//! What is missing on a machine is told when a program is linked, not before: `cargo check`, editors and docs.rs need no
+//! Missing toolkits are reported when a program is linked, not earlier, so that `cargo check`, editors and docs.rs need no
 //! toolkit.
 //!
-//! The crate gets a static library of two objects that both define one symbol, and the name of that symbol is the help. Linkers
-//! refuse the second definition before they look at anything else and print the name, so the text comes first, however many
-//! functions are undefined (lld stops after twenty). Nothing is asked of the crate.
+//! The crate gets a static library of two objects that define the same symbol, whose name is the message. Linkers reject the
+//! second definition first and print the name, so the message comes first, however many functions are undefined (lld stops after
+//! twenty errors). The crate needs no code for this.
 
 use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::clean;
-use gpubuild_detect::finding::{Affects, Draft, Finding, Findings, Severity};
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::finding::{Affects, Finding, FindingDraft, Findings, Severity};
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::tell::Teller;
-use gpubuild_exec::python::FetchError;
-use gpubuild_host::Host;
+use gpubuild_exec::python::WheelFetchError;
+use gpubuild_host::{HostInfo, WriteFiles};
 use gpubuild_linker::message;
-use gpubuild_plan::look::Sight;
+use gpubuild_plan::look::MachineState;
 
-use super::cargo::Crate;
-use super::script::Script;
+use super::cargo::BuildingCrate;
+use super::script::ScriptEnvironment;
 
-/// Characters of a sentence that are told.
+/// Maximum length of a sentence, in characters.
 const SENTENCE: usize = 400;
 
 /// Something that a program needs and this machine lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// One line: what cannot be built, and who asked for it.
+pub struct MissingSymbol {
+    /// One line: what cannot be built, and what requested it.
     pub what: String,
     /// The causes, the root cause first, each with its fix.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<MissingCause>,
 }
 
 /// A cause with its fix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// Stable id.
-    pub id: String,
-    /// One line.
+pub struct MissingCause {
+    /// The finding's stable id.
+    pub id: &'static str,
+    /// The cause in one line.
     pub text: String,
-    /// What to do.
+    /// How to fix it.
     pub fix: Option<String>,
     /// Commands for this machine.
     pub commands: Vec<String>,
 }
 
-impl Cause {
-    /// A tool that could not be fetched.
-    pub(super) fn of_fetch(error: &FetchError) -> Self {
+impl MissingCause {
+    /// A cause for a tool that could not be fetched.
+    pub(super) fn of_fetch(error: &WheelFetchError) -> Self {
         Self {
-            id: error.id().to_owned(),
+            id: error.id().as_str(),
             text: clean::short(&error.to_string(), SENTENCE).into_owned(),
             fix: None,
             commands: Vec::new(),
         }
     }
 
-    /// A reason with the words that its finding has for this machine.
+    /// A cause with the text that the reason's finding has on this machine.
     fn told(teller: &Teller<'_>, backend: Backend, reason: &Reason) -> Self {
-        let mut draft = Draft::new(&reason.id).summary(&reason.text).affects(Affects::Build).backend(backend);
+        let mut draft =
+            FindingDraft::new(reason.id).summary(&reason.text).affects(Affects::Build).backend(backend);
         draft.values.clone_from(&reason.values);
         draft.fix.clone_from(&reason.hint);
         draft.about.clone_from(&reason.about);
@@ -68,7 +70,7 @@ impl Cause {
     pub(super) fn of_finding(finding: &Finding) -> Self {
         let commands = finding.remedy.commands.iter().filter_map(|command| clean::command(command));
         Self {
-            id: finding.id.clone(),
+            id: finding.id.as_str(),
             text: clean::short(&finding.summary, SENTENCE).into_owned(),
             fix: Some(clean::short(&finding.remedy.text, SENTENCE).into_owned())
                 .filter(|fix| !fix.is_empty()),
@@ -77,12 +79,12 @@ impl Cause {
     }
 }
 
-impl Missing {
-    /// What blocks backends that somebody named, with the remedies for this machine.
+impl MissingSymbol {
+    /// The causes that block requested backends, with the remedies for this machine.
     #[must_use]
     pub(crate) fn backends(
-        host: &dyn Host,
-        sight: &Sight,
+        host: &dyn HostInfo,
+        sight: &MachineState,
         origin: &str,
         blocked: &[(Backend, Vec<Reason>)],
     ) -> Self {
@@ -90,38 +92,38 @@ impl Missing {
         let findings = Findings::embedded();
         let is_root = host.identity().uid == Some(0);
         let teller = Teller::new(&sight.facts, &sight.catalogue, &findings, is_root);
-        let mut causes: Vec<Cause> = Vec::new();
+        let mut causes: Vec<MissingCause> = Vec::new();
         for (backend, reasons) in blocked {
-            for cause in reasons.iter().map(|reason| Cause::told(&teller, *backend, reason)) {
+            for cause in reasons.iter().map(|reason| MissingCause::told(&teller, *backend, reason)) {
                 if !causes.contains(&cause) {
                     causes.push(cause);
                 }
             }
         }
-        Self { what: format!("cannot build {}, which {origin} asks for", names.join(", ")), causes }
+        Self { what: format!("cannot build {}, which {origin} requests", names.join(", ")), causes }
     }
 
-    /// Something else that is missing.
+    /// A message with a single cause.
     #[must_use]
     pub(crate) fn one(
         what: impl Into<String>,
-        id: &str,
+        id: DiagnosticId,
         text: impl Into<String>,
         fix: Option<String>,
     ) -> Self {
-        let cause = Cause { id: id.to_owned(), text: text.into(), fix, commands: Vec::new() };
+        let cause = MissingCause { id: id.as_str(), text: text.into(), fix, commands: Vec::new() };
         Self { what: what.into(), causes: vec![cause] }
     }
 
-    /// One line for cargo's warning.
+    /// The line for cargo's warning.
     #[must_use]
     pub fn line(&self) -> String {
         let cause =
             self.causes.first().map(|cause| format!(": {} [{}]", cause.text, cause.id)).unwrap_or_default();
-        format!("{}{cause}; linking a program will fail and say what to do", self.what)
+        format!("{}{cause}; linking a program will fail with instructions", self.what)
     }
 
-    /// The help as the linker prints it.
+    /// The message in the form in which the linker prints it.
     #[must_use]
     pub fn help(&self, krate: &str) -> String {
         let mut text = format!("\n\n  gpubuild: `{krate}` {}\n", self.what);
@@ -135,29 +137,39 @@ impl Missing {
             }
         }
         text.push_str(
-            "  `gpubuild doctor` says more; the functions that are undefined below follow from this\n\n",
+            "  run `gpubuild doctor` for details; the undefined symbols below follow from this\n\n",
         );
-        // A symbol ends at the first zero byte.
+        // A zero byte would end the symbol's name.
         text.replace('\0', "")
     }
 
-    /// Puts the help into a library in the crate's own folder, and has the crate bring it along. The script runs again each
-    /// time, since what is missing may be installed anywhere.
+    /// Writes the message as a library into the crate's `OUT_DIR` and makes the crate link it. The script is rerun on every
+    /// build, because the missing part can be installed anywhere.
     ///
     /// # Errors
     /// The library cannot be written.
-    pub(crate) fn defer(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
+    pub(crate) fn defer(
+        &self,
+        host: &dyn WriteFiles,
+        krate: &BuildingCrate,
+        script: &mut ScriptEnvironment,
+    ) -> std::io::Result<()> {
         self.tell(host, krate, script)?;
-        // A file that never exists has cargo run the script each time, until then.
+        // The file never exists, so cargo reruns the script on every build until nothing is missing.
         script.watch(krate.out.join("gpubuild-until-it-is-there").as_str());
         Ok(())
     }
 
-    /// The same where the script watches already what would make a difference.
+    /// The same, if the script already watches everything that could change the result.
     ///
     /// # Errors
     /// The library cannot be written.
-    pub(super) fn tell(&self, host: &dyn Host, krate: &Crate, script: &mut Script) -> std::io::Result<()> {
+    pub(super) fn tell(
+        &self,
+        host: &dyn WriteFiles,
+        krate: &BuildingCrate,
+        script: &mut ScriptEnvironment,
+    ) -> std::io::Result<()> {
         let bytes = message::library(&self.help(&krate.name), 2, &krate.os, &krate.arch);
         bring(host, krate, &format!("gpubuild_missing_{}", krate.name), &bytes, script)?;
         script.warning(&self.line());
@@ -165,16 +177,16 @@ impl Missing {
     }
 }
 
-/// Puts a static library into a crate's own folder, and has the crate bring all of it along.
+/// Writes a static library into the crate's `OUT_DIR` and makes the crate link it completely.
 ///
 /// # Errors
 /// The library cannot be written.
 pub(super) fn bring(
-    host: &dyn Host,
-    krate: &Crate,
+    host: &dyn WriteFiles,
+    krate: &BuildingCrate,
     name: &str,
     bytes: &[u8],
-    script: &mut Script,
+    script: &mut ScriptEnvironment,
 ) -> std::io::Result<()> {
     let name = name.replace('-', "_");
     let file = if krate.env == "msvc" { format!("{name}.lib") } else { format!("lib{name}.a") };
@@ -187,16 +199,21 @@ pub(super) fn bring(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_detect::id;
 
-    fn missing() -> Missing {
-        let mut missing =
-            Missing::one("cannot build cuda", "cuda.toolkit.missing", "no nvcc", Some("install it".into()));
+    fn missing() -> MissingSymbol {
+        let mut missing = MissingSymbol::one(
+            "cannot build cuda",
+            id!("cuda.toolkit.missing"),
+            "no nvcc",
+            Some("install it".into()),
+        );
         missing.causes[0].commands.push("gpubuild toolkit install cuda".to_owned());
         missing
     }
 
     #[test]
-    fn the_help_says_what_why_and_what_to_do() {
+    fn the_message_says_what_why_and_what_to_do() {
         let help = missing().help("x-sys");
         for part in [
             "`x-sys` cannot build cuda\n",

@@ -1,39 +1,40 @@
-//! What is decided before anything is built: the machine, the project, the plan.
+//! Everything that is determined before a build: the machine, the project, the plan.
 
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::settings::Store;
 use gpubuild_exec::store::sha256;
-use gpubuild_host::Host;
-use gpubuild_plan::look::{self, Sight};
-use gpubuild_plan::plan::make::Missing as MissingBackends;
-use gpubuild_plan::plan::request::{self, Request};
+use gpubuild_host::{Host, ReadFiles};
+use gpubuild_plan::look::{self, MachineState};
+use gpubuild_plan::plan::make::MissingBackend as MissingBackends;
+use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::plan::{Plan, linkage};
 use gpubuild_plan::planning::share::{self as packages, Shared};
-use gpubuild_plan::planning::{self, Wish};
+use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::{Project, ProjectError};
 
-use super::assemble::Source;
-use super::cargo::Crate;
+use super::assemble::HeaderSource;
+use super::cargo::BuildingCrate;
 use super::cross::{self, Cross};
-use super::missing::Missing;
-use super::script::Script;
+use super::missing::MissingSymbol;
+use super::script::ScriptEnvironment;
 use super::share;
 use super::{Build, ScriptError};
 
-/// A plan together with what it was made from.
+/// A plan and its inputs.
 pub struct Planned {
     /// The crate that is being compiled.
-    pub(crate) krate: Crate,
-    /// What is built.
+    pub(crate) krate: BuildingCrate,
+    /// The project to build.
     pub(crate) project: Project,
-    /// What was seen of the machine.
-    pub(crate) sight: Sight,
-    /// What was asked for.
-    pub(crate) request: Request,
-    /// Everything that will be done.
+    /// What was detected on the machine.
+    pub(crate) sight: MachineState,
+    /// The requested backends.
+    pub(crate) request: BackendRequest,
+    /// Everything that the build will do.
     pub plan: Plan,
     pub(super) cross: Option<Cross>,
     pub(super) store: Option<Store>,
@@ -41,41 +42,41 @@ pub struct Planned {
 }
 
 /// Why there is no plan.
-pub(super) enum Stop {
-    /// It is wrong: told at once.
+pub(super) enum PrepareStop {
+    /// Something is wrong; reported immediately.
     Wrong(ScriptError),
-    /// Something is missing: told when a program is linked. The backends are those that were asked for.
-    Missing(Missing, Vec<Backend>),
+    /// Something is missing; reported when a program is linked. The backends are the requested ones.
+    Missing(MissingSymbol, Vec<Backend>),
 }
 
-impl From<ScriptError> for Stop {
+impl From<ScriptError> for PrepareStop {
     fn from(error: ScriptError) -> Self {
         Self::Wrong(error)
     }
 }
 
 impl Build {
-    /// Looks at the machine and makes the plan.
+    /// Examines the machine and makes the plan.
     pub(super) fn prepare(
         &self,
         host: &dyn Host,
-        krate: Crate,
-        script: &mut Script,
-        source: Source,
-    ) -> Result<Planned, Stop> {
+        krate: BuildingCrate,
+        script: &mut ScriptEnvironment,
+        source: HeaderSource,
+    ) -> Result<Planned, PrepareStop> {
         if let Some(bad) = look::bad_override(host) {
             return Err(ScriptError::Override(bad).into());
         }
         let mut project = match self.assemble(host, &krate, script, source) {
             Err(ScriptError::Project(error @ ProjectError::NoSource { .. })) => {
                 let backends = krate.backends().unwrap_or_default();
-                let missing = Missing::one(
+                let missing = MissingSymbol::one(
                     "has no sources to build",
                     error.id(),
                     error.to_string(),
-                    Some(error.hint()),
+                    error.hint(),
                 );
-                return Err(Stop::Missing(missing, backends));
+                return Err(PrepareStop::Missing(missing, backends));
             }
             other => other?,
         };
@@ -89,8 +90,8 @@ impl Build {
             Ok(cross) => cross,
             Err(reason) => {
                 let what = format!("cannot be built for {}", krate.target);
-                return Err(Stop::Missing(
-                    Missing::one(what, &reason.id, reason.text, reason.hint),
+                return Err(PrepareStop::Missing(
+                    MissingSymbol::one(what, reason.id, reason.text, reason.hint),
                     named(&request),
                 ));
             }
@@ -99,12 +100,12 @@ impl Build {
             only_cpu(&krate, &mut request)?;
         }
         let shared = match share::find(host, &self.shared) {
-            Err(ScriptError::Missing(missing)) => return Err(Stop::Missing(missing, named(&request))),
+            Err(ScriptError::Missing(missing)) => return Err(PrepareStop::Missing(missing, named(&request))),
             other => other?,
         };
         if !shared.is_empty() {
             packages::apply(&shared, &mut project, &mut request);
-            "the crate whose libraries are shared".clone_into(&mut request.origin);
+            "the crate that shares its libraries".clone_into(&mut request.origin);
         }
         for (feature, option) in &project.profile.instructions {
             if krate.instructions.contains(feature) {
@@ -123,17 +124,17 @@ impl Build {
         Ok(planned)
     }
 
-    /// The plan without some backends that nobody named.
+    /// The plan without some backends that were not requested by name.
     pub(super) fn make(
         &self,
-        host: &dyn Host,
+        host: &dyn ReadFiles,
         planned: &Planned,
         without: &[(Backend, String)],
-    ) -> Result<Plan, Stop> {
+    ) -> Result<Plan, PrepareStop> {
         let mut request = planned.request.clone();
         request.without.extend_from_slice(without);
         let limit = planned.project.file.limits.jobs;
-        let wish = Wish {
+        let wish = PlanRequest {
             host,
             sight: &planned.sight,
             project: &planned.project,
@@ -150,14 +151,14 @@ impl Build {
             let of_backends = refusal.blocked.iter().flat_map(|(_, reasons)| reasons);
             let mut reasons = refusal.project.iter().chain(of_backends);
             match reasons.find(|reason| of_project(&reason.id)) {
-                Some(reason) => Stop::Wrong(ScriptError::Refused(reason.clone())),
-                None => Stop::Missing(
-                    Missing::backends(host, &planned.sight, &refusal.origin, &refusal.blocked),
+                Some(reason) => PrepareStop::Wrong(ScriptError::Refused(reason.clone())),
+                None => PrepareStop::Missing(
+                    MissingSymbol::backends(host, &planned.sight, &refusal.origin, &refusal.blocked),
                     named(&request),
                 ),
             }
         })?;
-        // A launcher makes builds faster, not possible: one that is not here is left out.
+        // Without a compiler launcher the build is only slower, so a missing one is left out.
         if let Err(error) = planning::put_launchers(&mut plan, &wish, None) {
             plan.notes.push(error.to_string());
         }
@@ -172,8 +173,13 @@ impl Build {
     }
 }
 
-/// A folder for what is built in the same way, so that two ways do not undo each other's work.
-fn folder_name(krate: &Crate, project: &Project, request: &Request, shared: &[Shared]) -> String {
+/// The build folder's name. It differs between configurations, so that they do not overwrite each other's results.
+fn folder_name(
+    krate: &BuildingCrate,
+    project: &Project,
+    request: &BackendRequest,
+    shared: &[Shared],
+) -> String {
     let shared: Vec<&str> = shared.iter().map(|one| one.path.as_str()).collect();
     let file = &project.file;
     let backends: BTreeMap<_, _> =
@@ -187,16 +193,16 @@ fn folder_name(krate: &Crate, project: &Project, request: &Request, shared: &[Sh
     format!("{}-{}", file.project.name, &hash[..10])
 }
 
-/// For another machine only the processor's own backend is built.
-fn only_cpu(krate: &Crate, request: &mut Request) -> Result<(), Stop> {
+/// Reduces the request to the CPU backend, the only one that can be cross-compiled.
+fn only_cpu(krate: &BuildingCrate, request: &mut BackendRequest) -> Result<(), PrepareStop> {
     for backend in Backend::ALL {
         let Some(reason) = cross::reason_against(krate, backend) else { continue };
         let is_named =
-            matches!(&request.selection, request::Selection::Named(list) if list.contains(&backend));
+            matches!(&request.selection, request::BackendSelection::Named(list) if list.contains(&backend));
         if is_named {
-            let what = format!("cannot build {backend}, which {} asks for", request.origin);
-            return Err(Stop::Missing(
-                Missing::one(what, &reason.id, reason.text, reason.hint),
+            let what = format!("cannot build {backend}, which {} requests", request.origin);
+            return Err(PrepareStop::Missing(
+                MissingSymbol::one(what, reason.id, reason.text, reason.hint),
                 named(request),
             ));
         }
@@ -205,9 +211,9 @@ fn only_cpu(krate: &Crate, request: &mut Request) -> Result<(), Stop> {
     Ok(())
 }
 
-fn named(request: &Request) -> Vec<Backend> {
+fn named(request: &BackendRequest) -> Vec<Backend> {
     match &request.selection {
-        request::Selection::Named(list) => list.clone(),
-        request::Selection::Auto => Vec::new(),
+        request::BackendSelection::Named(list) => list.clone(),
+        request::BackendSelection::Auto => Vec::new(),
     }
 }

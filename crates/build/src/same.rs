@@ -1,18 +1,18 @@
-//! Two crates of one program that each bring a copy of the same known library, as ggml is.
+//! Detects two crates of one program that each contain a copy of the same known library, such as ggml.
 //!
-//! A build script sees only those crates that its own depends on; `gpubuild-link` compares them symbol by symbol. For the others
-//! there is a mark: a crate that brings a known library also brings an object that defines one symbol, the same in every such
-//! crate, whose name is an error message. A second one in a program stops the linker, which prints it.
+//! A build script sees only its crate's direct dependencies; `gpubuild-link` compares those symbol by symbol. The others are
+//! detected with a marker: each crate that contains a known library also contains an object that defines one symbol, the same in
+//! every such crate, whose name is an error message. A second definition stops the linker, which prints the name.
 
-use gpubuild_host::Host;
+use gpubuild_host::WriteFiles;
 use gpubuild_linker::message;
 use gpubuild_plan::artifacts::Manifest;
 
-use super::cargo::Crate;
+use super::cargo::BuildingCrate;
 use super::missing;
-use super::script::Script;
+use super::script::ScriptEnvironment;
 
-/// The known library of which a manifest's libraries are a copy: `ggml`.
+/// The known library that the manifest's libraries are a copy of: `ggml`.
 fn copy(manifest: &Manifest) -> Option<&str> {
     manifest.trees.iter().find_map(|tree| {
         let mut stems: Vec<&str> = tree.abi.keys().filter_map(|name| name.strip_suffix(".h")).collect();
@@ -26,20 +26,20 @@ fn copy(manifest: &Manifest) -> Option<&str> {
     })
 }
 
-/// Has the linker stop where another crate brings a copy of the same known library.
+/// Makes linking fail if another crate contains a copy of the same known library.
 ///
 /// # Errors
-/// The mark cannot be written.
+/// The marker cannot be written.
 pub(super) fn mark(
-    host: &dyn Host,
-    krate: &Crate,
+    host: &dyn WriteFiles,
+    krate: &BuildingCrate,
     manifest: &Manifest,
-    script: &mut Script,
+    script: &mut ScriptEnvironment,
 ) -> std::io::Result<()> {
     let Some(library) = copy(manifest) else { return Ok(()) };
     let help = format!(
-        "\n\n  gpubuild: two crates of this program bring a copy of {library} each, and both define the same symbols [symbols.same]\n    \
-         fix: let one use the other's: `.share(\"<links key of the other>\")` in its build.rs (docs/symbols.md)\n\n"
+        "\n\n  gpubuild: two crates of this program each contain a copy of {library} and define the same symbols [symbols.same]\n    \
+         fix: let one crate use the other's copy: `.share(\"<links key of the other>\")` in its build.rs (docs/guide/several-projects.md)\n\n"
     );
     missing::bring(
         host,
@@ -71,9 +71,9 @@ mod tests {
     const GGML: &str = r#""ggml-backend.h":"0","ggml.h":"0","gguf.h":"0","GGML_MAX_NAME":"64""#;
 
     #[test]
-    fn only_a_copy_of_ones_own_is_marked() {
+    fn only_copies_that_the_crate_builds_are_marked() {
         assert_eq!(copy(&manifest(GGML, &["llama", "ggml-base", "ggml-cpu"])), Some("ggml"));
-        assert_eq!(copy(&manifest(GGML, &["whisper"])), None, "ggml is another crate's");
-        assert_eq!(copy(&manifest("", &["ggml"])), None, "no profile knows it");
+        assert_eq!(copy(&manifest(GGML, &["whisper"])), None, "ggml is in another crate");
+        assert_eq!(copy(&manifest("", &["ggml"])), None, "not a known library");
     }
 }

@@ -1,11 +1,11 @@
-//! What a build script tells cargo: lines on its standard output, collected so that tests can read them.
+//! The lines that a build script prints for cargo, collected so that tests can read them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_exec::exec::stage;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use gpubuild_linker::search_path_words;
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::glue;
@@ -13,49 +13,49 @@ use gpubuild_plan::link;
 
 /// The lines for cargo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Script {
+pub(crate) struct ScriptEnvironment {
     text: String,
     watched: BTreeSet<String>,
 }
 
-impl Script {
-    /// Everything that was said so far.
+impl ScriptEnvironment {
+    /// All lines so far.
     #[must_use]
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Directives are lines: a line break inside one would start another.
+    /// Adds a directive. Line breaks become spaces, because each line is a directive.
     pub(super) fn say(&mut self, directive: &str) {
         let line = directive.replace(['\n', '\r'], " ");
         writeln!(self.text, "cargo::{line}").expect("writing to a string");
     }
 
-    /// Lines that are complete.
+    /// Adds complete lines.
     pub(super) fn append(&mut self, lines: &str) {
         self.text.push_str(lines);
     }
 
-    /// A line that cargo shows for packages in the workspace, and for others when they fail.
+    /// Adds a warning. Cargo shows it for workspace packages, and for other packages only if they fail.
     pub(super) fn warning(&mut self, text: &str) {
         self.say(&format!("warning={text}"));
     }
 
-    /// Lines with which cargo fails the package once the script has ended.
+    /// Adds lines with which cargo fails the package after the script ends.
     pub(super) fn error(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             self.say(&format!("error={line}"));
         }
     }
 
-    /// Has the script run again once this file is another, or while it is absent.
+    /// Makes cargo rerun the script when this file changes, or while it is missing.
     pub(super) fn watch(&mut self, path: &str) {
         if self.watched.insert(path.to_owned()) {
             self.say(&format!("rerun-if-changed={path}"));
         }
     }
 
-    /// The same for variables, without those that cargo sets itself and compares anyway.
+    /// The same for variables, except those that cargo sets and compares itself.
     pub(super) fn watch_variables<'a>(
         &mut self,
         names: impl IntoIterator<Item = &'a str>,
@@ -68,33 +68,38 @@ impl Script {
         }
     }
 
-    /// Every value that `cfg(gpubuild_backend)` may have.
+    /// Declares every value that `cfg(gpubuild_backend)` can have.
     pub(super) fn check_cfg(&mut self) {
         let ids: Vec<String> = Backend::ALL.iter().map(|backend| format!("\"{backend}\"")).collect();
         self.say(&format!("rustc-check-cfg=cfg(gpubuild_backend, values({}))", ids.join(", ")));
     }
 
-    /// `cfg(gpubuild_backend = "cuda")` for each.
+    /// Sets `cfg(gpubuild_backend = "cuda")` for each backend.
     pub(super) fn cfgs(&mut self, backends: &[Backend]) {
         for backend in backends {
             self.say(&format!("rustc-cfg=gpubuild_backend=\"{backend}\""));
         }
     }
 
-    /// A value that crates which depend on this one see as `DEP_<LINKS>_<NAME>`.
+    /// Adds a value that dependent crates see as `DEP_<LINKS>_<NAME>`.
     pub(super) fn metadata(&mut self, name: &str, value: &str) {
         self.say(&format!("metadata={name}={value}"));
     }
 
-    /// The link lines of a manifest; `folders` are those of an environment with run-time libraries.
-    pub(super) fn link(&mut self, host: &dyn Host, manifest: &Manifest, folders: Vec<String>) -> Vec<String> {
+    /// Adds a manifest's link lines; `folders` lists the folders of an environment with run-time libraries.
+    pub(super) fn link(
+        &mut self,
+        host: &dyn WriteFiles,
+        manifest: &Manifest,
+        folders: Vec<String>,
+    ) -> Vec<String> {
         let cargo = link::for_cargo(manifest, host.platform().os);
         let mut search_path = cargo.search_path;
         match place(host, manifest) {
             Ok(true) => search_path = cargo.search_path_beside,
             Ok(false) => {}
             Err(error) => {
-                self.warning(&format!("failed to put shared libraries beside the program: {error}"));
+                self.warning(&format!("failed to copy shared libraries beside the program: {error}"));
             }
         }
         search_path
@@ -112,8 +117,8 @@ impl Script {
         statics.into_iter().map(|library| library.name).collect()
     }
 
-    /// Writes the code that opens modules, and tells cargo where it is.
-    pub(super) fn glue(&mut self, host: &dyn Host, manifest: Option<&Manifest>) {
+    /// Writes the code that opens modules and passes its path to cargo.
+    pub(super) fn glue(&mut self, host: &dyn WriteFiles, manifest: Option<&Manifest>) {
         let Some(out) = host.env().get("OUT_DIR") else { return };
         let path = host.path(out).join(glue::FILE_NAME);
         let code = manifest.and_then(|manifest| manifest.cargo.as_ref()?.modules.as_deref());
@@ -124,17 +129,17 @@ impl Script {
         }
     }
 
-    /// Watches exactly what trees were made from. Without a record of that, their source folders.
-    pub(super) fn watch_sources(&mut self, host: &dyn Host, manifest: &Manifest, root: &HostPath) {
+    /// Watches the files that the trees were built from, or the source folders if no build recorded them.
+    pub(super) fn watch_sources(&mut self, host: &dyn ReadFiles, manifest: &Manifest, root: &HostPath) {
         let cache = gpubuild_host::folders::cache_folder(host);
         for tree in &manifest.trees {
             let build = host.path(&tree.build);
-            let Some(stamp) = gpubuild_exec::exec::stamp::Stamp::read_in(host, &build) else {
+            let Some(stamp) = gpubuild_exec::exec::stamp::BuildStamp::read_in(host, &build) else {
                 self.watch(&tree.source);
                 continue;
             };
             for path in stamp.read.iter().filter(|path| is_watched(host, path, cache.as_ref())) {
-                // What we write ourselves follows from what is watched.
+                // Generated files follow from watched ones.
                 if host.path(path).is_inside(root) {
                     continue;
                 }
@@ -144,8 +149,8 @@ impl Script {
     }
 }
 
-/// Puts shared libraries and modules where cargo puts the programs and tests of this package. Whether it knows where.
-fn place(host: &dyn Host, manifest: &Manifest) -> std::io::Result<bool> {
+/// Copies shared libraries and modules to the folders of this package's programs and tests. `false` if those are unknown.
+fn place(host: &dyn WriteFiles, manifest: &Manifest) -> std::io::Result<bool> {
     let Some(out) = host.env().get("OUT_DIR") else { return Ok(false) };
     let folders = stage::cargo_folders(&host.path(out));
     for folder in &folders {
@@ -154,15 +159,15 @@ fn place(host: &dyn Host, manifest: &Manifest) -> std::io::Result<bool> {
     Ok(!folders.is_empty())
 }
 
-/// Whether a file that was read may be watched. Git rewrites its own without a change; what lies in our cache is pinned by its
-/// hash, and may be younger than the start of this very script, which cargo would take for a change.
-fn is_watched(host: &dyn Host, path: &str, cache: Option<&HostPath>) -> bool {
+/// Whether a file that the build read can be watched. Git rewrites its files without a change. Files in gpubuild's cache are
+/// pinned by hash and can be newer than the start of this script, which cargo would treat as a change.
+fn is_watched(host: &dyn HostInfo, path: &str, cache: Option<&HostPath>) -> bool {
     let path = host.path(path);
     let of_git = path.as_str().contains("/.git/") || path.as_str().contains("\\.git\\");
     !of_git && !cache.is_some_and(|cache| path.is_inside(cache))
 }
 
-/// Whether cargo sets a variable for build scripts, so that its own environment says nothing about it.
+/// Whether cargo sets a variable for build scripts and therefore compares it itself.
 fn is_of_cargo(name: &str) -> bool {
     const NAMES: [&str; 11] = [
         "CARGO",
@@ -186,8 +191,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_stays_a_line_and_nothing_is_watched_twice() {
-        let mut script = Script::default();
+    fn line_breaks_are_replaced_and_files_are_watched_once() {
+        let mut script = ScriptEnvironment::default();
         script.warning("one\ntwo");
         script.watch("/a");
         script.watch("/a");
@@ -202,8 +207,8 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_several_lines_are_several_errors() {
-        let mut script = Script::default();
+    fn each_line_of_an_error_is_an_error_line() {
+        let mut script = ScriptEnvironment::default();
         script.error("what\n\n  hint: do\n");
         assert_eq!(script.text(), "cargo::error=what\ncargo::error=  hint: do\n");
     }

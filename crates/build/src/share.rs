@@ -1,22 +1,23 @@
-//! Crates that use each other's libraries. One with a `links` key tells where its manifest lies; one that depends on it finds
-//! the libraries as a CMake package, in place of an own copy with the same symbols.
+//! Crates that use each other's libraries. A crate with a `links` key passes on the path of its manifest; a crate that depends on
+//! it finds the libraries as a CMake package instead of building a second copy with the same symbols.
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_detect::id;
+use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::planning::share::Shared;
 
 use super::ScriptError;
-use super::missing::Missing;
-use super::script::Script;
+use super::missing::MissingSymbol;
+use super::script::ScriptEnvironment;
 
-/// The name under which the manifest is handed on: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
+/// The name under which the manifest's path is passed on: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
 pub(crate) const MANIFEST: &str = "GPUBUILD_MANIFEST";
 
-/// The name under which a crate hands on that it was not built.
+/// The name under which a crate reports that it was not built.
 const MISSING: &str = "GPUBUILD_MISSING";
 
-/// Hands on where the manifest lies and what is in it.
-pub(super) fn export(script: &mut Script, manifest: &Manifest, path: &HostPath) {
+/// Passes on the manifest's path and contents.
+pub(super) fn export(script: &mut ScriptEnvironment, manifest: &Manifest, path: &HostPath) {
     script.metadata(MANIFEST, path.as_str());
     let backends: Vec<&str> = manifest.backends.iter().map(|backend| backend.id()).collect();
     script.metadata("GPUBUILD_BACKENDS", &backends.join(","));
@@ -27,25 +28,32 @@ pub(super) fn export(script: &mut Script, manifest: &Manifest, path: &HostPath) 
     script.metadata("INCLUDE", &manifest.interface().includes.join(separator));
 }
 
-/// Hands on that there is none, because something is missing here.
-pub(super) fn export_missing(script: &mut Script) {
+/// Reports to dependent crates that nothing was built because something is missing here.
+pub(super) fn export_missing(script: &mut ScriptEnvironment) {
     script.metadata(MISSING, "1");
 }
 
-/// The variable in which cargo hands something to those that depend on a crate.
+/// The variable in which cargo passes a value to dependent crates.
 fn variable(links: &str, name: &str) -> String {
     format!("DEP_{}_{name}", links.to_uppercase().replace('-', "_"))
 }
 
-/// What the crates with these `links` keys have built.
-pub(super) fn find(host: &dyn Host, names: &[String]) -> Result<Vec<Shared>, ScriptError> {
+/// The libraries of the crates with these `links` keys.
+pub(super) fn find(host: &dyn ReadFiles, names: &[String]) -> Result<Vec<Shared>, ScriptError> {
     let one = |links: &String| {
         let name = variable(links, MANIFEST);
         let Some(path) = host.env().get(&name).map(|path| host.path(path)) else {
             if host.env().get(&variable(links, MISSING)).is_some() {
                 let what = format!("uses `{links}`, which was not built");
-                let text = format!("the crate with `links = \"{links}\"` misses something");
-                return Err(ScriptError::Missing(Missing::one(what, "script.shared-missing", text, None)));
+                let text = format!(
+                    "the crate with `links = \"{links}\"` was not built because something is missing"
+                );
+                return Err(ScriptError::Missing(MissingSymbol::one(
+                    what,
+                    id!("script.shared-missing"),
+                    text,
+                    None,
+                )));
             }
             return Err(ScriptError::NotShared { links: links.clone(), variable: name });
         };
@@ -62,7 +70,7 @@ mod tests {
     const GGML: &str = r#"{"schema":1,"gpubuild":"0.1.0","project":"g","backends":["cpu"],"trees":[]}"#;
 
     #[test]
-    fn a_crate_with_that_key_names_its_manifest() {
+    fn the_manifest_is_found_by_the_links_key() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .env("DEP_GGML_GPUBUILD_MANIFEST", "/m.json")
             .file("/m.json", GGML)
@@ -72,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn without_that_crate_the_variable_is_named() {
+    fn a_missing_dependency_is_an_error_with_the_variable() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64).build();
         let error = find(&host, &["stable-x".to_owned()]).unwrap_err();
         assert_eq!(error.id(), "script.not-shared");

@@ -1,23 +1,25 @@
-//! A project that is built from a program of one's own: the task runner of a workspace (`cargo xtask`), a release script.
-//! The same as `gpubuild build --no-binary`, in the version that the program's Cargo.lock has.
+//! Builds a project from another program: a workspace's task runner (`cargo xtask`), a release script. The same as
+//! `gpubuild build --no-binary`, in the version that the program's Cargo.lock pins.
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_exec::exec::{self, BuildBinary, Event, Job, Outcome, Printed, Tools, known};
+use gpubuild_exec::exec::{
+    self, BuildBinary, BuildEvent, BuildJob, BuildOutcome, InstalledTools, Printed, known,
+};
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::settings::Store;
-use gpubuild_host::{Host, RealHost};
-use gpubuild_plan::look::{self, Sight};
-use gpubuild_plan::plan::make::Missing as MissingBackends;
-use gpubuild_plan::plan::request::{self, Request};
+use gpubuild_host::{Host, ReadFiles, RealHost};
+use gpubuild_plan::look::{self, MachineState};
+use gpubuild_plan::plan::make::MissingBackend as MissingBackends;
+use gpubuild_plan::plan::request::{self, BackendRequest};
 use gpubuild_plan::plan::{Plan, linkage};
-use gpubuild_plan::planning::{self, Wish};
+use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::{self, Project};
 
-use super::missing::Missing;
+use super::missing::MissingSymbol;
 use super::{ScriptError, talk};
 
-/// Builds the native libraries of a project; `gpubuild_link::link()` in the build scripts of its crates links them.
+/// Builds a project's native libraries; `gpubuild_link::link()` in the build scripts of its crates links them.
 ///
 /// ```no_run
 /// let built = gpubuild_build::Task::new(".").backends("cpu,vulkan").build().map_err(|error| error.told());
@@ -30,49 +32,49 @@ pub struct Task {
 }
 
 impl Task {
-    /// The project whose gpubuild.toml lies in this folder or above it.
+    /// The project with a gpubuild.toml in this folder or the nearest one above it.
     #[must_use]
     pub fn new(folder: impl Into<String>) -> Self {
         Self { folder: folder.into(), backends: None, missing: MissingBackends::Refuse }
     }
 
-    /// Ids with commas between them, `auto` or `all`: wins over the environment and gpubuild.toml.
+    /// Ids separated by commas, `auto` or `all`. Overrides the environment and gpubuild.toml.
     #[must_use]
     pub fn backends(mut self, list: impl Into<String>) -> Self {
         self.backends = Some(list.into());
         self
     }
 
-    /// Leaves out backends that were named and cannot be built here.
+    /// Leaves out requested backends that cannot be built here.
     #[must_use]
     pub fn allow_missing(mut self) -> Self {
         self.missing = MissingBackends::Allow;
         self
     }
 
-    /// Builds, and tells on standard error what happens.
+    /// Builds, and reports progress on standard error.
     ///
     /// # Errors
-    /// Something is wrong or missing; [`ScriptError::told`] says all of it.
-    pub fn build(&self) -> Result<Outcome, ScriptError> {
-        // What compilers say in passing stands in the log; what they say of a failure is told with it.
-        let steps = |event: &Event| {
-            if !matches!(event, Event::Line { .. }) {
+    /// Something is wrong or missing; [`ScriptError::told`] has the complete message.
+    pub fn build(&self) -> Result<BuildOutcome, ScriptError> {
+        // Compiler output goes to the log; the output of a failed command is part of the error.
+        let steps = |event: &BuildEvent| {
+            if !matches!(event, BuildEvent::Line { .. }) {
                 talk::tell(event);
             }
         };
         self.build_on(&RealHost::new(), &steps)
     }
 
-    /// The same on any host, telling anybody.
+    /// Like [`build`](Self::build), on any host and with any receiver of events.
     ///
     /// # Errors
-    /// As above.
+    /// The same as those of [`build`](Self::build).
     pub(crate) fn build_on(
         &self,
         host: &dyn Host,
-        sink: &(dyn Fn(&Event) + Sync),
-    ) -> Result<Outcome, ScriptError> {
+        sink: &(dyn Fn(&BuildEvent) + Sync),
+    ) -> Result<BuildOutcome, ScriptError> {
         if let Some(bad) = look::bad_override(host) {
             return Err(ScriptError::Override(bad));
         }
@@ -86,17 +88,17 @@ impl Task {
         let sight = look::look(host, Catalogue::embedded());
         let store =
             Store::open(host, &project.file.cache, Some(&project.root)).map_err(ScriptError::Store)?;
-        let scene = Scene { host, project: &project, sight: &sight, request: &request };
+        let scene = TaskContext { host, project: &project, sight: &sight, request: &request };
         let plan = self.plan(&scene, &[])?;
         let replan =
             |without: &[(Backend, String)]| self.plan(&scene, without).map_err(|error| error.to_string());
         let explain = |printed: Printed<'_>| known::explain(host, &sight.facts, &sight.catalogue, printed);
-        let job = Job {
+        let job = BuildJob {
             host,
             project: project.file.project.name.clone(),
             root: project.build_root.clone(),
             lock: exec::folder::lock_path(&project.build_root),
-            tools: Tools::of(&sight.inventory),
+            tools: InstalledTools::of(&sight.inventory),
             network: Network::from_env(host.env()),
             store,
             binary: BuildBinary::No,
@@ -107,7 +109,7 @@ impl Task {
         exec::build(&job, &plan).map_err(ScriptError::Build)
     }
 
-    fn project(&self, host: &dyn Host) -> Result<Project, ScriptError> {
+    fn project(&self, host: &dyn ReadFiles) -> Result<Project, ScriptError> {
         let mut start = host.path(&self.folder);
         if !start.is_absolute() {
             let here = host
@@ -119,12 +121,12 @@ impl Task {
         Ok(project::load(host, &file)?)
     }
 
-    /// The plan without some backends that nobody named.
-    fn plan(&self, scene: &Scene<'_>, without: &[(Backend, String)]) -> Result<Plan, ScriptError> {
+    /// The plan without some backends that were not requested by name.
+    fn plan(&self, scene: &TaskContext<'_>, without: &[(Backend, String)]) -> Result<Plan, ScriptError> {
         let mut request = scene.request.clone();
         request.without.extend_from_slice(without);
         let table = &scene.project.file;
-        let wish = Wish {
+        let wish = PlanRequest {
             host: scene.host,
             sight: scene.sight,
             project: scene.project,
@@ -138,14 +140,14 @@ impl Task {
         };
         let mut plan = planning::plan(&wish).map_err(|refusal| match refusal.project.first() {
             Some(reason) => ScriptError::Refused(reason.clone()),
-            None => ScriptError::Missing(Missing::backends(
+            None => ScriptError::Missing(MissingSymbol::backends(
                 scene.host,
                 scene.sight,
                 &refusal.origin,
                 &refusal.blocked,
             )),
         })?;
-        // A launcher makes builds faster, not possible: one that is not here is left out.
+        // Without a compiler launcher the build is only slower, so a missing one is left out.
         if let Err(error) = planning::put_launchers(&mut plan, &wish, None) {
             plan.notes.push(error.to_string());
         }
@@ -153,13 +155,13 @@ impl Task {
     }
 }
 
-/// What a plan is made from.
+/// The inputs of a plan.
 #[derive(Clone, Copy)]
-struct Scene<'a> {
+struct TaskContext<'a> {
     host: &'a dyn Host,
     project: &'a Project,
-    sight: &'a Sight,
-    request: &'a Request,
+    sight: &'a MachineState,
+    request: &'a BackendRequest,
 }
 
 #[cfg(test)]
@@ -178,14 +180,14 @@ mod tests {
     const GOOD: &str = "schema = 1\n[project]\nname = \"x\"\nsource = \"native\"\n";
 
     #[test]
-    fn what_is_wrong_or_missing_is_told_with_its_id() {
+    fn errors_and_missing_toolkits_are_reported_with_ids() {
         let task = Task::new("/w/crates/x");
         assert!(told(&task, "schema = 1\n[project\n").contains("[project.invalid]"));
         let unknown = told(&task.clone().backends("cpu,vulcan"), GOOD);
         assert!(unknown.contains("[backend.unknown]") && unknown.contains("--backends"), "{unknown}");
         let file = format!("{GOOD}[backends.cuda]\noptions = {{ X_CUDA = \"ON\" }}\n");
         let missing = told(&task.backends("cuda"), &file);
-        assert!(missing.contains("cannot build cuda, which --backends asks for"), "{missing}");
+        assert!(missing.contains("cannot build cuda, which --backends requests"), "{missing}");
         assert!(missing.contains("[cuda.toolkit.missing]"), "{missing}");
     }
 }

@@ -1,4 +1,4 @@
-//! Architectures of NVIDIA and AMD devices: `sm_90`, `gfx942`, and lists of them.
+//! GPU architectures of NVIDIA and AMD (`sm_90`, `gfx942`), and lists of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,18 +9,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::version::Version;
 
-/// An NVIDIA architecture as it stands in a list for CMake: `90`, `90a-real`, `120f-virtual`.
+/// An NVIDIA architecture as CMake lists write it: `90`, `90a-real`, `120f-virtual`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CudaArch {
     /// Compute capability times ten: 90, 120.
     pub number: u16,
-    /// `a`, `f` or none.
+    /// `a` or `f`; `None` for neither.
     pub suffix: Option<char>,
     /// Machine code, PTX or both.
     pub code: CudaCode,
 }
 
-/// What is generated for an architecture.
+/// What the compiler generates for an architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CudaCode {
     /// Machine code and PTX.
@@ -31,31 +31,31 @@ pub enum CudaCode {
     Virtual,
 }
 
-/// Text that is no architecture.
+/// Text that is not an architecture.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no CUDA architecture: write `90`, `9.0`, `sm_90`, `90a-real` or `120f-virtual`")]
+#[error("`{0}` is not a CUDA architecture: write `90`, `9.0`, `sm_90`, `90a-real` or `120f-virtual`")]
 pub struct NotAnArch(pub String);
 
 impl CudaArch {
-    /// Both machine code and PTX for a compute capability times ten.
+    /// Machine code and PTX for a compute capability times ten.
     #[must_use]
     pub fn new(number: u16) -> Self {
         Self { number, suffix: None, code: CudaCode::Both }
     }
 
-    /// The same architecture with other code.
+    /// The same architecture with another kind of code.
     #[must_use]
     pub fn with_code(&self, code: CudaCode) -> Self {
         Self { code, ..self.clone() }
     }
 
-    /// `sm_90a`.
+    /// The name with prefix and suffix, without the kind of code: `sm_90a`.
     #[must_use]
     pub fn sm(&self) -> String {
         format!("sm_{}{}", self.number, self.suffix.map(String::from).unwrap_or_default())
     }
 
-    /// The same cards under the other number, where they were given one: Thor was 10.1 and is 11.0.
+    /// The same GPUs under their other number, if NVIDIA renumbered them: Thor was 10.1 and is 11.0.
     #[must_use]
     pub fn other_name(&self) -> Option<Self> {
         let other = rules().renamed.iter().find_map(|row| match self.number {
@@ -66,9 +66,9 @@ impl CudaArch {
         Some(Self { number: other?, ..self.clone() })
     }
 
-    /// Whether machine code for it runs on a card: on its own architecture and on later ones of the same major version; code with
-    /// an `a`, and code of or for boards with a GPU on the chip, on its own alone (NVIDIA, CUDA C++ programming guide, "Binary
-    /// compatibility" and "Family-specific features").
+    /// Whether machine code for this architecture runs on a GPU of architecture `card`: on its own architecture and on later ones of
+    /// the same major version. Code with an `a`, and code of or for boards with a GPU on the chip, runs only on its own architecture
+    /// (NVIDIA, CUDA C++ programming guide, "Binary compatibility" and "Family-specific features").
     #[must_use]
     pub fn runs_on(&self, card: &Self) -> bool {
         let rules = rules();
@@ -81,8 +81,8 @@ impl CudaArch {
         }
     }
 
-    /// Whether PTX for it is translated for a card: for its own architecture and everything later; with a letter as machine code
-    /// runs.
+    /// Whether the driver can compile PTX for this architecture for `card`: for the same architecture and all later ones. PTX with
+    /// a letter follows the rules of machine code.
     #[must_use]
     pub fn translates_for(&self, card: &Self) -> bool {
         if self.suffix.is_some() {
@@ -93,18 +93,18 @@ impl CudaArch {
     }
 }
 
-/// What `toolkits/tables/cuda-archs.toml` says: on which cards code runs, beside what the numbers themselves tell. It holds for
-/// every release, so that it is no part of a toolkit's description.
+/// The content of `toolkits/tables/cuda-archs.toml`: where code runs, in addition to what follows from the numbers. It applies
+/// to every release, so it is not in a toolkit's description.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rules {
+struct ArchRules {
     #[serde(rename = "schema")]
     _schema: u32,
     on_chip: Vec<OnChip>,
     renamed: Vec<Renamed>,
 }
 
-/// A GPU that is part of a chip.
+/// A GPU that is part of a system on a chip.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OnChip {
@@ -115,7 +115,7 @@ struct OnChip {
     _source: String,
 }
 
-/// An architecture that got another number.
+/// An architecture that NVIDIA renumbered.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Renamed {
@@ -129,7 +129,7 @@ struct Renamed {
     _source: String,
 }
 
-impl Rules {
+impl ArchRules {
     fn is_on_chip(&self, number: u16) -> bool {
         self.on_chip.iter().any(|row| row.arch.number == number)
     }
@@ -139,8 +139,8 @@ impl Rules {
     }
 }
 
-fn rules() -> &'static Rules {
-    static RULES: OnceLock<Rules> = OnceLock::new();
+fn rules() -> &'static ArchRules {
+    static RULES: OnceLock<ArchRules> = OnceLock::new();
     RULES.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::CUDA_ARCHS).expect("toolkits/tables/cuda-archs.toml is tested")
     })
@@ -206,10 +206,10 @@ impl Serialize for CudaArch {
     }
 }
 
-/// A list as people write it: separated by `;`, `,` or white space; sorted, each entry once.
+/// A list as users write it, separated by `;`, `,` or white space; the result is sorted, without duplicates.
 ///
 /// # Errors
-/// The first word that is no architecture.
+/// The first word that is not an architecture.
 pub fn parse_cuda_list(text: &str) -> Result<Vec<CudaArch>, NotAnArch> {
     let mut list = text
         .split([';', ',', ' ', '\t', '\n'])
@@ -221,14 +221,14 @@ pub fn parse_cuda_list(text: &str) -> Result<Vec<CudaArch>, NotAnArch> {
     Ok(list)
 }
 
-/// The list as CMake wants it.
+/// The list with `;` between entries, as CMake expects it.
 #[must_use]
 pub fn cmake_list<T: fmt::Display>(list: &[T]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")
 }
 
-/// The gfx name of a `gfx_target_version` of the kernel driver: 110003 -> `gfx1103`, 90010 -> `gfx90a`.
-/// `None` for 0, which is the processor's node.
+/// The gfx name for a `gfx_target_version` of the kernel driver: 110003 -> `gfx1103`, 90010 -> `gfx90a`.
+/// `None` for 0, which is the CPU's node.
 #[must_use]
 pub fn gfx_from_target_version(version: u32) -> Option<String> {
     let (major, minor, step) = (version / 10_000, version / 100 % 100, version % 100);
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_is_read() {
+    fn all_spellings_are_parsed() {
         for (text, shown) in [
             ("90", "90"),
             ("9.0", "90"),
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn code_for_a_chip_runs_on_that_chip_alone_under_either_of_its_names() {
+    fn code_for_a_chip_runs_only_on_that_chip_under_both_names() {
         let number = |text: &str| text.parse::<CudaArch>().unwrap();
         let on_chip: Vec<u16> = rules().on_chip.iter().map(|row| row.arch.number).collect();
         assert_eq!(on_chip, [53, 62, 72, 87, 110]);
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_numbers_become_gfx_names() {
+    fn kernel_numbers_map_to_gfx_names() {
         assert_eq!(gfx_from_target_version(110_003).as_deref(), Some("gfx1103"));
         assert_eq!(gfx_from_target_version(90_010).as_deref(), Some("gfx90a"));
         assert_eq!(gfx_from_target_version(90_402).as_deref(), Some("gfx942"));

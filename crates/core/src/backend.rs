@@ -1,16 +1,16 @@
-//! The backends by their ids. Names only; what a backend needs is data in `toolkits/`.
+//! Backend ids. What a backend needs is data in `toolkits/`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// One way to run kernels.
+/// A way to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Backend {
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// NVIDIA CUDA.
     Cuda,
@@ -28,7 +28,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Every backend, in the order in which they are listed everywhere.
+    /// Every backend, in the order of all listings.
     pub const ALL: [Self; 7] =
         [Self::Cpu, Self::Cuda, Self::Rocm, Self::Metal, Self::Vulkan, Self::Sycl, Self::Opencl];
 
@@ -53,13 +53,13 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A word that names no backend.
+/// A name that is not a backend.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown backend `{name}`{}", .nearest.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default())]
 pub struct UnknownBackend {
-    /// The word as it was given.
+    /// The name as given.
     pub name: String,
-    /// The backend with the most similar name, if one is near.
+    /// The backend with the most similar name, if one is close enough.
     pub nearest: Option<Backend>,
 }
 
@@ -84,7 +84,7 @@ impl FromStr for Backend {
     }
 }
 
-/// Levenshtein distance over bytes; both words are short.
+/// Levenshtein distance in bytes; meant for short words.
 #[must_use]
 pub fn edit_distance(left: &str, right: &str) -> usize {
     let mut row: Vec<usize> = (0..=right.len()).collect();
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_parse_back_and_aliases_are_known() {
+    fn ids_and_aliases_are_parsed() {
         for backend in Backend::ALL {
             assert_eq!(backend.id().parse(), Ok(backend));
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_miss_is_suggested_and_nonsense_is_not() {
+    fn only_a_similar_name_is_suggested() {
         let near = "vulcan".parse::<Backend>().unwrap_err();
         assert_eq!(near.nearest, Some(Backend::Vulkan));
         assert_eq!(near.to_string(), "unknown backend `vulcan`, did you mean `vulkan`?");

@@ -1,14 +1,14 @@
-//! Text of a machine made harmless before it is shown: device names, paths, environment values and log lines may hold
-//! anything, and terminals, CI log readers and people all read more into some characters than they say.
+//! Cleans text from a machine before it is shown. Device names, paths, environment values and log lines can contain any
+//! character, and some characters mislead terminals, CI log readers and people.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Longest command that is shown; nobody copies a longer one by hand.
+/// Longest command that is shown, in bytes; longer ones are not copied by hand.
 const LONGEST_COMMAND: usize = 4096;
 
-/// Whether a character is not itself visible: it controls a terminal, turns the direction of writing, has no width, or
-/// must not stand in XML.
+/// Whether a character is invisible: it controls a terminal, changes the writing direction, has no width, or is
+/// forbidden in XML.
 #[must_use]
 pub fn is_hidden(c: char) -> bool {
     if c.is_ascii() {
@@ -23,8 +23,8 @@ pub fn is_hidden(c: char) -> bool {
         || (u32::from(c) & 0xfffe) == 0xfffe
 }
 
-/// The text as one line of visible characters: escape sequences go, line breaks and tabs become blanks, what else is
-/// hidden becomes `\u{fffd}`, and marks that CI services take for commands are pulled apart.
+/// The text as one line of visible characters: escape sequences are removed, line breaks and tabs become spaces, other
+/// hidden characters become `\u{fffd}`, and markers that CI services interpret as commands are split.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) && !text.contains("##") {
@@ -49,10 +49,10 @@ pub fn line(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// The same, cut after `limit` characters with a word on how much is missing.
+/// Like [`line()`], but cut after `limit` characters with a note on how many are missing.
 #[must_use]
 pub fn short(text: &str, limit: usize) -> Cow<'_, str> {
-    // Most of what is far behind the limit need not even be looked at.
+    // Text far beyond the limit is not cleaned at all.
     let looked_at = text.char_indices().nth(limit.saturating_mul(8)).map_or(text.len(), |(end, _)| end);
     let clean = line(&text[..looked_at]);
     let end = clean.char_indices().nth(limit).map(|(end, _)| end);
@@ -64,16 +64,16 @@ pub fn short(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}… (and {more} more characters)", &clean[..end]))
 }
 
-/// A command that can be shown exactly as it is run; `None` if showing it would change it.
+/// A command that can be shown exactly as it is run; `None` if cleaning would change it.
 #[must_use]
 pub fn command(text: &str) -> Option<&str> {
-    // GitHub's runner takes a line that begins with two colons for a command of its own.
+    // GitHub's runner interprets a line that begins with two colons as a command.
     let shown = !text.trim_start().starts_with("::") && text.len() <= LONGEST_COMMAND && line(text) == text;
     shown.then_some(text)
 }
 
-/// JSON with everything hidden written as `\u` escapes, so that a terminal or a CI log that it is printed to takes
-/// nothing for a command. Outside of strings JSON has no such characters.
+/// JSON with all hidden characters written as `\u` escapes, so that terminals and CI logs do not interpret them as
+/// commands. Outside of strings, JSON has no such characters.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
     let hides = |c: char| is_hidden(c) && c != '\n';
@@ -94,13 +94,13 @@ pub fn json(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// What follows `##` in `##[error]`, `##vso[…]`, `##teamcity[…]`: log readers look for these anywhere in a line.
+/// Whether `rest` follows `##` as in `##[error]`, `##vso[…]`, `##teamcity[…]`: log readers look for these anywhere in a line.
 fn opens_log_command(rest: &str) -> bool {
     rest.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '-').starts_with('[')
 }
 
-/// The text after an escape sequence that it starts with. One that has no end counts as its introducer only, so that it
-/// hides nothing.
+/// The text after the escape sequence at the start of `text`. Of an unterminated sequence, only the introducer is
+/// skipped, so that it hides nothing.
 fn escape_sequence(text: &str) -> Option<&str> {
     let mut chars = text.chars();
     let kind = match chars.next()? {
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_goes_and_what_it_shows_stays() {
+    fn control_sequences_are_removed_and_visible_text_stays() {
         for (text, expected) in [
             ("NVIDIA H200", "NVIDIA H200"),
             ("\u{1b}[31mred\u{1b}[0m", "red"),
@@ -172,12 +172,12 @@ mod tests {
             ("RTX 4090 – größer 中文", "RTX 4090 – größer 中文"),
         ] {
             assert_eq!(line(text), expected, "{text:?}");
-            assert_eq!(line(&line(text)), expected, "a second time: {text:?}");
+            assert_eq!(line(&line(text)), expected, "applied twice: {text:?}");
         }
     }
 
     #[test]
-    fn a_sequence_cut_in_a_wide_character_does_no_harm() {
+    fn an_escape_sequence_cut_inside_a_wide_character_is_handled() {
         for text in [
             "\u{1b}(ü",
             "\u{1b}ü",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn long_text_is_cut_and_says_so() {
+    fn long_text_is_cut_with_a_note() {
         assert_eq!(short("abc", 3), "abc");
         assert_eq!(short("äbcd", 3), "äbc… (and 1 more characters)");
         assert_eq!(short(&"x".repeat(1 << 20), 1), "x… (and 1048575 more characters)");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_shown_as_it_is_or_not_at_all() {
+    fn a_command_is_shown_unchanged_or_not_at_all() {
         for text in ["sudo apt install g++-13", "sed 's/##/#/' x"] {
             assert_eq!(command(text), Some(text));
         }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_the_same_value() {
+    fn json_keeps_its_value() {
         let value = serde_json::json!({"a": "\u{9b}x\u{202e}\u{7f}\u{e0041}\u{2028}##[error]\\##[x]\"", "b": ["ok", 1]});
         let text = serde_json::to_string_pretty(&value).unwrap();
         let clean = json(&text);

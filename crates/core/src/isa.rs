@@ -1,4 +1,4 @@
-//! Instruction sets by name: what flags of compilers, levels and options of projects promise. The names are data
+//! Instruction sets by name: which ones compiler flags, levels and project options allow. The names are data
 //! (`toolkits/tables/isa.toml`). Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,48 +7,48 @@ use std::sync::OnceLock;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
-static TABLE: OnceLock<Table> = OnceLock::new();
+static TABLE: OnceLock<IsaTable> = OnceLock::new();
 
-/// Everything that `toolkits/tables/isa.toml` says.
+/// The content of `toolkits/tables/isa.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct IsaTable {
     #[serde(rename = "schema")]
     _schema: u32,
     x86_64: Processor,
     aarch64: Processor,
-    /// Options of projects, with the features that they promise where they are on; `native` promises the build machine's.
+    /// Project options with the features that they enable when on; `native` enables those of the build machine.
     pub options: BTreeMap<String, String>,
-    asks: Asks,
+    asks: CpuQuery,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asks {
+struct CpuQuery {
     symbols: Vec<String>,
 }
 
-/// Instruction sets of one kind of processor.
+/// Instruction sets of one processor architecture.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Processor {
-    /// What goes beyond the baseline.
+    /// Features beyond the baseline.
     pub feature: Vec<Feature>,
-    cpu: Vec<Cpu>,
+    cpu: Vec<CpuModel>,
     #[serde(default)]
     msvc: BTreeMap<String, Vec<String>>,
 }
 
-/// A set of instructions.
+/// One instruction set.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Feature {
-    /// As compilers call it: `avx2`.
+    /// The compilers' name: `avx2`.
     pub id: String,
-    /// What the disassembler calls it.
+    /// The disassembler's names.
     #[serde(default)]
     pub decoder: Vec<String>,
-    /// Bits that tell it: `mask/value`.
+    /// Bits that identify its instructions: `mask/value`.
     #[serde(default)]
     pub words: Vec<String>,
     #[serde(default)]
@@ -59,50 +59,50 @@ pub struct Feature {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Cpu {
+struct CpuModel {
     names: Vec<String>,
     #[serde(default)]
     level: bool,
     has: Vec<String>,
 }
 
-/// What may be used.
+/// Instruction sets that code may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Promise {
-    /// Features by id, with all that they bring along.
+    /// Features by id, including those that they imply.
     pub features: BTreeSet<String>,
-    /// Whatever the build machine has: nothing can be held against that, and it says nothing to others.
+    /// Includes whatever the build machine has, so nothing can be compared with it and it says nothing about other machines.
     pub native: bool,
 }
 
 impl Promise {
-    /// Adds what another one promises.
+    /// Adds the features of another promise.
     pub fn add(&mut self, other: &Self) {
         self.features.extend(other.features.iter().cloned());
         self.native |= other.native;
     }
 
-    /// Whether it goes beyond the baseline.
+    /// Whether nothing beyond the baseline is allowed.
     #[must_use]
     pub fn is_baseline(&self) -> bool {
         self.features.is_empty() && !self.native
     }
 }
 
-/// The table.
+/// The parsed table.
 ///
 /// # Panics
-/// If the embedded file is broken, which a test rules out.
+/// If the embedded file is invalid; a test rules that out.
 #[must_use]
-pub fn table() -> &'static Table {
+pub fn table() -> &'static IsaTable {
     TABLE.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::ISA)
             .unwrap_or_else(|error| panic!("toolkits/tables/isa.toml: {error}"))
     })
 }
 
-impl Table {
-    /// The instruction sets of a processor: `x86_64`, `aarch64`; `None` for those that are not known.
+impl IsaTable {
+    /// The instruction sets of `x86_64` or `aarch64`; `None` for other names.
     #[must_use]
     pub fn processor(&self, name: &str) -> Option<&Processor> {
         match name {
@@ -112,13 +112,13 @@ impl Table {
         }
     }
 
-    /// Whether a symbol belongs to code that asks the processor what it has.
+    /// Whether a symbol belongs to code that queries the processor's features.
     #[must_use]
     pub fn asks(&self, symbol: &str) -> bool {
         self.asks.symbols.iter().any(|known| symbol == known)
     }
 
-    /// Whether a cache entry of a project says something about instruction sets.
+    /// Whether a project's cache entry affects instruction sets.
     #[must_use]
     pub fn is_option(&self, name: &str) -> bool {
         let is_flags = name.strip_prefix("CMAKE_").and_then(|rest| rest.strip_suffix("_FLAGS"));
@@ -127,13 +127,13 @@ impl Table {
 }
 
 impl Processor {
-    /// A feature by id.
+    /// The feature with this id.
     #[must_use]
     pub fn find(&self, id: &str) -> Option<&Feature> {
         self.feature.iter().find(|feature| feature.id == id || feature.flags.iter().any(|flag| flag == id))
     }
 
-    /// Adds a feature with all that it brings along.
+    /// Inserts a feature and everything it implies.
     fn insert(&self, id: &str, into: &mut BTreeSet<String>) {
         let Some(feature) = self.find(id) else { return };
         if into.insert(feature.id.clone()) {
@@ -147,7 +147,7 @@ impl Processor {
         features
     }
 
-    /// What a level or a processor has: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`.
+    /// What a level or a processor supports: `x86-64-v3`, `haswell`, `armv8.2-a+dotprod`.
     #[must_use]
     pub fn cpu(&self, name: &str) -> Option<Promise> {
         if name == "native" {
@@ -159,12 +159,12 @@ impl Processor {
         Some(Promise { features: self.all(base.has.iter().map(String::as_str).chain(extras)), native: false })
     }
 
-    /// Names that [`cpu`](Self::cpu) knows.
+    /// The names that [`cpu`](Self::cpu) accepts.
     pub fn cpus(&self) -> impl Iterator<Item = &str> {
         self.cpu.iter().flat_map(|cpu| &cpu.names).map(String::as_str)
     }
 
-    /// What flags of a compiler promise, in their order.
+    /// What compiler flags allow, applied in order.
     #[must_use]
     pub fn flags<'a>(&self, flags: impl IntoIterator<Item = &'a str>) -> Promise {
         let mut promise = Promise::default();
@@ -183,15 +183,15 @@ impl Processor {
         promise
     }
 
-    /// The lowest level that has all these features; `None` where none has.
+    /// The lowest level that has all these features; `None` if no level does.
     #[must_use]
     pub fn level(&self, features: &BTreeSet<String>) -> Option<&str> {
         let fits =
-            |cpu: &&Cpu| cpu.level && self.all(cpu.has.iter().map(String::as_str)).is_superset(features);
+            |cpu: &&CpuModel| cpu.level && self.all(cpu.has.iter().map(String::as_str)).is_superset(features);
         self.cpu.iter().find(fits).and_then(|cpu| cpu.names.first()).map(String::as_str)
     }
 
-    /// What the cache entries of a configured project promise, with the entries that do.
+    /// What the cache entries of a configured project allow, and the entries that say so.
     #[must_use]
     pub fn options(&self, entries: &BTreeMap<String, String>) -> (Promise, Vec<String>) {
         let mut promise = Promise::default();
@@ -212,14 +212,14 @@ impl Processor {
     }
 }
 
-/// Whether CMake takes a value for "on".
+/// Whether CMake interprets a value as true.
 fn is_on(value: &str) -> bool {
     let value = value.to_ascii_uppercase();
     !matches!(value.as_str(), "" | "0" | "OFF" | "NO" | "FALSE" | "N" | "IGNORE" | "NOTFOUND")
         && !value.ends_with("-NOTFOUND")
 }
 
-/// Whether a flag of a compiler decides which instructions it may use.
+/// Whether a compiler flag selects the instructions that may be used.
 #[must_use]
 pub fn is_machine_flag(flag: &str) -> bool {
     let is_model = flag.starts_with("-mcmodel") || flag.starts_with("-mtune") || flag.starts_with("-macosx");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_in_the_table_is_a_feature() {
+    fn all_names_in_the_table_are_features() {
         for processor in [&table().x86_64, &table().aarch64] {
             let in_features = processor.feature.iter().flat_map(|feature| &feature.implies);
             let in_cpus = processor.cpu.iter().flat_map(|cpu| &cpu.has);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_promise_what_they_name() {
+    fn flags_allow_the_features_they_name() {
         let check = |flags: &str, level: Option<&str>, native: bool| {
             let promise = x86().flags(flags.split(' '));
             assert_eq!((x86().level(&promise.features), promise.native), (level, native), "{flags}");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn options_promise_only_where_they_are_on() {
+    fn only_enabled_options_count() {
         let entries = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };

@@ -1,7 +1,7 @@
-//! What every other part of gpubuild speaks of: backends, versions, architectures of GPUs, instruction sets, operating systems; and
-//! texts made fit for terminals, shells and publication.
+//! Types that every other crate of gpubuild uses (backends, versions, GPU architectures, instruction sets, operating systems), and
+//! functions that make text safe for terminals, shells and publication.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//! Part of gpubuild. The interface is not stable.
 
 pub mod arch;
 pub mod backend;

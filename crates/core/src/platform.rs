@@ -1,8 +1,8 @@
-//! Operating systems, as values.
+//! Operating systems as values, so that a recorded Windows host works on Linux.
 
 use serde::{Deserialize, Serialize};
 
-/// Operating systems.
+/// The operating system of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Os {
@@ -25,7 +25,7 @@ impl Os {
         }
     }
 
-    /// The name for people.
+    /// The name for messages.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {

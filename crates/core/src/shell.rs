@@ -1,21 +1,21 @@
-//! Values as one word of a command line or script, so that a path can't become a command.
+//! Quotes values as a single word of a command line or script, so that a path cannot become a command.
 
 use crate::Os;
 use crate::clean;
 
-/// For a POSIX shell.
+/// Quotes for a POSIX shell.
 #[must_use]
 pub fn posix(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// For fish, which reads a backslash before itself and before a quote.
+/// Quotes for fish, where a backslash escapes itself and a quote.
 #[must_use]
 pub fn fish(value: &str) -> String {
     format!("'{}'", value.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
-/// For PowerShell, which takes typographic quotes for quotes; doubled they stand for themselves.
+/// Quotes for PowerShell, which treats typographic quotes as quotes; doubling escapes them.
 #[must_use]
 pub fn powershell(value: &str) -> String {
     let mut quoted = String::from("'");
@@ -28,10 +28,10 @@ pub fn powershell(value: &str) -> String {
     quoted + "'"
 }
 
-/// For CMake: a bracket argument with as many `=` as it takes.
+/// Quotes for CMake: a bracket argument with as many `=` as the value requires.
 #[must_use]
 pub fn cmake_bracket(value: &str) -> String {
-    // The value is followed by `]`, so a `]` at its end must not complete a closing bracket either.
+    // `]` follows the value, so a `]` at the value's end must not complete a closing bracket either.
     let followed = format!("{value}]");
     let equals = (1..=followed.len())
         .map(|count| "=".repeat(count))
@@ -40,8 +40,8 @@ pub fn cmake_bracket(value: &str) -> String {
     format!("[{equals}[{value}]{equals}]")
 }
 
-/// The value as one word: for a POSIX shell, on Windows for PowerShell. `None` if no command should hold it: it has
-/// characters that are not visible, so that nobody sees what is run, or a program would read it as an option.
+/// Quotes for a POSIX shell, or for PowerShell on Windows. `None` if the value must not appear in a command: it contains
+/// invisible characters, which hide what is run, or a program would parse it as an option.
 #[must_use]
 pub fn quote(os: Os, value: &str) -> Option<String> {
     if clean::line(value) != value || value.starts_with(['-', '–', '—', '―']) {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_stays_one_word() {
+    fn a_quoted_value_is_one_word() {
         for (value, posix, windows) in [
             ("/usr/local/cuda-12.4", "/usr/local/cuda-12.4", "/usr/local/cuda-12.4"),
             (r"C:\CUDA", r"'C:\CUDA'", r"C:\CUDA"),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_seen_or_is_an_option_is_refused() {
+    fn invisible_characters_and_options_are_refused() {
         for value in ["a\n;b", "a\u{202e}b", "\0", "\u{1b}[1m", "-rf", "–x", "##[error]x"] {
             assert_eq!(quote(Os::Linux, value), None, "{value:?}");
             assert_eq!(quote(Os::Windows, value), None, "{value:?}");

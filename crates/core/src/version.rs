@@ -6,41 +6,41 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A version that keeps its own spelling and compares by its numbers.
+/// A version that keeps its spelling and compares by its numbers.
 ///
-/// Numbers are compared one after the other and a missing one counts as zero, so `12.4` equals `12.4.0`.
-/// What follows the numbers (`-47`, `rc1`, `+deb12`) is kept for display and never compared.
+/// Numbers are compared from left to right and a missing one counts as zero, so `12.4` equals `12.4.0`.
+/// The text after the numbers (`-47`, `rc1`, `+deb12`) is kept for display and ignored in comparisons.
 #[derive(Debug, Clone)]
 pub struct Version {
     text: String,
     numbers: Vec<u64>,
 }
 
-/// A text in which no version could be read.
+/// Text that does not start with a number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a version: it must start with a number")]
 pub struct NotAVersion(pub String);
 
 impl Version {
-    /// The text as it was found.
+    /// The version as it was spelled, without a leading `v`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The first number.
+    /// The first number: 12 of `12.4.131`.
     #[must_use]
     pub fn major(&self) -> u64 {
         self.part(0)
     }
 
-    /// The second number, zero if there is none.
+    /// The second number; zero if it is missing.
     #[must_use]
     pub fn minor(&self) -> u64 {
         self.part(1)
     }
 
-    /// The number at `index`, zero if there is none.
+    /// The number at `index`, counted from zero; zero if it is missing.
     #[must_use]
     pub fn part(&self, index: usize) -> u64 {
         self.numbers.get(index).copied().unwrap_or(0)
@@ -52,7 +52,7 @@ impl Version {
         format!("{}.{}", self.major(), self.minor())
     }
 
-    /// The first version that stands in `text`: digits, dot, digits at least.
+    /// The first version in `text`: at least two groups of digits, separated by dots.
     #[must_use]
     pub fn find_in(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
@@ -139,11 +139,11 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// A requirement on a version: comparisons that must all hold, `>=12.4, <13`.
+/// A version requirement: comparisons that must all hold, `>=12.4, <13`.
 ///
-/// A version without an operator asks for that release line: `12` for every 12.x, `12.4` for every 12.4.x.
+/// A version without an operator matches its release line: `12` matches every 12.x, `12.4` every 12.4.x.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Requirement {
+pub struct VersionRequirement {
     comparisons: Vec<(Comparison, Version)>,
 }
 
@@ -157,8 +157,8 @@ enum Comparison {
     Line,
 }
 
-impl Requirement {
-    /// Whether a version meets it.
+impl VersionRequirement {
+    /// Whether `version` meets every comparison.
     #[must_use]
     pub fn holds(&self, version: &Version) -> bool {
         self.comparisons.iter().all(|(comparison, limit)| match comparison {
@@ -174,7 +174,7 @@ impl Requirement {
     }
 }
 
-impl FromStr for Requirement {
+impl FromStr for VersionRequirement {
     type Err = NotAVersion;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn vendors_spellings_are_ordered_by_number() {
+    fn versions_are_ordered_by_number() {
         assert!(version("550.54.15") < version("550.144.03"));
         assert!(version("12.10") > version("12.9"));
         assert!(version("6.4.0-47") == version("6.4"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_found_in_running_text() {
+    fn versions_are_found_in_text() {
         let nvcc = "Cuda compilation tools, release 12.4, V12.4.131";
         assert_eq!(Version::find_in(nvcc).unwrap().as_str(), "12.4");
         assert_eq!(Version::find_in("gcc (Debian 12.2.0-14) 12.2.0").unwrap().as_str(), "12.2.0");
@@ -233,12 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn requirements_hold_or_do_not() {
-        let holds =
-            |requirement: &str, text: &str| requirement.parse::<Requirement>().unwrap().holds(&version(text));
+    fn requirements_match_versions() {
+        let holds = |requirement: &str, text: &str| {
+            requirement.parse::<VersionRequirement>().unwrap().holds(&version(text))
+        };
         assert!(holds(">=12.4", "12.4.131") && holds(">=12.4, <13", "12.9") && !holds(">=12.4,<13", "13.0"));
         assert!(holds("12", "12.8") && !holds("12.4", "12.5.1") && holds("=12.4.1", "12.4.1"));
-        assert!("newest".parse::<Requirement>().is_err() && "".parse::<Requirement>().is_err());
+        assert!("newest".parse::<VersionRequirement>().is_err() && "".parse::<VersionRequirement>().is_err());
     }
 
     proptest::proptest! {

@@ -1,7 +1,9 @@
-//! What a machine has, what can be built for it, and what can run on it.
+//! Detects hardware, toolkits and drivers, and determines what a machine can build and run.
 //!
-//! Part of [gpubuild](https://crates.io/crates/gpubuild). The interface is not stable.
+//! Part of gpubuild. The interface is not stable.
 
+pub mod diagnostic;
+pub mod evidence;
 pub mod facts;
 pub mod finding;
 pub mod matrix;

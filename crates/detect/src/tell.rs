@@ -1,4 +1,4 @@
-//! Gives a draft its words and its commands for this machine.
+//! Turns a draft into a finding with text and commands for this machine.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use gpubuild_core::Os;
 use gpubuild_core::shell;
 
 use crate::facts::Facts;
-use crate::finding::{Draft, Entry, Finding, Findings, Remedy, Severity};
+use crate::finding::{Finding, FindingDraft, FindingEntry, Findings, Remedy, Severity};
 use crate::matrix::for_distribution;
 use crate::toolkit::{Catalogue, Description};
 
-/// Knows the words of every finding and the machine that they are said about.
+/// The texts of all findings, and the machine that they are filled for.
 #[derive(Clone, Copy)]
 pub struct Teller<'a> {
     facts: &'a Facts,
@@ -20,25 +20,25 @@ pub struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    /// A teller for a machine. `is_root`: who asks needs no `sudo`.
+    /// A teller for a machine. With `is_root`, commands get no `sudo`.
     #[must_use]
     pub fn new(facts: &'a Facts, catalogue: &'a Catalogue, findings: &'a Findings, is_root: bool) -> Self {
         Self { facts, catalogue, findings, is_root }
     }
 
-    /// The finding of a draft. One whose id has no entry keeps what the draft brings.
+    /// The finding of a draft. If the catalogue has no entry for the id, the draft's texts are used.
     #[must_use]
-    pub fn tell(&self, draft: &Draft, severity: Severity) -> Finding {
+    pub fn tell(&self, draft: &FindingDraft, severity: Severity) -> Finding {
         let entry = self.findings.get(&draft.id).map(|entry| entry.for_case(draft.case.as_deref()));
         let entry = entry.as_ref();
-        let words = Words { teller: self, draft, about: self.about(draft, entry) };
+        let words = PhraseWords { teller: self, draft, about: self.about(draft, entry) };
         let backend = draft.backends.first().copied().or_else(|| entry.and_then(|entry| entry.backend));
         let affects = match (draft.affects.is_empty(), entry) {
             (true, Some(entry)) => entry.affects.clone(),
             _ => draft.affects.clone(),
         };
         Finding {
-            id: draft.id.clone(),
+            id: draft.id,
             severity,
             backend,
             affects,
@@ -50,13 +50,13 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn about(&self, draft: &Draft, entry: Option<&Entry>) -> Option<&'a Description> {
+    fn about(&self, draft: &FindingDraft, entry: Option<&FindingEntry>) -> Option<&'a Description> {
         let backend = draft.backends.first().copied().or_else(|| entry.and_then(|entry| entry.backend));
         let named = draft.about.as_deref().and_then(|id| self.catalogue.get(id));
         named.or_else(|| self.catalogue.for_backend(backend?))
     }
 
-    /// The entry of a table by distribution, package manager or system.
+    /// The entry of a table by kind of container, `wsl`, distribution, package manager or system, in this order.
     #[must_use]
     pub fn choose<'t, T>(&self, table: &'t BTreeMap<String, T>) -> Option<&'t T> {
         if let Some(container) = &self.facts.container
@@ -78,27 +78,27 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// The words of one draft.
-struct Words<'a> {
+/// The texts of one draft.
+struct PhraseWords<'a> {
     teller: &'a Teller<'a>,
-    draft: &'a Draft,
+    draft: &'a FindingDraft,
     about: Option<&'a Description>,
 }
 
-impl Words<'_> {
-    fn summary(&self, entry: Option<&Entry>) -> String {
+impl PhraseWords<'_> {
+    fn summary(&self, entry: Option<&FindingEntry>) -> String {
         let own = self.draft.summary.clone();
-        // The case says more than the verdict that may have brought the line.
+        // A case is more specific than the verdict that the summary may come from.
         let case = self.draft.case.as_ref().and_then(|case| entry?.cases.get(case)?.summary.as_deref());
         let summary = entry.and_then(|entry| entry.summary.as_deref());
-        case.and_then(|text| self.fill(text, &Plain))
+        case.and_then(|text| self.fill(text, &PlainForm))
             .or(own)
-            .or_else(|| summary.and_then(|text| self.fill(text, &Plain)))
+            .or_else(|| summary.and_then(|text| self.fill(text, &PlainForm)))
             .or_else(|| entry.map(|entry| entry.title.clone()))
-            .unwrap_or_else(|| self.draft.id.clone())
+            .unwrap_or_else(|| self.draft.id.to_string())
     }
 
-    fn remedy(&self, entry: Option<&Entry>) -> Remedy {
+    fn remedy(&self, entry: Option<&FindingEntry>) -> Remedy {
         let Some(entry) = entry else {
             return Remedy { text: self.draft.fix.clone().unwrap_or_default(), ..Remedy::default() };
         };
@@ -125,7 +125,7 @@ impl Words<'_> {
                 needs.insert(0, need.to_owned());
             }
         }
-        let text = self.fill(&entry.fix, &Plain).or_else(|| self.draft.fix.clone());
+        let text = self.fill(&entry.fix, &PlainForm).or_else(|| self.draft.fix.clone());
         let verify = entry.verify.as_deref().and_then(|text| self.fill(text, &quote));
         Remedy {
             text: text.unwrap_or_else(|| entry.title.clone()),
@@ -136,12 +136,12 @@ impl Words<'_> {
         }
     }
 
-    /// The commands of a placeholder that stands alone.
+    /// The commands for a line that consists of a single placeholder.
     fn steps(&self, command: &str) -> Option<&Vec<String>> {
         self.draft.steps.get(command.strip_prefix('{')?.strip_suffix('}')?)
     }
 
-    /// root needs no `sudo`, and containers rarely have it. Who that is outside of the container is not known.
+    /// Removes `sudo` for root, who does not need it; containers rarely have it. The user outside of the container is unknown.
     fn as_user(&self, command: &str) -> String {
         if self.teller.is_root && !is_outside(command) {
             command.replace("sudo ", "")
@@ -151,7 +151,7 @@ impl Words<'_> {
     }
 
     /// The text with every placeholder filled; `None` if one has no value.
-    fn fill(&self, template: &str, form: &dyn Form) -> Option<String> {
+    fn fill(&self, template: &str, form: &dyn PhraseForm) -> Option<String> {
         let mut text = String::with_capacity(template.len());
         let mut rest = template;
         while let Some(start) = rest.find('{') {
@@ -169,7 +169,7 @@ impl Words<'_> {
         Some(text)
     }
 
-    fn value(&self, name: &str, form: &dyn Form) -> Option<String> {
+    fn value(&self, name: &str, form: &dyn PhraseForm) -> Option<String> {
         if let Some(value) = self.draft.values.get(name) {
             return form.value(value);
         }
@@ -183,12 +183,12 @@ impl Words<'_> {
     }
 }
 
-/// What ends a command for the machine around a container.
+/// The suffix of commands that are run outside of a container.
 const ON_THE_HOST: &str = "# on the host";
-/// What ends a command for the Windows around WSL.
+/// The suffix of commands that are run in Windows, outside of WSL.
 const IN_WINDOWS: &str = "# in Windows";
 
-/// Whether a command is meant for the machine around the one that is looked at.
+/// Whether a command is run outside of the examined machine.
 fn is_outside(command: &str) -> bool {
     command.ends_with(ON_THE_HOST) || command.ends_with(IN_WINDOWS)
 }
@@ -198,25 +198,25 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit())
 }
 
-/// How a value is written into a text; `None` if it must not stand there.
-trait Form {
+/// The form in which a value is inserted into a text; `None` if it must not be inserted.
+trait PhraseForm {
     fn value(&self, value: &str) -> Option<String>;
 }
 
-struct Plain;
+struct PlainForm;
 
-impl Form for Plain {
+impl PhraseForm for PlainForm {
     fn value(&self, value: &str) -> Option<String> {
         Some(value.to_owned())
     }
 }
 
-/// As one word of a command.
+/// Quoted as one word of a command.
 struct Quoted {
     os: Os,
 }
 
-impl Form for Quoted {
+impl PhraseForm for Quoted {
     fn value(&self, value: &str) -> Option<String> {
         shell::quote(self.os, value)
     }

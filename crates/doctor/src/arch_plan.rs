@@ -7,17 +7,17 @@ use gpubuild_detect::facts::{Gpu, Vendor};
 use gpubuild_detect::matrix::{Presence, Reason, Verdict};
 use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::range::Knows;
-use gpubuild_plan::plan::archs::{self, ArchWish};
+use gpubuild_plan::plan::archs::{self, ArchSelection};
 use gpubuild_plan::plan::kits::kits;
-use gpubuild_plan::plan::make::Kit;
+use gpubuild_plan::plan::make::BuildKit;
 use serde::Serialize;
 
-use super::Case;
+use super::DiagnosisCase;
 
 /// The architectures of one backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ArchPlan {
+pub struct DiagnosedArchs {
     /// The backend.
     pub backend: Backend,
     /// The toolkit that compiles: `CUDA Toolkit 12.4`.
@@ -25,9 +25,9 @@ pub struct ArchPlan {
     /// Who decides: `auto`, `gpubuild.toml`, a variable with its value.
     pub origin: String,
     /// What is built.
-    pub built: Vec<Built>,
+    pub built: Vec<BuiltArchs>,
     /// What was left out, or does not help here.
-    pub removed: Vec<Removed>,
+    pub removed: Vec<RemovedArch>,
     /// Id of the finding that stops the build, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocked: Option<String>,
@@ -36,7 +36,7 @@ pub struct ArchPlan {
 /// An architecture that is built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Built {
+pub struct BuiltArchs {
     /// As CMake takes it: `90-real`, `90-virtual`, `gfx1100`.
     pub arch: String,
     /// Why.
@@ -46,7 +46,7 @@ pub struct Built {
 /// An architecture that is not built, or is and does not run here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Removed {
+pub struct RemovedArch {
     /// `sm_61`, `gfx1103`.
     pub arch: String,
     /// What takes it out.
@@ -70,7 +70,7 @@ pub enum By {
 
 /// The plans of all backends with a toolkit that compiles for architectures, and with something to compile for.
 #[must_use]
-pub fn of_case(case: &Case<'_>) -> Vec<ArchPlan> {
+pub fn of_case(case: &DiagnosisCase<'_>) -> Vec<DiagnosedArchs> {
     let kits = kits(case.inventory, case.catalogue, case.facts.platform);
     let kit = |backend| kits.get(&backend).and_then(|list| list.first());
     let cuda = kit(Backend::Cuda).and_then(|kit| cuda(case, kit));
@@ -79,16 +79,16 @@ pub fn of_case(case: &Case<'_>) -> Vec<ArchPlan> {
 }
 
 /// Whether somebody builds for a backend: it was asked for, its hardware is there, or there is no hardware at all.
-fn matters(case: &Case<'_>, verdict: &Verdict) -> bool {
+fn matters(case: &DiagnosisCase<'_>, verdict: &Verdict) -> bool {
     match case.asked {
         Some(asked) => asked.contains(&verdict.backend),
         None => verdict.hardware == Presence::Present || case.facts.gpus.is_empty(),
     }
 }
 
-fn wish(case: &Case<'_>, backend: Backend, variables: &[&str]) -> ArchWish {
+fn wish(case: &DiagnosisCase<'_>, backend: Backend, variables: &[&str]) -> ArchSelection {
     let table = case.project.and_then(|project| project.backends.get(&backend));
-    ArchWish::resolve(case.env, variables, table.and_then(|table| table.archs.as_ref()))
+    ArchSelection::resolve(case.env, variables, table.and_then(|table| table.archs.as_ref()))
 }
 
 fn real(verdict: &Verdict) -> impl Iterator<Item = (&Gpu, &str)> {
@@ -96,7 +96,7 @@ fn real(verdict: &Verdict) -> impl Iterator<Item = (&Gpu, &str)> {
     real.filter_map(|gpu| Some((gpu, gpu.arch.as_deref()?)))
 }
 
-fn cuda(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
+fn cuda(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     let verdict = case.matrix.verdict(Backend::Cuda);
     let description = case.catalogue.for_backend(Backend::Cuda)?;
     if !matters(case, verdict) {
@@ -107,7 +107,7 @@ fn cuda(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
     let devices: Vec<(String, CudaArch)> =
         real(verdict).filter_map(|(gpu, arch)| Some((gpu.name.clone(), named(arch.parse().ok()?)))).collect();
     let archs: Vec<CudaArch> = devices.iter().map(|(_, arch)| arch.clone()).collect();
-    let mut plan = ArchPlan {
+    let mut plan = DiagnosedArchs {
         backend: Backend::Cuda,
         toolkit: kit.archs.toolkit.clone(),
         origin: wish.origin.clone(),
@@ -124,22 +124,27 @@ fn cuda(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
     };
     plan.built = list
         .iter()
-        .map(|arch| Built { arch: arch.to_string(), why: why_cuda(arch, &list, &devices, &wish) })
+        .map(|arch| BuiltArchs { arch: arch.to_string(), why: why_cuda(arch, &list, &devices, &wish) })
         .collect();
     left_out_by_toolkit(&mut plan, kit, &list, &devices, &wish);
     against_driver(&mut plan, case, verdict, description, &list, &devices);
     Some(plan)
 }
 
-impl ArchPlan {
+impl DiagnosedArchs {
     /// Nothing is built.
-    fn refuse(&mut self, reason: &Reason, wish: &ArchWish) {
-        self.blocked = Some(reason.id.clone());
-        self.removed.push(Removed { arch: wish.text.clone(), by: By::Toolkit, why: reason.text.clone() });
+    fn refuse(&mut self, reason: &Reason, wish: &ArchSelection) {
+        self.blocked = Some(reason.id.to_string());
+        self.removed.push(RemovedArch { arch: wish.text.clone(), by: By::Toolkit, why: reason.text.clone() });
     }
 }
 
-fn why_cuda(arch: &CudaArch, list: &[CudaArch], devices: &[(String, CudaArch)], wish: &ArchWish) -> String {
+fn why_cuda(
+    arch: &CudaArch,
+    list: &[CudaArch],
+    devices: &[(String, CudaArch)],
+    wish: &ArchSelection,
+) -> String {
     let device = devices.iter().find(|(_, device)| device.number == arch.number);
     let newest_real = list.iter().filter(|one| one.code != CudaCode::Virtual).map(|one| one.number).max();
     let newest_device = devices.iter().map(|(_, device)| device.number).max();
@@ -160,11 +165,11 @@ fn why_cuda(arch: &CudaArch, list: &[CudaArch], devices: &[(String, CudaArch)], 
 
 /// Devices and entries of the list for distribution that the compiler does not know.
 fn left_out_by_toolkit(
-    plan: &mut ArchPlan,
-    kit: &Kit,
+    plan: &mut DiagnosedArchs,
+    kit: &BuildKit,
     list: &[CudaArch],
     devices: &[(String, CudaArch)],
-    wish: &ArchWish,
+    wish: &ArchSelection,
 ) {
     let range = &kit.archs;
     let (Some(lowest), Some(highest)) = (range.numbers.first(), range.numbers.last()) else { return };
@@ -192,8 +197,8 @@ fn left_out_by_toolkit(
 
 /// What is built and the driver here can't run or translate.
 fn against_driver(
-    plan: &mut ArchPlan,
-    case: &Case<'_>,
+    plan: &mut DiagnosedArchs,
+    case: &DiagnosisCase<'_>,
     verdict: &Verdict,
     description: &Description,
     list: &[CudaArch],
@@ -224,7 +229,7 @@ fn against_driver(
     }
 }
 
-fn rocm(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
+fn rocm(case: &DiagnosisCase<'_>, kit: &BuildKit) -> Option<DiagnosedArchs> {
     let verdict = case.matrix.verdict(Backend::Rocm);
     let description = case.catalogue.for_backend(Backend::Rocm)?;
     if !matters(case, verdict) {
@@ -233,7 +238,7 @@ fn rocm(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
     let wish = wish(case, Backend::Rocm, &["AMDGPU_TARGETS"]);
     let devices: Vec<(&Gpu, &str)> = real(verdict).collect();
     let archs: Vec<String> = devices.iter().map(|(_, arch)| (*arch).to_owned()).collect();
-    let mut plan = ArchPlan {
+    let mut plan = DiagnosedArchs {
         backend: Backend::Rocm,
         toolkit: kit.archs.toolkit.clone(),
         origin: wish.origin.clone(),
@@ -259,7 +264,7 @@ fn rocm(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
                 Some((gpu, _)) => format!("machine code for {}", gpu.name),
                 None => "in the list for distribution: no AMD GPU answers here".to_owned(),
             };
-            Built { arch: arch.clone(), why }
+            BuiltArchs { arch: arch.clone(), why }
         })
         .collect();
     let kernels = &kit.installation.device_archs;
@@ -276,9 +281,9 @@ fn rocm(case: &Case<'_>, kit: &Kit) -> Option<ArchPlan> {
     Some(plan)
 }
 
-impl ArchPlan {
+impl DiagnosedArchs {
     fn add(&mut self, arch: String, by: By, why: String) {
-        let removed = Removed { arch, by, why };
+        let removed = RemovedArch { arch, by, why };
         if !self.removed.contains(&removed) {
             self.removed.push(removed);
         }
@@ -288,12 +293,12 @@ impl ArchPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Signs;
+    use crate::MachineSigns;
     use gpubuild_detect::facts;
     use gpubuild_detect::matrix::Probes;
     use gpubuild_detect::toolkit::{self, Catalogue};
     use gpubuild_host::recorded::RecordedHostBuilder;
-    use gpubuild_host::{Arch, Host, Os, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo, Os, RecordedHost};
     use gpubuild_plan::project;
 
     fn machine(toolkit: &str, driver: &str, cards: &[&str]) -> RecordedHostBuilder {
@@ -323,14 +328,14 @@ mod tests {
         let inventory = toolkit::probe(&host, &catalogue);
         let probes = Probes::new();
         let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
-        let signs = Signs::default();
+        let signs = MachineSigns::default();
         let file = archs.map(|archs| {
             let text = format!(
                 "schema = 1\n[project]\nname = \"x\"\nsource = \".\"\nprofile = \"gk\"\n[backends.cuda]\narchs = {archs}\n"
             );
             gpubuild_toml::from_str::<project::ProjectFile>(&text).unwrap()
         });
-        let case = Case {
+        let case = DiagnosisCase {
             facts: &facts,
             inventory: &inventory,
             catalogue: &catalogue,

@@ -3,11 +3,11 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// The newest release that the driver knows: what it said when it was asked (`12080` is 12.8), else what the table says of its
 /// branch.
-pub(crate) fn known_to_driver(case: &Case<'_>) -> Option<Version> {
+pub(crate) fn known_to_driver(case: &DiagnosisCase<'_>) -> Option<Version> {
     let said = || -> Option<Version> {
         let answer: serde_json::Value =
             serde_json::from_str(&case.probes.get(&Backend::Cuda)?.answer).ok()?;

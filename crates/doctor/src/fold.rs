@@ -1,25 +1,25 @@
 //! Causes, not symptoms: what follows from another finding is told under it, and the root cause comes first.
 
-use gpubuild_detect::finding::{Consequence, Entry, Finding, Severity, catalogue};
+use gpubuild_detect::finding::{Consequence, Finding, FindingEntry, Severity, catalogue};
 
 /// A finding with what the catalogue says about its place among causes.
-pub(super) struct Told {
+pub(super) struct FoldedFinding {
     pub(super) rank: u32,
-    pub(super) entry: Entry,
+    pub(super) entry: FindingEntry,
     pub(super) finding: Finding,
 }
 
 /// Up to this rank stand kernel drivers, containers and permissions, which every backend of a card shares.
 const DRIVERS: u32 = 20;
 
-impl Told {
+impl FoldedFinding {
     fn is_of_driver(&self) -> bool {
         self.rank <= DRIVERS && self.finding.severity == Severity::Error
     }
 }
 
 /// The causes, errors first, each with its consequences.
-pub(super) fn fold(mut told: Vec<Told>) -> Vec<Finding> {
+pub(super) fn fold(mut told: Vec<FoldedFinding>) -> Vec<Finding> {
     told.sort_by(|left, right| key(left).cmp(&key(right)));
     let causes: Vec<Option<usize>> = (0..told.len()).map(|index| cause_of(&told, index)).collect();
     let mut consequences: Vec<Vec<Consequence>> = told.iter().map(|_| Vec::new()).collect();
@@ -27,7 +27,7 @@ pub(super) fn fold(mut told: Vec<Told>) -> Vec<Finding> {
         if let Some(root) = root(&causes, index) {
             let finding = &one.finding;
             consequences[root].push(Consequence {
-                id: finding.id.clone(),
+                id: finding.id,
                 backend: finding.backend,
                 summary: finding.summary.clone(),
             });
@@ -41,12 +41,12 @@ pub(super) fn fold(mut told: Vec<Told>) -> Vec<Finding> {
         .collect()
 }
 
-fn key(told: &Told) -> (Severity, bool, u32, Option<gpubuild_core::backend::Backend>, &str) {
+fn key(told: &FoldedFinding) -> (Severity, bool, u32, Option<gpubuild_core::backend::Backend>, &str) {
     (told.finding.severity, told.entry.symptom, told.rank, told.finding.backend, &told.finding.id)
 }
 
 /// The nearest cause of a finding among the others.
-fn cause_of(told: &[Told], index: usize) -> Option<usize> {
+fn cause_of(told: &[FoldedFinding], index: usize) -> Option<usize> {
     let one = &told[index];
     let named = told.iter().enumerate().position(|(other, cause)| {
         other != index
@@ -60,7 +60,7 @@ fn cause_of(told: &[Told], index: usize) -> Option<usize> {
 }
 
 /// A symptom is explained by any real finding that blocks the same backend in the same way, or a driver that all share.
-fn explains(cause: &Told, symptom: &Told) -> bool {
+fn explains(cause: &FoldedFinding, symptom: &FoldedFinding) -> bool {
     !cause.entry.symptom
         && cause.finding.severity <= symptom.finding.severity
         && cause.finding.severity < Severity::Info

@@ -2,21 +2,26 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
-use gpubuild_detect::finding::{Affects, Draft, Findings, Kind, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, FindingKind, Findings, Severity};
 use gpubuild_detect::matrix::{Presence, Readiness, Verdict};
 use gpubuild_host::Os;
 
-use super::Case;
+use super::DiagnosisCase;
 
 /// The severities of drafts. What is missing is judged by what is broken beside it.
-pub(super) fn severities(case: &Case<'_>, findings: &Findings, drafts: &[Draft]) -> Vec<Severity> {
+pub(super) fn severities(
+    case: &DiagnosisCase<'_>,
+    findings: &Findings,
+    drafts: &[FindingDraft],
+) -> Vec<Severity> {
     let alone: Vec<Severity> = drafts.iter().map(|draft| severity(case, findings, draft)).collect();
-    let is_told = |(_, severity): &(&Draft, &Severity)| **severity < Severity::Info;
-    let told: Vec<&Draft> = drafts.iter().zip(&alone).filter(is_told).map(|(draft, _)| draft).collect();
-    let leaves_idle = |draft: &Draft| {
+    let is_told = |(_, severity): &(&FindingDraft, &Severity)| **severity < Severity::Info;
+    let told: Vec<&FindingDraft> =
+        drafts.iter().zip(&alone).filter(is_told).map(|(draft, _)| draft).collect();
+    let leaves_idle = |draft: &FindingDraft| {
         let backends = backends(findings, draft);
         draft.severity.is_none()
-            && kind(findings, draft) == Kind::Absence
+            && kind(findings, draft) == FindingKind::Absence
             && matters(case, &backends)
             && backends.iter().any(|backend| leaves_a_gpu_idle(case, findings, &told, *backend))
     };
@@ -24,11 +29,11 @@ pub(super) fn severities(case: &Case<'_>, findings: &Findings, drafts: &[Draft])
     both.map(|(draft, alone)| if leaves_idle(draft) { Severity::Error } else { *alone }).collect()
 }
 
-fn kind(findings: &Findings, draft: &Draft) -> Kind {
-    draft.kind.unwrap_or_else(|| findings.get(&draft.id).map_or(Kind::Fault, |entry| entry.kind))
+fn kind(findings: &Findings, draft: &FindingDraft) -> FindingKind {
+    draft.kind.unwrap_or_else(|| findings.get(&draft.id).map_or(FindingKind::Fault, |entry| entry.kind))
 }
 
-fn backends(findings: &Findings, draft: &Draft) -> Vec<Backend> {
+fn backends(findings: &Findings, draft: &FindingDraft) -> Vec<Backend> {
     if draft.backends.is_empty() {
         findings.get(&draft.id).and_then(|entry| entry.backend).into_iter().collect()
     } else {
@@ -37,7 +42,7 @@ fn backends(findings: &Findings, draft: &Draft) -> Vec<Backend> {
 }
 
 /// Whether somebody asked for one of the backends, or its hardware is here. What belongs to no backend always matters.
-fn matters(case: &Case<'_>, backends: &[Backend]) -> bool {
+fn matters(case: &DiagnosisCase<'_>, backends: &[Backend]) -> bool {
     let present = |backend: &Backend| case.matrix.verdict(*backend).hardware == Presence::Present;
     backends.is_empty()
         || match case.asked {
@@ -47,16 +52,16 @@ fn matters(case: &Case<'_>, backends: &[Backend]) -> bool {
 }
 
 /// The severity of a draft by itself.
-fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> Severity {
+fn severity(case: &DiagnosisCase<'_>, findings: &Findings, draft: &FindingDraft) -> Severity {
     if let Some(severity) = draft.severity {
         return severity;
     }
     let backends = backends(findings, draft);
     match (kind(findings, draft), matters(case, &backends)) {
-        (Kind::Fault, true) => Severity::Error,
-        (Kind::Absence, true) if case.asked.is_some() => Severity::Error,
-        (Kind::Caution, true) => Severity::Warning,
-        (Kind::Fault, false)
+        (FindingKind::Fault, true) => Severity::Error,
+        (FindingKind::Absence, true) if case.asked.is_some() => Severity::Error,
+        (FindingKind::Caution, true) => Severity::Warning,
+        (FindingKind::Fault, false)
             if case.asked.is_none()
                 && affects_build(findings, draft)
                 && backends.iter().any(|backend| is_builder(case, *backend)) =>
@@ -67,7 +72,7 @@ fn severity(case: &Case<'_>, findings: &Findings, draft: &Draft) -> Severity {
     }
 }
 
-fn affects_build(findings: &Findings, draft: &Draft) -> bool {
+fn affects_build(findings: &Findings, draft: &FindingDraft) -> bool {
     let own = findings.get(&draft.id).map(|entry| entry.affects.as_slice()).unwrap_or_default();
     let affects = if draft.affects.is_empty() { own } else { &draft.affects };
     affects.contains(&Affects::Build)
@@ -76,7 +81,7 @@ fn affects_build(findings: &Findings, draft: &Draft) -> bool {
 /// Whether a machine without any GPU is there to build for a backend: a CI job or an image with its compiler, for Vulkan
 /// with its headers. What stops
 /// the build is no error as long as nobody asks, but it is what such a machine is for.
-fn is_builder(case: &Case<'_>, backend: Backend) -> bool {
+fn is_builder(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     let is_real = |gpu: &Gpu| !matches!(gpu.vendor, Vendor::Virtual | Vendor::Software);
     let Some(description) = case.catalogue.for_backend(backend) else { return false };
     let copies = case.inventory.of(&description.id);
@@ -86,7 +91,12 @@ fn is_builder(case: &Case<'_>, backend: Backend) -> bool {
 
 /// Whether this backend is the first choice for a card of its own that works and for which nothing else can be built: then
 /// its missing toolkit is what the user came for.
-fn leaves_a_gpu_idle(case: &Case<'_>, findings: &Findings, told: &[&Draft], backend: Backend) -> bool {
+fn leaves_a_gpu_idle(
+    case: &DiagnosisCase<'_>,
+    findings: &Findings,
+    told: &[&FindingDraft],
+    backend: Backend,
+) -> bool {
     let verdict = case.matrix.verdict(backend);
     let is_own = |gpu: &&Gpu| {
         gpu.integrated != Some(true) && gpu.vendor != Vendor::Software && native(gpu.vendor) == Some(backend)
@@ -103,7 +113,7 @@ fn leaves_a_gpu_idle(case: &Case<'_>, findings: &Findings, told: &[&Draft], back
         (other.build == Readiness::Ready || by_mesa) && other.run == Readiness::Ready && drives(other)
     };
     // What is broken is told first; what is missing beside it can wait.
-    let is_absence = |id: &str| findings.get(id).is_some_and(|entry| entry.kind == Kind::Absence);
+    let is_absence = |id: &str| findings.get(id).is_some_and(|entry| entry.kind == FindingKind::Absence);
     let is_told = |id: &str| told.iter().any(|draft| draft.id == id);
     let can_wait = |id: &str| if by_mesa { !is_told(id) } else { is_absence(id) };
     let works = verdict.run_reasons.iter().all(|reason| can_wait(&reason.id));
@@ -115,7 +125,7 @@ fn leaves_a_gpu_idle(case: &Case<'_>, findings: &Findings, told: &[&Draft], back
 /// Whether a card of AMD or Intel is no waste without a toolkit: in a container, which is there for something; on Windows,
 /// whose driver brings everything that programs need; where programs bring the toolkit's libraries along; and beside
 /// another backend that is ready.
-fn is_of_use(case: &Case<'_>, vendor: Vendor) -> bool {
+fn is_of_use(case: &DiagnosisCase<'_>, vendor: Vendor) -> bool {
     let is_ready = |verdict: &&Verdict| {
         verdict.backend != Backend::Cpu
             && verdict.hardware == Presence::Present

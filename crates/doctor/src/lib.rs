@@ -1,6 +1,6 @@
 //! The doctor: names the cause, proves it, gives the fix.
 //!
-//! Checks are pure: they look at a [`Case`] and hand over [`Draft`]s. [`Teller`] gives these their words and commands for
+//! Checks are pure: they look at a [`DiagnosisCase`] and hand over [`FindingDraft`]s. [`Teller`] gives these their words and commands for
 //! this machine, [`diagnose`] settles severities and folds what follows from something else under its cause.
 
 mod advice;
@@ -20,18 +20,20 @@ pub mod validate;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Facts;
-use gpubuild_detect::finding::{Consequence, Draft, Finding, Findings, Kind, Severity, catalogue};
+use gpubuild_detect::finding::{
+    Consequence, Finding, FindingDraft, FindingKind, Findings, Severity, catalogue,
+};
 use gpubuild_detect::matrix::{Matrix, Probes};
 use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
-use gpubuild_host::{Environment, Host};
+use gpubuild_host::{Environment, InspectHost};
 use gpubuild_plan::project::ProjectFile;
 
-pub use signs::Signs;
+pub use signs::MachineSigns;
 
 /// Everything that a check may look at.
 #[derive(Clone, Copy)]
-pub struct Case<'a> {
+pub struct DiagnosisCase<'a> {
     /// Facts of the machine.
     pub facts: &'a Facts,
     /// Toolkits, tools and runtimes on it.
@@ -43,7 +45,7 @@ pub struct Case<'a> {
     /// What the drivers answered.
     pub probes: &'a Probes,
     /// What only the doctor looks for.
-    pub signs: &'a Signs,
+    pub signs: &'a MachineSigns,
     /// The environment.
     pub env: &'a Environment,
     /// The backends that somebody asked for; `None` if nobody asked for any.
@@ -75,20 +77,25 @@ impl Filter {
 
 /// Looks at a machine beyond what `detect` needs: files and the environment only.
 #[must_use]
-pub fn observe(host: &dyn Host, facts: &Facts, inventory: &Inventory, catalogue: &Catalogue) -> Signs {
-    Signs::gather(host, facts, inventory, catalogue)
+pub fn observe(
+    host: &dyn InspectHost,
+    facts: &Facts,
+    inventory: &Inventory,
+    catalogue: &Catalogue,
+) -> MachineSigns {
+    MachineSigns::gather(host, facts, inventory, catalogue)
 }
 
 /// Every finding on a case, the root cause first.
 #[must_use]
-pub fn diagnose(case: &Case<'_>, findings: &Findings, filter: &Filter) -> Vec<Finding> {
+pub fn diagnose(case: &DiagnosisCase<'_>, findings: &Findings, filter: &Filter) -> Vec<Finding> {
     let mut list = settle(case, findings, &drafts(case));
     list.retain(|finding| filter.takes(&finding.id));
     list
 }
 
 /// What the verdicts and the checks say about a machine.
-fn drafts(case: &Case<'_>) -> Vec<Draft> {
+fn drafts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let mut drafts = checks::verdicts(case);
     for check in checks::all() {
         for draft in (check.run)(case) {
@@ -99,17 +106,17 @@ fn drafts(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// Gives drafts their words and severities, and folds what follows from something else under its cause.
-fn settle(case: &Case<'_>, findings: &Findings, drafts: &[Draft]) -> Vec<Finding> {
+fn settle(case: &DiagnosisCase<'_>, findings: &Findings, drafts: &[FindingDraft]) -> Vec<Finding> {
     let teller = Teller::new(case.facts, case.catalogue, findings, case.signs.is_root);
     let severities = interest::severities(case, findings, drafts);
-    let told: Vec<fold::Told> = drafts
+    let told: Vec<fold::FoldedFinding> = drafts
         .iter()
         .zip(severities)
         .map(|(draft, severity)| {
             let known = findings.find(&draft.id);
             let rank = known.map_or(LAST, |(family, entry)| entry.rank.unwrap_or(family.rank));
             let entry = known.map(|(_, entry)| entry.clone()).unwrap_or_default();
-            fold::Told { rank, entry, finding: teller.tell(draft, severity) }
+            fold::FoldedFinding { rank, entry, finding: teller.tell(draft, severity) }
         })
         .collect();
     fold::fold(told)
@@ -118,28 +125,28 @@ fn settle(case: &Case<'_>, findings: &Findings, drafts: &[Draft]) -> Vec<Finding
 /// The findings on a file that was examined, and those on the machine that they follow from.
 #[must_use]
 pub fn diagnose_binary(
-    case: &Case<'_>,
+    case: &DiagnosisCase<'_>,
     findings: &Findings,
     examined: &binary::Examined,
     filter: &Filter,
 ) -> Vec<Finding> {
-    let own: Vec<Draft> = examined
+    let own: Vec<FindingDraft> = examined
         .drafts
         .iter()
         .cloned()
         .map(|draft| {
             // A file is examined because somebody wants to run it: what it lacks matters whatever the hardware.
-            let kind = findings.get(&draft.id).map_or(Kind::Fault, |entry| entry.kind);
+            let kind = findings.get(&draft.id).map_or(FindingKind::Fault, |entry| entry.kind);
             match kind {
-                Kind::Fault | Kind::Absence => draft.severity(Severity::Error),
-                Kind::Caution => draft.severity(Severity::Warning),
-                Kind::Note => draft.severity(Severity::Info),
+                FindingKind::Fault | FindingKind::Absence => draft.severity(Severity::Error),
+                FindingKind::Caution => draft.severity(Severity::Warning),
+                FindingKind::Note => draft.severity(Severity::Info),
             }
         })
         .collect();
     let is_own = |id: &str| own.iter().any(|draft| draft.id == id);
     let machine = drafts(case).into_iter().filter(|draft| !is_own(&draft.id));
-    let all: Vec<Draft> = machine.chain(own.iter().cloned()).collect();
+    let all: Vec<FindingDraft> = machine.chain(own.iter().cloned()).collect();
     let mut list = settle(case, findings, &all);
     list.retain(|finding| {
         let explains = finding.consequences.iter().any(|consequence| is_own(&consequence.id));
@@ -175,7 +182,7 @@ pub fn add(findings: &mut Vec<Finding>, finding: Finding) {
 }
 
 /// A check that knows more than a verdict replaces its words and adds to its evidence.
-fn merge(drafts: &mut Vec<Draft>, mut draft: Draft) {
+fn merge(drafts: &mut Vec<FindingDraft>, mut draft: FindingDraft) {
     let Some(known) = drafts.iter_mut().find(|known| known.id == draft.id) else {
         drafts.push(draft);
         return;

@@ -8,14 +8,14 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Vendor};
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
 use gpubuild_detect::matrix::Probes;
-use gpubuild_detect::toolkit::rules::Window;
+use gpubuild_detect::toolkit::rules::VersionWindow;
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
 use serde::Serialize;
 
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Comparison {
+pub struct SelfCheck {
     /// What is compared: `host compiler gcc`, `architectures`, `driver branch`.
     pub table: String,
     /// Whose: `CUDA Toolkit 12.4 in /usr/local/cuda-12.4`.
@@ -30,14 +30,14 @@ pub struct Comparison {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Whether the two agree.
-    pub state: State,
+    pub state: SelfCheckState,
 }
 
 /// Whether a row agrees with a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum State {
+pub enum SelfCheckState {
     /// It does.
     Same,
     /// The copy has less than the row, as packages of distributions do. The row may be right.
@@ -53,12 +53,12 @@ pub fn compare(
     inventory: &Inventory,
     catalogue: &Catalogue,
     probes: &Probes,
-) -> Vec<Comparison> {
+) -> Vec<SelfCheck> {
     let mut found = Vec::new();
     for description in catalogue.iter() {
         for copy in inventory.of(&description.id) {
             let Some(release) = copy.version() else { continue };
-            let subject = Subject { description, copy, release };
+            let subject = SelfCheckSubject { description, copy, release };
             found.extend(["gcc", "clang", "msvc"].iter().filter_map(|family| subject.host_compiler(family)));
             found.extend(subject.compiler_archs());
             found.extend(subject.library_archs());
@@ -69,37 +69,37 @@ pub fn compare(
 }
 
 /// A copy with what describes it.
-struct Subject<'a> {
+struct SelfCheckSubject<'a> {
     description: &'a Description,
     copy: &'a Installation,
     release: &'a Version,
 }
 
-impl Subject<'_> {
+impl SelfCheckSubject<'_> {
     fn name(&self) -> String {
         format!("{} {} in {}", self.description.name, self.release.release(), self.copy.root)
     }
 
     /// The limits of a host compiler in the header against the row of the release.
-    fn host_compiler(&self, family: &str) -> Option<Comparison> {
+    fn host_compiler(&self, family: &str) -> Option<SelfCheck> {
         let limit = |suffix: &str| self.copy.limits.get(&format!("{family}-{suffix}"));
         let stated = limit("max").or_else(|| limit("below"))?;
         let installed = self.description.host_compiler_window(self.copy, family)?;
         let row = self.description.compiler_row(self.release, family);
         let same = row.as_ref().is_some_and(|row| agree(&installed, row));
-        Some(Comparison {
+        Some(SelfCheck {
             table: format!("host compiler {family}"),
             subject: self.name(),
             embedded: row.as_ref().map_or_else(|| "no row".to_owned(), words),
             installed: words(&installed),
             evidence: stated.evidence.first()?.clone(),
             source: row.map(|row| row.source),
-            state: if same { State::Same } else { State::Stale },
+            state: if same { SelfCheckState::Same } else { SelfCheckState::Stale },
         })
     }
 
     /// What the compiler says it builds for against the row of the release.
-    fn compiler_archs(&self) -> Option<Comparison> {
+    fn compiler_archs(&self) -> Option<SelfCheck> {
         if self.copy.compiler_archs.is_empty() {
             return None;
         }
@@ -114,7 +114,7 @@ impl Subject<'_> {
     }
 
     /// What the libraries were built for against the row of the release.
-    fn library_archs(&self) -> Option<Comparison> {
+    fn library_archs(&self) -> Option<SelfCheck> {
         if self.copy.device_archs.is_empty() {
             return None;
         }
@@ -122,20 +122,20 @@ impl Subject<'_> {
         Some(self.archs(&self.copy.device_archs, "architectures of the libraries", evidence))
     }
 
-    fn archs(&self, installed: &[String], table: &str, evidence: Evidence) -> Comparison {
+    fn archs(&self, installed: &[String], table: &str, evidence: Evidence) -> SelfCheck {
         let row = self.description.archs(self.release);
         let own: BTreeSet<&str> = installed.iter().map(String::as_str).collect();
         let known: BTreeSet<&str> = row.iter().flat_map(|row| &row.archs).map(String::as_str).collect();
         let state = if own == known {
-            State::Same
+            SelfCheckState::Same
         } else if own.is_subset(&known) && table != "architectures" {
-            State::Fewer
+            SelfCheckState::Fewer
         } else {
-            State::Stale
+            SelfCheckState::Stale
         };
         let list = |only: &BTreeSet<&str>| only.iter().copied().collect::<Vec<_>>().join(" ");
         let (mut embedded, mut said) = (list(&known), list(&own));
-        if state != State::Same && row.is_some() {
+        if state != SelfCheckState::Same && row.is_some() {
             // The difference is what is to be read.
             let missing: BTreeSet<&str> = own.difference(&known).copied().collect();
             let extra: BTreeSet<&str> = known.difference(&own).copied().collect();
@@ -144,7 +144,7 @@ impl Subject<'_> {
             said =
                 if missing.is_empty() { "the rest".to_owned() } else { format!("also {}", list(&missing)) };
         }
-        Comparison {
+        SelfCheck {
             table: table.to_owned(),
             subject: self.name(),
             embedded: if row.is_some() { embedded } else { "no row".to_owned() },
@@ -158,12 +158,12 @@ impl Subject<'_> {
 
 /// Whether a row says what the header says. A limit that only one of them has is no difference: the header names no oldest
 /// GCC.
-fn agree(installed: &Window, row: &Window) -> bool {
+fn agree(installed: &VersionWindow, row: &VersionWindow) -> bool {
     let least = installed.min.is_none() || row.min.is_none() || installed.min == row.min;
     installed.max == row.max && least
 }
 
-fn words(window: &Window) -> String {
+fn words(window: &VersionWindow) -> String {
     match (window.min, window.max) {
         (Some(min), Some(max)) => format!("{min} to {max}"),
         (None, Some(max)) => format!("up to {max}"),
@@ -173,7 +173,7 @@ fn words(window: &Window) -> String {
 }
 
 /// The release that the driver says it knows against the row of its branch.
-fn driver_branch(facts: &Facts, catalogue: &Catalogue, probes: &Probes) -> Option<Comparison> {
+fn driver_branch(facts: &Facts, catalogue: &Catalogue, probes: &Probes) -> Option<SelfCheck> {
     let description = catalogue.for_backend(Backend::Cuda)?;
     let driver = facts.drivers.iter().find(|driver| driver.vendor == Vendor::Nvidia)?.version.as_ref()?;
     let answer: serde_json::Value = serde_json::from_str(&probes.get(&Backend::Cuda)?.answer).ok()?;
@@ -181,14 +181,14 @@ fn driver_branch(facts: &Facts, catalogue: &Catalogue, probes: &Probes) -> Optio
     let said: Version = format!("{}.{}", number / 1000, number % 1000 / 10).parse().ok()?;
     let row = description.compatibility.branch.iter().rfind(|row| row.driver <= driver.value);
     let same = row.is_some_and(|row| row.toolkit == said);
-    Some(Comparison {
+    Some(SelfCheck {
         table: "driver branch".to_owned(),
         subject: format!("driver {}", driver.value),
         embedded: row.map_or_else(|| "no row".to_owned(), |row| format!("CUDA {}", row.toolkit)),
         installed: format!("CUDA {said}"),
         evidence: Evidence::new(EvidenceKind::Dlopen, "cuDriverGetVersion", number.to_string()),
         source: row.map(|row| row.source.clone()),
-        state: if same { State::Same } else { State::Stale },
+        state: if same { SelfCheckState::Same } else { SelfCheckState::Stale },
     })
 }
 

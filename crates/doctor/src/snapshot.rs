@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "gpubuild.snapshot/1";
 
 /// A machine at one time: names with values, sorted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Snapshot {
+pub struct DoctorSnapshot {
     /// [`SCHEMA`].
     pub schema: String,
     /// Seconds since 1970.
@@ -25,7 +25,7 @@ pub struct Snapshot {
 
 /// What a snapshot is taken of.
 #[derive(Clone, Copy)]
-pub struct Subject<'a> {
+pub struct SnapshotSubject<'a> {
     /// Facts.
     pub facts: &'a Facts,
     /// Toolkits.
@@ -40,10 +40,10 @@ pub struct Subject<'a> {
     pub findings: &'a [Finding],
 }
 
-impl Snapshot {
+impl DoctorSnapshot {
     /// The snapshot of a machine.
     #[must_use]
-    pub fn take(subject: &Subject<'_>, taken: u64) -> Self {
+    pub fn take(subject: &SnapshotSubject<'_>, taken: u64) -> Self {
         let mut values = BTreeMap::new();
         system(subject.facts, &mut values);
         toolkits(subject.inventory, &mut values);
@@ -56,9 +56,9 @@ impl Snapshot {
     }
 }
 
-type Values = BTreeMap<String, String>;
+type SnapshotValues = BTreeMap<String, String>;
 
-fn system(facts: &Facts, values: &mut Values) {
+fn system(facts: &Facts, values: &mut SnapshotValues) {
     let mut put = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             values.insert(name.to_owned(), value);
@@ -84,7 +84,7 @@ fn system(facts: &Facts, values: &mut Values) {
     }
 }
 
-fn toolkits(inventory: &Inventory, values: &mut Values) {
+fn toolkits(inventory: &Inventory, values: &mut SnapshotValues) {
     for (id, copies) in &inventory.installations {
         for copy in copies {
             let version = copy.version().map_or_else(|| "unknown version".to_owned(), ToString::to_string);
@@ -106,7 +106,7 @@ fn toolkits(inventory: &Inventory, values: &mut Values) {
     }
 }
 
-fn verdicts(matrix: &Matrix, values: &mut Values) {
+fn verdicts(matrix: &Matrix, values: &mut SnapshotValues) {
     let readiness = |state: Readiness| match state {
         Readiness::Ready => "ready",
         Readiness::Blocked => "blocked",
@@ -126,7 +126,7 @@ fn verdicts(matrix: &Matrix, values: &mut Values) {
 }
 
 /// Variables that the descriptions name, and those that every loader and compiler reads.
-fn environment(catalogue: &Catalogue, env: &Environment, values: &mut Values) {
+fn environment(catalogue: &Catalogue, env: &Environment, values: &mut SnapshotValues) {
     let named = catalogue.iter().flat_map(|one| {
         let roots = one.roots.iter().filter_map(|root| root.env.as_deref().or(root.prefix_env.as_deref()));
         let more = one.about.iter().flat_map(|about| about.run_variables.keys().map(String::as_str));
@@ -143,7 +143,7 @@ fn environment(catalogue: &Catalogue, env: &Environment, values: &mut Values) {
 /// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Change {
+pub struct SnapshotChange {
     /// `driver.nvidia`.
     pub name: String,
     /// What it was; absent if it was not there.
@@ -160,7 +160,7 @@ const ORDER: [&str; 10] =
 
 /// What changed, causes before effects.
 #[must_use]
-pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Change> {
+pub fn diff(before: &DoctorSnapshot, after: &DoctorSnapshot) -> Vec<SnapshotChange> {
     let names = before.values.keys().chain(after.values.keys());
     let mut names: Vec<&String> = names.collect();
     names.sort_by_key(|name| {
@@ -171,7 +171,11 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Change> {
         .into_iter()
         .filter_map(|name| {
             let (old, new) = (before.values.get(name), after.values.get(name));
-            (old != new).then(|| Change { name: name.clone(), before: old.cloned(), after: new.cloned() })
+            (old != new).then(|| SnapshotChange {
+                name: name.clone(),
+                before: old.cloned(),
+                after: new.cloned(),
+            })
         })
         .collect()
 }
@@ -180,9 +184,9 @@ pub fn diff(before: &Snapshot, after: &Snapshot) -> Vec<Change> {
 mod tests {
     use super::*;
 
-    fn snapshot(values: &[(&str, &str)]) -> Snapshot {
+    fn snapshot(values: &[(&str, &str)]) -> DoctorSnapshot {
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Snapshot { schema: SCHEMA.to_owned(), taken: 0, values }
+        DoctorSnapshot { schema: SCHEMA.to_owned(), taken: 0, values }
     }
 
     #[test]

@@ -10,7 +10,7 @@ impl FirstError {
         Self { message: message.into(), ..Self::default() }
     }
 
-    fn at(place: Place<'_>, message: &str) -> Self {
+    fn at(place: FailurePlace<'_>, message: &str) -> Self {
         Self {
             file: Some(place.file.to_owned()),
             line: place.line,
@@ -143,21 +143,21 @@ fn split_at_marker(line: &str) -> Option<(&str, &str)> {
 }
 
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct FailurePlace<'a> {
     file: &'a str,
     line: Option<u32>,
     column: Option<u32>,
 }
 
 /// `file:3:5`, `file:3`, `file(3,5)`, `file(3)`, `ptxas file, line 3`.
-fn place(text: &str) -> Option<Place<'_>> {
+fn place(text: &str) -> Option<FailurePlace<'_>> {
     if let Some((file, line)) = text.rsplit_once(", line ") {
         let file = file.strip_prefix("ptxas ").unwrap_or(file);
-        return Some(Place { file, line: Some(line.trim().parse().ok()?), column: None });
+        return Some(FailurePlace { file, line: Some(line.trim().parse().ok()?), column: None });
     }
     if let Some((file, numbers)) = text.strip_suffix(')').and_then(|text| text.rsplit_once('(')) {
         let (line, column) = numbers.split_once(',').unwrap_or((numbers, ""));
-        return Some(Place {
+        return Some(FailurePlace {
             file: file.trim(),
             line: Some(line.parse().ok()?),
             column: column.parse().ok(),
@@ -166,8 +166,8 @@ fn place(text: &str) -> Option<Place<'_>> {
     let (rest, last) = text.rsplit_once(':')?;
     let last: u32 = last.trim().parse().ok()?;
     match rest.rsplit_once(':').map(|(file, number)| (file, number.parse::<u32>())) {
-        Some((file, Ok(line))) => Some(Place { file, line: Some(line), column: Some(last) }),
-        _ => Some(Place { file: rest, line: Some(last), column: None }),
+        Some((file, Ok(line))) => Some(FailurePlace { file, line: Some(line), column: Some(last) }),
+        _ => Some(FailurePlace { file: rest, line: Some(last), column: None }),
     }
 }
 
@@ -184,7 +184,7 @@ fn cmake_error(lines: &[&str], index: usize) -> Option<FirstError> {
         let at = at.split_once(" (").map_or(at, |(at, _)| at);
         // Calls that are put off have no line of their own.
         let at = at.strip_suffix(":DEFERRED").unwrap_or(at);
-        let found = place(at).unwrap_or(Place { file: at, line: None, column: None });
+        let found = place(at).unwrap_or(FailurePlace { file: at, line: None, column: None });
         return Some(FirstError::at(found, &below()));
     }
     let message = rest.split_once(':').map_or("", |(_, message)| message).trim();
@@ -225,7 +225,7 @@ fn linker(line: &str) -> Option<FirstError> {
         let before = line[..at].trim_end().trim_end_matches(':');
         let before = before.split_once("/ld: ").map_or(before, |(_, rest)| rest);
         let before = before.split_once(":(").map_or(before, |(file, _)| file);
-        let found = place(before).unwrap_or(Place { file: before, line: None, column: None });
+        let found = place(before).unwrap_or(FailurePlace { file: before, line: None, column: None });
         return Some(FirstError::at(found, message));
     }
     text.starts_with("cannot find").then(|| FirstError::bare(format!("ld: {text}")))

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_host::{HostPath, Os, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::manifest_path;
 use serde::{Deserialize, Serialize};
 
-use crate::store::files::{self, Snapshot};
+use crate::store::files::{self, FileSnapshot};
 use crate::store::{self};
 
 /// Name of the file.
@@ -41,7 +41,7 @@ impl Answers {
 
 /// What is known of a project's environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct VenvRecord {
     schema: u32,
     /// The environment's folder.
     pub environment: String,
@@ -52,15 +52,15 @@ pub struct Record {
     /// Folders with libraries, in the order in which they are searched.
     pub folders: Vec<String>,
     /// Size and time of every library when it was loaded.
-    pub libraries: Snapshot,
+    pub libraries: FileSnapshot,
     /// What the libraries answered when they were asked for their versions.
     pub answers: Answers,
 }
 
-impl Record {
+impl VenvRecord {
     /// What was verified just now.
     #[must_use]
-    pub fn new(host: &dyn Host, environment: &HostPath, cuda: &str, libraries: &[HostPath]) -> Self {
+    pub fn new(host: &dyn ReadFiles, environment: &HostPath, cuda: &str, libraries: &[HostPath]) -> Self {
         let mut folders: Vec<String> = Vec::new();
         for folder in libraries.iter().filter_map(HostPath::parent) {
             if !folders.iter().any(|known| known == folder.as_str()) {
@@ -80,13 +80,13 @@ impl Record {
 
     /// The one of a build folder.
     #[must_use]
-    pub fn read(host: &dyn Host, build_root: &HostPath) -> Option<Self> {
+    pub fn read(host: &dyn ReadFiles, build_root: &HostPath) -> Option<Self> {
         store::read_json::<Self>(host, &build_root.join(FILE_NAME)).filter(|record| record.schema == SCHEMA)
     }
 
     /// Publishes it. What is there already is not written again: build scripts watch it. Those that ran before there was
     /// one watch only the manifest, so that one is written again, as it is.
-    pub fn write(&self, host: &dyn Host, build_root: &HostPath) -> std::io::Result<()> {
+    pub fn write(&self, host: &dyn WriteFiles, build_root: &HostPath) -> std::io::Result<()> {
         if Self::read(host, build_root).as_ref() == Some(self) {
             return Ok(());
         }
@@ -102,7 +102,7 @@ impl Record {
 
     /// Whether every library is what it was when it was loaded.
     #[must_use]
-    pub fn is_current(&self, host: &dyn Host) -> bool {
+    pub fn is_current(&self, host: &dyn ReadFiles) -> bool {
         files::unchanged(host, &self.libraries)
     }
 }
@@ -110,8 +110,8 @@ impl Record {
 /// The folders for the run-time search path of programs of a project, and a sentence if they are gone. First comes
 /// `$ORIGIN`: libraries beside a program win, so that a packed one needs no environment.
 #[must_use]
-pub fn search_path(host: &dyn Host, build_root: &HostPath) -> (Vec<String>, Option<String>) {
-    let Some(record) = Record::read(host, build_root) else { return (Vec::new(), None) };
+pub fn search_path(host: &dyn ReadFiles, build_root: &HostPath) -> (Vec<String>, Option<String>) {
+    let Some(record) = VenvRecord::read(host, build_root) else { return (Vec::new(), None) };
     if host.platform().os != Os::Linux || record.folders.is_empty() {
         return (Vec::new(), None);
     }
@@ -138,7 +138,7 @@ pub fn fits_search_path(folder: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_host::{Arch, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo, RecordedHost};
 
     fn host(folder: &str, with_folder: bool) -> RecordedHost {
         let record = format!(

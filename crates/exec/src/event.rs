@@ -7,7 +7,7 @@ use gpubuild_detect::finding::Finding;
 use gpubuild_plan::artifacts::DeviceCode;
 use serde::Serialize;
 
-use crate::store::key::Difference;
+use crate::store::key::KeyDifference;
 
 /// An error with its place, as far as the tool told it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -31,7 +31,7 @@ pub struct FirstError {
 /// Something that happened. As JSON: `{"reason": "configured", …}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
-pub enum Event {
+pub enum BuildEvent {
     /// Another build of this project runs, and this one waits for it.
     Waiting {
         /// The lock file.
@@ -77,7 +77,7 @@ pub enum Event {
         since: String,
         /// The parts of the key that differ from it.
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        different: Vec<Difference>,
+        different: Vec<KeyDifference>,
     },
     /// A result was put into the store.
     Stored {
@@ -256,7 +256,7 @@ pub enum Event {
         /// Tree.
         tree: String,
         /// Whether anything had to be done.
-        state: State,
+        state: TreeState,
         /// How long it took.
         seconds: f64,
     },
@@ -285,7 +285,7 @@ pub enum Event {
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         device_code: BTreeMap<String, Vec<DeviceCode>>,
         /// Whether anything had to be done.
-        state: State,
+        state: TreeState,
         /// How long it took.
         seconds: f64,
     },
@@ -294,7 +294,7 @@ pub enum Event {
 /// Whether anything had to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
+pub enum TreeState {
     /// Nothing changed since the last time, and nothing was started.
     Unchanged,
     /// Everything came from the store.
@@ -304,4 +304,4 @@ pub enum State {
 }
 
 /// Receives events, from several threads.
-pub type Sink<'a> = &'a (dyn Fn(&Event) + Sync);
+pub type Sink<'a> = &'a (dyn Fn(&BuildEvent) + Sync);

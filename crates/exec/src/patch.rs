@@ -41,7 +41,7 @@ pub enum PatchError {
 
 /// What a patch did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Done {
+pub enum PatchResult {
     /// The text is changed.
     Applied,
     /// The sources have the change already.
@@ -49,10 +49,10 @@ pub enum Done {
 }
 
 /// Files by path below the source folder; `None` for one that is not there.
-pub type Files = BTreeMap<String, Option<String>>;
+pub type PatchedFiles = BTreeMap<String, Option<String>>;
 
 /// One file of a patch.
-struct Change<'a> {
+struct FileChange<'a> {
     path: String,
     before: bool,
     after: bool,
@@ -71,28 +71,28 @@ pub fn files(patch: &str, exists: &dyn Fn(&str) -> bool) -> Result<Vec<String>, 
 ///
 /// # Errors
 /// It is no patch, or the files are not the ones that it was made for.
-pub fn apply(patch: &str, files: &mut Files) -> Result<Done, PatchError> {
+pub fn apply(patch: &str, files: &mut PatchedFiles) -> Result<PatchResult, PatchError> {
     let there = |path: &str| files.get(path).is_some_and(Option::is_some);
     let changes = changes(patch, &there)?;
     let forward = changes.iter().map(|change| one(change, files, &change.patch, change.before, change.after));
     match forward.collect::<Result<Vec<_>, _>>() {
         Ok(results) => {
             files.extend(results);
-            Ok(Done::Applied)
+            Ok(PatchResult::Applied)
         }
         // What can be taken back is already there.
         Err(error) => {
-            let back = |change: &Change<'_>| {
+            let back = |change: &FileChange<'_>| {
                 one(change, files, &change.patch.reverse(), change.after, change.before).is_ok()
             };
-            if changes.iter().all(back) { Ok(Done::Already) } else { Err(error) }
+            if changes.iter().all(back) { Ok(PatchResult::Already) } else { Err(error) }
         }
     }
 }
 
 fn one(
-    change: &Change<'_>,
-    files: &Files,
+    change: &FileChange<'_>,
+    files: &PatchedFiles,
     patch: &diffy::Patch<'_, str>,
     before: bool,
     after: bool,
@@ -113,7 +113,7 @@ fn one(
     Ok((name.clone(), after.then_some(patched)))
 }
 
-fn changes<'a>(diff: &'a str, exists: &dyn Fn(&str) -> bool) -> Result<Vec<Change<'a>>, PatchError> {
+fn changes<'a>(diff: &'a str, exists: &dyn Fn(&str) -> bool) -> Result<Vec<FileChange<'a>>, PatchError> {
     let is_git = diff.lines().any(|line| line.starts_with("diff --git "));
     let options = if is_git { ParseOptions::gitdiff() } else { ParseOptions::unidiff() };
     let mut found = Vec::new();
@@ -131,7 +131,7 @@ fn changes<'a>(diff: &'a str, exists: &dyn Fn(&str) -> bool) -> Result<Vec<Chang
         let Some(patch) = file.into_patch().as_text().cloned() else {
             return unsupported("changes the bytes of", &name);
         };
-        found.push(Change { path: name, before, after, patch });
+        found.push(FileChange { path: name, before, after, patch });
     }
     if found.is_empty() { Err(PatchError::Empty) } else { Ok(found) }
 }
@@ -169,8 +169,8 @@ Guard it.
 +hello
 ";
 
-    fn files(text: &str, new: Option<&str>) -> Files {
-        Files::from([
+    fn files(text: &str, new: Option<&str>) -> PatchedFiles {
+        PatchedFiles::from([
             ("src/x.c".to_owned(), Some(text.to_owned())),
             ("new.h".to_owned(), new.map(str::to_owned)),
         ])
@@ -179,12 +179,12 @@ Guard it.
     #[test]
     fn changes_are_made_even_if_lines_moved() {
         let mut tree = files("zero\none\ntwo\nthree\n", None);
-        assert_eq!(apply(PATCH, &mut tree), Ok(Done::Applied));
+        assert_eq!(apply(PATCH, &mut tree), Ok(PatchResult::Applied));
         assert_eq!(tree["src/x.c"].as_deref(), Some("zero\none\n#ifdef A\ntwo\n#endif\nthree\n"));
         assert_eq!(tree["new.h"].as_deref(), Some("hello\n"));
         // Once more is no error.
         let before = tree.clone();
-        assert_eq!(apply(PATCH, &mut tree), Ok(Done::Already));
+        assert_eq!(apply(PATCH, &mut tree), Ok(PatchResult::Already));
         assert_eq!(tree, before);
     }
 
@@ -202,8 +202,8 @@ Guard it.
     #[test]
     fn git_diffs_are_read_and_hostile_ones_refused() {
         let git = "diff --git a/y b/y\nindex 1..2 100644\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n";
-        let mut tree = Files::from([("y".to_owned(), Some("a\n".to_owned()))]);
-        assert_eq!(apply(git, &mut tree), Ok(Done::Applied));
+        let mut tree = PatchedFiles::from([("y".to_owned(), Some("a\n".to_owned()))]);
+        assert_eq!(apply(git, &mut tree), Ok(PatchResult::Applied));
         assert_eq!(tree["y"].as_deref(), Some("b\n"));
         let out = git.replace("b/y", "b/../../etc/y");
         assert!(

@@ -1,40 +1,41 @@
-//! A machine to which a program was carried: the recorded host of `--host`, and on it the folder of a program that lies on
-//! the machine that we run on. For `doctor --binary`, which predicts what would happen there.
+//! A host with a program from another machine: the recorded host of `--host` plus the folder of a program on the machine that
+//! gpubuild runs on. For `doctor --binary`, which predicts how the program would behave there.
 
 use std::io;
 use std::time::Duration;
 
 use super::{
-    Command, Counts, Environment, Host, HostPath, Identity, Line, Lock, Output, Platform, ProbeAnswer,
-    RegistryValue, RunError, Stat, Wait,
+    Clock, Command, CommandOutput, Environment, HostCounts, HostInfo, HostPath, Identity, InspectHost,
+    OutputLine, Platform, ProbeAnswer, ProbeLibraries, ReadFiles, ReadRegistry, RegistryValue, RunError,
+    RunPrograms, Stat,
 };
 
-/// What of the folder is carried along.
+/// Which part of the program's folder is added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Luggage {
-    /// Everything below it.
+    /// Everything in the folder.
     Folder,
-    /// The program alone: its folder is one of the system's.
+    /// Only the program, because its folder belongs to the system.
     File,
 }
 
-/// A machine with a program on it that came from another one.
+/// A host with a program from another machine.
 pub struct Carried<'a> {
-    machine: &'a dyn Host,
-    origin: &'a dyn Host,
-    /// Where the folder lies on the machine.
+    machine: &'a dyn InspectHost,
+    origin: &'a dyn InspectHost,
+    /// The folder's path on the host.
     place: HostPath,
-    /// Where it lies at the origin.
+    /// The folder's path at the origin.
     folder: HostPath,
     file: HostPath,
     luggage: Luggage,
 }
 
 impl<'a> Carried<'a> {
-    /// Puts the program at `file` of `origin`, with the folder that it lies in (of `app/bin/program` with `app`), onto a
-    /// machine. Folders of the system itself stay at home.
+    /// Adds the program at `file` of `origin` to a host, together with its folder (for `app/bin/program`, `app`). System folders
+    /// are not added.
     #[must_use]
-    pub fn new(machine: &'a dyn Host, origin: &'a dyn Host, file: &HostPath) -> Self {
+    pub fn new(machine: &'a dyn InspectHost, origin: &'a dyn InspectHost, file: &HostPath) -> Self {
         let parent = file.parent().unwrap_or_else(|| file.clone());
         let is_inner = matches!(parent.file_name(), Some("bin" | "lib" | "lib64" | "libexec" | "sbin"));
         let above = parent.parent().filter(|above| is_inner && above.file_name().is_some());
@@ -43,7 +44,7 @@ impl<'a> Carried<'a> {
         let place = if origin.platform().path_rules() == machine.platform().path_rules() {
             folder.clone()
         } else {
-            // Paths of the other kind can't be written on this machine.
+            // Paths with the other platform's rules cannot be used on this host.
             let root =
                 if machine.platform().path_rules() == super::PathRules::Windows { r"C:\" } else { "/" };
             machine.path(root).join(folder.file_name().unwrap_or("program"))
@@ -51,13 +52,13 @@ impl<'a> Carried<'a> {
         Self { machine, origin, place, folder, file: file.clone(), luggage }
     }
 
-    /// Where the program lies on the machine.
+    /// The program's path on the host.
     #[must_use]
     pub fn file(&self) -> HostPath {
         self.there(&self.file).unwrap_or_else(|| self.file.clone())
     }
 
-    /// The path at the origin of what was carried along.
+    /// The path at the origin of an added file or folder.
     fn origin_of(&self, path: &HostPath) -> Option<HostPath> {
         let path = path.normalized();
         if !path.is_inside(&self.place) {
@@ -70,7 +71,7 @@ impl<'a> Carried<'a> {
         (self.luggage == Luggage::Folder || here == self.file).then_some(here)
     }
 
-    /// The path on the machine of something at the origin.
+    /// The path on the host of a file or folder at the origin.
     fn there(&self, path: &HostPath) -> Option<HostPath> {
         let path_text = path.normalized().forward_slashes();
         let folder = self.folder.forward_slashes();
@@ -79,11 +80,11 @@ impl<'a> Carried<'a> {
         Some(if rest.is_empty() { self.place.clone() } else { self.place.join(rest) })
     }
 
-    /// Asks the machine first, then the luggage.
+    /// Queries the host first, then the added files.
     fn either<T>(
         &self,
         path: &HostPath,
-        ask: impl Fn(&dyn Host, &HostPath) -> io::Result<T>,
+        ask: impl Fn(&dyn InspectHost, &HostPath) -> io::Result<T>,
     ) -> io::Result<T> {
         match (ask(self.machine, path), self.origin_of(path)) {
             (Err(error), Some(path)) if error.kind() == io::ErrorKind::NotFound => ask(self.origin, &path),
@@ -92,8 +93,8 @@ impl<'a> Carried<'a> {
     }
 }
 
-/// Whether a folder belongs to the system that we run on: it must not pass for the other machine's.
-fn is_of_system(origin: &dyn Host, folder: &HostPath) -> bool {
+/// Whether a folder belongs to the origin's system, whose files must not be mistaken for the host's.
+fn is_of_system(origin: &dyn HostInfo, folder: &HostPath) -> bool {
     let systems: &[&str] = match origin.platform().path_rules() {
         super::PathRules::Windows => &[r"C:\Windows"],
         super::PathRules::Unix => {
@@ -103,7 +104,7 @@ fn is_of_system(origin: &dyn Host, folder: &HostPath) -> bool {
     systems.iter().any(|system| folder.is_inside(&origin.path(system)))
 }
 
-impl Host for Carried<'_> {
+impl HostInfo for Carried<'_> {
     fn platform(&self) -> Platform {
         self.machine.platform()
     }
@@ -120,6 +121,12 @@ impl Host for Carried<'_> {
         self.machine.current_dir()
     }
 
+    fn counts(&self) -> HostCounts {
+        self.machine.counts()
+    }
+}
+
+impl ReadFiles for Carried<'_> {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         self.either(path, |host, path| host.stat(path))
     }
@@ -128,7 +135,7 @@ impl Host for Carried<'_> {
         match (self.machine.canonical(path), self.origin_of(path)) {
             (Err(error), Some(here)) if error.kind() == io::ErrorKind::NotFound => {
                 let real = self.origin.canonical(&here)?;
-                // A link out of the luggage leads to a file that came along under its own name.
+                // A link out of the added folder points to a file that is also visible under the link's path.
                 Ok(self.there(&real).unwrap_or_else(|| path.clone()))
             }
             (answer, _) => answer,
@@ -158,7 +165,9 @@ impl Host for Carried<'_> {
     fn open_device(&self, path: &HostPath) -> io::Result<()> {
         self.machine.open_device(path)
     }
+}
 
+impl ReadRegistry for Carried<'_> {
     fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
         self.machine.registry_value(key, name)
     }
@@ -170,59 +179,33 @@ impl Host for Carried<'_> {
     fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)> {
         self.machine.registry_values(key)
     }
+}
 
-    fn run(&self, command: &Command) -> Result<Output, RunError> {
+impl RunPrograms for Carried<'_> {
+    fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
         self.machine.run(command)
     }
 
-    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+    fn run_lines(
+        &self,
+        command: &Command,
+        on_line: &mut dyn FnMut(OutputLine<'_>),
+    ) -> Result<CommandOutput, RunError> {
         self.machine.run_lines(command, on_line)
     }
 
-    fn recorded_output(&self, command: &Command) -> Option<Output> {
+    fn recorded_output(&self, command: &Command) -> Option<CommandOutput> {
         self.machine.recorded_output(command)
     }
+}
 
+impl ProbeLibraries for Carried<'_> {
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
         self.machine.probe(id, deadline)
     }
+}
 
-    fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
-        self.machine.write(path, content)
-    }
-
-    fn set_executable(&self, path: &HostPath) -> io::Result<()> {
-        self.machine.set_executable(path)
-    }
-
-    fn create_dir_all(&self, path: &HostPath) -> io::Result<()> {
-        self.machine.create_dir_all(path)
-    }
-
-    fn rename(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
-        self.machine.rename(from, to)
-    }
-
-    fn copy(&self, from: &HostPath, to: &HostPath) -> io::Result<()> {
-        self.machine.copy(from, to)
-    }
-
-    fn remove(&self, path: &HostPath) -> io::Result<()> {
-        self.machine.remove(path)
-    }
-
-    fn temporary_dir(&self, parent: &HostPath) -> io::Result<HostPath> {
-        self.machine.temporary_dir(parent)
-    }
-
-    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>> {
-        self.machine.lock(path, wait)
-    }
-
-    fn free_space(&self, path: &HostPath) -> Option<u64> {
-        self.machine.free_space(path)
-    }
-
+impl Clock for Carried<'_> {
     fn now(&self) -> u64 {
         self.machine.now()
     }
@@ -230,16 +213,12 @@ impl Host for Carried<'_> {
     fn elapsed(&self) -> Duration {
         self.machine.elapsed()
     }
-
-    fn counts(&self) -> Counts {
-        self.machine.counts()
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Arch, Os, RecordedHost};
+    use crate::{Arch, HostInfo, Os, ReadFiles, RecordedHost};
 
     fn check(machine: Os, file: &str, there: &str, beside: &[(&str, bool)]) {
         let origin = RecordedHost::builder(Os::Linux, Arch::X86_64)
@@ -260,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_with_the_program_comes_along_and_nothing_else() {
+    fn only_files_of_the_program_folder_are_added() {
         let app = "/home/me/app/bin/program";
         check(
             Os::Linux,

@@ -1,35 +1,35 @@
-//! A description of a program to run, and what came of it.
+//! The description of a program to run, and its result.
 
 use std::time::Duration;
 
 use super::HostPath;
 
-/// A program with its arguments. Standard input is empty unless it is given; a deadline is mandatory.
+/// A program with its arguments. Standard input is empty unless `input` is set; the deadline is mandatory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// Program (a path, or a bare name that is searched on PATH) and arguments.
+    /// The program (a path, or a name that is searched on PATH) and its arguments.
     pub argv: Vec<String>,
-    /// Variables set on top of the host's environment; `None` removes one.
+    /// Changes to the host's environment; `None` removes a variable.
     pub env: Vec<(String, Option<String>)>,
-    /// Folder to start in; the current one if `None`.
+    /// The folder to start in; the current folder if `None`.
     pub current_dir: Option<HostPath>,
-    /// After this long the whole process group is ended.
+    /// Time limit after which the process group is killed.
     pub deadline: Duration,
-    /// What it reads on standard input, a few lines at most.
+    /// The text on its standard input, at most a few lines.
     pub input: String,
-    /// Where its standard output and error go.
+    /// The destination of its standard output and error.
     pub stdio: Stdio,
-    /// A lock that we hold, which nobody else gets while anything that this command started is at work, even if we are
-    /// killed: then it is ended first.
+    /// A lock held by gpubuild that no other process gets while the command or any of its children runs, even if gpubuild is
+    /// killed: the process group is then killed first.
     pub under: Option<HostPath>,
 }
 
-/// Where a child's output goes.
+/// The destination of a child's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdio {
-    /// Kept and returned.
+    /// Stored and returned.
     Capture,
-    /// Straight to our own standard output and error, for programs that the user runs through us.
+    /// gpubuild's standard output and error, for programs that the user runs through gpubuild.
     Inherit,
 }
 
@@ -76,28 +76,28 @@ impl Command {
         self
     }
 
-    /// Says what it reads on standard input.
+    /// Sets the text on its standard input.
     #[must_use]
     pub fn input(mut self, text: impl Into<String>) -> Self {
         self.input = text.into();
         self
     }
 
-    /// Starts in this folder.
+    /// Sets the folder to start in.
     #[must_use]
     pub fn current_dir(mut self, folder: HostPath) -> Self {
         self.current_dir = Some(folder);
         self
     }
 
-    /// Ties it to a lock that we hold.
+    /// Sets the lock that stays taken while the command runs.
     #[must_use]
     pub fn under(mut self, lock: HostPath) -> Self {
         self.under = Some(lock);
         self
     }
 
-    /// Lets the child write to our own standard output and error.
+    /// Lets the child write to gpubuild's standard output and error.
     #[must_use]
     pub fn inherit(mut self) -> Self {
         self.stdio = Stdio::Inherit;
@@ -105,27 +105,27 @@ impl Command {
     }
 }
 
-/// What a program printed and how it ended.
+/// A program's output and how it ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Output {
+pub struct CommandOutput {
     /// Standard output; invalid UTF-8 is replaced.
     pub stdout: String,
     /// Standard error; invalid UTF-8 is replaced.
     pub stderr: String,
-    /// Exit status, `None` if a signal ended it.
+    /// The exit status; `None` if a signal ended it.
     pub exit: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
 }
 
-impl Output {
-    /// Whether it ended with status 0.
+impl CommandOutput {
+    /// Whether it exited with status 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.exit == Some(0)
     }
 
-    /// How it ended, to follow a name: `ended with status 1`.
+    /// How it ended, as a predicate: `ended with status 1`.
     #[must_use]
     pub fn ending(&self) -> String {
         match (self.exit, self.signal) {
@@ -136,12 +136,12 @@ impl Output {
     }
 }
 
-/// One line of a running program.
+/// One line of a running program's output.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
-    /// Which of the two streams.
+pub struct OutputLine<'a> {
+    /// The stream.
     pub stream: Stream,
-    /// The line without its end.
+    /// The line without the line break.
     pub text: &'a str,
 }
 
@@ -154,32 +154,32 @@ pub enum Stream {
     Stderr,
 }
 
-/// Why there is no [`Output`].
+/// Why a command has no [`CommandOutput`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// No such program.
+    /// The program does not exist.
     #[error("`{program}` was not found")]
     NotFound {
-        /// As it was asked for.
+        /// The program as given.
         program: String,
     },
-    /// It did not end in time and was stopped with all its children.
+    /// It exceeded its deadline and was killed with all its children.
     #[error("`{program}` did not answer within {} s and was stopped", .deadline.as_secs_f32())]
     Timeout {
-        /// As it was asked for.
+        /// The program as given.
         program: String,
-        /// How long it had.
+        /// Its time limit.
         deadline: Duration,
     },
-    /// The user pressed Ctrl-C, or we were asked to end.
+    /// The user pressed Ctrl-C, or gpubuild received a termination signal.
     #[error("interrupted")]
     Interrupted,
     /// It could not be started.
     #[error("failed to start `{program}`: {message}")]
     Start {
-        /// As it was asked for.
+        /// The program as given.
         program: String,
-        /// What the operating system said.
+        /// The operating system's message.
         message: String,
     },
 }

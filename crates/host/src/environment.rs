@@ -1,20 +1,20 @@
-//! The environment as a value: read once, never written.
+//! The environment as a value that is read once and never written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Os;
 
-/// Variables of a host. Names compare without case on Windows.
+/// The environment variables of a host. Names are case-insensitive on Windows.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
     fold_case: bool,
     values: BTreeMap<String, (String, String)>,
-    /// The names that were asked for, where somebody wants to know.
-    asked: Option<Arc<Mutex<BTreeSet<String>>>>,
+    /// The names that were queried since [`Self::listen`], shared with copies; `None` if they are not recorded.
+    asked: Arc<Mutex<Option<BTreeSet<String>>>>,
 }
 
-/// Environments are equal if their variables are, whoever listens.
+/// Environments are equal if their variables are; recorded queries do not matter.
 impl PartialEq for Environment {
     fn eq(&self, other: &Self) -> bool {
         self.fold_case == other.fold_case && self.values == other.values
@@ -24,7 +24,7 @@ impl PartialEq for Environment {
 impl Eq for Environment {}
 
 impl Environment {
-    /// An environment with the rules of `os`.
+    /// An environment with the rules of `os` for names.
     pub fn new<N: Into<String>, V: Into<String>>(
         os: Os,
         variables: impl IntoIterator<Item = (N, V)>,
@@ -43,7 +43,7 @@ impl Environment {
         self.get_raw(name).filter(|value| !value.is_empty())
     }
 
-    /// The value of a variable that is set, even to nothing.
+    /// The value of a variable that is set, even if it is empty.
     #[must_use]
     pub fn get_raw(&self, name: &str) -> Option<&str> {
         self.note(name);
@@ -51,7 +51,7 @@ impl Environment {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The variables that are set among these names and those that begin with one of `starts`, by name.
+    /// The set variables among these names and those with one of the prefixes `starts`, sorted by name.
     #[must_use]
     pub fn select<'a>(&'a self, names: &[&'a str], starts: &[&str]) -> Vec<(&'a str, &'a str)> {
         let mut found: BTreeMap<&str, &str> =
@@ -65,35 +65,31 @@ impl Environment {
         found.into_iter().collect()
     }
 
-    /// The same, and it remembers from now on which names are asked for, also through copies of it. What [`Self::iter`]
-    /// hands over is not among them.
-    #[must_use]
-    pub fn recording(&self) -> Self {
-        Self { asked: Some(Arc::default()), ..self.clone() }
+    /// Records from now on the names that are queried, also through copies. Variables from [`Self::iter`] are not recorded.
+    pub fn listen(&self) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(BTreeSet::new());
     }
 
-    /// The names that were asked for since [`Self::recording`], whether they are set or not, sorted.
+    /// The names that were queried since [`Self::listen`], whether set or not, sorted.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
-        let Some(asked) = &self.asked else { return Vec::new() };
-        asked.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.iter().flatten().cloned().collect()
     }
 
     fn note(&self, name: &str) {
-        if let Some(asked) = &self.asked {
-            let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-            if !asked.contains(name) {
-                asked.insert(name.to_owned());
-            }
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(asked) = asked.as_mut().filter(|asked| !asked.contains(name)) {
+            asked.insert(name.to_owned());
         }
     }
 
-    /// All variables by name, in their own spelling.
+    /// All variables by name, in their original spelling.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.values().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The same with one variable set to another value, or taken away.
+    /// A copy with one variable set to another value, or removed.
     #[must_use]
     pub fn with(&self, name: &str, value: Option<&str>) -> Self {
         let mut other = self.clone();
@@ -138,20 +134,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_remembered_set_or_not() {
+    fn queried_names_are_recorded_whether_set_or_not() {
         let linux = Environment::new(Os::Linux, [("CC", "gcc"), ("CMAKE_X", "1"), ("HOME", "/h")]);
         assert!(linux.asked().is_empty());
-        let recording = linux.recording();
-        assert_eq!(recording, linux);
-        let copy = recording.with("CC", Some("clang"));
+        linux.listen();
+        let copy = linux.with("CC", Some("clang"));
         assert_eq!((copy.get("CC"), copy.get("CXX")), (Some("clang"), None));
-        assert_eq!(recording.select(&["CFLAGS", "CC"], &["CMAKE_"]), [("CC", "gcc"), ("CMAKE_X", "1")]);
-        assert_eq!(recording.iter().count(), 3);
-        assert_eq!(recording.asked(), ["CC", "CFLAGS", "CMAKE_X", "CXX"]);
+        assert_eq!(linux.select(&["CFLAGS", "CC"], &["CMAKE_"]), [("CC", "gcc"), ("CMAKE_X", "1")]);
+        assert_eq!(linux.iter().count(), 3);
+        assert_eq!(linux.asked(), ["CC", "CFLAGS", "CMAKE_X", "CXX"]);
     }
 
     #[test]
-    fn empty_is_absent_unless_asked_for() {
+    fn an_empty_variable_counts_only_for_get_raw() {
         let linux = Environment::new(Os::Linux, [("CUDA_VISIBLE_DEVICES", "")]);
         assert_eq!(linux.get("CUDA_VISIBLE_DEVICES"), None);
         assert_eq!(linux.get_raw("CUDA_VISIBLE_DEVICES"), Some(""));

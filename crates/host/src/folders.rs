@@ -1,10 +1,10 @@
-//! Folders of gpubuild's own, which all projects of a user share.
+//! gpubuild's folders, which all projects of a user share.
 
-use super::{Host, HostPath, Os};
+use super::{HostInfo, HostPath, Os};
 
-/// The folder for what is shared by all projects of a user: `GPUBUILD_CACHE`, else the platform's cache folder.
+/// The cache folder of the user: `GPUBUILD_CACHE`, or else a folder in the platform's cache folder.
 #[must_use]
-pub fn cache_folder(host: &dyn Host) -> Option<HostPath> {
+pub fn cache_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let env = host.env();
     if let Some(folder) = env.get("GPUBUILD_CACHE") {
         return Some(host.path(folder));
@@ -21,10 +21,10 @@ pub fn cache_folder(host: &dyn Host) -> Option<HostPath> {
     base.map(|base| base.join("gpubuild"))
 }
 
-/// The folder of the toolkits that gpubuild installed itself, each in a folder of its own; `None` if there is no cache
+/// The folder of the toolkits that gpubuild installed, each in its subfolder; `None` without a cache
 /// folder.
 #[must_use]
-pub fn toolkit_folder(host: &dyn Host) -> Option<HostPath> {
+pub fn toolkit_folder(host: &dyn HostInfo) -> Option<HostPath> {
     let folder = cache_folder(host)?.join("toolkits");
     if folder.is_absolute() {
         return Some(folder);
@@ -32,5 +32,5 @@ pub fn toolkit_folder(host: &dyn Host) -> Option<HostPath> {
     Some(host.current_dir().ok()?.join(folder.as_str()).normalized())
 }
 
-/// The file in such a toolkit that is written once all of it is there.
+/// The file that marks such a toolkit as completely installed.
 pub const INSTALLED: &str = "installed.json";

@@ -1,18 +1,18 @@
-//! Ctrl-C and the request to end: every running child is told, whole process groups at a time.
+//! Handles Ctrl-C and termination signals by ending the process groups of all running children.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Who has to be told. One per [`RealHost`](super::RealHost); cheap to ask.
+/// The running children and the number of requests to end. One per [`RealHost`](super::RealHost); cheap to query.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     requests: AtomicU32,
     running: Mutex<Running>,
 }
 
-/// Children that are waited for, each with what wakes the one who waits.
+/// The running children, each with a function that wakes the thread that waits for it.
 #[derive(Default)]
 struct Running {
     next: u64,
@@ -27,31 +27,31 @@ impl fmt::Debug for Running {
 
 /// Keeps a child registered until it is dropped.
 #[derive(Debug)]
-pub struct Token<'a> {
+pub struct InterruptToken<'a> {
     interrupt: &'a Interrupt,
     id: u64,
 }
 
-impl Drop for Token<'_> {
+impl Drop for InterruptToken<'_> {
     fn drop(&mut self) {
         self.interrupt.lock().wakers.remove(&self.id);
     }
 }
 
 impl Interrupt {
-    /// How often we were asked to end.
+    /// How often gpubuild was asked to end.
     #[must_use]
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::SeqCst)
     }
 
-    /// Whether we were asked to end. Long work of our own asks between its steps.
+    /// Whether gpubuild was asked to end. Long operations without a child check this between their steps.
     #[must_use]
     pub fn requested(&self) -> bool {
         self.requests() > 0
     }
 
-    /// Tells everybody to end. Returns whether a child was running that now has to be waited for.
+    /// Ends all children. Returns whether one was running, so that the caller must wait for it.
     pub fn trigger(&self) -> bool {
         let running = self.lock();
         self.requests.fetch_add(1, Ordering::SeqCst);
@@ -59,8 +59,8 @@ impl Interrupt {
         !running.wakers.is_empty()
     }
 
-    /// Registers a child before it is started; `None` once we were asked to end.
-    pub fn register(&self, wake: impl Fn() + Send + 'static) -> Option<Token<'_>> {
+    /// Registers a child before it is started; `None` if gpubuild was already asked to end.
+    pub fn register(&self, wake: impl Fn() + Send + 'static) -> Option<InterruptToken<'_>> {
         let mut running = self.lock();
         if self.requested() {
             return None;
@@ -68,7 +68,7 @@ impl Interrupt {
         let id = running.next;
         running.next += 1;
         running.wakers.insert(id, Box::new(wake));
-        Some(Token { interrupt: self, id })
+        Some(InterruptToken { interrupt: self, id })
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -76,14 +76,14 @@ impl Interrupt {
     }
 }
 
-/// Makes Ctrl-C, SIGTERM and SIGHUP end every child of `host`. For programs; called once, at their start.
+/// Makes Ctrl-C, SIGTERM and SIGHUP end every child of `host`. Programs call it once, at their start.
 ///
-/// The first request ends the children and makes [`Host::run`](super::Host::run) answer
-/// [`RunError::Interrupted`](super::RunError::Interrupted). A second one, when nothing runs any more that could
-/// answer, ends the program itself with status 130.
+/// The first request ends the children and makes [`RunPrograms::run`](super::RunPrograms::run) return
+/// [`RunError::Interrupted`](super::RunError::Interrupted). A second request, if no child is running,
+/// ends the program with status 130.
 ///
 /// # Errors
-/// When a handler is already installed.
+/// A handler is already installed.
 #[cfg(feature = "command")]
 pub fn install(host: &super::RealHost) -> std::io::Result<()> {
     let interrupt = host.interrupt_handle();
@@ -92,7 +92,7 @@ pub fn install(host: &super::RealHost) -> std::io::Result<()> {
             #[expect(
                 clippy::exit,
                 clippy::disallowed_methods,
-                reason = "the user insists; state on disk is safe at any point"
+                reason = "the user asked twice; state on disk is safe at any point"
             )]
             std::process::exit(130);
         }

@@ -1,27 +1,27 @@
-//! A pool of jobs that several build tools share: the jobserver of GNU make over a named pipe, which Ninja knows from 1.13 on.
+//! A pool of jobs that several build tools share: GNU make's jobserver over a named pipe, which Ninja supports since 1.13.
 //!
-//! Every tool may have one job at work by itself, and one more for each byte that it has taken from the pipe.
-#![expect(clippy::disallowed_methods, reason = "this is the door: a pipe is made, filled and removed")]
+//! Each tool may run one job without asking, and another one for each byte that it has read from the pipe.
+#![expect(clippy::disallowed_methods, reason = "host interface: creates, fills and removes a pipe")]
 
 use std::fs::File;
 use std::io::{self, Write};
 
 use super::HostPath;
 
-/// The pool. The pipe disappears with it.
+/// A pool of jobs. Dropping it removes the pipe.
 #[derive(Debug)]
 pub struct JobPool {
     path: HostPath,
-    /// Open for reading too: a pipe that nobody reads takes nothing.
+    /// Also open for reading, because writing to a pipe without a reader fails.
     pipe: File,
 }
 
 impl JobPool {
-    /// A pool of so many jobs at a path, in place of one that was left there. `None` where there are no named pipes to be
-    /// had without calling into the system library.
+    /// Creates a pool of `jobs` jobs at a path, replacing a leftover pipe. `None` on platforms on which named pipes need a call
+    /// into the system library.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     #[cfg(all(unix, not(target_vendor = "apple")))]
     pub(super) fn make(path: &HostPath, jobs: u32) -> io::Result<Option<Self>> {
         use std::os::unix::fs::OpenOptionsExt;
@@ -31,7 +31,7 @@ impl JobPool {
         }
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, path.as_std(), mode)?;
-        // A full pipe must not make us wait.
+        // Writing to a full pipe must not block.
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let pipe =
             std::fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path.as_std())?;
@@ -40,22 +40,22 @@ impl JobPool {
         Ok(Some(pool))
     }
 
-    /// None here.
+    /// Always `None` on this platform.
     #[cfg(not(all(unix, not(target_vendor = "apple"))))]
     #[expect(clippy::unnecessary_wraps, reason = "the same call on every platform")]
     pub(super) fn make(_path: &HostPath, _jobs: u32) -> io::Result<Option<Self>> {
         Ok(None)
     }
 
-    /// Puts jobs into the pool.
+    /// Adds jobs to the pool.
     ///
     /// # Errors
-    /// What the system said.
+    /// The system's error.
     pub fn add(&self, jobs: u32) -> io::Result<()> {
         (&self.pipe).write_all(&vec![b'+'; jobs as usize])
     }
 
-    /// What `MAKEFLAGS` has to say to those who take part.
+    /// The value of `MAKEFLAGS` for tools that use the pool.
     #[must_use]
     pub fn make_flags(&self) -> String {
         format!(" --jobserver-auth=fifo:{}", self.path)
@@ -64,7 +64,7 @@ impl JobPool {
 
 impl Drop for JobPool {
     fn drop(&mut self) {
-        // One that stays is replaced by the next build.
+        // The next build replaces a pipe that could not be removed.
         let _ = std::fs::remove_file(self.path.as_std());
     }
 }

@@ -1,47 +1,36 @@
-//! Symbolic links in places where gpubuild writes and deletes.
+//! Rejects symbolic links in places where gpubuild writes and deletes.
 
-use super::{Host, HostPath};
+use super::{HostPath, ReadFiles};
 
-/// A symbolic link where only a file or folder of gpubuild's own may be.
+/// A symbolic link where only a file or folder of gpubuild is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{path}` is a link to `{target}`, and gpubuild neither writes nor deletes through a link there")]
+#[error("`{path}` is a link to `{target}`; gpubuild neither writes nor deletes through a link there")]
 pub struct LinkRefused {
-    /// The link.
+    /// The link's path.
     pub path: String,
-    /// Where it leads.
+    /// The link's target.
     pub target: String,
 }
 
-impl LinkRefused {
-    /// Stable id.
-    pub const ID: &'static str = "file.link-refused";
-
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        format!("if it came with the sources, do not trust them; `rm {}` removes the link alone", self.path)
-    }
-}
-
-/// Refuses a path that is itself a link.
+/// Rejects a path that is a link.
 ///
 /// # Errors
-/// The link.
-pub fn refuse_link(host: &dyn Host, path: &HostPath) -> Result<(), LinkRefused> {
+/// The link and its target.
+pub fn refuse_link(host: &dyn ReadFiles, path: &HostPath) -> Result<(), LinkRefused> {
     let target = match host.read_link(path) {
         Ok(target) => target,
-        // A link whose target is not UTF-8.
+        // The target of the link is not UTF-8.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData => "?".to_owned(),
         Err(_) => return Ok(()),
     };
     Err(LinkRefused { path: path.to_string(), target })
 }
 
-/// Refuses a folder that is a link or has links to folders anywhere below it.
+/// Rejects a folder that is a link, or that contains links to folders at any depth.
 ///
 /// # Errors
 /// The first link.
-pub fn refuse_links_below(host: &dyn Host, folder: HostPath) -> Result<(), LinkRefused> {
+pub fn refuse_links_below(host: &dyn ReadFiles, folder: HostPath) -> Result<(), LinkRefused> {
     let mut waiting = vec![folder];
     while let Some(folder) = waiting.pop() {
         refuse_link(host, &folder)?;

@@ -1,27 +1,27 @@
-//! The network, as far as it goes through the door: one request, one answer. Redirects, repetitions and what an answer may say are
-//! for those who ask.
+//! The network part of the host interface: one request, one response. The callers handle redirects and retries, and decide which
+//! responses they accept.
 
 use std::fmt;
 use std::io::Read;
 use std::time::Duration;
 
-/// A request for what is at an address.
+/// An HTTP request.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Request {
-    /// `https://…`, `http://…`.
+pub struct HttpRequest {
+    /// The address: `https://…`, `http://…`.
     pub url: String,
-    /// Headers.
+    /// Names and values of headers.
     pub headers: Vec<(String, String)>,
-    /// What a form has, `name=value&…`: then it is sent with POST. Without it is GET.
+    /// Form data, `name=value&…`, which is sent with POST. `None` sends GET.
     pub form: Option<String>,
-    /// How long may pass until a connection stands, until the answer begins, and between any two pieces of it.
+    /// Time limit for the connection, for the start of the response, and between any two pieces of it.
     pub patience: Duration,
     /// Whether a proxy of the environment may be used.
     pub proxy: ByProxy,
 }
 
-/// Headers and forms may open doors: only their names are shown.
-impl fmt::Debug for Request {
+/// Headers and forms can contain secrets, so only their names are shown.
+impl fmt::Debug for HttpRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         formatter
@@ -36,24 +36,24 @@ impl fmt::Debug for Request {
 /// Whether a proxy of the environment may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByProxy {
-    /// Yes, unless the environment excepts the host.
+    /// Yes, unless the environment excludes the server.
     Allowed,
     /// No.
     Never,
 }
 
-/// An answer; its body is read as it comes.
+/// A response, whose body is read as a stream.
 pub struct Response {
-    /// Status.
+    /// The status code.
     pub status: u16,
-    /// Headers, with names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Errors of reading are [`NetError`]s inside of `io::Error`s.
+    /// The body. Read errors are `io::Error`s that contain a [`NetError`].
     pub body: Box<dyn Read + Send>,
 }
 
 impl Response {
-    /// A header.
+    /// The value of a header, by its name in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
@@ -70,23 +70,23 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Why there is no answer, or only a part of one.
+/// Why a request has no response, or an incomplete one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
-    /// Nobody is there.
+    /// The server cannot be reached.
     #[error("{0}")]
     Unreachable(String),
-    /// It takes too long.
-    #[error("nothing came for too long ({0})")]
+    /// A time limit was exceeded.
+    #[error("timed out ({0})")]
     Timeout(String),
-    /// The certificate, or what else speaks against the encryption.
+    /// The certificate is invalid, or encryption failed for another reason.
     #[error("{0}")]
     Tls(String),
     /// The connection ended early.
-    #[error("the connection was cut ({0})")]
+    #[error("the connection was closed early ({0})")]
     Cut(String),
-    /// What came is no answer.
-    #[error("what came is no answer of a web server ({0})")]
+    /// The response is not HTTP.
+    #[error("the response is not valid HTTP ({0})")]
     Garbage(String),
     /// This host has no network.
     #[error("this host has no network")]

@@ -1,4 +1,4 @@
-//! Paths in the spelling of the host that is looked at, which need not be the one we run on.
+//! Paths in the spelling of the examined host, which can differ from the machine that gpubuild runs on.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use typed_path::{Utf8TypedPath, Utf8UnixPath, Utf8WindowsPath};
 /// How a platform writes paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PathRules {
-    /// `/usr/bin`, case matters.
+    /// `/usr/bin`, case-sensitive.
     Unix,
-    /// `C:\Windows`, both separators, case does not matter.
+    /// `C:\Windows`, both separators, case-insensitive.
     Windows,
 }
 
-/// A path of a host: text with the rules of its platform.
+/// A path of a host: text with its platform's rules.
 ///
-/// Text that is not UTF-8 is out of scope (docs/limitations.md).
+/// Text that is not UTF-8 is out of scope (docs/guide/first-steps.md).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPath {
     text: String,
@@ -24,7 +24,7 @@ pub struct HostPath {
 }
 
 impl HostPath {
-    /// A path as written; on Windows `/` becomes `\`.
+    /// A path from text; on Windows `/` becomes `\`.
     #[must_use]
     pub fn new(rules: PathRules, text: &str) -> Self {
         let text = match rules {
@@ -34,13 +34,13 @@ impl HostPath {
         Self { text, rules }
     }
 
-    /// The text, as it is shown and given to programs.
+    /// The text, as shown to users and passed to programs.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The text with `/` on every platform, as CMake wants it.
+    /// The text with `/` on every platform, as CMake expects it.
     #[must_use]
     pub fn forward_slashes(&self) -> String {
         match self.rules {
@@ -49,7 +49,7 @@ impl HostPath {
         }
     }
 
-    /// As the path type of the machine that we run on. Only the real host may use it.
+    /// The path as `std` type of the machine that gpubuild runs on. Only for the real host.
     #[must_use]
     pub fn as_std(&self) -> &std::path::Path {
         std::path::Path::new(&self.text)
@@ -61,25 +61,25 @@ impl HostPath {
         self.rules
     }
 
-    /// This path followed by `relative` (written with `/`); an absolute one replaces it.
+    /// This path joined with `relative` (written with `/`); an absolute path replaces it.
     #[must_use]
     pub fn join(&self, relative: &str) -> Self {
         let ordinary = !self.text.is_empty() && !self.text.ends_with('/');
         if self.rules == PathRules::Unix && ordinary && !relative.is_empty() && !relative.starts_with('/') {
-            // Nearly every path, hundreds in each run.
+            // The common case: hundreds of paths in each run.
             return Self { text: [self.as_str(), relative].join("/"), rules: self.rules };
         }
         let relative = Self::new(self.rules, relative);
         Self { text: self.typed().join(relative.text).into_string(), rules: self.rules }
     }
 
-    /// The folder above, `None` at the root.
+    /// The parent folder; `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         self.typed().parent().map(|parent| Self { text: parent.as_str().to_owned(), rules: self.rules })
     }
 
-    /// The last name.
+    /// The last component.
     #[must_use]
     pub fn file_name(&self) -> Option<&str> {
         match self.rules {
@@ -94,13 +94,13 @@ impl HostPath {
         self.typed().is_absolute()
     }
 
-    /// Without `.` and `..`, by text alone.
+    /// The path without `.` and `..`, computed from the text only.
     #[must_use]
     pub fn normalized(&self) -> Self {
         Self { text: self.typed().normalize().into_string(), rules: self.rules }
     }
 
-    /// Whether `folder` is this path or above it, by text alone and by the case rules of the platform.
+    /// Whether `folder` is this path or an ancestor of it, by the text and the platform's case rules.
     #[must_use]
     pub fn is_inside(&self, folder: &Self) -> bool {
         match self.rules {
@@ -111,7 +111,7 @@ impl HostPath {
         }
     }
 
-    /// A text under which two spellings of one path compare equal (case folded on Windows, normalized).
+    /// A normalized text that is equal for all spellings of a path (case-folded on Windows).
     #[must_use]
     pub fn key(&self) -> String {
         let normal = self.normalized().text;
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_paths_work_anywhere() {
+    fn windows_paths_work_on_any_platform() {
         let root =
             HostPath::new(PathRules::Windows, "C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v12.4");
         assert_eq!(

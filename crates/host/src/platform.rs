@@ -1,11 +1,11 @@
-//! Operating system, architecture and identity, as values.
+//! Architecture, platform and user identity as values.
 
 pub use gpubuild_core::Os;
 use serde::{Deserialize, Serialize};
 
 use super::PathRules;
 
-/// Processor architectures.
+/// CPU architectures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Arch {
     /// 64-bit x86.
@@ -37,7 +37,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// How paths are written there.
+    /// How paths are written on this platform.
     #[must_use]
     pub fn path_rules(self) -> PathRules {
         match self.os {
@@ -47,12 +47,12 @@ impl Platform {
     }
 }
 
-/// The user that looks at the machine. Empty on Windows.
+/// The user of the process. Empty on Windows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Numeric user id.
     pub uid: Option<u32>,
-    /// Numeric ids of all groups, the primary one included.
+    /// Numeric ids of all groups, including the primary one.
     #[serde(default)]
     pub groups: Vec<u32>,
 }

@@ -1,29 +1,29 @@
-//! The answer of a vendor's own library, asked in a child process.
+//! The answer of a vendor's library, probed in a child process.
 
 use serde::{Deserialize, Serialize};
 
-/// How asking ended.
+/// The outcome of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeStatus {
-    /// There is an answer.
+    /// The library answered.
     Ok,
-    /// The library is absent, or said no.
+    /// The library is missing, or reported an error.
     Failed,
-    /// The child died.
+    /// The child process crashed.
     Crashed,
-    /// The child was stopped at its deadline.
+    /// The child process was killed at its deadline.
     Timeout,
 }
 
-/// What the child probe of a backend answered.
+/// The answer of a backend's child probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeAnswer {
-    /// How it ended.
+    /// The outcome.
     pub status: ProbeStatus,
-    /// One line: why there is no answer; empty on success.
+    /// The error in one line; empty on success.
     pub error: String,
-    /// The answer as JSON text, in the form that `facts::probe` documents; empty without one. It may be nonsense: whoever
-    /// reads it checks.
+    /// The answer as JSON text, in the form that `facts::probe` documents; empty if there is none. It is not validated, so
+    /// readers must check it.
     pub answer: String,
 }

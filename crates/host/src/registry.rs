@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The types that are read; others are skipped.
+/// The types that are read; values of other types are skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegistryType {
     /// Text.
     #[default]
     Sz,
-    /// A number; those of 64 bits (`REG_QWORD`) are read as one too.
+    /// A number of 32 or (`REG_QWORD`) 64 bits.
     Dword,
-    /// Several texts.
+    /// A list of texts.
     MultiSz,
 }
 
-/// A value as text: numbers in decimal, several texts one a line.
+/// A value as text: numbers in decimal, lists with one text per line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryValue {
     /// Its type.

@@ -1,22 +1,22 @@
-//! Finds programs on PATH and files by pattern, on any host and by its own rules.
+//! Finds programs on PATH and files by pattern, by the rules of any host.
 
 use std::cmp::Ordering;
 
-use super::{Environment, FileKind, Host, HostPath, Os, PathRules, Platform};
+use super::{Environment, FileKind, HostInfo, HostPath, Os, PathRules, Platform, ReadFiles};
 
-/// What Windows takes for PATHEXT when it is not set.
+/// The value that Windows uses if PATHEXT is not set.
 const DEFAULT_EXTENSIONS: &str = ".COM;.EXE;.BAT;.CMD";
 
 /// All programs of this name on the host's PATH, in the order of PATH: the first one is what a shell starts. A name
-/// with a folder in it answers with itself if it can be executed. The current folder is never searched.
+/// with a folder yields itself if it is executable. The current folder is never searched.
 #[must_use]
-pub fn find_program(host: &dyn Host, name: &str) -> Vec<HostPath> {
+pub fn find_program(host: &dyn ReadFiles, name: &str) -> Vec<HostPath> {
     find_program_in(host, name, host.env().get("PATH").unwrap_or_default())
 }
 
-/// The same on another search path.
+/// The same with another search path.
 #[must_use]
-pub fn find_program_in(host: &dyn Host, name: &str, search_path: &str) -> Vec<HostPath> {
+pub fn find_program_in(host: &dyn ReadFiles, name: &str, search_path: &str) -> Vec<HostPath> {
     let path = host.path(name);
     let (folders, file) = if is_bare(host.platform(), name) {
         (folders(host, search_path), name)
@@ -39,7 +39,7 @@ pub fn find_program_in(host: &dyn Host, name: &str, search_path: &str) -> Vec<Ho
 }
 
 /// The absolute folders of a search path.
-fn folders(host: &dyn Host, search_path: &str) -> Vec<HostPath> {
+fn folders(host: &dyn HostInfo, search_path: &str) -> Vec<HostPath> {
     let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
     let folders = search_path.split(separator).map(|folder| folder.trim_matches('"'));
     folders
@@ -49,8 +49,8 @@ fn folders(host: &dyn Host, search_path: &str) -> Vec<HostPath> {
         .collect()
 }
 
-/// The files that a program's name stands for: on Windows with each extension of PATHEXT, unless it has one of them.
-fn names(host: &dyn Host, file: &str) -> Vec<String> {
+/// The file names of a program: on Windows with each extension of PATHEXT, unless it already has one of them.
+fn names(host: &dyn HostInfo, file: &str) -> Vec<String> {
     let extensions = extensions(host.env());
     if host.platform().os != Os::Windows || has_extension(&host.path(file), extensions) {
         return vec![file.to_owned()];
@@ -59,8 +59,8 @@ fn names(host: &dyn Host, file: &str) -> Vec<String> {
     extensions.map(|extension| format!("{file}{extension}")).collect()
 }
 
-/// A program in a folder, in the spelling of the folder.
-fn executable(host: &dyn Host, folder: &HostPath, name: &str) -> Option<HostPath> {
+/// The program in a folder, in the spelling of the folder's listing.
+fn executable(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Option<HostPath> {
     let path = folder.join(name);
     host.stat(&path).ok().filter(|stat| stat.kind == FileKind::File && stat.executable)?;
     if host.platform().os != Os::Windows {
@@ -70,7 +70,7 @@ fn executable(host: &dyn Host, folder: &HostPath, name: &str) -> Option<HostPath
     Some(names.first().map_or(path, |name| folder.join(name)))
 }
 
-/// Whether a program's name has no folder in it.
+/// Whether a program's name contains no folder.
 pub(super) fn is_bare(platform: Platform, name: &str) -> bool {
     !name.contains('/') && (platform.os != Os::Windows || !name.contains(['\\', ':']))
 }
@@ -80,7 +80,7 @@ pub(super) fn extensions(env: &Environment) -> &str {
     env.get("PATHEXT").unwrap_or(DEFAULT_EXTENSIONS)
 }
 
-/// Whether a Windows file name ends with one of the extensions of PATHEXT.
+/// Whether a Windows file name has one of the extensions of PATHEXT.
 pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_ascii_lowercase();
     extensions
@@ -88,10 +88,10 @@ pub(super) fn has_extension(path: &HostPath, extensions: &str) -> bool {
         .any(|extension| !extension.is_empty() && name.ends_with(&extension.trim().to_ascii_lowercase()))
 }
 
-/// All paths that match a pattern, in which `*` stands for any text within one name: `/usr/local/cuda-*/bin/nvcc`.
-/// Sorted by name with numbers compared as numbers, so that `cuda-12.10` comes after `cuda-12.9`.
+/// All paths that match a pattern in which `*` matches any text within one name: `/usr/local/cuda-*/bin/nvcc`.
+/// Sorted by name with numbers compared by value, so that `cuda-12.10` comes after `cuda-12.9`.
 #[must_use]
-pub fn glob(host: &dyn Host, pattern: &str) -> Vec<HostPath> {
+pub fn glob(host: &dyn ReadFiles, pattern: &str) -> Vec<HostPath> {
     let pattern = host.path(pattern);
     if is_plain(&pattern) {
         return if host.exists(&pattern) { vec![pattern] } else { Vec::new() };
@@ -124,7 +124,7 @@ pub fn glob(host: &dyn Host, pattern: &str) -> Vec<HostPath> {
         .collect()
 }
 
-/// Whether a pattern is one path, spelled as it would be put together again.
+/// Whether a pattern is a single path in normalized spelling.
 fn is_plain(pattern: &HostPath) -> bool {
     let text = pattern.as_str();
     pattern.rules() == PathRules::Unix
@@ -137,13 +137,13 @@ fn joined(folder: &HostPath, relative: &str) -> HostPath {
     if relative.is_empty() { folder.clone() } else { folder.join(relative) }
 }
 
-fn matches(host: &dyn Host, folder: &HostPath, pattern: &str) -> Vec<HostPath> {
+fn matches(host: &dyn ReadFiles, folder: &HostPath, pattern: &str) -> Vec<HostPath> {
     let mut names = host.list_matching(folder, pattern).unwrap_or_default();
     names.sort_by(|left, right| natural_order(left, right));
     names.iter().map(|name| folder.join(name)).collect()
 }
 
-/// Whether a name matches a pattern in which `*` stands for any text.
+/// Whether a name matches a pattern in which `*` matches any text, by the platform's case rules.
 #[must_use]
 pub fn name_matches(platform: Platform, pattern: &str, name: &str) -> bool {
     match platform.os {
@@ -152,7 +152,7 @@ pub fn name_matches(platform: Platform, pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text.
+/// Whether a name matches a pattern in which `*` matches any text, case-sensitively.
 #[must_use]
 pub fn star_matches(pattern: &str, name: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == name };
@@ -166,7 +166,7 @@ pub fn star_matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Compares texts with runs of digits taken as numbers.
+/// Compares texts, with runs of digits compared as numbers.
 #[must_use]
 pub fn natural_order(left: &str, right: &str) -> Ordering {
     let (mut a, mut b) = (left.as_bytes(), right.as_bytes());
@@ -187,7 +187,7 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
     a.len().cmp(&b.len()).then_with(|| left.cmp(right))
 }
 
-/// The digits that `text` starts with, without leading zeros, and what follows them.
+/// The leading digits of `text` without leading zeros, and the rest.
 fn digits(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -244,7 +244,7 @@ inja.txt",
     }
 
     #[test]
-    fn numbers_in_names_count_as_numbers() {
+    fn numbers_in_names_are_compared_by_value() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .executable("/usr/local/cuda-12.10/bin/nvcc")
             .executable("/usr/local/cuda-12.9/bin/nvcc")
@@ -276,7 +276,7 @@ inja.txt",
     }
 
     #[test]
-    fn stars_match_as_in_a_shell() {
+    fn stars_match_any_text() {
         for (pattern, name, expected) in [
             ("*", "", true),
             ("cuda-*", "cuda-12", true),

@@ -1,19 +1,19 @@
-//! A feature with the name of a backend asks for that backend's libraries. If the manifest lacks them, linking a program fails
-//! with a message that names the command which builds them.
+//! A feature with the name of a backend requires that backend's libraries. If the manifest lacks them, linking a program fails
+//! with a message that includes the command that builds them.
 
 use std::path::Path;
 
 use gpubuild_linker::message;
 
 use crate::files::{self, Variables};
-use crate::script::{BACKENDS, Script};
+use crate::script::{BACKENDS, BuildScript};
 
-/// Stable id of the cause.
+/// The finding's stable id.
 const ID: &str = "manifest.backend-missing";
 
-/// Has linking fail if the crate's features name backends that are not in the manifest at `path`; `built` is `None` if it does
-/// not exist. Does nothing outside of cargo and on docs.rs, where no program is linked.
-pub(crate) fn demand(variables: &Variables, path: &Path, built: Option<&[String]>, script: &mut Script) {
+/// Makes linking fail if the crate's features name backends that are not in the manifest at `path`; `built` is `None` if the
+/// manifest does not exist. Does nothing outside of cargo and on docs.rs, where no program is linked.
+pub(crate) fn demand(variables: &Variables, path: &Path, built: Option<&[String]>, script: &mut BuildScript) {
     if variables.get("DOCS_RS").is_some() {
         return;
     }
@@ -39,7 +39,7 @@ pub(crate) fn demand(variables: &Variables, path: &Path, built: Option<&[String]
     }
 }
 
-/// The backends that the crate's features name, in the usual order.
+/// The backends that the crate's features name, in the order of `BACKENDS`.
 fn enabled(variables: &Variables) -> Vec<&'static str> {
     let is_on = |feature: &str| {
         variables.iter().any(|(name, _)| name.strip_prefix("CARGO_FEATURE_") == Some(feature))
@@ -48,14 +48,14 @@ fn enabled(variables: &Variables) -> Vec<&'static str> {
     BACKENDS.into_iter().filter(|backend| asked(backend)).collect()
 }
 
-/// Backends that a crate asks for and that were not built.
-struct Missing {
+/// Backends that a crate requests and that were not built.
+struct MissingFeature {
     backends: String,
     cause: String,
     command: String,
 }
 
-fn missing(enabled: &[&str], path: &Path, built: Option<&[String]>) -> Option<Missing> {
+fn missing(enabled: &[&str], path: &Path, built: Option<&[String]>) -> Option<MissingFeature> {
     let has: Vec<&str> = built.unwrap_or_default().iter().map(String::as_str).collect();
     let absent: Vec<&str> = enabled.iter().copied().filter(|backend| !has.contains(backend)).collect();
     if absent.is_empty() {
@@ -65,31 +65,31 @@ fn missing(enabled: &[&str], path: &Path, built: Option<&[String]>) -> Option<Mi
     let cause = match built {
         Some([]) => format!("`{path}` has no backend"),
         Some(_) => format!("`{path}` has {}", has.join(", ")),
-        None => format!("there is no `{path}`: nothing was built yet"),
+        None => format!("`{path}` does not exist: nothing was built yet"),
     };
-    // A first build gets the processor's too, as the features of a crate without a manifest do.
+    // A first build includes the CPU, as the features of a crate without a manifest do.
     let usual = if has.is_empty() { vec!["cpu"] } else { has };
     let all = BACKENDS.into_iter().filter(|backend| usual.contains(backend) || enabled.contains(backend));
     let command = format!("gpubuild build --backends {}", all.collect::<Vec<_>>().join(","));
-    Some(Missing { backends: absent.join(", "), cause, command })
+    Some(MissingFeature { backends: absent.join(", "), cause, command })
 }
 
-impl Missing {
+impl MissingFeature {
     fn what(&self) -> String {
         let named = self.backends.replace(", ", ",");
-        format!("has no library of {}, which `--features {named}` asks for", self.backends)
+        format!("has no library for {}, which `--features {named}` requests", self.backends)
     }
 
     fn line(&self) -> String {
         let what = self.what();
-        format!("{what}: {} [{ID}]; linking a program will fail and say what to do", self.cause)
+        format!("{what}: {} [{ID}]; linking a program will fail with instructions", self.cause)
     }
 
-    /// The message as the linker prints it.
+    /// The message in the form in which the linker prints it.
     fn help(&self, krate: &str) -> String {
         format!(
-            "\n\n  gpubuild: `{krate}` {}\n    cause: {} [{ID}]\n    fix: build it, or leave the feature out\n      {}\n  \
-             the functions that are undefined below follow from this\n\n",
+            "\n\n  gpubuild: `{krate}` {}\n    cause: {} [{ID}]\n    fix: build it, or disable the feature\n      {}\n  \
+             the undefined symbols below follow from this\n\n",
             self.what(),
             self.cause,
             self.command
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_features_that_name_a_backend_ask_for_anything() {
+    fn only_features_named_after_backends_request_one() {
         let on = |names: &[&str]| {
             let variables = names.iter().map(|name| (format!("CARGO_FEATURE_{name}"), "1".to_owned()));
             enabled(&Variables::new(variables))
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_builds_what_is_there_and_what_is_asked_for() {
+    fn the_command_builds_existing_and_requested_backends() {
         let help = |enabled: &[&str], built: Option<&[&str]>| {
             let built = built.map(|list| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
             missing(enabled, Path::new("/m.json"), built.as_deref()).map(|missing| missing.help("x"))
@@ -122,6 +122,9 @@ mod tests {
         assert!(told.contains("      gpubuild build --backends cpu,cuda,vulkan\n"), "{told}");
         assert!(told.contains("cause: `/m.json` has cpu, vulkan [manifest.backend-missing]\n"), "{told}");
         let told = help(&["vulkan"], None).unwrap();
-        assert!(told.contains("there is no `/m.json`") && told.contains("--backends cpu,vulkan\n"), "{told}");
+        assert!(
+            told.contains("`/m.json` does not exist") && told.contains("--backends cpu,vulkan\n"),
+            "{told}"
+        );
     }
 }

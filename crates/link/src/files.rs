@@ -1,5 +1,5 @@
-//! Everything that this crate asks the system: files, variables, and the lines for cargo.
-#![expect(clippy::disallowed_methods, reason = "this crate has no `Host`: it is one file's worth of reading")]
+//! All I/O of this crate: files, variables, and the lines for cargo.
+#![expect(clippy::disallowed_methods, reason = "this crate has no `Host`: all its I/O is in this file")]
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ impl Variables {
         Self(variables.into_iter().collect())
     }
 
-    /// The value of a variable that is set to something.
+    /// The value of a variable that is set and not empty.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
@@ -30,7 +30,7 @@ impl Variables {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a build script speaks to cargo on its standard output")]
+#[expect(clippy::print_stdout, reason = "a build script passes lines to cargo on standard output")]
 pub(crate) fn print(text: &str) {
     print!("{text}");
 }
@@ -47,7 +47,7 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-/// Writes a file of this run's own folder, unless it has that content: cargo compares times.
+/// Writes a file of this run unless it already has that content, because cargo compares modification times.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if std::fs::read(path).is_ok_and(|before| before == bytes) {
         return Ok(());
@@ -66,19 +66,19 @@ pub(crate) fn is_folder(path: &Path) -> bool {
     path.is_dir()
 }
 
-/// Size and times of a file, in nanoseconds since 1970.
+/// Size of a file, and its times in nanoseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct LinkStamp {
     pub(crate) size: u64,
     pub(crate) modified: u128,
-    /// When content or attributes last changed; zero where the system does not tell.
+    /// When content or attributes last changed; zero if the system does not report it.
     pub(crate) changed: u128,
 }
 
-pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
+pub(crate) fn stamp(path: &Path) -> Option<LinkStamp> {
     let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Some(Stamp {
+    Some(LinkStamp {
         size: metadata.len(),
         modified: modified.map_or(0, |time| time.as_nanos()),
         changed: changed(&metadata),
@@ -107,9 +107,9 @@ pub(crate) fn has_hash(path: &Path, sha256: &str) -> bool {
     sha256.len() == 2 * hash.len() && hash.iter().enumerate().all(is_byte)
 }
 
-/// Gives a file a second name, or a copy where the two places are on different disks.
+/// Hard-links a file, or copies it if the two paths are on different disks.
 pub(crate) fn link(from: &Path, to: &Path) -> io::Result<()> {
-    // A second name of a symbolic link would be a link that leads nowhere.
+    // A hard link to a symbolic link could dangle.
     let from = std::fs::canonicalize(from)?;
     if let Some(folder) = to.parent() {
         std::fs::create_dir_all(folder)?;

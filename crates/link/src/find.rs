@@ -1,33 +1,33 @@
-//! Where the manifest lies.
+//! Finds the manifest.
 
 use std::path::{Path, PathBuf};
 
 use crate::files::{self, Variables};
 
-/// The variable that names a manifest.
+/// The environment variable with the path of a manifest.
 pub(crate) const VARIABLE: &str = "GPUBUILD_MANIFEST";
 
-/// A project's file.
+/// A project's configuration file.
 const PROJECT: &str = "gpubuild.toml";
 
-/// What a look for the manifest came to.
-pub(crate) enum Found {
-    /// It would lie here, whether it exists or not.
+/// The result of the search for the manifest.
+pub(crate) enum FoundManifest {
+    /// The expected path, whether or not the file exists.
     At(PathBuf),
-    /// Nothing names one.
+    /// Neither the variable nor a project file exists.
     NoProject,
-    /// The project's file does not tell.
+    /// The project file cannot be read or has no name.
     Unreadable { path: PathBuf, message: String },
 }
 
-pub(crate) fn manifest(variables: &Variables) -> Found {
+pub(crate) fn manifest(variables: &Variables) -> FoundManifest {
     if let Some(path) = variables.get(VARIABLE) {
-        return Found::At(path.into());
+        return FoundManifest::At(path.into());
     }
     let start = variables.get("CARGO_MANIFEST_DIR").map(PathBuf::from).or_else(files::current_folder);
     let folders = start.as_deref().into_iter().flat_map(Path::ancestors);
     let Some(root) = folders.into_iter().find(|folder| files::is_file(&folder.join(PROJECT))) else {
-        return Found::NoProject;
+        return FoundManifest::NoProject;
     };
     let path = root.join(PROJECT);
     let text = files::read_text(&path).map_err(|error| error.to_string());
@@ -35,9 +35,9 @@ pub(crate) fn manifest(variables: &Variables) -> Found {
         Ok(name) => {
             let builds =
                 if files::is_file(&root.join("Cargo.toml")) { "target/gpubuild" } else { ".gpubuild" };
-            Found::At(root.join(builds).join(name).join("manifest.json"))
+            FoundManifest::At(root.join(builds).join(name).join("manifest.json"))
         }
-        Err(message) => Found::Unreadable { path, message },
+        Err(message) => FoundManifest::Unreadable { path, message },
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::name;
 
     #[test]
-    fn the_name_is_read_in_every_spelling() {
+    fn the_name_is_read_in_all_toml_spellings() {
         for text in
             ["[project]\nname = \"x\"", "project.name = 'x'", "schema = 1\nproject = { name = \"x\" } # y"]
         {

@@ -1,16 +1,16 @@
-//! Links what `gpubuild build` has built into a Rust program: the build script's half of the work, in one line.
+//! Links the libraries from `gpubuild build` into a Rust program, with one line in its build script.
 //!
 //! ```no_run
-//! // The whole `main` of a build.rs:
+//! // The complete `main` of a build.rs:
 //! gpubuild_link::link();
 //! ```
 //!
-//! The manifest is the one that `GPUBUILD_MANIFEST` names, else that of the nearest `gpubuild.toml` at or above the crate. The
-//! crate then has `cfg(gpubuild_backend = "cuda")` for each backend that was built. Without a manifest it is compiled without
-//! kernels, with a warning.
+//! The manifest is the one that `GPUBUILD_MANIFEST` names, or else that of the nearest `gpubuild.toml` at or above the crate. The
+//! crate gets `cfg(gpubuild_backend = "cuda")` for each backend that was built. Without a manifest it is compiled without kernels,
+//! with a warning.
 //!
-//! A feature of the crate that bears the name of a backend (`cuda`, `vulkan`) and is switched on asks for that backend: if it
-//! was not built, linking a program fails with the command that builds it, and `cargo check` passes.
+//! An enabled feature of the crate with a backend's name (`cuda`, `vulkan`) requests that backend. If it was not built, linking a
+//! program fails with a message that includes the command to build it; `cargo check` passes.
 
 mod demand;
 mod files;
@@ -25,55 +25,55 @@ mod script;
 use std::path::Path;
 
 use files::Variables;
-use find::Found;
-use manifest::{Manifest, ReadError};
-use script::Script;
+use find::FoundManifest;
+use manifest::{LinkManifest, ReadError};
+use script::BuildScript;
 
-/// Prints what cargo needs to link what was built.
+/// Prints the lines with which cargo links the libraries of the last build.
 ///
-/// Call it from `main` of a build script. It does not panic: problems become warnings or errors of cargo.
+/// Call it from `main` of a build script. It does not panic: problems become cargo warnings or errors.
 pub fn link() {
     files::print(&lines(&Variables::read()));
 }
 
-/// For a program that depends on several crates with native libraries: has cargo fail where two of them define the same
-/// symbols, before anything is linked. [`link`] does it too.
+/// For a program that depends on several crates with native libraries: makes cargo fail before linking if two of them define the
+/// same symbols. [`link`] includes this check.
 ///
-/// Cargo shows a build script only those crates that its own crate depends on and that have a `links` key.
+/// Cargo shows a build script only the direct dependencies of its crate that have a `links` key.
 pub fn check_symbols() {
     files::print(&symbol_lines(&Variables::read()));
 }
 
 fn symbol_lines(variables: &Variables) -> String {
-    let mut script = Script::default();
+    let mut script = BuildScript::default();
     same::compare(variables, None, &mut script);
     script.into_text()
 }
 
 fn lines(variables: &Variables) -> String {
-    let mut script = Script::default();
+    let mut script = BuildScript::default();
     script.check_cfg();
     script.say(&format!("rerun-if-env-changed={}", find::VARIABLE));
     match find::manifest(variables) {
-        Found::At(path) => at(&path, variables, &mut script),
-        Found::NoProject => {
+        FoundManifest::At(path) => at(&path, variables, &mut script),
+        FoundManifest::NoProject => {
             script.modules(variables, None);
             script.warning(&format!(
-                "no gpubuild.toml here or above, so no kernels are linked; {} can name a manifest",
+                "no gpubuild.toml in this folder or above, so no kernels are linked; set {} to use a manifest",
                 find::VARIABLE
             ));
         }
-        Found::Unreadable { path, message } => {
+        FoundManifest::Unreadable { path, message } => {
             script.error(&format!("failed to read `{}`: {message} [project.invalid]", path.display()));
         }
     }
     script.into_text()
 }
 
-fn at(path: &Path, variables: &Variables, script: &mut Script) {
-    // Watched while it is absent too: the crate is built again once it appears.
+fn at(path: &Path, variables: &Variables, script: &mut BuildScript) {
+    // A missing file is watched too, so that the crate is rebuilt when it appears.
     script.watch(path);
-    let manifest = Manifest::read(path);
+    let manifest = LinkManifest::read(path);
     let cargo = manifest.as_ref().ok().map(|manifest| &manifest.cargo);
     script.modules(variables, cargo);
     match &manifest {
@@ -91,12 +91,15 @@ fn at(path: &Path, variables: &Variables, script: &mut Script) {
     }
 }
 
-fn linked(path: &Path, manifest: &Manifest, variables: &Variables, script: &mut Script) {
+fn linked(path: &Path, manifest: &LinkManifest, variables: &Variables, script: &mut BuildScript) {
     for file in &manifest.files {
         script.watch(&file.path);
     }
     if let Some(path) = manifest.changed() {
-        script.warning(&format!("`{}` is not as it was built: run `gpubuild build` again", path.display()));
+        script.warning(&format!(
+            "`{}` is missing or changed since the build: run `gpubuild build` again",
+            path.display()
+        ));
     }
     script.cfgs(&manifest.backends);
     let environment = place::environment(path);

@@ -1,60 +1,60 @@
-//! What this crate reads of the manifest that `gpubuild build` writes (`docs/manifest.md`).
+//! The parts of `gpubuild build`'s manifest (`docs/reference/json.md`) that this crate reads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::files::{self, Stamp};
+use crate::files::{self, LinkStamp};
 
-/// Version of the form of the manifest.
+/// The schema version that this crate reads.
 const SCHEMA: u64 = 1;
 
-/// What was built.
-pub(crate) struct Manifest {
+/// The result of a build.
+pub(crate) struct LinkManifest {
     pub(crate) project: String,
     pub(crate) backends: Vec<String>,
-    pub(crate) files: Vec<File>,
-    /// Constants and versions that the structures of known libraries depend on.
+    pub(crate) files: Vec<ManifestFile>,
+    /// Constants and versions that affect the structures of known libraries.
     pub(crate) interface: BTreeMap<String, String>,
     pub(crate) cargo: Cargo,
-    /// The build folders of its trees.
+    /// The build folders of its CMake trees.
     builds: Vec<PathBuf>,
 }
 
-/// A file that was built.
-pub(crate) struct File {
+/// A file of the build.
+pub(crate) struct ManifestFile {
     pub(crate) path: PathBuf,
     pub(crate) is_static: bool,
     bytes: u64,
     sha256: String,
 }
 
-/// What a program that cargo builds is linked with.
+/// How cargo links a program.
 #[derive(Default)]
 pub(crate) struct Cargo {
-    /// Directives without `cargo::`, in order.
+    /// Directives without the `cargo::` prefix, in order.
     pub(crate) lines: Vec<String>,
-    /// Folders in which a program finds the project's shared libraries.
+    /// Folders with the project's shared libraries, for the program's run-time search path.
     pub(crate) search_path: Vec<String>,
-    /// The same for a program beside which they lie.
+    /// The same, if the libraries are copied beside the program.
     pub(crate) search_path_beside: Vec<String>,
-    /// The same where no other folder is known.
+    /// The same, if no other folder is known.
     pub(crate) search_path_alone: Vec<String>,
-    /// Files that a program needs beside it: where they were built, and their names there.
+    /// Files that a program needs beside it: the built file, and its name beside the program.
     pub(crate) beside: Vec<(PathBuf, String)>,
-    /// Rust code that opens the backends that are modules.
+    /// Rust code that opens the backend modules.
     pub(crate) modules: Option<String>,
 }
 
 /// Why the manifest cannot be used.
 #[derive(Debug)]
 pub(crate) enum ReadError {
-    /// Nothing was built yet.
+    /// The file does not exist: nothing was built yet.
     Missing,
     /// It cannot be read.
     Unreadable(String),
-    /// A version of gpubuild wrote it that this one does not go with.
+    /// Another version of gpubuild wrote it, with an incompatible schema.
     Version(String),
 }
 
@@ -70,14 +70,14 @@ impl ReadError {
     pub(crate) fn told(&self, path: &Path) -> String {
         let path = path.display();
         match self {
-            Self::Missing => format!("there is no `{path}`: nothing was built yet"),
+            Self::Missing => format!("`{path}` does not exist: nothing was built yet"),
             Self::Unreadable(message) => format!("failed to read `{path}`: {message}"),
             Self::Version(message) => format!("`{path}` {message}"),
         }
     }
 }
 
-impl Manifest {
+impl LinkManifest {
     pub(crate) fn read(path: &Path) -> Result<Self, ReadError> {
         let manifest = Self::read_any(path)?;
         match manifest {
@@ -88,7 +88,7 @@ impl Manifest {
         }
     }
 
-    /// The manifest, and whether it has lines for cargo. A manifest of `Build` in another crate is read without them.
+    /// The manifest, and whether it has lines for cargo. The manifest of a `Build` in another crate may lack them.
     pub(crate) fn read_any(path: &Path) -> Result<(Self, bool), ReadError> {
         let bytes = files::read(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => ReadError::Missing,
@@ -98,9 +98,9 @@ impl Manifest {
             serde_json::from_slice(&bytes).map_err(|error| ReadError::Unreadable(error.to_string()))?;
         let found = value["schema"].as_u64();
         if found != Some(SCHEMA) {
-            let found = found.map_or("no number".to_owned(), |found| found.to_string());
+            let found = found.map_or("(none)".to_owned(), |found| found.to_string());
             return Err(ReadError::Version(format!(
-                "has schema {found}, and this gpubuild-link reads {SCHEMA}"
+                "has schema {found}, but this gpubuild-link reads schema {SCHEMA}"
             )));
         }
         Self::parse(&value).ok_or_else(|| ReadError::Unreadable("it is not a manifest".to_owned()))
@@ -118,13 +118,13 @@ impl Manifest {
         for tree in value["trees"].as_array()? {
             manifest.builds.push(tree["build"].as_str()?.into());
             for (name, value) in tree["abi"].as_object().into_iter().flatten() {
-                // Names with a dot are those of headers, with their hashes.
+                // Names with a dot are headers, with their hashes as values.
                 if !name.contains('.') {
                     manifest.interface.insert(name.clone(), value.as_str()?.to_owned());
                 }
             }
             for file in tree["files"].as_array()? {
-                manifest.files.push(File {
+                manifest.files.push(ManifestFile {
                     path: file["path"].as_str()?.into(),
                     is_static: file["kind"] == "static",
                     bytes: file["bytes"].as_u64()?,
@@ -139,11 +139,11 @@ impl Manifest {
         Some((manifest, cargo.is_object()))
     }
 
-    /// The first file that is missing or has other content than it was built with. One whose size and times are those that
-    /// the build left is not read.
+    /// The first file that is missing or whose content changed since the build. A file whose size and times are those that the
+    /// build recorded is not read.
     pub(crate) fn changed(&self) -> Option<&Path> {
         let stamps: Vec<Value> = self.builds.iter().filter_map(|build| stamps(build)).collect();
-        let is_intact = |file: &File| {
+        let is_intact = |file: &ManifestFile| {
             let Some(now) = files::stamp(&file.path) else { return false };
             let name = file.path.to_string_lossy();
             let left = stamps.iter().find_map(|stamps| stamp(&stamps["outputs"][name.as_ref()]));
@@ -153,14 +153,14 @@ impl Manifest {
     }
 }
 
-/// What a build left in the folder of a tree about the files in it.
+/// The sizes and times that the build recorded in a tree's folder.
 fn stamps(build: &Path) -> Option<Value> {
     serde_json::from_slice(&files::read(&build.join("gpubuild/stamp.json")).ok()?).ok()
 }
 
-fn stamp(value: &Value) -> Option<Stamp> {
+fn stamp(value: &Value) -> Option<LinkStamp> {
     let number = |name: &str| value[name].as_u64();
-    Some(Stamp {
+    Some(LinkStamp {
         size: number("size")?,
         modified: number("modified")?.into(),
         changed: number("changed")?.into(),

@@ -1,4 +1,4 @@
-//! Shared libraries of a program: beside it, and in an environment that `gpubuild venv` made.
+//! Shared libraries of a program: beside it, or in an environment from `gpubuild venv`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 use crate::files::{self, Variables};
 use crate::manifest::{Cargo, strings};
 
-/// What `gpubuild venv` made for a project.
+/// The environment that `gpubuild venv` made for a project.
 #[derive(Default)]
-pub(crate) struct Environment {
-    /// Its record, if it exists.
+pub(crate) struct CargoEnvironment {
+    /// The path of its record, if the file exists.
     pub(crate) record: Option<PathBuf>,
-    /// Folders with libraries, for the search path of the program.
+    /// Folders with libraries, for the program's run-time search path.
     pub(crate) folders: Vec<String>,
     /// Why the folders cannot be used.
     pub(crate) warning: Option<String>,
 }
 
-/// The environment of the project with this manifest.
-pub(crate) fn environment(manifest: &Path) -> Environment {
+/// The environment of the project with this manifest; empty if the record is missing.
+pub(crate) fn environment(manifest: &Path) -> CargoEnvironment {
     let path = manifest.with_file_name("venv.json");
-    // Cargo takes a file that is absent for changed, each time. Who makes this one writes the manifest again.
+    // Cargo treats a missing file as changed on every run. `gpubuild venv` also rewrites the manifest, which is watched.
     if !cfg!(target_os = "linux") || !files::is_file(&path) {
-        return Environment::default();
+        return CargoEnvironment::default();
     }
     let record = files::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let record = record.filter(|record| record["schema"] == 1);
@@ -32,22 +32,22 @@ pub(crate) fn environment(manifest: &Path) -> Environment {
     let gone = folders.iter().find(|folder| !files::is_folder(Path::new(folder)));
     let unfit = folders.iter().find(|folder| folder.contains([':', ';', '$', '\n', '\0']));
     let warning = match (gone, unfit) {
-        (Some(folder), _) => Some(format!("`{folder}` is gone: run `gpubuild venv` again")),
-        (None, Some(folder)) => {
-            Some(format!("`{folder}` can't stand in a program: loaders split it at `:` and replace `$`"))
-        }
+        (Some(folder), _) => Some(format!("`{folder}` does not exist: run `gpubuild venv` again")),
+        (None, Some(folder)) => Some(format!(
+            "`{folder}` cannot be in a library search path: loaders split it at `:` and replace `$`"
+        )),
         (None, None) => None,
     };
     if warning.is_some() {
         folders.clear();
     } else if !folders.is_empty() {
-        // Libraries beside the program win, so that a packed one needs no environment.
+        // Libraries beside the program come first, so that a packed program needs no environment.
         folders.insert(0, "$ORIGIN".to_owned());
     }
-    Environment { record: Some(path), folders, warning }
+    CargoEnvironment { record: Some(path), folders, warning }
 }
 
-/// Puts shared libraries and modules where cargo puts the programs and tests of this package. Whether it is known where.
+/// Copies shared libraries and modules to the folders of this package's programs and tests. `false` if those are unknown.
 pub(crate) fn beside_program(project: &str, cargo: &Cargo, variables: &Variables) -> io::Result<bool> {
     let folders = variables.get("OUT_DIR").map(|out| cargo_folders(Path::new(out))).unwrap_or_default();
     for folder in &folders {
@@ -56,8 +56,8 @@ pub(crate) fn beside_program(project: &str, cargo: &Cargo, variables: &Variables
     Ok(!folders.is_empty())
 }
 
-/// Puts files into a folder, and removes what an earlier run put there and is not needed any more: a module that lies about
-/// would be opened.
+/// Adds files to a folder and removes files that an earlier run added and that are no longer needed: the program would open a
+/// leftover module.
 fn fill(folder: &Path, project: &str, beside: &[(PathBuf, String)]) -> io::Result<()> {
     let record = folder.join(format!(".gpubuild-{project}.json"));
     let read = files::read(&record).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
@@ -80,7 +80,7 @@ fn fill(folder: &Path, project: &str, beside: &[(PathBuf, String)]) -> io::Resul
     files::write(&record, json!({ "names": names }).to_string().as_bytes())
 }
 
-/// The folders in which cargo puts programs and tests of the package whose build script runs: those above `OUT_DIR`.
+/// The folders of the package's programs and tests, derived from the `OUT_DIR` of its build script.
 fn cargo_folders(out: &Path) -> Vec<PathBuf> {
     // <target>/<profile>/build/<package>-<hash>/out
     let Some(build) = out.ancestors().nth(2).filter(|folder| folder.ends_with("build")) else {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_of_cargo_lie_in_three_folders() {
+    fn cargo_programs_are_in_three_folders() {
         let folders = cargo_folders(Path::new("/p/target/debug/build/x-0123/out"));
         let expected =
             ["/p/target/debug/deps", "/p/target/debug/examples", "/p/target/debug"].map(PathBuf::from);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_any_more_is_taken_away() {
+    fn obsolete_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let built = folder.path().join("built.so");
         files::write(&built, b"1").unwrap();

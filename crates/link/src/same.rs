@@ -1,6 +1,6 @@
-//! Crates of one program that bring the same symbols, as two copies of ggml do.
+//! Detects crates of one program that define the same symbols, such as two copies of ggml.
 //!
-//! Cargo shows a build script only the crates that its own crate depends on directly.
+//! Cargo shows a build script only the direct dependencies of its crate.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use gpubuild_linker::symbols;
 
 use crate::files::{self, Variables};
-use crate::manifest::Manifest;
-use crate::script::Script;
+use crate::manifest::LinkManifest;
+use crate::script::BuildScript;
 
-/// What to do about it.
+/// The hint of the error.
 pub(crate) const HINT: &str = "let one crate use the libraries of the other: `.share(\"<links key>\")` in its build.rs; or build \
-both projects with one gpubuild.toml and `[[with]]` (docs/symbols.md); `.allow_same_symbols()` takes the risk";
+both projects with one gpubuild.toml and `[[with]]` (docs/guide/several-projects.md); `.allow_same_symbols()` skips this check";
 
-/// How the name of the variable ends in which cargo hands on where a crate's manifest lies: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
+/// Suffix of the variable in which cargo passes the path of a dependency's manifest: `DEP_<LINKS>_GPUBUILD_MANIFEST`.
 const END: &str = "_GPUBUILD_MANIFEST";
 
-/// Fails the package if two crates define the same symbols: those that it depends on, and `own`.
-pub(crate) fn compare(variables: &Variables, own: Option<(&str, &Manifest)>, script: &mut Script) {
+/// Reports an error to cargo if two crates among the dependencies and `own` define the same symbols.
+pub(crate) fn compare(variables: &Variables, own: Option<(&str, &LinkManifest)>, script: &mut BuildScript) {
     let (watched, same) = compared(variables, own);
     for path in watched {
         script.watch(&path);
@@ -29,31 +29,31 @@ pub(crate) fn compare(variables: &Variables, own: Option<(&str, &Manifest)>, scr
     }
 }
 
-/// The manifests that were looked for, and a sentence if two crates define the same symbol.
+/// The paths of the dependencies' manifests, and a message if two crates define the same symbol.
 pub(crate) fn compared(
     variables: &Variables,
-    own: Option<(&str, &Manifest)>,
+    own: Option<(&str, &LinkManifest)>,
 ) -> (Vec<PathBuf>, Option<String>) {
     let handed_on = variables.iter().filter_map(|(name, path)| {
         Some((name.strip_prefix("DEP_")?.strip_suffix(END)?.to_lowercase(), PathBuf::from(path)))
     });
     let (links, paths): (Vec<String>, Vec<PathBuf>) = handed_on.unzip();
-    let manifests: Vec<Option<Manifest>> =
-        paths.iter().map(|path| Manifest::read_any(path).ok().map(|(manifest, _)| manifest)).collect();
+    let manifests: Vec<Option<LinkManifest>> =
+        paths.iter().map(|path| LinkManifest::read_any(path).ok().map(|(manifest, _)| manifest)).collect();
     let with_names = links.iter().zip(&manifests);
-    let mut crates: Vec<(&str, &Manifest)> =
+    let mut crates: Vec<(&str, &LinkManifest)> =
         with_names.filter_map(|(links, manifest)| Some((links.as_str(), manifest.as_ref()?))).collect();
     crates.extend(own);
     let same = find(&crates);
     (paths, same)
 }
 
-/// A sentence about the first two crates that define the same symbol. Libraries that several name are one.
-fn find(crates: &[(&str, &Manifest)]) -> Option<String> {
+/// A message about the first two crates that define the same symbol. A library that several manifests list is read once.
+fn find(crates: &[(&str, &LinkManifest)]) -> Option<String> {
     if crates.len() < 2 {
         return None;
     }
-    let mut before: Vec<(&str, &Manifest, BTreeSet<String>)> = Vec::new();
+    let mut before: Vec<(&str, &LinkManifest, BTreeSet<String>)> = Vec::new();
     let mut seen: BTreeSet<&Path> = BTreeSet::new();
     for (name, manifest) in crates {
         let mut defined = BTreeSet::new();
@@ -68,7 +68,7 @@ fn find(crates: &[(&str, &Manifest)]) -> Option<String> {
                 let differences = differences(theirs, manifest);
                 let more = same.count();
                 return Some(format!(
-                    "`{other}` and `{name}` both define `{symbol}` and {more} further symbols{differences}"
+                    "`{other}` and `{name}` both define `{symbol}` and {more} more symbols{differences}"
                 ));
             }
         }
@@ -77,7 +77,7 @@ fn find(crates: &[(&str, &Manifest)]) -> Option<String> {
     None
 }
 
-fn differences(left: &Manifest, right: &Manifest) -> String {
+fn differences(left: &LinkManifest, right: &LinkManifest) -> String {
     let both =
         left.interface.iter().filter_map(|(name, value)| Some((name, value, right.interface.get(name)?)));
     let differ = both.filter(|(_, left, right)| left != right);

@@ -7,28 +7,28 @@ use std::path::Path;
 use gpubuild_linker::search_path_words;
 
 use crate::files::{self, Variables};
-use crate::manifest::{Cargo, Manifest};
+use crate::manifest::{Cargo, LinkManifest};
 use crate::place;
 
-/// Every backend that `cfg(gpubuild_backend)` may name.
+/// Every backend that `cfg(gpubuild_backend)` can have as its value.
 pub(crate) const BACKENDS: [&str; 7] = ["cpu", "cuda", "rocm", "metal", "vulkan", "sycl", "opencl"];
 
-/// The code of a program whose backends are all linked in.
+/// The modules code of a program that links all its backends.
 const NO_MODULES: &str = include_str!("linked.rs.in");
 
 /// Lines for cargo.
 #[derive(Default)]
-pub(crate) struct Script {
+pub(crate) struct BuildScript {
     text: String,
     watched: BTreeSet<String>,
 }
 
-impl Script {
+impl BuildScript {
     pub(crate) fn into_text(self) -> String {
         self.text
     }
 
-    /// Directives are lines: a line break inside one would start another.
+    /// Adds a directive. Line breaks become spaces, because each line is a directive.
     pub(crate) fn say(&mut self, directive: &str) {
         let line = directive.replace(['\n', '\r'], " ");
         writeln!(self.text, "cargo::{line}").expect("writing to a string");
@@ -38,14 +38,14 @@ impl Script {
         self.say(&format!("warning={text}"));
     }
 
-    /// Lines with which cargo fails the package once the script has ended.
+    /// Adds lines with which cargo fails the package after the script ends.
     pub(crate) fn error(&mut self, text: &str) {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             self.say(&format!("error={line}"));
         }
     }
 
-    /// Has the script run again once this file is another, or while it is absent.
+    /// Makes cargo rerun the script when this file changes, or while it is missing.
     pub(crate) fn watch(&mut self, path: &Path) {
         let path = path.display().to_string();
         if self.watched.insert(path.clone()) {
@@ -64,7 +64,7 @@ impl Script {
         }
     }
 
-    /// Writes the code that opens modules, and tells cargo where it is.
+    /// Writes the code that opens modules and passes its path to cargo.
     pub(crate) fn modules(&mut self, variables: &Variables, cargo: Option<&Cargo>) {
         let Some(out) = variables.get("OUT_DIR") else { return };
         let path = Path::new(out).join("gpubuild_modules.rs");
@@ -75,15 +75,15 @@ impl Script {
         }
     }
 
-    /// The link lines; `environment` are the folders of an environment with run-time libraries.
-    pub(crate) fn link(&mut self, manifest: &Manifest, environment: Vec<String>, variables: &Variables) {
+    /// Adds the link lines; `environment` lists the folders of an environment with run-time libraries.
+    pub(crate) fn link(&mut self, manifest: &LinkManifest, environment: Vec<String>, variables: &Variables) {
         let cargo = &manifest.cargo;
         let mut folders = cargo.search_path.clone();
         match place::beside_program(&manifest.project, cargo, variables) {
             Ok(true) => folders.clone_from(&cargo.search_path_beside),
             Ok(false) => {}
             Err(error) => {
-                self.warning(&format!("failed to put shared libraries beside the program: {error}"));
+                self.warning(&format!("failed to copy shared libraries beside the program: {error}"));
             }
         }
         for folder in environment {

@@ -5,7 +5,7 @@ const BUILT: &str = r#"{"schema":1,"gpubuild":"0.1.0","project":"p","backends":[
 "cargo":{"lines":["rustc-link-search=native=@/b","rustc-link-lib=static=k","rustc-link-lib=dylib=m"],"search_path":[],
 "search_path_beside":[],"search_path_alone":["$ORIGIN"],"beside":[]}}"#;
 
-/// The lines for a crate whose manifest has this text; `@` in it is the folder of the manifest.
+/// The lines for a crate whose manifest has this text, in which `@` means the manifest's folder.
 fn lines_of(manifest: Option<&str>) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().display().to_string();
@@ -36,16 +36,16 @@ fn a_manifest_gives_cfgs_and_link_lines() {
     let end = "cargo::rustc-link-search=native=@/b\ncargo::rustc-link-lib=static=k\ncargo::rustc-link-lib=dylib=m\n\
                cargo::rustc-link-arg=-Wl,-rpath,$ORIGIN\n";
     assert!(text.ends_with(end), "{text}");
-    assert!(text.contains("cargo::warning=`@/b/libk.a` is not as it was built"), "{text}");
+    assert!(text.contains("cargo::warning=`@/b/libk.a` is missing or changed since the build"), "{text}");
 }
 
 #[test]
-fn what_is_no_manifest_is_an_error_with_an_id() {
+fn an_invalid_manifest_is_an_error_with_an_id() {
     for (text, told) in [
         ("{", "[manifest.unreadable]"),
         (
             "[]",
-            "has schema no number, and this gpubuild-link reads 1: run `gpubuild build` again [manifest.other-schema]",
+            "has schema (none), but this gpubuild-link reads schema 1: run `gpubuild build` again [manifest.other-schema]",
         ),
         (r#"{"schema":2}"#, "has schema 2, "),
         (r#"{"schema":1}"#, "it is not a manifest: run `gpubuild build` again [manifest.unreadable]"),
@@ -60,8 +60,8 @@ fn what_is_no_manifest_is_an_error_with_an_id() {
 }
 
 #[test]
-fn a_line_stays_a_line_and_nothing_is_watched_twice() {
-    let mut script = Script::default();
+fn line_breaks_are_replaced_and_files_are_watched_once() {
+    let mut script = BuildScript::default();
     script.warning("one\ntwo");
     script.watch(Path::new("/a"));
     script.watch(Path::new("/a"));

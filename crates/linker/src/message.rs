@@ -37,13 +37,13 @@ fn object(symbol: &[u8], os: &str, arch: &str) -> Vec<u8> {
 }
 
 /// Bytes with numbers of a target's width and order.
-struct Image {
+struct MessageImage {
     bytes: Vec<u8>,
     is_big: bool,
     is_64: bool,
 }
 
-impl Image {
+impl MessageImage {
     fn new(is_big: bool, is_64: bool) -> Self {
         Self { bytes: Vec::new(), is_big, is_64 }
     }
@@ -99,7 +99,7 @@ fn elf(symbol: &[u8], arch: &str) -> Vec<u8> {
         "loongarch64" => (258, true, false),
         _ => (62, true, false),
     };
-    let mut image = Image::new(is_big, is_64);
+    let mut image = MessageImage::new(is_big, is_64);
     let (header, section, entry): (u16, u16, u32) = if is_64 { (64, 64, 24) } else { (52, 40, 16) };
     let data = u32::from(header);
     let strings = data + 1;
@@ -156,7 +156,7 @@ fn coff(symbol: &[u8], arch: &str) -> Vec<u8> {
         "aarch64" => 0xaa64,
         _ => 0x8664,
     };
-    let mut image = Image::new(false, true);
+    let mut image = MessageImage::new(false, true);
     let data = 20 + 40;
     // One section, no time, the symbol table behind the data, one symbol.
     image.u16s(&[machine, 1]);
@@ -179,7 +179,7 @@ fn coff(symbol: &[u8], arch: &str) -> Vec<u8> {
 
 fn mach_o(symbol: &[u8], arch: &str) -> Vec<u8> {
     let (machine, kind) = if arch == "x86_64" { (0x0100_0007, 3) } else { (0x0100_000c, 0) };
-    let mut image = Image::new(false, true);
+    let mut image = MessageImage::new(false, true);
     let (header, segment, table) = (32, 72 + 80, 24);
     let data = header + segment + table;
     let symbols = data + 8;

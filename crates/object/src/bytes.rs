@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::rc::Rc;
 
-use gpubuild_host::{FileKind, Host, HostPath};
+use gpubuild_host::{FileKind, HostPath, ReadFiles};
 use object::{ReadCache, ReadRef};
 
 /// What is read at a time. Headers of kernels lie far apart, so larger pieces would be read in vain.
@@ -20,7 +20,7 @@ const LONGEST_NAME: u64 = 4096;
 
 /// Why a file tells nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableObject {
     /// There is none.
     #[error("there is no such file")]
     Missing,
@@ -38,48 +38,48 @@ pub enum Unreadable {
     Damaged(String),
 }
 
-impl Unreadable {
+impl UnreadableObject {
     /// A damaged file.
     pub(super) fn damaged(what: impl Into<String>) -> Self {
         Self::Damaged(what.into())
     }
 }
 
-impl From<object::Error> for Unreadable {
+impl From<object::Error> for UnreadableObject {
     fn from(error: object::Error) -> Self {
         Self::Damaged(error.to_string())
     }
 }
 
 /// A file that is looked into.
-pub struct File<'h> {
+pub struct ObjectBytes<'h> {
     cache: ReadCache<Pages<'h>>,
     size: u64,
-    problem: Problem,
+    problem: ObjectProblem,
 }
 
 /// Where the first error of reading is kept: `object` passes none on.
-type Problem = Rc<RefCell<Option<io::Error>>>;
+type ObjectProblem = Rc<RefCell<Option<io::Error>>>;
 
-impl<'h> File<'h> {
+impl<'h> ObjectBytes<'h> {
     /// Opens a file.
     ///
     /// # Errors
     /// It is not there, no file, or may not be read.
-    pub fn open(host: &'h dyn Host, path: &HostPath) -> Result<Self, Unreadable> {
+    pub fn open(host: &'h dyn ReadFiles, path: &HostPath) -> Result<Self, UnreadableObject> {
         let refused = |error: &io::Error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unreadable::Missing,
-            io::ErrorKind::Unsupported => Unreadable::NotRecorded,
-            _ => Unreadable::Refused(error.to_string()),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => UnreadableObject::Missing,
+            io::ErrorKind::Unsupported => UnreadableObject::NotRecorded,
+            _ => UnreadableObject::Refused(error.to_string()),
         };
         let stat = host.stat(path).map_err(|error| refused(&error))?;
         match stat.kind {
             FileKind::File => {}
-            FileKind::Directory => return Err(Unreadable::Foreign("a folder")),
-            FileKind::Device | FileKind::Other => return Err(Unreadable::Foreign("no regular file")),
+            FileKind::Directory => return Err(UnreadableObject::Foreign("a folder")),
+            FileKind::Device | FileKind::Other => return Err(UnreadableObject::Foreign("no regular file")),
         }
         host.read_start(path, 1).map_err(|error| refused(&error))?;
-        let problem = Problem::default();
+        let problem = ObjectProblem::default();
         let pages = Pages {
             host,
             path: path.clone(),
@@ -98,9 +98,9 @@ impl<'h> File<'h> {
     }
 
     /// The error that is behind a result: what the system said about reading comes before what was made of it.
-    pub(super) fn explain(&self, error: Unreadable) -> Unreadable {
+    pub(super) fn explain(&self, error: UnreadableObject) -> UnreadableObject {
         match self.problem.borrow_mut().take() {
-            Some(problem) => Unreadable::Refused(problem.to_string()),
+            Some(problem) => UnreadableObject::Refused(problem.to_string()),
             None => error,
         }
     }
@@ -180,12 +180,12 @@ impl<'a> ReadRef<'a> for Data<'a, '_> {
 
 /// The stream behind the cache.
 struct Pages<'h> {
-    host: &'h dyn Host,
+    host: &'h dyn ReadFiles,
     path: HostPath,
     size: u64,
     position: u64,
     kept: HashMap<u64, Vec<u8>>,
-    problem: Problem,
+    problem: ObjectProblem,
 }
 
 impl Pages<'_> {

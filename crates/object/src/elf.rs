@@ -6,7 +6,9 @@ use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
 use object::{Endianness, ReadRef};
 
 use super::bytes::Data;
-use super::{Binary, Format, Kind, Machine, Needed, Unreadable, device_code};
+use super::{
+    NeededObject, ObjectFile, ObjectFormat, ObjectKind, ObjectMachine, UnreadableObject, device_code,
+};
 
 /// Entries of a table of versions; no library has so many.
 const MOST: usize = 1 << 16;
@@ -14,15 +16,15 @@ const MOST: usize = 1 << 16;
 const MOST_LIBRARIES: usize = 1 << 12;
 
 /// Reads a file that starts with ELF's magic.
-pub(super) fn parse(data: Data<'_, '_>) -> Result<Binary, Unreadable> {
+pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
     match data.bytes(0, 5).and_then(|start| start.get(4)) {
-        Some(1) => File::<FileHeader32<Endianness>>::open(data)?.binary(),
-        Some(2) => File::<FileHeader64<Endianness>>::open(data)?.binary(),
-        _ => Err(Unreadable::damaged("its header has no class")),
+        Some(1) => ElfFile::<FileHeader32<Endianness>>::open(data)?.binary(),
+        Some(2) => ElfFile::<FileHeader64<Endianness>>::open(data)?.binary(),
+        _ => Err(UnreadableObject::damaged("its header has no class")),
     }
 }
 
-struct File<'a, 'h, Elf: FileHeader> {
+struct ElfFile<'a, 'h, Elf: FileHeader> {
     data: Data<'a, 'h>,
     endian: Elf::Endian,
     header: &'a Elf,
@@ -30,28 +32,28 @@ struct File<'a, 'h, Elf: FileHeader> {
     strings: u64,
 }
 
-impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
-    fn open(data: Data<'a, 'h>) -> Result<Self, Unreadable> {
+impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> ElfFile<'a, 'h, Elf> {
+    fn open(data: Data<'a, 'h>) -> Result<Self, UnreadableObject> {
         let header = Elf::parse(data)?;
         let endian = header.endian()?;
         match header.e_type(endian) {
             elf::ET_EXEC | elf::ET_DYN => {}
             elf::ET_REL => {
-                return Err(Unreadable::Foreign(
+                return Err(UnreadableObject::Foreign(
                     "an object file: look into the program that it is linked into",
                 ));
             }
-            elf::ET_CORE => return Err(Unreadable::Foreign("a core dump")),
-            _ => return Err(Unreadable::Foreign("an ELF file that no loader takes")),
+            elf::ET_CORE => return Err(UnreadableObject::Foreign("a core dump")),
+            _ => return Err(UnreadableObject::Foreign("an ELF file that no loader takes")),
         }
         let segments = header.program_headers(endian, data)?;
         Ok(Self { data, endian, header, segments, strings: 0 })
     }
 
-    fn binary(mut self) -> Result<Binary, Unreadable> {
+    fn binary(mut self) -> Result<ObjectFile, UnreadableObject> {
         let endian = self.endian;
         let machine = machine(self.header.e_machine(endian), self.header.is_class_64());
-        let mut binary = Binary::new(Format::Elf, machine, Kind::Library);
+        let mut binary = ObjectFile::new(ObjectFormat::Elf, machine, ObjectKind::Library);
         for segment in self.segments {
             if let Some(path) = segment.interpreter(endian, self.data)? {
                 binary.interpreter = Some(String::from_utf8_lossy(path).into_owned());
@@ -64,7 +66,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
             }
         }
         if binary.interpreter.is_some() || self.header.e_type(endian) == elf::ET_EXEC {
-            binary.kind = Kind::Program;
+            binary.kind = ObjectKind::Program;
         }
         self.read_dynamic(dynamic, &mut binary)?;
         self.read_sections(&mut binary);
@@ -84,12 +86,16 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
         )
     }
 
-    fn string(&self, at: u64) -> Result<String, Unreadable> {
+    fn string(&self, at: u64) -> Result<String, UnreadableObject> {
         let text = self.strings.checked_add(at).and_then(|at| self.data.text(at));
-        text.ok_or_else(|| Unreadable::damaged("a name lies outside of the table of names"))
+        text.ok_or_else(|| UnreadableObject::damaged("a name lies outside of the table of names"))
     }
 
-    fn read_dynamic(&mut self, dynamic: &[Elf::Dyn], binary: &mut Binary) -> Result<(), Unreadable> {
+    fn read_dynamic(
+        &mut self,
+        dynamic: &[Elf::Dyn],
+        binary: &mut ObjectFile,
+    ) -> Result<(), UnreadableObject> {
         let end = dynamic.iter().position(|entry| entry.tag(self.endian) == elf::DT_NULL);
         let dynamic = &dynamic[..end.unwrap_or(dynamic.len())];
         let find = |wanted| {
@@ -101,20 +107,22 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
         let (offers, offer_count) = (address(elf::DT_VERDEF), find(elf::DT_VERDEFNUM));
         match address(elf::DT_STRTAB) {
             Some((_, Some(offset))) => self.strings = offset,
-            Some((_, None)) => return Err(Unreadable::damaged("its table of names lies outside of it")),
+            Some((_, None)) => {
+                return Err(UnreadableObject::damaged("its table of names lies outside of it"));
+            }
             None => return Ok(()),
         }
         for entry in dynamic {
             let value = entry.val(self.endian);
             match entry.tag(self.endian) {
                 elf::DT_NEEDED if binary.needed.len() < MOST_LIBRARIES => {
-                    binary.needed.push(Needed::at_start(self.string(value)?));
+                    binary.needed.push(NeededObject::at_start(self.string(value)?));
                 }
                 elf::DT_SONAME => binary.name = Some(self.string(value)?),
                 elf::DT_RPATH => binary.rpath = folders(&self.string(value)?),
                 elf::DT_RUNPATH => binary.runpath = folders(&self.string(value)?),
                 // A program that can lie anywhere and is linked statically has no loader.
-                elf::DT_FLAGS_1 if value & elf::DF_1_PIE.0 != 0 => binary.kind = Kind::Program,
+                elf::DT_FLAGS_1 if value & elf::DF_1_PIE.0 != 0 => binary.kind = ObjectKind::Program,
                 _ => {}
             }
         }
@@ -131,7 +139,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
         Ok(())
     }
 
-    fn read_needed_versions(&self, mut at: u64, count: u64, binary: &mut Binary) {
+    fn read_needed_versions(&self, mut at: u64, count: u64, binary: &mut ObjectFile) {
         let mut steps = 0;
         for _ in 0..count {
             let Ok(need) = self.data.read_at::<elf::Verneed<Endianness>>(at) else { return };
@@ -163,7 +171,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
         }
     }
 
-    fn read_offered_versions(&self, mut at: u64, count: u64, binary: &mut Binary) {
+    fn read_offered_versions(&self, mut at: u64, count: u64, binary: &mut ObjectFile) {
         let most = count.min(MOST as u64);
         for _ in 0..most {
             let Ok(offer) = self.data.read_at::<elf::Verdef<Endianness>>(at) else { return };
@@ -183,7 +191,7 @@ impl<'a, 'h, Elf: FileHeader<Endian = Endianness>> File<'a, 'h, Elf> {
     }
 
     /// Sections are for linkers: a file without them runs as well, and tells less.
-    fn read_sections(&self, binary: &mut Binary) {
+    fn read_sections(&self, binary: &mut ObjectFile) {
         let Ok(sections) = self.header.sections(self.endian, self.data) else { return };
         let named: Vec<(String, u64, u64)> = sections
             .iter()
@@ -226,7 +234,7 @@ fn folders(list: &str) -> Vec<String> {
     list.split(':').filter(|folder| !folder.is_empty()).map(str::to_owned).collect()
 }
 
-fn machine(number: elf::Machine, wide: bool) -> Machine {
+fn machine(number: elf::Machine, wide: bool) -> ObjectMachine {
     let name = match (number, wide) {
         (elf::EM_X86_64, true) => "x86_64",
         (elf::EM_X86_64, false) => "x32",
@@ -239,5 +247,5 @@ fn machine(number: elf::Machine, wide: bool) -> Machine {
         (elf::EM_LOONGARCH, _) => "loongarch64",
         _ => "another processor",
     };
-    Machine { name, wide, number: u32::from(number.0) }
+    ObjectMachine { name, wide, number: u32::from(number.0) }
 }

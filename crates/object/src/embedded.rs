@@ -1,19 +1,23 @@
 //! Kernels anywhere in a file: in the members of an archive, or embedded as an array of bytes. Found by how they begin.
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 
-use super::bytes::{File, Unreadable};
-use super::fatbin::{self, CudaCode};
+use super::bytes::{ObjectBytes, UnreadableObject};
+use super::fatbin::{self, FatbinCode};
 use super::offload::{self, HipCode};
 
 /// The kernels in a file, whose content is given too.
 ///
 /// # Errors
 /// The file can't be read a second time.
-pub fn embedded(host: &dyn Host, path: &HostPath, content: &[u8]) -> Result<(CudaCode, HipCode), Unreadable> {
-    let file = File::open(host, path)?;
+pub fn embedded(
+    host: &dyn ReadFiles,
+    path: &HostPath,
+    content: &[u8],
+) -> Result<(FatbinCode, HipCode), UnreadableObject> {
+    let file = ObjectBytes::open(host, path)?;
     let data = file.data();
-    let (mut cuda, mut hip) = (CudaCode::default(), HipCode::default());
+    let (mut cuda, mut hip) = (FatbinCode::default(), HipCode::default());
     let mut after = 0;
     for at in memchr::memmem::find_iter(content, &fatbin::MAGIC.to_le_bytes()) {
         let start = at as u64;

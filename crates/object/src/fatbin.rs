@@ -42,7 +42,7 @@ pub enum KernelKind {
 
 /// Kernels of one architecture.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kernel {
+pub struct DeviceKernel {
     /// Machine code or text.
     pub kind: KernelKind,
     /// `90`, `90a`, `120f`.
@@ -55,11 +55,11 @@ pub struct Kernel {
 
 /// CUDA code in a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CudaCode {
+pub struct FatbinCode {
     /// Every kind of kernel, each once.
-    pub kernels: BTreeSet<Kernel>,
+    pub kernels: BTreeSet<DeviceKernel>,
     /// Bytes that each of them takes in the file, compressed as they are.
-    pub bytes: BTreeMap<Kernel, u64>,
+    pub bytes: BTreeMap<DeviceKernel, u64>,
     /// How many containers there are.
     pub containers: usize,
     /// Something could not be read, so that there may be more.
@@ -68,7 +68,7 @@ pub struct CudaCode {
     pub registers: bool,
 }
 
-impl CudaCode {
+impl FatbinCode {
     /// Whether there is any.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -147,7 +147,7 @@ impl CudaCode {
         };
         let arch = u16::try_from(number(28, 4)).ok().filter(|arch| (10..1000).contains(arch))?;
         let version = (u16::try_from(number(26, 2)).ok()?, u16::try_from(number(24, 2)).ok()?);
-        let kernel = Kernel {
+        let kernel = DeviceKernel {
             kind,
             arch: CudaArch { number: arch, suffix, code: Form::Both },
             ptx: (kind == KernelKind::Ptx).then_some(version),

@@ -13,19 +13,19 @@ mod offload;
 mod pe;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Arch, Host, HostPath, Os};
+use gpubuild_host::{Arch, HostPath, Os, ReadFiles};
 use serde::Serialize;
 
-pub use bytes::Unreadable;
+pub use bytes::UnreadableObject;
 pub use embedded::embedded;
-pub use fatbin::{CudaCode, Kernel, KernelKind};
+pub use fatbin::{DeviceKernel, FatbinCode, KernelKind};
 pub use offload::HipCode;
 
 /// Formats of executables and libraries, one per platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Format {
+pub enum ObjectFormat {
     /// Linux.
     Elf,
     /// Windows.
@@ -34,7 +34,7 @@ pub enum Format {
     MachO,
 }
 
-impl Format {
+impl ObjectFormat {
     /// The platform whose loader takes it.
     #[must_use]
     pub fn os(self) -> Os {
@@ -58,7 +58,7 @@ impl Format {
 
 /// The processor that a file is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Machine {
+pub struct ObjectMachine {
     /// Its name: `x86_64`, `aarch64`, `i386`, `riscv64`.
     pub name: &'static str,
     /// Whether addresses have 64 bits.
@@ -67,7 +67,7 @@ pub struct Machine {
     pub number: u32,
 }
 
-impl Machine {
+impl ObjectMachine {
     /// Whether it is the processor of a machine.
     #[must_use]
     pub fn is(&self, arch: Arch) -> bool {
@@ -79,14 +79,14 @@ impl Machine {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Kind {
+pub enum ObjectKind {
     /// It can be started.
     Program,
     /// It is loaded by programs.
     Library,
 }
 
-impl Kind {
+impl ObjectKind {
     /// In one word.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -114,7 +114,7 @@ pub enum When {
 
 /// A library that a file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Needed {
+pub struct NeededObject {
     /// As it is named: `libcudart.so.12`, `cudart64_12.dll`, `@rpath/libggml.dylib`.
     pub name: String,
     /// When it is looked for.
@@ -125,7 +125,7 @@ pub struct Needed {
     pub functions: Vec<String>,
 }
 
-impl Needed {
+impl NeededObject {
     /// A library that is needed at the start.
     fn at_start(name: impl Into<String>) -> Self {
         Self { name: name.into(), when: When::Start, versions: Vec::new(), functions: Vec::new() }
@@ -134,21 +134,21 @@ impl Needed {
 
 /// What an executable or library says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binary {
+pub struct ObjectFile {
     /// Format.
-    pub format: Format,
+    pub format: ObjectFormat,
     /// Processor.
-    pub machine: Machine,
+    pub machine: ObjectMachine,
     /// Further processors that a universal file has code for.
     pub also: Vec<&'static str>,
     /// Program or library.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// The program that loads it (ELF): `/lib64/ld-linux-x86-64.so.2`.
     pub interpreter: Option<String>,
     /// Its own name among libraries: soname, install name, name of the DLL.
     pub name: Option<String>,
     /// What it needs, in the order of the file.
-    pub needed: Vec<Needed>,
+    pub needed: Vec<NeededObject>,
     /// Folders that are searched for what it and its libraries need (ELF `DT_RPATH`, Mach-O `LC_RPATH`), as written.
     pub rpath: Vec<String>,
     /// Folders that are searched for what it needs itself (ELF `DT_RUNPATH`), as written.
@@ -160,13 +160,13 @@ pub struct Binary {
     /// The oldest system that it is made for (Mach-O).
     pub system: Option<Version>,
     /// Device code for CUDA.
-    pub cuda: CudaCode,
+    pub cuda: FatbinCode,
     /// Device code for HIP.
     pub hip: HipCode,
 }
 
-impl Binary {
-    fn new(format: Format, machine: Machine, kind: Kind) -> Self {
+impl ObjectFile {
+    fn new(format: ObjectFormat, machine: ObjectMachine, kind: ObjectKind) -> Self {
         Self {
             format,
             machine,
@@ -180,7 +180,7 @@ impl Binary {
             offers: Vec::new(),
             functions: Vec::new(),
             system: None,
-            cuda: CudaCode::default(),
+            cuda: FatbinCode::default(),
             hip: HipCode::default(),
         }
     }
@@ -190,23 +190,23 @@ impl Binary {
 ///
 /// # Errors
 /// It can't be read, is something else, or is damaged.
-pub fn read(host: &dyn Host, path: &HostPath, arch: Arch) -> Result<Binary, Unreadable> {
-    let file = bytes::File::open(host, path)?;
+pub fn read(host: &dyn ReadFiles, path: &HostPath, arch: Arch) -> Result<ObjectFile, UnreadableObject> {
+    let file = bytes::ObjectBytes::open(host, path)?;
     parse(file.data(), arch).map_err(|error| file.explain(error))
 }
 
-fn parse(data: bytes::Data<'_, '_>, arch: Arch) -> Result<Binary, Unreadable> {
+fn parse(data: bytes::Data<'_, '_>, arch: Arch) -> Result<ObjectFile, UnreadableObject> {
     let Some(start) = data.bytes(0, data.size().min(8)) else {
-        return Err(Unreadable::damaged("it ends before its first bytes"));
+        return Err(UnreadableObject::damaged("it ends before its first bytes"));
     };
     match start {
-        [] => Err(Unreadable::Foreign("empty")),
+        [] => Err(UnreadableObject::Foreign("empty")),
         [0x7f, b'E', b'L', b'F', ..] => elf::parse(data),
         [b'M', b'Z', ..] => pe::parse(data),
         [0xcf | 0xce, 0xfa, 0xed, 0xfe, ..] => macho::parse(data),
         // Java's class files begin alike; their next number is a version, which no universal file has as count.
         [0xca, 0xfe, 0xba, 0xbe | 0xbf, 0, 0, 0, 0..=20, ..] => macho::parse_universal(data, arch),
-        _ => Err(Unreadable::Foreign(foreign(start))),
+        _ => Err(UnreadableObject::Foreign(foreign(start))),
     }
 }
 
@@ -229,7 +229,7 @@ fn foreign(start: &[u8]) -> &'static str {
 }
 
 /// What stands in the sections that hold device code, whatever the format. Names are cut to eight letters in PE.
-fn device_code(binary: &mut Binary, data: bytes::Data<'_, '_>, sections: &[(String, u64, u64)]) {
+fn device_code(binary: &mut ObjectFile, data: bytes::Data<'_, '_>, sections: &[(String, u64, u64)]) {
     for (name, start, size) in sections {
         let part = data.part(*start, *size);
         match (name.as_str(), part) {

@@ -6,10 +6,10 @@ use object::macho::{self, FatArch32, FatArch64, MachHeader32, MachHeader64};
 use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile};
 
 use super::bytes::Data;
-use super::{Binary, Format, Kind, Machine, Needed, Unreadable, When};
+use super::{NeededObject, ObjectFile, ObjectFormat, ObjectKind, ObjectMachine, UnreadableObject, When};
 
 /// Reads a file for one processor.
-pub(super) fn parse(data: Data<'_, '_>) -> Result<Binary, Unreadable> {
+pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
     match data.bytes(0, 1) {
         Some([0xcf]) => parse_as::<MachHeader64<Endianness>>(data),
         _ => parse_as::<MachHeader32<Endianness>>(data),
@@ -17,39 +17,46 @@ pub(super) fn parse(data: Data<'_, '_>) -> Result<Binary, Unreadable> {
 }
 
 /// Reads a universal file: the part for this processor, or the first.
-pub(super) fn parse_universal(data: Data<'_, '_>, arch: Arch) -> Result<Binary, Unreadable> {
+pub(super) fn parse_universal(data: Data<'_, '_>, arch: Arch) -> Result<ObjectFile, UnreadableObject> {
     match data.bytes(3, 1) {
         Some([0xbf]) => choose::<FatArch64>(data, arch),
         _ => choose::<FatArch32>(data, arch),
     }
 }
 
-fn choose<Fat: FatArch>(data: Data<'_, '_>, arch: Arch) -> Result<Binary, Unreadable> {
+fn choose<Fat: FatArch>(data: Data<'_, '_>, arch: Arch) -> Result<ObjectFile, UnreadableObject> {
     let file = MachOFatFile::<Fat>::parse(data)?;
     let name = |one: &Fat| machine(one.cputype()).name;
     let chosen = file.arches().iter().find(|one| name(one) == arch.id()).or(file.arches().first());
-    let Some(chosen) = chosen else { return Err(Unreadable::damaged("a universal file with nothing in it")) };
+    let Some(chosen) = chosen else {
+        return Err(UnreadableObject::damaged("a universal file with nothing in it"));
+    };
     let (start, size) = chosen.file_range();
     let part = data.part(start, size);
-    let part = part.ok_or_else(|| Unreadable::damaged("the part for a processor lies outside of it"))?;
+    let part =
+        part.ok_or_else(|| UnreadableObject::damaged("the part for a processor lies outside of it"))?;
     let mut binary = parse(part)?;
     binary.also = file.arches().iter().map(name).filter(|other| *other != name(chosen)).collect();
     binary.also.dedup();
     Ok(binary)
 }
 
-fn parse_as<Mach: MachHeader<Endian = Endianness>>(data: Data<'_, '_>) -> Result<Binary, Unreadable> {
+fn parse_as<Mach: MachHeader<Endian = Endianness>>(
+    data: Data<'_, '_>,
+) -> Result<ObjectFile, UnreadableObject> {
     let header = Mach::parse(data, 0)?;
     let endian = header.endian()?;
     let kind = match header.filetype(endian) {
-        macho::MH_EXECUTE => Kind::Program,
-        macho::MH_DYLIB | macho::MH_BUNDLE => Kind::Library,
+        macho::MH_EXECUTE => ObjectKind::Program,
+        macho::MH_DYLIB | macho::MH_BUNDLE => ObjectKind::Library,
         macho::MH_OBJECT => {
-            return Err(Unreadable::Foreign("an object file: look into the program that it is linked into"));
+            return Err(UnreadableObject::Foreign(
+                "an object file: look into the program that it is linked into",
+            ));
         }
-        _ => return Err(Unreadable::Foreign("a Mach-O file that no loader takes")),
+        _ => return Err(UnreadableObject::Foreign("a Mach-O file that no loader takes")),
     };
-    let mut binary = Binary::new(Format::MachO, machine(header.cputype(endian)), kind);
+    let mut binary = ObjectFile::new(ObjectFormat::MachO, machine(header.cputype(endian)), kind);
     let mut commands = header.load_commands(endian, data, 0)?;
     while let Some(command) = commands.next()? {
         let text = |at| command.string(endian, at).map(|text| String::from_utf8_lossy(text).into_owned());
@@ -60,13 +67,15 @@ fn parse_as<Mach: MachHeader<Endian = Endianness>>(data: Data<'_, '_>) -> Result
                     macho::LC_LAZY_LOAD_DYLIB => When::FirstCall,
                     _ => When::Start,
                 };
-                binary.needed.push(Needed { when, ..Needed::at_start(text(library.dylib.name)?) });
+                binary
+                    .needed
+                    .push(NeededObject { when, ..NeededObject::at_start(text(library.dylib.name)?) });
             }
             LoadCommandVariant::IdDylib(library) => binary.name = Some(text(library.dylib.name)?),
             LoadCommandVariant::Rpath(path) => binary.rpath.push(text(path.path)?),
             LoadCommandVariant::BuildVersion(version, _) => {
                 if version.platform.get(endian) != macho::PLATFORM_MACOS {
-                    return Err(Unreadable::Foreign("made for a system of Apple that is not macOS"));
+                    return Err(UnreadableObject::Foreign("made for a system of Apple that is not macOS"));
                 }
                 binary.system = dotted(version.minos.get(endian));
             }
@@ -86,7 +95,7 @@ fn dotted(version: macho::Version) -> Option<gpubuild_core::version::Version> {
     }
 }
 
-fn machine(number: macho::CpuType) -> Machine {
+fn machine(number: macho::CpuType) -> ObjectMachine {
     let (name, wide) = match number {
         macho::CPU_TYPE_X86_64 => ("x86_64", true),
         macho::CPU_TYPE_ARM64 => ("aarch64", true),
@@ -94,5 +103,5 @@ fn machine(number: macho::CpuType) -> Machine {
         macho::CPU_TYPE_POWERPC => ("powerpc", false),
         _ => ("another processor", true),
     };
-    Machine { name, wide, number: number.0 }
+    ObjectMachine { name, wide, number: number.0 }
 }

@@ -6,35 +6,37 @@ use object::pe::{self, ImageDosHeader, ImageNtHeaders32, ImageNtHeaders64};
 use object::read::pe::{ImageNtHeaders, ImageOptionalHeader, SectionTable, optional_header_magic};
 
 use super::bytes::Data;
-use super::{Binary, Format, Kind, Machine, Needed, Unreadable, When, device_code};
+use super::{
+    NeededObject, ObjectFile, ObjectFormat, ObjectKind, ObjectMachine, UnreadableObject, When, device_code,
+};
 
 /// Libraries of one file, and functions of one library; none has so many.
 const MOST: u64 = 1 << 14;
 
 /// Reads a file that starts with `MZ`.
-pub(super) fn parse(data: Data<'_, '_>) -> Result<Binary, Unreadable> {
+pub(super) fn parse(data: Data<'_, '_>) -> Result<ObjectFile, UnreadableObject> {
     let dos = ImageDosHeader::parse(data)?;
     let at: u64 = dos.nt_headers_offset().into();
     if data.bytes(at, 4).is_none_or(|signature| signature != b"PE\0\0") {
-        return Err(Unreadable::Foreign("a program for DOS, or damaged"));
+        return Err(UnreadableObject::Foreign("a program for DOS, or damaged"));
     }
     match optional_header_magic(data)? {
         pe::IMAGE_NT_OPTIONAL_HDR32_MAGIC => parse_as::<ImageNtHeaders32>(data, at),
         pe::IMAGE_NT_OPTIONAL_HDR64_MAGIC => parse_as::<ImageNtHeaders64>(data, at),
-        _ => Err(Unreadable::damaged("its header has no size of addresses")),
+        _ => Err(UnreadableObject::damaged("its header has no size of addresses")),
     }
 }
 
-fn parse_as<Pe: ImageNtHeaders>(data: Data<'_, '_>, mut at: u64) -> Result<Binary, Unreadable> {
+fn parse_as<Pe: ImageNtHeaders>(data: Data<'_, '_>, mut at: u64) -> Result<ObjectFile, UnreadableObject> {
     let (headers, directories) = Pe::parse(data, &mut at)?;
     let sections = headers.sections(data, at)?;
     let file = headers.file_header();
     let machine = machine(file.machine.get(LittleEndian), headers.is_type_64());
     let is_library = file.characteristics.get(LittleEndian).0 & pe::IMAGE_FILE_DLL.0 != 0;
-    let kind = if is_library { Kind::Library } else { Kind::Program };
-    let mut binary = Binary::new(Format::Pe, machine, kind);
+    let kind = if is_library { ObjectKind::Library } else { ObjectKind::Program };
+    let mut binary = ObjectFile::new(ObjectFormat::Pe, machine, kind);
     let image =
-        Image { data, sections, wide: headers.is_type_64(), base: headers.optional_header().image_base() };
+        PeImage { data, sections, wide: headers.is_type_64(), base: headers.optional_header().image_base() };
     let directory = |index| {
         let found = directories.get(index)?;
         let address = found.virtual_address.get(LittleEndian);
@@ -61,14 +63,14 @@ fn parse_as<Pe: ImageNtHeaders>(data: Data<'_, '_>, mut at: u64) -> Result<Binar
     Ok(binary)
 }
 
-struct Image<'a, 'h> {
+struct PeImage<'a, 'h> {
     data: Data<'a, 'h>,
     sections: SectionTable<'a>,
     wide: bool,
     base: u64,
 }
 
-impl Image<'_, '_> {
+impl PeImage<'_, '_> {
     /// Where an address lies in the file.
     fn offset(&self, address: u32, inside: u64) -> Option<u64> {
         let (start, _) = self.sections.pe_file_range_at(address)?;
@@ -84,7 +86,7 @@ impl Image<'_, '_> {
     }
 
     /// The directory of imports: records of five numbers, the fourth the name, the first the list of functions.
-    fn imports(&self, address: u32, binary: &mut Binary) -> Result<(), Unreadable> {
+    fn imports(&self, address: u32, binary: &mut ObjectFile) -> Result<(), UnreadableObject> {
         let start = self.offset(address, 0).ok_or_else(outside)?;
         for index in 0..MOST {
             let record = |field: u64| self.data.u32(start + index * 20 + field * 4);
@@ -96,13 +98,13 @@ impl Image<'_, '_> {
             }
             let name = self.text(name).filter(|name| is_name(name)).ok_or_else(outside)?;
             let functions = self.functions(&name, if lookup == 0 { table } else { lookup });
-            binary.needed.push(Needed { functions, ..Needed::at_start(name) });
+            binary.needed.push(NeededObject { functions, ..NeededObject::at_start(name) });
         }
-        Err(Unreadable::damaged("its list of imports does not end"))
+        Err(UnreadableObject::damaged("its list of imports does not end"))
     }
 
     /// The directory of delayed imports: records of eight numbers. Old linkers wrote addresses in memory.
-    fn delayed(&self, address: u32, binary: &mut Binary) -> Result<(), Unreadable> {
+    fn delayed(&self, address: u32, binary: &mut ObjectFile) -> Result<(), UnreadableObject> {
         let start = self.offset(address, 0).ok_or_else(outside)?;
         for index in 0..MOST {
             let record = |field: u64| self.data.u32(start + index * 32 + field * 4);
@@ -119,9 +121,13 @@ impl Image<'_, '_> {
             let text = relative(name).and_then(|name| self.text(name)).filter(|name| is_name(name));
             let name = text.ok_or_else(outside)?;
             let functions = relative(names).map_or_else(Vec::new, |names| self.functions(&name, names));
-            binary.needed.push(Needed { functions, when: When::FirstCall, ..Needed::at_start(name) });
+            binary.needed.push(NeededObject {
+                functions,
+                when: When::FirstCall,
+                ..NeededObject::at_start(name)
+            });
         }
-        Err(Unreadable::damaged("its list of delayed imports does not end"))
+        Err(UnreadableObject::damaged("its list of delayed imports does not end"))
     }
 
     /// The functions that are imported by name from a GPU driver.
@@ -151,8 +157,8 @@ impl Image<'_, '_> {
     }
 }
 
-fn outside() -> Unreadable {
-    Unreadable::damaged("its imports lie outside of it")
+fn outside() -> UnreadableObject {
+    UnreadableObject::damaged("its imports lie outside of it")
 }
 
 /// What Windows takes as the name of a library.
@@ -160,7 +166,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() < 260 && !name.chars().any(char::is_control)
 }
 
-fn machine(number: pe::Machine, wide: bool) -> Machine {
+fn machine(number: pe::Machine, wide: bool) -> ObjectMachine {
     let name = match number {
         pe::IMAGE_FILE_MACHINE_AMD64 => "x86_64",
         pe::IMAGE_FILE_MACHINE_ARM64 => "aarch64",
@@ -168,5 +174,5 @@ fn machine(number: pe::Machine, wide: bool) -> Machine {
         pe::IMAGE_FILE_MACHINE_ARMNT => "arm",
         _ => "another processor",
     };
-    Machine { name, wide, number: u32::from(number.0) }
+    ObjectMachine { name, wide, number: u32::from(number.0) }
 }

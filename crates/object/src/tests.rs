@@ -1,6 +1,6 @@
 //! What is read of each format, and that nothing in a file can do harm.
 
-use gpubuild_host::RecordedHost;
+use gpubuild_host::{HostInfo, RecordedHost};
 use gpubuild_samples::{self as samples, Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
 
 use super::*;
@@ -8,12 +8,12 @@ use super::*;
 const ARM: u32 = 0x0100_000c;
 const INTEL: u32 = 0x0100_0007;
 
-fn look(bytes: &[u8]) -> Result<Binary, Unreadable> {
+fn look(bytes: &[u8]) -> Result<ObjectFile, UnreadableObject> {
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64).bytes("/f", bytes).build();
     read(&host, &host.path("/f"), Arch::X86_64)
 }
 
-fn names(binary: &Binary) -> Vec<&str> {
+fn names(binary: &ObjectFile) -> Vec<&str> {
     binary.needed.iter().map(|needed| needed.name.as_str()).collect()
 }
 
@@ -24,14 +24,17 @@ fn elf_tells_what_it_needs_and_offers() {
         .runpath("$ORIGIN/../lib::/opt/x")
         .wants("libc.so.6", &["GLIBC_2.38", "GLIBC_2.2.5"]);
     let binary = look(&file.build()).unwrap();
-    assert_eq!((binary.format, binary.kind, binary.machine.name), (Format::Elf, Kind::Program, "x86_64"));
+    assert_eq!(
+        (binary.format, binary.kind, binary.machine.name),
+        (ObjectFormat::Elf, ObjectKind::Program, "x86_64")
+    );
     assert_eq!(binary.interpreter.as_deref(), Some("/lib64/ld-linux-x86-64.so.2"));
     assert_eq!(names(&binary), ["libcudart.so.12", "libc.so.6"]);
     assert_eq!(binary.runpath, ["$ORIGIN/../lib", "/opt/x"]);
     assert_eq!(binary.needed[1].versions, ["GLIBC_2.38", "GLIBC_2.2.5"]);
     let library = Elf::library("libx.so.1").offers(&["X_1", "X_2"]).rpath("/a:/b");
     let binary = look(&library.build()).unwrap();
-    assert_eq!((binary.kind, binary.name.as_deref()), (Kind::Library, Some("libx.so.1")));
+    assert_eq!((binary.kind, binary.name.as_deref()), (ObjectKind::Library, Some("libx.so.1")));
     assert_eq!(
         (binary.offers.as_slice(), binary.rpath.len()),
         (&["X_1".to_owned(), "X_2".to_owned()][..], 2)
@@ -136,7 +139,7 @@ fn kernels_are_found_wherever_they_lie() {
     assert_eq!(sizes.iter().map(|(_, size)| size).sum::<u64>(), entries, "all but the container's header");
     assert_eq!(hip.bytes.keys().map(String::as_str).collect::<Vec<_>>(), ["gfx90a"]);
     let whole = embedded(&host, &host.path("/nothing"), b"");
-    assert_eq!(whole.unwrap_err(), Unreadable::Missing);
+    assert_eq!(whole.unwrap_err(), UnreadableObject::Missing);
 }
 
 #[test]
@@ -149,13 +152,16 @@ fn pe_tells_what_it_imports_now_and_later() {
         &[(".nv_fatb", fat_binary(&[&[sass(89)]])), (".nvFatBi", vec![0; 24])],
     );
     let binary = look(&file).unwrap();
-    assert_eq!((binary.format, binary.kind, binary.machine.name), (Format::Pe, Kind::Program, "x86_64"));
+    assert_eq!(
+        (binary.format, binary.kind, binary.machine.name),
+        (ObjectFormat::Pe, ObjectKind::Program, "x86_64")
+    );
     assert_eq!(names(&binary), ["cudart64_12.dll", "KERNEL32.dll", "nvcuda.dll"]);
     assert_eq!(binary.needed[2].when, When::FirstCall);
     assert_eq!(binary.needed[2].functions, ["cuInit", "cuCtxCreate_v4"]);
     assert!(binary.cuda.registers && binary.cuda.kernels.len() == 1);
     let library = look(&pe(0xaa64, true, &[], &[], &[])).unwrap();
-    assert_eq!((library.kind, library.machine.name), (Kind::Library, "aarch64"));
+    assert_eq!((library.kind, library.machine.name), (ObjectKind::Library, "aarch64"));
 }
 
 #[test]
@@ -165,7 +171,7 @@ fn mach_o_tells_what_it_loads() {
         mach_o(processor, 2, &libraries, &["@loader_path/../lib"], (13, 3))
     };
     let binary = look(&part(ARM)).unwrap();
-    assert_eq!((binary.format, binary.machine.name), (Format::MachO, "aarch64"));
+    assert_eq!((binary.format, binary.machine.name), (ObjectFormat::MachO, "aarch64"));
     assert_eq!(names(&binary), ["@rpath/libggml.dylib", "/usr/lib/libSystem.B.dylib"]);
     assert_eq!(binary.needed[1].when, When::IfThere);
     assert_eq!(
@@ -195,9 +201,9 @@ fn what_no_loader_takes_is_named() {
     assert!(look(&object.build()).unwrap_err().to_string().contains("an object file"));
     let host = RecordedHost::builder(Os::Linux, Arch::X86_64).opaque("/lib/libx.so").directory("/d").build();
     let at = |path: &str| read(&host, &host.path(path), Arch::X86_64).unwrap_err();
-    assert_eq!(at("/lib/libx.so"), Unreadable::NotRecorded);
-    assert_eq!(at("/none"), Unreadable::Missing);
-    assert_eq!(at("/d"), Unreadable::Foreign("a folder"));
+    assert_eq!(at("/lib/libx.so"), UnreadableObject::NotRecorded);
+    assert_eq!(at("/none"), UnreadableObject::Missing);
+    assert_eq!(at("/d"), UnreadableObject::Foreign("a folder"));
 }
 
 /// One of every format, each with everything that is read.

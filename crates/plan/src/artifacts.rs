@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
 /// Version of the form of [`Manifest`].
@@ -22,7 +24,7 @@ pub fn manifest_path(root: &HostPath) -> HostPath {
 /// Functions with which a program opens modules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Loader {
+pub struct ModuleLoader {
     /// `void f(const char *folder)` opens all in a folder.
     pub folder: String,
     /// `void *f(const char *file)` opens one; null if it cannot be.
@@ -44,7 +46,7 @@ pub struct Manifest {
     pub backends: Vec<Backend>,
     /// Functions of the project that open modules, where its backends are modules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub loader: Option<Loader>,
+    pub loader: Option<ModuleLoader>,
     /// One per CMake tree.
     pub trees: Vec<BuiltTree>,
     /// How cargo links a program with them.
@@ -64,7 +66,7 @@ pub struct CargoLink {
     /// The same where no other folder is known.
     pub search_path_alone: Vec<String>,
     /// What a program needs beside it.
-    pub beside: Vec<Placed>,
+    pub beside: Vec<PlacedLibrary>,
     /// Rust code that opens the backends that are modules, where there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<String>,
@@ -72,7 +74,7 @@ pub struct CargoLink {
 
 /// A file that a program looks for, and its name in the folder of the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placed {
+pub struct PlacedLibrary {
     /// Where it was built.
     pub from: String,
     /// Its name there, with the sub-folder of its tree where that has one.
@@ -106,14 +108,12 @@ pub enum ManifestError {
     },
 }
 
-impl ManifestError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for ManifestError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::Missing { .. } => "manifest.missing",
-            Self::Unreadable { .. } => "manifest.unreadable",
-            Self::OtherSchema { .. } => "manifest.other-schema",
+            Self::Missing { .. } => id!("manifest.missing"),
+            Self::Unreadable { .. } => id!("manifest.unreadable"),
+            Self::OtherSchema { .. } => id!("manifest.other-schema"),
         }
     }
 }
@@ -129,9 +129,9 @@ impl Manifest {
     }
 
     /// The manifest in a file.
-    pub fn read(host: &dyn Host, path: &HostPath) -> Result<Self, ManifestError> {
+    pub fn read(host: &dyn ReadFiles, path: &HostPath) -> Result<Self, ManifestError> {
         #[derive(Deserialize)]
-        struct Head {
+        struct ManifestHead {
             schema: u32,
         }
         let unreadable = |message: String| ManifestError::Unreadable { path: path.to_string(), message };
@@ -139,7 +139,8 @@ impl Manifest {
             std::io::ErrorKind::NotFound => ManifestError::Missing { path: path.to_string() },
             _ => unreadable(error.to_string()),
         })?;
-        let head: Head = serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
+        let head: ManifestHead =
+            serde_json::from_slice(&bytes).map_err(|error| unreadable(error.to_string()))?;
         if head.schema != SCHEMA {
             return Err(ManifestError::OtherSchema { path: path.to_string(), found: head.schema });
         }
@@ -147,7 +148,7 @@ impl Manifest {
     }
 
     /// Publishes it by one rename.
-    pub fn write(&self, host: &dyn Host, path: &HostPath) -> std::io::Result<()> {
+    pub fn write(&self, host: &dyn WriteFiles, path: &HostPath) -> std::io::Result<()> {
         let mut text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
         text.push('\n');
         host.write(path, text.as_bytes())
@@ -155,8 +156,8 @@ impl Manifest {
 
     /// What sources that use the libraries are compiled with, over all trees.
     #[must_use]
-    pub fn interface(&self) -> Interface {
-        let mut whole = Interface::default();
+    pub fn interface(&self) -> BuiltInterface {
+        let mut whole = BuiltInterface::default();
         for tree in &self.trees {
             let lists = [
                 (&mut whole.includes, &tree.interface.includes),
@@ -224,13 +225,13 @@ pub struct BuiltTree {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub abi: BTreeMap<String, String>,
     /// What sources of others are compiled with to use it, as CMake worked it out.
-    #[serde(default, skip_serializing_if = "Interface::is_empty")]
-    pub interface: Interface,
+    #[serde(default, skip_serializing_if = "BuiltInterface::is_empty")]
+    pub interface: BuiltInterface,
 }
 
 /// What sources that use a tree's libraries are compiled with.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Interface {
+pub struct BuiltInterface {
     /// Folders with headers, absolute.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub includes: Vec<String>,
@@ -239,7 +240,7 @@ pub struct Interface {
     pub defines: Vec<String>,
 }
 
-impl Interface {
+impl BuiltInterface {
     /// Whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {

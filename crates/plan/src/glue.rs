@@ -12,7 +12,7 @@
 //!
 //! It is the same with every linkage: where backends are linked in, `load` has nothing to do.
 
-use crate::artifacts::{Manifest, Placed};
+use crate::artifacts::{Manifest, PlacedLibrary};
 
 /// Name of the file in `OUT_DIR`.
 pub const FILE_NAME: &str = "gpubuild_modules.rs";
@@ -24,7 +24,7 @@ const DYNAMIC: &str = include_str!("glue/dynamic.rs.in");
 
 /// The code that opens the modules of a manifest, where it has any; `placed` is what a program needs beside it.
 #[must_use]
-pub fn modules(manifest: &Manifest, placed: &[Placed]) -> Option<String> {
+pub fn modules(manifest: &Manifest, placed: &[PlacedLibrary]) -> Option<String> {
     let loader = manifest.loader.as_ref()?;
     let kinds = manifest.trees.iter().flat_map(|tree| &tree.files).filter(|file| file.kind == "module");
     let built: Vec<&str> = kinds.map(|file| file.path.as_str()).collect();

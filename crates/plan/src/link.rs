@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
 use gpubuild_host::Os;
 use gpubuild_linker::search_path_words;
 
@@ -50,7 +50,8 @@ pub enum Take {
 /// Takes the link lines of all trees apart.
 #[must_use]
 pub fn directives(manifest: &Manifest, os: Os) -> Directives {
-    let mut builder = Builder { os, manifest, whole: Take::Needed, group: None, out: Directives::default() };
+    let mut builder =
+        LinkLineBuilder { os, manifest, whole: Take::Needed, group: None, out: Directives::default() };
     for tree in &manifest.trees {
         for item in &tree.link {
             builder.item(item);
@@ -89,7 +90,7 @@ impl Directives {
     }
 }
 
-struct Builder<'a> {
+struct LinkLineBuilder<'a> {
     os: Os,
     manifest: &'a Manifest,
     whole: Take,
@@ -98,7 +99,7 @@ struct Builder<'a> {
     out: Directives,
 }
 
-impl Builder<'_> {
+impl LinkLineBuilder<'_> {
     fn item(&mut self, item: &LinkItem) {
         match item {
             LinkItem::Search { path } => self.out.search.push(path.clone()),
@@ -242,7 +243,7 @@ fn links_runtime(manifest: &Manifest) -> bool {
         LinkItem::Shared { path } => Some(path),
         _ => None,
     });
-    shared.filter_map(|path| libraries::find(path)).any(|library| library.role == Role::Runtime)
+    shared.filter_map(|path| libraries::find(path)).any(|library| library.role == LibraryRole::Runtime)
 }
 
 /// Directives for cargo without the search path of the program.

@@ -21,7 +21,7 @@ fn artifact(path: &str, kind: &str, sha256: &str) -> Artifact {
 
 fn tree(id: &str, files: Vec<Artifact>, link: Vec<LinkItem>) -> BuiltTree {
     BuiltTree {
-        interface: crate::artifacts::Interface::default(),
+        interface: crate::artifacts::BuiltInterface::default(),
         extra: Vec::new(),
         abi: std::collections::BTreeMap::new(),
         id: id.into(),

@@ -2,12 +2,12 @@
 
 use gpubuild_core::arch::CudaArch;
 
-use super::machine::Seen;
+use super::machine::ObservedMachine;
 use super::manifest::{Cuda, Rocm};
 
 /// How a device is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cover {
+pub enum VariantCover {
     /// By machine code.
     Native,
     /// By code that its driver translates first.
@@ -15,19 +15,19 @@ pub enum Cover {
 }
 
 /// How CUDA code serves all devices, or why it does not.
-pub(super) fn cuda(code: &Cuda, seen: &Seen, portable: bool) -> Result<Cover, String> {
+pub(super) fn cuda(code: &Cuda, seen: &ObservedMachine, portable: bool) -> Result<VariantCover, String> {
     if let Some(driver) = &seen.driver
         && *driver < code.driver
     {
         return Err(format!("driver {driver} is here, and it needs {} [nv.driver.too-old]", code.driver));
     }
-    let mut cover = Cover::Native;
+    let mut cover = VariantCover::Native;
     for device in &seen.devices {
         let Some(arch) = device.arch.as_deref().and_then(|arch| arch.parse::<CudaArch>().ok()) else {
             if portable {
                 continue;
             }
-            return Err(format!("nobody knows the architecture of {} [resolve.arch-unknown]", device.name));
+            return Err(format!("the architecture of {} is unknown [resolve.arch-unknown]", device.name));
         };
         if code.real.iter().any(|real| real.runs_on(&arch)) {
             continue;
@@ -51,20 +51,20 @@ pub(super) fn cuda(code: &Cuda, seen: &Seen, portable: bool) -> Result<Cover, St
                 code.release.release()
             ));
         }
-        cover = Cover::Translated;
+        cover = VariantCover::Translated;
     }
     Ok(cover)
 }
 
 /// How ROCm code serves all devices, or why it does not: code objects run on their own architecture alone.
-pub(super) fn rocm(code: &Rocm, seen: &Seen, portable: bool) -> Result<Cover, String> {
+pub(super) fn rocm(code: &Rocm, seen: &ObservedMachine, portable: bool) -> Result<VariantCover, String> {
     for device in &seen.devices {
         // `gfx90a:sramecc+:xnack-` is a gfx90a.
         let Some(arch) = device.arch.as_deref().map(|arch| arch.split(':').next().unwrap_or(arch)) else {
             if portable {
                 continue;
             }
-            return Err(format!("nobody knows the architecture of {} [resolve.arch-unknown]", device.name));
+            return Err(format!("the architecture of {} is unknown [resolve.arch-unknown]", device.name));
         };
         if !code.gfx.iter().any(|gfx| gfx == arch) {
             let held = code.gfx.join(", ");
@@ -74,5 +74,5 @@ pub(super) fn rocm(code: &Rocm, seen: &Seen, portable: bool) -> Result<Cover, St
             ));
         }
     }
-    Ok(Cover::Native)
+    Ok(VariantCover::Native)
 }

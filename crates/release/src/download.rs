@@ -1,18 +1,18 @@
-//! Fetches a layer into the cache: what was begun is gone on with, and as a whole it is what the manifest says, or it is thrown away.
+//! Downloads a layer into the cache. Partial downloads are resumed. A complete download that differs from the manifest is deleted.
 
 use std::io::{self, Write};
 
 use gpubuild_exec::store::{read_json, write_json};
 use gpubuild_host::net::Response;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::fetch::{Again, Client, FetchError, Target, length};
-use super::layers::{self, Found};
+use super::fetch::{Again, Client, FetchError, FetchTarget, length};
+use super::layers::{self, LayerSource};
 use super::manifest::Layer;
-use super::source_error::{SourceError, Taken};
+use super::source_error::{SourceError, TakenSource};
 
-/// What is known of a layer that was begun.
+/// The state of a partially downloaded layer.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begun {
     /// What its server calls this content.
@@ -23,23 +23,23 @@ struct Begun {
 enum Attempt {
     /// All bytes are there.
     Complete,
-    /// What was begun can't be gone on with.
+    /// The partial download cannot be resumed.
     Anew,
 }
 
-/// Takes a layer from the cache, else from an address.
+/// Returns a layer from the cache, or downloads it.
 ///
 /// # Errors
-/// It can't be had, or is something else than the manifest says.
+/// The download failed, or the layer differs from the manifest.
 pub(super) fn layer(
     client: &Client<'_>,
-    target: Target<'_>,
+    target: FetchTarget<'_>,
     layer: &Layer,
     on_bytes: &dyn Fn(u64),
-) -> Result<Taken, SourceError> {
+) -> Result<TakenSource, SourceError> {
     let host = client.host;
     if let Some(path) = layers::cached(host, layer).map_err(SourceError::Io)? {
-        return Ok(Taken { path, fetched: 0 });
+        return Ok(TakenSource { path, fetched: 0 });
     }
     let Some(place) = layers::place(host, layer) else {
         return Err(SourceError::Io(io::Error::other("this user has no folder for a cache")));
@@ -53,11 +53,12 @@ pub(super) fn layer(
         return Err(SourceError::NoSpace { needed: layer.size, free });
     }
     let _lock = layers::lock(host, layer).map_err(SourceError::Io)?;
-    // Somebody else may have fetched it while we waited.
+    // Another process may have downloaded it while this one waited.
     if let Some(path) = layers::cached(host, layer).map_err(SourceError::Io)? {
-        return Ok(Taken { path, fetched: 0 });
+        return Ok(TakenSource { path, fetched: 0 });
     }
-    let files = Files { part: suffixed(host, &place, ".part"), begun: suffixed(host, &place, ".begun") };
+    let files =
+        DownloadFiles { part: suffixed(host, &place, ".part"), begun: suffixed(host, &place, ".begun") };
     let mut fetched = 0;
     let mut is_second = false;
     loop {
@@ -66,13 +67,13 @@ pub(super) fn layer(
             on_bytes(count);
         })?;
         match layers::verify(host, &files.part, layer).map_err(SourceError::Io)? {
-            Found::Whole => break,
+            LayerSource::Whole => break,
             found => {
                 files.forget(host).map_err(SourceError::Io)?;
                 // Its parts may have been of different things: once more, as a whole.
                 if !resumed || std::mem::replace(&mut is_second, true) {
                     let what = match found {
-                        Found::Other(what) => what,
+                        LayerSource::Other(what) => what,
                         _ => "it is not there".to_owned(),
                     };
                     return Err(SourceError::Other { sha256: layer.sha256.clone(), what });
@@ -86,21 +87,21 @@ pub(super) fn layer(
         host.remove(&suffixed(host, &place, ".lock"))
     };
     publish().map_err(SourceError::Io)?;
-    Ok(Taken { path: place, fetched })
+    Ok(TakenSource { path: place, fetched })
 }
 
-fn suffixed(host: &dyn Host, path: &HostPath, suffix: &str) -> HostPath {
+fn suffixed(host: &dyn HostInfo, path: &HostPath, suffix: &str) -> HostPath {
     host.path(&format!("{path}{suffix}"))
 }
 
 /// The files of a layer that is not whole.
-struct Files {
+struct DownloadFiles {
     part: HostPath,
     begun: HostPath,
 }
 
-impl Files {
-    fn size(&self, host: &dyn Host) -> io::Result<u64> {
+impl DownloadFiles {
+    fn size(&self, host: &dyn ReadFiles) -> io::Result<u64> {
         match host.stat(&self.part) {
             Ok(stat) => Ok(stat.size),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
@@ -108,18 +109,19 @@ impl Files {
         }
     }
 
-    fn forget(&self, host: &dyn Host) -> io::Result<()> {
+    fn forget(&self, host: &dyn WriteFiles) -> io::Result<()> {
         host.remove(&self.part)?;
         host.remove(&self.begun)
     }
 }
 
-/// Fetches until all bytes are there. An attempt that brings some is followed by another one. Tells whether it was done in parts.
+/// Downloads until all bytes have arrived. An attempt that delivered some bytes is followed by another. Returns whether it took several
+/// parts.
 fn complete(
     client: &Client<'_>,
-    target: Target<'_>,
+    target: FetchTarget<'_>,
     layer: &Layer,
-    files: &Files,
+    files: &DownloadFiles,
     on_bytes: &mut dyn FnMut(u64),
 ) -> Result<bool, SourceError> {
     let mut disk = None;
@@ -150,9 +152,9 @@ fn complete(
 
 fn attempt(
     client: &Client<'_>,
-    target: Target<'_>,
+    target: FetchTarget<'_>,
     layer: &Layer,
-    files: &Files,
+    files: &DownloadFiles,
     on_bytes: &mut dyn FnMut(u64),
     disk: &mut Option<io::Error>,
 ) -> Result<Attempt, Again> {
@@ -184,7 +186,7 @@ fn attempt(
         }
     }
     let answer = match client.ask(target, &headers) {
-        // What we have is not in what is there now.
+        // The partial download does not match the file on the server.
         Err(Again { error: FetchError::Status { status: 416, .. }, .. }) if have > 0 => {
             on_disk!(files.forget(host));
             return Ok(Attempt::Anew);
@@ -260,7 +262,7 @@ fn fits(response: &Response, have: u64, layer: &Layer) -> Result<(), String> {
     }
 }
 
-/// A weak one says nothing of bytes.
+/// A weak ETag does not guarantee identical bytes.
 fn strong_etag(response: &Response) -> Option<String> {
     let etag = response.header("etag")?.trim();
     (etag.starts_with('"') && etag.len() < 512).then(|| etag.to_owned())

@@ -1,10 +1,10 @@
-//! The layers that were fetched, in gpubuild's cache by their hash: a second variant fetches only what differs, and without a network
-//! what is there is enough.
+//! Downloaded layers in gpubuild's cache, by hash. A second variant downloads only the layers that differ, and cached layers need no
+//! network.
 
 use std::io;
 
 use gpubuild_host::folders::cache_folder;
-use gpubuild_host::{Host, HostPath, Lock, Stat, Wait};
+use gpubuild_host::{FileLock, Host, HostInfo, HostPath, ReadFiles, Stat, Wait, WriteFiles};
 
 use super::manifest::Layer;
 use super::unpack::hash_file;
@@ -14,19 +14,19 @@ const FOLDER: &str = "layers/sha256";
 
 /// The folder of the layers; none where the user has no cache.
 #[must_use]
-pub fn folder(host: &dyn Host) -> Option<HostPath> {
+pub fn folder(host: &dyn HostInfo) -> Option<HostPath> {
     Some(cache_folder(host)?.join(FOLDER))
 }
 
 /// Where a layer lies once it is verified.
 #[must_use]
-pub fn place(host: &dyn Host, layer: &Layer) -> Option<HostPath> {
+pub fn place(host: &dyn HostInfo, layer: &Layer) -> Option<HostPath> {
     Some(folder(host)?.join(&layer.sha256))
 }
 
 /// What a file is to a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum LayerSource {
     /// It is not there.
     Nothing,
     /// It is the layer.
@@ -35,24 +35,27 @@ pub enum Found {
     Other(String),
 }
 
-/// Holds a file against a layer: its size, then its hash.
+/// Compares a file with a layer: its size, then its hash.
 ///
 /// # Errors
-/// It is there and can't be read.
-pub fn verify(host: &dyn Host, path: &HostPath, layer: &Layer) -> io::Result<Found> {
+/// The file exists and cannot be read.
+pub fn verify(host: &dyn ReadFiles, path: &HostPath, layer: &Layer) -> io::Result<LayerSource> {
     let stat = match host.stat(path) {
         Ok(stat) => stat,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LayerSource::Nothing),
         Err(error) => return Err(error),
     };
     if stat.size != layer.size {
-        return Ok(Found::Other(format!("it has {} bytes, and the manifest says {}", stat.size, layer.size)));
+        return Ok(LayerSource::Other(format!(
+            "it has {} bytes, and the manifest says {}",
+            stat.size, layer.size
+        )));
     }
     let (sha256, _) = hash_file(host, path)?;
     if sha256 == layer.sha256 {
-        Ok(Found::Whole)
+        Ok(LayerSource::Whole)
     } else {
-        Ok(Found::Other(format!("its sha256 is {sha256}, and the manifest says {}", layer.sha256)))
+        Ok(LayerSource::Other(format!("its sha256 is {sha256}, and the manifest says {}", layer.sha256)))
     }
 }
 
@@ -60,20 +63,20 @@ pub fn verify(host: &dyn Host, path: &HostPath, layer: &Layer) -> io::Result<Fou
 ///
 /// # Errors
 /// The cache can't be read.
-pub fn cached(host: &dyn Host, layer: &Layer) -> io::Result<Option<HostPath>> {
+pub fn cached(host: &dyn WriteFiles, layer: &Layer) -> io::Result<Option<HostPath>> {
     let Some(place) = place(host, layer) else { return Ok(None) };
     match verify(host, &place, layer)? {
-        Found::Whole => Ok(Some(place)),
-        Found::Nothing => Ok(None),
-        Found::Other(_) => host.remove(&place).map(|()| None),
+        LayerSource::Whole => Ok(Some(place)),
+        LayerSource::Nothing => Ok(None),
+        LayerSource::Other(_) => host.remove(&place).map(|()| None),
     }
 }
 
-/// Nobody else fetches this layer while the lock is held.
+/// Locks the layer: no other process downloads it while the lock is held.
 ///
 /// # Errors
-/// The cache can't be written.
-pub fn lock(host: &dyn Host, layer: &Layer) -> io::Result<Option<Lock>> {
+/// The cache cannot be written.
+pub fn lock(host: &dyn WriteFiles, layer: &Layer) -> io::Result<Option<FileLock>> {
     let Some(folder) = folder(host) else { return Ok(None) };
     host.lock(&folder.join(&format!("{}.lock", layer.sha256)), Wait::Yes)
 }
@@ -89,7 +92,7 @@ pub struct Usage {
 
 /// What the layers in the cache take.
 #[must_use]
-pub fn usage(host: &dyn Host) -> Usage {
+pub fn usage(host: &dyn ReadFiles) -> Usage {
     let mut usage = Usage::default();
     for (_, stat) in files(host) {
         usage.count += 1;
@@ -98,10 +101,10 @@ pub fn usage(host: &dyn Host) -> Usage {
     usage
 }
 
-/// Throws away layers that were fetched longer ago than `age` seconds, or all. Tells what is gone.
+/// Deletes layers that were downloaded more than `age` seconds ago, or all. Returns the number of deleted files and bytes.
 ///
 /// # Errors
-/// The first file that can't be removed.
+/// The first file that cannot be deleted.
 pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<Usage> {
     let mut gone = Usage::default();
     for (path, stat) in files(host) {
@@ -116,7 +119,7 @@ pub fn prune(host: &dyn Host, age: Option<u64>, all: bool) -> io::Result<Usage> 
     Ok(gone)
 }
 
-fn files(host: &dyn Host) -> Vec<(HostPath, Stat)> {
+fn files(host: &dyn ReadFiles) -> Vec<(HostPath, Stat)> {
     let Some(folder) = folder(host) else { return Vec::new() };
     let names = host.list(&folder).unwrap_or_default();
     let layers =

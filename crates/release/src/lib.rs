@@ -1,13 +1,13 @@
-//! Variants of a build on their way to users: which of them is for which machine.
+//! Packs variants of a build into releases, and installs the variant that fits a machine.
 //!
 //! ```text
 //! manifest.json    platform -> variants, with what each needs
 //! facts + matrix -> machine::Machine
 //! pack             a build -> variants/, layers and the manifest of a release
-//! resolve::resolve (pure) -> the variant for this machine, and why not the others
-//! auth             what a user has given to other tools to show who asks
-//! source, trust    -> a manifest that is believed, layers that are verified
-//! unpack, install  -> a folder with a version that has proved that it works
+//! resolve::resolve (pure) -> the variant for this machine, and why others were not chosen
+//! auth             credentials from other tools
+//! source, trust    -> a trusted manifest, verified layers
+//! unpack, install  -> a folder with a version whose program started
 //! ```
 
 pub mod auth;
@@ -33,6 +33,6 @@ pub mod user;
 #[cfg(test)]
 mod oracle;
 
-pub use machine::Machine;
-pub use manifest::{Manifest, ManifestProblem, Variant};
-pub use resolve::{Choice, Devices, Question, Rejected, resolve};
+pub use machine::ReleaseMachine;
+pub use manifest::{ManifestProblem, ReleaseManifest, ReleaseVariant};
+pub use resolve::{Devices, Rejected, ResolveQuestion, VariantChoice, resolve};

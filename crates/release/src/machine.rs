@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// A machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Machine {
+pub struct ReleaseMachine {
     /// `linux-x86_64`.
     pub platform: String,
     /// Family and version of the C library, on Linux.
@@ -24,14 +24,14 @@ pub struct Machine {
     /// `x86-64-v3`; none where it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<String>,
-    /// What is there for each backend but `cpu`.
-    pub backends: BTreeMap<Backend, Seen>,
+    /// Hardware and driver for each backend except `cpu`.
+    pub backends: BTreeMap<Backend, ObservedMachine>,
 }
 
-/// What is there for a backend.
+/// Hardware and driver for one backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Seen {
-    /// Whether its hardware is there. What runs on the processor is none.
+pub struct ObservedMachine {
+    /// Whether its hardware is present. Software devices do not count.
     pub hardware: Presence,
     /// Whether it can run.
     pub run: Readiness,
@@ -45,12 +45,12 @@ pub struct Seen {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub translates: Option<Version>,
     /// Devices that a variant has to cover, each with its architecture where that is known.
-    pub devices: Vec<Device>,
+    pub devices: Vec<MachineDevice>,
 }
 
 /// A device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Device {
+pub struct MachineDevice {
     /// Its name.
     pub name: String,
     /// `sm_90`, `gfx942`.
@@ -58,7 +58,7 @@ pub struct Device {
     pub arch: Option<String>,
 }
 
-impl Machine {
+impl ReleaseMachine {
     /// The machine that was looked at.
     #[must_use]
     pub fn of(facts: &Facts, matrix: &Matrix, catalogue: &Catalogue) -> Self {
@@ -75,7 +75,7 @@ impl Machine {
                     .and_then(|cuda| cuda.newest_for_driver(verdict.driver.as_ref()?))
                     .cloned();
                 let reasons = verdict.hardware_reasons.iter().chain(&verdict.run_reasons);
-                let seen = Seen {
+                let seen = ObservedMachine {
                     hardware: verdict.hardware,
                     run: verdict.run,
                     reasons: reasons.map(gpubuild_detect::matrix::Reason::line).collect(),
@@ -96,11 +96,11 @@ impl Machine {
 }
 
 /// The devices that a variant has to cover: what shares memory with the processor does not count beside a card.
-fn that_count(gpus: Vec<&Gpu>) -> Vec<Device> {
+fn that_count(gpus: Vec<&Gpu>) -> Vec<MachineDevice> {
     let is_card = |gpu: &&&Gpu| gpu.integrated != Some(true);
     let any_card = gpus.iter().any(|gpu| is_card(&gpu));
     let counts = gpus.into_iter().filter(|gpu| !any_card || is_card(&gpu));
-    counts.map(|gpu| Device { name: gpu.name.clone(), arch: gpu.arch.clone() }).collect()
+    counts.map(|gpu| MachineDevice { name: gpu.name.clone(), arch: gpu.arch.clone() }).collect()
 }
 
 /// The rank of a level of processors within its architecture: `("x86-64", 3)`.

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
 use serde::{Deserialize, Serialize};
 
-/// The form of [`Manifest`].
+/// The form of [`ReleaseManifest`].
 pub const SCHEMA: &str = "gpubuild.manifest/1";
 /// The largest manifest that is read.
 pub const MOST_BYTES: usize = 4 << 20;
@@ -17,7 +19,7 @@ pub const MOST_VARIANTS: usize = 256;
 /// `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Manifest {
+pub struct ReleaseManifest {
     /// [`SCHEMA`].
     pub schema: String,
     /// Name of what is released.
@@ -29,23 +31,23 @@ pub struct Manifest {
     /// Seconds since 1970 after which it is not to be trusted any more.
     pub expires: u64,
     /// `linux-x86_64` and others.
-    pub platforms: BTreeMap<String, Platform>,
+    pub platforms: BTreeMap<String, ReleasePlatform>,
 }
 
 /// A platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Platform {
+pub struct ReleasePlatform {
     /// The variant where nothing else suits; it needs no GPU.
     pub default: String,
     /// All of them.
-    pub variants: Vec<Variant>,
+    pub variants: Vec<ReleaseVariant>,
 }
 
 /// A variant, and what a machine has to have for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variant {
+pub struct ReleaseVariant {
     /// The label of a wheel's variant: a to z, digits, `_`, `.`, 16 at most.
     pub label: String,
     /// Backends in it.
@@ -61,7 +63,7 @@ pub struct Variant {
     pub rocm: Option<Rocm>,
     /// The C library that it needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub libc: Option<Libc>,
+    pub libc: Option<RequiredLibc>,
     /// The oldest release of the operating system, for macOS and Windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<Version>,
@@ -70,7 +72,7 @@ pub struct Variant {
     pub cpu: Option<String>,
     /// How it is started, and how it proves that a backend works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub start: Option<Start>,
+    pub start: Option<ProgramStart>,
     /// Its files, in layers that variants share.
     pub layers: Vec<Layer>,
 }
@@ -78,7 +80,7 @@ pub struct Variant {
 /// How a variant is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Start {
+pub struct ProgramStart {
     /// Its program, `bin/infer`.
     pub program: String,
     /// Arguments with which it ends well if and only if a backend works: `{backend}` stands for the backend's id. Without them
@@ -114,7 +116,7 @@ pub struct Rocm {
 /// A C library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Libc {
+pub struct RequiredLibc {
     /// `glibc`, `musl`.
     pub family: String,
     /// The oldest version.
@@ -133,7 +135,7 @@ pub struct Layer {
     pub unpacked: u64,
 }
 
-impl Variant {
+impl ReleaseVariant {
     /// Bytes to fetch.
     #[must_use]
     pub fn size(&self) -> u64 {
@@ -154,7 +156,7 @@ impl Variant {
     }
 }
 
-/// What is wrong with a manifest.
+/// An invalid entry of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct ManifestProblem {
@@ -166,35 +168,36 @@ pub struct ManifestProblem {
 
 impl ManifestProblem {
     /// Stable id.
-    pub const ID: &'static str = "manifest.invalid";
+    pub const ID: DiagnosticId = id!("manifest.invalid");
 }
 
-/// Reads a manifest. Nothing of it is believed before it holds together.
+/// Parses and validates a manifest.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
-pub fn read(bytes: &[u8]) -> Result<Manifest, ManifestProblem> {
+/// The first invalid entry, with its path.
+pub fn read(bytes: &[u8]) -> Result<ReleaseManifest, ManifestProblem> {
     #[derive(Deserialize)]
-    struct Head {
+    struct ReleaseHead {
         schema: String,
     }
     let whole = |what: String| ManifestProblem { at: "/".to_owned(), what };
     if bytes.len() > MOST_BYTES {
         return Err(whole(format!("{} bytes, and at most {MOST_BYTES} are read", bytes.len())));
     }
-    let head: Head = serde_json::from_slice(bytes).map_err(|error| whole(error.to_string()))?;
+    let head: ReleaseHead = serde_json::from_slice(bytes).map_err(|error| whole(error.to_string()))?;
     if head.schema != SCHEMA {
         return Err(ManifestProblem {
             at: "/schema".to_owned(),
             what: format!("`{}`, and this gpubuild reads `{SCHEMA}`", head.schema),
         });
     }
-    let manifest: Manifest = serde_json::from_slice(bytes).map_err(|error| whole(error.to_string()))?;
+    let manifest: ReleaseManifest =
+        serde_json::from_slice(bytes).map_err(|error| whole(error.to_string()))?;
     check(&manifest)?;
     Ok(manifest)
 }
 
-fn check(manifest: &Manifest) -> Result<(), ManifestProblem> {
+fn check(manifest: &ReleaseManifest) -> Result<(), ManifestProblem> {
     for (field, text) in [("/name", &manifest.name), ("/version", &manifest.version)] {
         if !is_plain_name(text) {
             return Err(problem(field, format!("`{text}`: use letters, digits, `-`, `_`, `+` and `.`")));
@@ -210,7 +213,7 @@ fn check(manifest: &Manifest) -> Result<(), ManifestProblem> {
     Ok(())
 }
 
-fn check_platform(at: &str, platform: &Platform) -> Result<(), ManifestProblem> {
+fn check_platform(at: &str, platform: &ReleasePlatform) -> Result<(), ManifestProblem> {
     if platform.variants.len() > MOST_VARIANTS {
         return Err(problem(&format!("{at}/variants"), format!("more than {MOST_VARIANTS}")));
     }
@@ -218,16 +221,18 @@ fn check_platform(at: &str, platform: &Platform) -> Result<(), ManifestProblem> 
     for (index, variant) in platform.variants.iter().enumerate() {
         let at = format!("{at}/variants/{index}");
         if !is_label(&variant.label) {
-            return Err(problem(&format!("{at}/label"), format!("`{}` is no label", variant.label)));
+            return Err(problem(&format!("{at}/label"), format!("`{}` is not a valid label", variant.label)));
         }
         if !labels.insert(&variant.label) {
-            return Err(problem(&format!("{at}/label"), format!("`{}` stands there twice", variant.label)));
+            return Err(problem(&format!("{at}/label"), format!("`{}` is listed twice", variant.label)));
         }
         check_variant(&at, variant)?;
     }
     let default = platform.variants.iter().find(|variant| variant.label == platform.default);
     match default {
-        None => Err(problem(&format!("{at}/default"), format!("there is no variant `{}`", platform.default))),
+        None => {
+            Err(problem(&format!("{at}/default"), format!("no variant is called `{}`", platform.default)))
+        }
         Some(variant) if !variant.backends.contains(&Backend::Cpu) => Err(problem(
             &format!("{at}/default"),
             format!("`{}` does not run without a GPU", platform.default),
@@ -236,7 +241,7 @@ fn check_platform(at: &str, platform: &Platform) -> Result<(), ManifestProblem> 
     }
 }
 
-fn check_variant(at: &str, variant: &Variant) -> Result<(), ManifestProblem> {
+fn check_variant(at: &str, variant: &ReleaseVariant) -> Result<(), ManifestProblem> {
     if variant.backends.is_empty() {
         return Err(problem(&format!("{at}/backends"), "no backend"));
     }
@@ -254,7 +259,7 @@ fn check_variant(at: &str, variant: &Variant) -> Result<(), ManifestProblem> {
     {
         return Err(problem(
             &format!("{at}/start/program"),
-            format!("`{}` is no path inside", start.program),
+            format!("`{}` is not a path inside the release", start.program),
         ));
     }
     if variant.layers.is_empty() {
@@ -268,7 +273,7 @@ fn check_variant(at: &str, variant: &Variant) -> Result<(), ManifestProblem> {
     if let Some(cpu) = &variant.cpu
         && super::machine::level(cpu).is_none()
     {
-        return Err(problem(&format!("{at}/cpu"), format!("`{cpu}` is no level of processors")));
+        return Err(problem(&format!("{at}/cpu"), format!("`{cpu}` is not a processor level")));
     }
     Ok(())
 }

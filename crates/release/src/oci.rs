@@ -26,9 +26,9 @@ pub struct Reference {
     text: String,
 }
 
-/// Why a text is none.
+/// Why a text is not an image reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`oci://{text}` is no image: {why}")]
+#[error("`oci://{text}` is not an image reference: {why}")]
 pub struct BadReference {
     /// The text.
     pub text: String,
@@ -37,12 +37,12 @@ pub struct BadReference {
 }
 
 impl Reference {
-    /// Reads what stands behind `oci://`. A registry on this machine is asked without encryption, as other tools do, and so are all with
-    /// `plain`.
+    /// Parses the text after `oci://`. A registry on this machine is contacted without encryption, as other tools do; with `plain`, every
+    /// registry is.
     ///
     /// # Errors
-    /// It is none.
-    pub fn parse(text: &str, plain: super::url::Plain) -> Result<Self, BadReference> {
+    /// The text is not an image reference.
+    pub fn parse(text: &str, plain: super::url::PlainHttp) -> Result<Self, BadReference> {
         let bad = |why| BadReference { text: without_password(text), why };
         if text.split('/').next().is_some_and(|host| host.contains('@')) {
             return Err(bad(
@@ -75,12 +75,13 @@ impl Reference {
         }
         let bare = host.strip_prefix('[').and_then(|rest| rest.split(']').next());
         let bare = bare.unwrap_or_else(|| host.split(':').next().unwrap_or_default());
-        let scheme = if is_loopback(bare) || plain == super::url::Plain::Anywhere { "http" } else { "https" };
+        let scheme =
+            if is_loopback(bare) || plain == super::url::PlainHttp::Anywhere { "http" } else { "https" };
         // The registry of that name is elsewhere.
         let server =
             if matches!(host, "docker.io" | "index.docker.io") { "registry-1.docker.io" } else { host };
-        let root = Url::parse(&format!("{scheme}://{server}/v2/{name}"))
-            .map_err(|_| bad("its host is none that can be asked"))?;
+        let root =
+            Url::parse(&format!("{scheme}://{server}/v2/{name}")).map_err(|_| bad("its host is invalid"))?;
         let [registry, name, version] = [host, name, version].map(str::to_owned);
         Ok(Self { root, registry, name, version, text: text.to_owned() })
     }
@@ -122,7 +123,7 @@ impl Reference {
     }
 }
 
-/// As it may be shown: what stands before an `@` that is none of a digest may be a password.
+/// The text without possible passwords: text before an `@` that does not start a digest is removed.
 fn without_password(text: &str) -> String {
     let at = text.match_indices('@').map(|(at, _)| at).rfind(|at| !text[at + 1..].starts_with("sha256:"));
     at.map_or_else(|| text.to_owned(), |at| format!("…{}", &text[at..]))
@@ -130,7 +131,7 @@ fn without_password(text: &str) -> String {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Image {
+struct OciImage {
     schema_version: u32,
     #[serde(default)]
     layers: Vec<Descriptor>,
@@ -146,20 +147,20 @@ struct Descriptor {
 
 /// A file in an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct File {
+pub struct OciFile {
     /// Its hash.
     pub sha256: String,
     /// Its bytes.
     pub size: u64,
 }
 
-/// The file of an image that has a title. Other fields of an image's manifest are its registry's matter: what is unpacked is said by
-/// ours.
+/// The file of an image with a given title. Other fields of the image manifest are ignored: gpubuild's own manifest decides what is
+/// unpacked.
 ///
 /// # Errors
-/// It is no manifest of an image; one line.
-pub fn file(image: &[u8], title: &str) -> Result<Option<File>, String> {
-    let image: Image = serde_json::from_slice(image).map_err(|error| error.to_string())?;
+/// The text is not an image manifest; one line.
+pub fn file(image: &[u8], title: &str) -> Result<Option<OciFile>, String> {
+    let image: OciImage = serde_json::from_slice(image).map_err(|error| error.to_string())?;
     if image.schema_version != 2 {
         return Err(format!("its manifest has the schema version {}", image.schema_version));
     }
@@ -168,22 +169,22 @@ pub fn file(image: &[u8], title: &str) -> Result<Option<File>, String> {
     let Some(found) = found else { return Ok(None) };
     let sha256 = found.digest.strip_prefix("sha256:").filter(|hash| is_sha256(hash));
     let sha256 = sha256.ok_or_else(|| format!("`{title}` has the digest `{}`", found.digest))?;
-    Ok(Some(File { sha256: sha256.to_owned(), size: found.size }))
+    Ok(Some(OciFile { sha256: sha256.to_owned(), size: found.size }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::url::Plain;
+    use crate::url::PlainHttp;
 
     #[test]
     fn images_are_named_as_everywhere() {
-        let good = Reference::parse("ghcr.io/me/infer:1.2.0", Plain::Loopback).unwrap();
+        let good = Reference::parse("ghcr.io/me/infer:1.2.0", PlainHttp::Loopback).unwrap();
         assert_eq!(good.manifest().to_string(), "https://ghcr.io/v2/me/infer/manifests/1.2.0");
-        let local = Reference::parse("localhost:5000/infer:latest", Plain::Loopback).unwrap();
+        let local = Reference::parse("localhost:5000/infer:latest", PlainHttp::Loopback).unwrap();
         assert_eq!(local.blob("ab").to_string(), "http://localhost:5000/v2/infer/blobs/sha256:ab");
         let digest = format!("h/infer@sha256:{}", "a".repeat(64));
-        assert!(Reference::parse(&digest, Plain::Loopback).unwrap().digest().is_some());
+        assert!(Reference::parse(&digest, PlainHttp::Loopback).unwrap().digest().is_some());
         for bad in [
             "ghcr.io",
             "ghcr.io/me/infer",
@@ -197,13 +198,13 @@ mod tests {
             "h:port/x:1",
             "u@h/x:1",
         ] {
-            assert!(Reference::parse(bad, Plain::Loopback).is_err(), "{bad}");
+            assert!(Reference::parse(bad, PlainHttp::Loopback).is_err(), "{bad}");
         }
-        let hub = Reference::parse("docker.io/me/infer:1", Plain::Loopback).unwrap();
+        let hub = Reference::parse("docker.io/me/infer:1", PlainHttp::Loopback).unwrap();
         assert_eq!(hub.manifest().to_string(), "https://registry-1.docker.io/v2/me/infer/manifests/1");
         assert_eq!((hub.registry(), hub.name()), ("docker.io", "me/infer"));
         for bad in ["me:pa55@h/x:1", "me:pa55/@h/x:1", "me:p@pa55@h/x@sha256:1", "me:5/pa55@h/X"] {
-            let told = Reference::parse(bad, Plain::Loopback).unwrap_err().to_string();
+            let told = Reference::parse(bad, PlainHttp::Loopback).unwrap_err().to_string();
             assert!(!told.contains("pa55"), "{told}");
         }
     }

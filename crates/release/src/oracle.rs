@@ -9,9 +9,11 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use proptest::prelude::*;
 
-use super::machine::{Device, Machine, Seen};
-use super::manifest::{Cuda, Layer, Libc, Manifest, Platform, Rocm, SCHEMA, Variant};
-use super::resolve::{Devices, Question, resolve};
+use super::machine::{MachineDevice, ObservedMachine, ReleaseMachine};
+use super::manifest::{
+    Cuda, Layer, ReleaseManifest, ReleasePlatform, ReleaseVariant, RequiredLibc, Rocm, SCHEMA,
+};
+use super::resolve::{Devices, ResolveQuestion, resolve};
 
 const ORDER: [Backend; 7] = [
     Backend::Cuda,
@@ -28,7 +30,7 @@ fn version(text: &str) -> Version {
 }
 
 /// `Some(translated)` where the variant may be taken for the backend.
-fn may(question: &Question<'_>, variant: &Variant, backend: Backend) -> Option<bool> {
+fn may(question: &ResolveQuestion<'_>, variant: &ReleaseVariant, backend: Backend) -> Option<bool> {
     let machine = question.machine;
     let rank = |text: &str| text.rsplit('v').next().unwrap().parse::<u32>().unwrap_or(1);
     let starts = variant.backends.contains(&backend)
@@ -70,7 +72,12 @@ fn may(question: &Question<'_>, variant: &Variant, backend: Backend) -> Option<b
     }
 }
 
-fn device_is_served(variant: &Variant, backend: Backend, seen: &Seen, device: &Device) -> Option<bool> {
+fn device_is_served(
+    variant: &ReleaseVariant,
+    backend: Backend,
+    seen: &ObservedMachine,
+    device: &MachineDevice,
+) -> Option<bool> {
     match backend {
         Backend::Cuda => {
             let Some(arch) = &device.arch else { return variant.portable.then_some(false) };
@@ -103,24 +110,24 @@ fn device_is_served(variant: &Variant, backend: Backend, seen: &Seen, device: &D
 
 /// Whether the first is better than the second, for the same backend, by the rules in words.
 fn better(
-    platform: &Platform,
+    platform: &ReleasePlatform,
     driver_is_known: bool,
-    one: (&Variant, bool),
-    other: (&Variant, bool),
+    one: (&ReleaseVariant, bool),
+    other: (&ReleaseVariant, bool),
 ) -> bool {
-    let rank = |variant: &Variant| {
+    let rank = |variant: &ReleaseVariant| {
         variant.cpu.as_deref().map_or(0, |cpu| cpu.rsplit('v').next().unwrap().parse().unwrap_or(1))
     };
-    let archs = |variant: &Variant| {
+    let archs = |variant: &ReleaseVariant| {
         variant.cuda.as_ref().map_or(0, |cuda| cuda.real.len() + cuda.ptx.len())
             + variant.rocm.as_ref().map_or(0, |rocm| rocm.gfx.len())
     };
-    let release = |variant: &Variant| variant.cuda.as_ref().map(|cuda| cuda.release.clone());
+    let release = |variant: &ReleaseVariant| variant.cuda.as_ref().map(|cuda| cuda.release.clone());
     let ((a, a_translated), (b, b_translated)) = (one, other);
     if a_translated != b_translated {
         return b_translated;
     }
-    let floor = |variant: &Variant| variant.cuda.as_ref().map(|cuda| cuda.driver.clone());
+    let floor = |variant: &ReleaseVariant| variant.cuda.as_ref().map(|cuda| cuda.driver.clone());
     if !driver_is_known && floor(a) != floor(b) {
         return floor(a) < floor(b);
     }
@@ -149,10 +156,10 @@ fn better(
     a.label < b.label
 }
 
-fn expected(question: &Question<'_>) -> Option<(String, Backend)> {
+fn expected(question: &ResolveQuestion<'_>) -> Option<(String, Backend)> {
     let platform = question.manifest.platforms.get(&question.machine.platform)?;
     for backend in ORDER {
-        let taken: Vec<(&Variant, bool)> = platform
+        let taken: Vec<(&ReleaseVariant, bool)> = platform
             .variants
             .iter()
             .filter_map(|variant| Some((variant, may(question, variant, backend)?)))
@@ -164,7 +171,7 @@ fn expected(question: &Question<'_>) -> Option<(String, Backend)> {
         if let Some((variant, _)) = best {
             return Some((variant.label.clone(), backend));
         }
-        assert!(taken.is_empty(), "the rules are no order: {taken:?}");
+        assert!(taken.is_empty(), "the rules are not a total order: {taken:?}");
     }
     None
 }
@@ -184,7 +191,7 @@ fn arch(text: &str) -> CudaArch {
     text.parse().unwrap()
 }
 
-fn variants() -> impl Strategy<Value = Variant> {
+fn variants() -> impl Strategy<Value = ReleaseVariant> {
     let reals = ["75", "80", "86", "87", "89", "90", "90a", "100", "120"].map(arch);
     let cuda = (
         pick(&["12.4", "12.8", "13.0"]),
@@ -201,7 +208,7 @@ fn variants() -> impl Strategy<Value = Variant> {
     let rocm = some_of(&["gfx1030", "gfx1100", "gfx90a", "gfx942"].map(str::to_owned), 0)
         .prop_map(|gfx| Rocm { gfx });
     let libc = pick(&[("glibc", "2.28"), ("glibc", "2.35"), ("glibc", "2.39"), ("musl", "1.2")])
-        .prop_map(|(family, oldest)| Libc { family: family.to_owned(), version: version(oldest) });
+        .prop_map(|(family, oldest)| RequiredLibc { family: family.to_owned(), version: version(oldest) });
     (
         some_of(&Backend::ALL, 1),
         any::<bool>(),
@@ -211,7 +218,7 @@ fn variants() -> impl Strategy<Value = Variant> {
         proptest::option::of(pick(&["x86-64-v1", "x86-64-v2", "x86-64-v3", "x86-64-v4"])),
         1_u64..4,
     )
-        .prop_map(|(backends, portable, cuda, rocm, libc, cpu, size)| Variant {
+        .prop_map(|(backends, portable, cuda, rocm, libc, cpu, size)| ReleaseVariant {
             label: String::new(),
             cuda: backends.contains(&Backend::Cuda).then_some(cuda),
             rocm: backends.contains(&Backend::Rocm).then_some(rocm),
@@ -225,13 +232,13 @@ fn variants() -> impl Strategy<Value = Variant> {
         })
 }
 
-fn manifests() -> impl Strategy<Value = Manifest> {
+fn manifests() -> impl Strategy<Value = ReleaseManifest> {
     proptest::collection::vec(variants(), 1..8).prop_map(|mut all| {
         for (index, variant) in all.iter_mut().enumerate() {
             variant.label = format!("v{index}");
         }
-        let platform = Platform { default: "v0".to_owned(), variants: all };
-        Manifest {
+        let platform = ReleasePlatform { default: "v0".to_owned(), variants: all };
+        ReleaseManifest {
             schema: SCHEMA.to_owned(),
             name: "x".to_owned(),
             version: "1".to_owned(),
@@ -242,9 +249,9 @@ fn manifests() -> impl Strategy<Value = Manifest> {
     })
 }
 
-fn seen(archs: &'static [&'static str]) -> impl Strategy<Value = Seen> {
+fn seen(archs: &'static [&'static str]) -> impl Strategy<Value = ObservedMachine> {
     let device = proptest::option::weighted(0.9, pick(archs))
-        .prop_map(|arch| Device { name: "card".to_owned(), arch: arch.map(str::to_owned) });
+        .prop_map(|arch| MachineDevice { name: "card".to_owned(), arch: arch.map(str::to_owned) });
     (
         pick(&[Presence::Present, Presence::Present, Presence::Absent, Presence::Unknown]),
         pick(&[Readiness::Ready, Readiness::Ready, Readiness::Blocked, Readiness::Unknown]),
@@ -252,7 +259,7 @@ fn seen(archs: &'static [&'static str]) -> impl Strategy<Value = Seen> {
         proptest::option::of(pick(&["12.2", "12.4", "12.8", "13.0"])),
         proptest::collection::vec(device, 0..3),
     )
-        .prop_map(|(hardware, run, driver, translates, devices)| Seen {
+        .prop_map(|(hardware, run, driver, translates, devices)| ObservedMachine {
             hardware,
             run,
             reasons: Vec::new(),
@@ -262,7 +269,7 @@ fn seen(archs: &'static [&'static str]) -> impl Strategy<Value = Seen> {
         })
 }
 
-fn machines() -> impl Strategy<Value = Machine> {
+fn machines() -> impl Strategy<Value = ReleaseMachine> {
     let libc =
         pick(&[("glibc", "2.31"), ("glibc", "2.35"), ("glibc", "2.41"), ("musl", "1.2"), ("glibc", "")]);
     let cards: &'static [&'static str] =
@@ -276,7 +283,7 @@ fn machines() -> impl Strategy<Value = Machine> {
         seen(gfx),
         others,
     )
-        .prop_map(|(libc, cpu, cuda, rocm, others)| Machine {
+        .prop_map(|(libc, cpu, cuda, rocm, others)| ReleaseMachine {
             platform: "linux-x86_64".to_owned(),
             libc: libc.map(|(family, found)| (family.to_owned(), found.parse().ok())),
             os: None,
@@ -313,7 +320,7 @@ fn the_resolver_is_the_rules() {
     let counted = std::cell::RefCell::new((&mut chosen, &mut none));
     runner
         .run(&(manifests(), machines(), wanted, label, any), |(manifest, machine, wanted, label, any)| {
-            let question = Question {
+            let question = ResolveQuestion {
                 manifest: &manifest,
                 machine: &machine,
                 devices: if any { Devices::Any } else { Devices::All },
@@ -336,7 +343,7 @@ fn the_resolver_is_the_rules() {
                     *counted.borrow_mut().1 += 1;
                 }
             }
-            // A backend whose hardware is here is never left without a word.
+            // A backend whose hardware is present is always mentioned.
             if let Ok(choice) = &found {
                 for backend in ORDER.into_iter().take_while(|backend| *backend != choice.backend) {
                     let here =

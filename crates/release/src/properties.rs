@@ -4,12 +4,12 @@ use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::toolkit::Catalogue;
 
-use super::machine::{Machine, level};
+use super::machine::{ReleaseMachine, level};
 
-/// The properties that suit a machine. Names and values are those of the providers `nvidia-variant-provider` and
-/// `provider-variant-x86-64`; of AMD there is no released provider.
+/// The variant properties of a machine. Names and values follow the providers `nvidia-variant-provider` and `provider-variant-x86-64`; no
+/// provider for AMD has been released.
 #[must_use]
-pub fn properties(machine: &Machine, catalogue: &Catalogue) -> Vec<String> {
+pub fn properties(machine: &ReleaseMachine, catalogue: &Catalogue) -> Vec<String> {
     let mut all = Vec::new();
     if let (Some(seen), Some(cuda)) =
         (machine.backends.get(&Backend::Cuda), catalogue.for_backend(Backend::Cuda))

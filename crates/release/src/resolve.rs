@@ -2,12 +2,14 @@
 //! backend, then the processor. Pure; each variant that is not taken has its reason.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{PREFERENCE, Presence, Readiness};
 use serde::Serialize;
 
-use super::cover::{self, Cover};
-use super::machine::{Machine, Seen, level};
-use super::manifest::{Manifest, Platform, Variant};
+use super::cover::{self, VariantCover};
+use super::machine::{ObservedMachine, ReleaseMachine, level};
+use super::manifest::{ReleaseManifest, ReleasePlatform, ReleaseVariant};
 
 /// Which devices a variant has to cover.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -22,11 +24,11 @@ pub enum Devices {
 
 /// What is asked.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
+pub struct ResolveQuestion<'a> {
     /// What there is.
-    pub manifest: &'a Manifest,
+    pub manifest: &'a ReleaseManifest,
     /// For which machine.
-    pub machine: &'a Machine,
+    pub machine: &'a ReleaseMachine,
     /// What has to be covered.
     pub devices: Devices,
     /// The only backend that is wanted, with who said so.
@@ -39,7 +41,7 @@ pub struct Question<'a> {
 
 /// The variant that is taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Choice {
+pub struct VariantChoice {
     /// Its label.
     pub label: String,
     /// The backend that it is taken for.
@@ -49,7 +51,7 @@ pub struct Choice {
     /// Better backends whose hardware is here and which it does not use, each with the reason. Never silent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<Fallback>,
-    /// What it needs and nobody knows to be here.
+    /// Requirements that could not be verified on this machine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
     /// All others, in the order of the manifest.
@@ -75,11 +77,11 @@ pub struct Rejected {
     pub reason: String,
 }
 
-/// Why there is none.
+/// Why no variant was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Nothing {
     /// Stable id.
-    pub id: String,
+    pub id: DiagnosticId,
     /// One line.
     pub text: String,
     /// Every variant of the platform, with its reason.
@@ -87,44 +89,44 @@ pub struct Nothing {
 }
 
 /// What a variant is to a machine.
-enum Fit<'a> {
+enum VariantFit<'a> {
     /// It would not start.
     No(String),
     /// It starts, and serves these backends; for the others of its backends the reasons.
-    Yes(Vec<Served>, Vec<(Backend, String)>, &'a Variant),
+    Yes(Vec<Served>, Vec<(Backend, String)>, &'a ReleaseVariant),
 }
 
 /// A backend that a variant serves.
 #[derive(Debug, Clone, Copy)]
 struct Served {
     backend: Backend,
-    cover: Cover,
+    cover: VariantCover,
 }
 
 /// Chooses.
 ///
 /// # Errors
 /// Nothing suits, or what was asked for by name does not: the reason of every variant.
-pub fn resolve(question: &Question<'_>) -> Result<Choice, Nothing> {
+pub fn resolve(question: &ResolveQuestion<'_>) -> Result<VariantChoice, Nothing> {
     let machine = question.machine;
     let Some(platform) = question.manifest.platforms.get(&machine.platform) else {
         let known: Vec<&str> = question.manifest.platforms.keys().map(String::as_str).collect();
         return Err(Nothing {
-            id: "resolve.no-platform".to_owned(),
+            id: id!("resolve.no-platform"),
             text: format!("there is nothing for {}, only for {}", machine.platform, known.join(", ")),
             rejected: Vec::new(),
         });
     };
-    let fits: Vec<(&Variant, Fit<'_>)> =
+    let fits: Vec<(&ReleaseVariant, VariantFit<'_>)> =
         platform.variants.iter().map(|variant| (variant, fit(question, variant))).collect();
     for backend in PREFERENCE.into_iter().chain([Backend::Cpu]) {
         if question.backend.is_some_and(|(wanted, _)| wanted != backend) {
             continue;
         }
-        let mut candidates: Vec<(&Variant, Cover)> = fits
+        let mut candidates: Vec<(&ReleaseVariant, VariantCover)> = fits
             .iter()
             .filter_map(|(variant, fit)| {
-                let Fit::Yes(served, _, _) = fit else { return None };
+                let VariantFit::Yes(served, _, _) = fit else { return None };
                 let served = served.iter().find(|served| served.backend == backend)?;
                 Some((*variant, served.cover))
             })
@@ -139,12 +141,12 @@ pub fn resolve(question: &Question<'_>) -> Result<Choice, Nothing> {
     Err(nothing(question, &fits))
 }
 
-/// What is smaller is better: code that need not be translated, an old driver's floor where nobody knows the driver, few architectures, few other backends, a newer CUDA, a narrow
-/// processor level, few bytes, the platform's default, the name.
+/// Smaller is better, in this order: code that needs no JIT compilation, a lower driver requirement if the driver is unknown, fewer
+/// architectures, fewer other backends, a newer CUDA, a narrower processor level, fewer bytes, the platform's default, the name.
 fn order<'a>(
-    platform: &'a Platform,
+    platform: &'a ReleasePlatform,
     driver_is_unknown: bool,
-    (variant, cover): (&'a Variant, Cover),
+    (variant, cover): (&'a ReleaseVariant, VariantCover),
 ) -> impl Ord + use<'a> {
     let release = variant.cuda.as_ref().map(|cuda| &cuda.release);
     let rank = variant.cpu.as_deref().and_then(level).map_or(0, |(_, rank)| rank);
@@ -163,17 +165,17 @@ fn order<'a>(
     )
 }
 
-fn fit<'a>(question: &Question<'_>, variant: &'a Variant) -> Fit<'a> {
+fn fit<'a>(question: &ResolveQuestion<'_>, variant: &'a ReleaseVariant) -> VariantFit<'a> {
     if let Some((label, who)) = question.variant
         && variant.label != label
     {
-        return Fit::No(format!("{who} asks for `{label}` [resolve.asked]"));
+        return VariantFit::No(format!("{who} asks for `{label}` [resolve.asked]"));
     }
     if let Some(tried) = question.without.iter().find(|tried| tried.label == variant.label) {
-        return Fit::No(tried.reason.clone());
+        return VariantFit::No(tried.reason.clone());
     }
     if let Some(reason) = does_not_start(question.machine, variant) {
-        return Fit::No(reason);
+        return VariantFit::No(reason);
     }
     let mut served = Vec::new();
     let mut not = Vec::new();
@@ -183,11 +185,11 @@ fn fit<'a>(question: &Question<'_>, variant: &'a Variant) -> Fit<'a> {
             Err(reason) => not.push((*backend, reason)),
         }
     }
-    Fit::Yes(served, not, variant)
+    VariantFit::Yes(served, not, variant)
 }
 
 /// Why the loader or the processor would refuse it.
-fn does_not_start(machine: &Machine, variant: &Variant) -> Option<String> {
+fn does_not_start(machine: &ReleaseMachine, variant: &ReleaseVariant) -> Option<String> {
     if let Some(needs) = &variant.libc {
         match &machine.libc {
             Some((family, _)) if *family != needs.family => {
@@ -202,7 +204,7 @@ fn does_not_start(machine: &Machine, variant: &Variant) -> Option<String> {
                     needs.version
                 ));
             }
-            // What nobody knows is no reason against it; the choice tells it.
+            // An unknown value does not reject a variant; the choice reports it.
             Some(_) | None => {}
         }
     }
@@ -212,29 +214,33 @@ fn does_not_start(machine: &Machine, variant: &Variant) -> Option<String> {
         let here = machine
             .os
             .as_ref()
-            .map_or("nobody knows which one is here".to_owned(), |here| format!("{here} is here"));
+            .map_or("the installed one is unknown".to_owned(), |here| format!("{here} is here"));
         return Some(format!("it needs release {needs} of the system, and {here} [resolve.os]"));
     }
     let needs = variant.cpu.as_deref()?;
     let Some(here) = machine.cpu.as_deref() else {
         // The first level is what every processor of the platform has.
-        return level(needs).is_some_and(|(_, rank)| rank > 1).then(|| {
-            format!("it needs {needs}, and nobody knows the level of this processor [resolve.cpu]")
-        });
+        return level(needs)
+            .is_some_and(|(_, rank)| rank > 1)
+            .then(|| format!("it needs {needs}, and the level of this processor is unknown [resolve.cpu]"));
     };
     let enough = matches!((level(needs), level(here)), (Some(needs), Some(here)) if needs.0 == here.0 && needs.1 <= here.1);
     (!enough).then(|| format!("it needs {needs}, and the processor is {here} [resolve.cpu]"))
 }
 
 /// How a variant serves a backend here, or why it does not.
-fn serves(question: &Question<'_>, variant: &Variant, backend: Backend) -> Result<Cover, String> {
+fn serves(
+    question: &ResolveQuestion<'_>,
+    variant: &ReleaseVariant,
+    backend: Backend,
+) -> Result<VariantCover, String> {
     if backend == Backend::Cpu {
         // One for GPUs that was asked for by name is not meant for the processor.
         let only_asked = question.variant.is_some() && question.backend.is_none();
         return if only_asked && !variant.is_plain() {
             Err("nothing but the processor would run it [resolve.blocked]".to_owned())
         } else {
-            Ok(Cover::Native)
+            Ok(VariantCover::Native)
         };
     }
     let Some(seen) = question.machine.backends.get(&backend) else {
@@ -245,10 +251,10 @@ fn serves(question: &Question<'_>, variant: &Variant, backend: Backend) -> Resul
         Devices::All => covers(variant, backend, seen),
         Devices::Any if seen.devices.is_empty() => covers(variant, backend, seen),
         Devices::Any => {
-            let one = |device: &super::machine::Device| {
-                covers(variant, backend, &Seen { devices: vec![device.clone()], ..seen.clone() })
+            let one = |device: &super::machine::MachineDevice| {
+                covers(variant, backend, &ObservedMachine { devices: vec![device.clone()], ..seen.clone() })
             };
-            let mut best: Option<Result<Cover, String>> = None;
+            let mut best: Option<Result<VariantCover, String>> = None;
             for device in &seen.devices {
                 best = match (best, one(device)) {
                     (Some(Ok(before)), Ok(cover)) => Some(Ok(before.min(cover))),
@@ -258,13 +264,13 @@ fn serves(question: &Question<'_>, variant: &Variant, backend: Backend) -> Resul
                     (None, Err(reason)) => Some(Err(reason)),
                 };
             }
-            best.unwrap_or(Ok(Cover::Native))
+            best.unwrap_or(Ok(VariantCover::Native))
         }
     }
 }
 
 /// Whether a backend can run here at all, whatever the variant.
-fn can_run(backend: Backend, seen: &Seen) -> Result<(), String> {
+fn can_run(backend: Backend, seen: &ObservedMachine) -> Result<(), String> {
     let reason = || seen.reasons.first().cloned();
     if seen.hardware != Presence::Present {
         return Err(
@@ -277,27 +283,31 @@ fn can_run(backend: Backend, seen: &Seen) -> Result<(), String> {
     Ok(())
 }
 
-fn covers(variant: &Variant, backend: Backend, seen: &Seen) -> Result<Cover, String> {
+fn covers(
+    variant: &ReleaseVariant,
+    backend: Backend,
+    seen: &ObservedMachine,
+) -> Result<VariantCover, String> {
     match (backend, &variant.cuda, &variant.rocm) {
         (Backend::Cuda, Some(code), _) => cover::cuda(code, seen, variant.portable),
         (Backend::Rocm, _, Some(code)) => cover::rocm(code, seen, variant.portable),
-        _ => Ok(Cover::Native),
+        _ => Ok(VariantCover::Native),
     }
 }
 
 fn choice(
-    question: &Question<'_>,
-    fits: &[(&Variant, Fit<'_>)],
-    taken: &Variant,
+    question: &ResolveQuestion<'_>,
+    fits: &[(&ReleaseVariant, VariantFit<'_>)],
+    taken: &ReleaseVariant,
     backend: Backend,
-    cover: Cover,
-) -> Choice {
+    cover: VariantCover,
+) -> VariantChoice {
     let rejected = fits
         .iter()
         .filter(|(variant, _)| variant.label != taken.label)
         .map(|(variant, fit)| Rejected { label: variant.label.clone(), reason: why_not(fit, taken, backend) })
         .collect();
-    Choice {
+    VariantChoice {
         label: taken.label.clone(),
         backend,
         because: because(question, taken, backend, cover),
@@ -307,8 +317,8 @@ fn choice(
     }
 }
 
-/// What a variant needs and nobody knows to be here.
-fn unknown(machine: &Machine, taken: &Variant, backend: Backend) -> Vec<String> {
+/// Requirements of a variant that could not be verified on this machine.
+fn unknown(machine: &ReleaseMachine, taken: &ReleaseVariant, backend: Backend) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(needs) = &taken.libc
         && !matches!(&machine.libc, Some((_, Some(_))))
@@ -316,7 +326,9 @@ fn unknown(machine: &Machine, taken: &Variant, backend: Backend) -> Vec<String> 
         unknown.push(format!("{} {} or newer", needs.family, needs.version));
     }
     let seen = machine.backends.get(&backend);
-    if let (Backend::Cuda, Some(cuda), Some(Seen { driver: None, .. })) = (backend, &taken.cuda, seen) {
+    if let (Backend::Cuda, Some(cuda), Some(ObservedMachine { driver: None, .. })) =
+        (backend, &taken.cuda, seen)
+    {
         unknown.push(format!("driver {} or newer", cuda.driver));
     }
     if seen.is_some_and(|seen| seen.run == Readiness::Unknown) {
@@ -325,11 +337,11 @@ fn unknown(machine: &Machine, taken: &Variant, backend: Backend) -> Vec<String> 
     unknown
 }
 
-/// What is told of a variant that was not taken: why it can't be, or why the other one is better.
-fn why_not(fit: &Fit<'_>, taken: &Variant, backend: Backend) -> String {
+/// The explanation for a variant that was not chosen: why it does not run here, or why the other one is better.
+fn why_not(fit: &VariantFit<'_>, taken: &ReleaseVariant, backend: Backend) -> String {
     match fit {
-        Fit::No(reason) => reason.clone(),
-        Fit::Yes(served, not, variant) => {
+        VariantFit::No(reason) => reason.clone(),
+        VariantFit::Yes(served, not, variant) => {
             if served.iter().any(|served| served.backend == backend) {
                 return format!("`{}` is nearer to this machine [resolve.wider]", taken.label);
             }
@@ -346,15 +358,20 @@ fn why_not(fit: &Fit<'_>, taken: &Variant, backend: Backend) -> String {
     }
 }
 
-fn because(question: &Question<'_>, taken: &Variant, backend: Backend, cover: Cover) -> String {
+fn because(
+    question: &ResolveQuestion<'_>,
+    taken: &ReleaseVariant,
+    backend: Backend,
+    cover: VariantCover,
+) -> String {
     let asked = match (question.variant, question.backend) {
         (Some((_, who)), _) | (None, Some((_, who))) => format!("{who} asks for it; "),
         (None, None) => String::new(),
     };
     let rest = match (backend, cover) {
         (Backend::Cpu, _) => "it runs on the processor".to_owned(),
-        (_, Cover::Translated) => format!("its {backend} code is translated for the devices here"),
-        (_, Cover::Native) => {
+        (_, VariantCover::Translated) => format!("its {backend} code is translated for the devices here"),
+        (_, VariantCover::Native) => {
             let devices = question.machine.backends.get(&backend).map_or(&[][..], |seen| &seen.devices);
             let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
             let kind = if taken.portable { "portable" } else { "narrowest" };
@@ -365,7 +382,11 @@ fn because(question: &Question<'_>, taken: &Variant, backend: Backend, cover: Co
 }
 
 /// Better backends than the one that is used, whose hardware is here.
-fn fallback(question: &Question<'_>, fits: &[(&Variant, Fit<'_>)], used: Backend) -> Vec<Fallback> {
+fn fallback(
+    question: &ResolveQuestion<'_>,
+    fits: &[(&ReleaseVariant, VariantFit<'_>)],
+    used: Backend,
+) -> Vec<Fallback> {
     let better = PREFERENCE.into_iter().take_while(|backend| *backend != used);
     better
         .filter_map(|backend| {
@@ -382,15 +403,15 @@ fn fallback(question: &Question<'_>, fits: &[(&Variant, Fit<'_>)], used: Backend
             if let Err(reason) = can_run(backend, seen) {
                 return Some(Fallback { backend, reason });
             }
-            let of_fit = |(variant, fit): &(&Variant, Fit<'_>)| {
+            let of_fit = |(variant, fit): &(&ReleaseVariant, VariantFit<'_>)| {
                 let built = variant.backends.contains(&backend);
                 match fit {
-                    Fit::No(reason) if built => Some(format!("`{}`: {reason}", variant.label)),
-                    Fit::Yes(_, not, _) => {
+                    VariantFit::No(reason) if built => Some(format!("`{}`: {reason}", variant.label)),
+                    VariantFit::Yes(_, not, _) => {
                         let (_, reason) = not.iter().find(|(other, _)| *other == backend)?;
                         Some(format!("`{}`: {reason}", variant.label))
                     }
-                    Fit::No(_) => None,
+                    VariantFit::No(_) => None,
                 }
             };
             let reasons: Vec<String> = fits.iter().filter_map(of_fit).collect();
@@ -404,25 +425,26 @@ fn fallback(question: &Question<'_>, fits: &[(&Variant, Fit<'_>)], used: Backend
         .collect()
 }
 
-fn nothing(question: &Question<'_>, fits: &[(&Variant, Fit<'_>)]) -> Nothing {
+fn nothing(question: &ResolveQuestion<'_>, fits: &[(&ReleaseVariant, VariantFit<'_>)]) -> Nothing {
     let (id, text) = match (question.variant, question.backend) {
-        (Some((label, who)), _) if fits.iter().all(|(variant, _)| variant.label != label) => {
-            ("resolve.unknown-variant", format!("{who} asks for `{label}`, and there is no such variant"))
-        }
+        (Some((label, who)), _) if fits.iter().all(|(variant, _)| variant.label != label) => (
+            id!("resolve.unknown-variant"),
+            format!("{who} asks for `{label}`, and there is no such variant"),
+        ),
         (Some((label, who)), _) => {
-            ("resolve.asked-unfit", format!("{who} asks for `{label}`, which does not suit"))
+            (id!("resolve.asked-unfit"), format!("{who} asks for `{label}`, which does not suit"))
         }
         (None, Some((backend, who))) => {
-            ("resolve.asked-unfit", format!("{who} asks for {backend}, and no variant serves it here"))
+            (id!("resolve.asked-unfit"), format!("{who} asks for {backend}, and no variant serves it here"))
         }
-        (None, None) => ("resolve.nothing", "no variant starts on this machine".to_owned()),
+        (None, None) => (id!("resolve.nothing"), "no variant starts on this machine".to_owned()),
     };
     let rejected = fits
         .iter()
         .map(|(variant, fit)| {
             let reason = match fit {
-                Fit::No(reason) => reason.clone(),
-                Fit::Yes(_, not, _) => {
+                VariantFit::No(reason) => reason.clone(),
+                VariantFit::Yes(_, not, _) => {
                     let wanted = question.backend.map(|(backend, _)| backend);
                     let told =
                         |backend: Backend| wanted.map_or(backend != Backend::Cpu, |wanted| wanted == backend);
@@ -437,5 +459,5 @@ fn nothing(question: &Question<'_>, fits: &[(&Variant, Fit<'_>)]) -> Nothing {
             Rejected { label: variant.label.clone(), reason }
         })
         .collect();
-    Nothing { id: id.to_owned(), text, rejected }
+    Nothing { id, text, rejected }
 }

@@ -1,21 +1,21 @@
-//! Where a release is: a folder, an address, an image in a registry. What is fetched from there is believed by nobody yet.
+//! The location of a release: a folder, a URL, or an image in a registry. Data from there is not trusted yet.
 
 use std::io;
 
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store::{read_json, sha256, write_json};
 use gpubuild_host::folders::cache_folder;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
 pub use super::source_error::SourceError;
 
-pub(super) use super::source_error::{Taken, short};
+pub(super) use super::source_error::{TakenSource, short};
 
 use super::auth::Door;
 use super::download;
-use super::fetch::{Client, FetchError, Target};
-use super::layers::{self, Found};
+use super::fetch::{Client, FetchError, FetchTarget};
+use super::layers::{self, LayerSource};
 use super::manifest::{self, Layer};
 use super::oci::{self, Reference};
 use super::trust;
@@ -25,12 +25,12 @@ use super::url::Url;
 pub const FILE: &str = "manifest.json";
 /// The folder of the layers in a release.
 const BLOBS: &str = "blobs/sha256";
-/// The folder in gpubuild's cache with manifests that were fetched and believed, for doing without a network.
+/// The folder in gpubuild's cache with trusted manifests, for use without a network.
 const KEPT: &str = "releases/fetched";
 
 /// A release.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ReleaseSource {
     /// A folder, or its manifest.
     Folder {
         /// The manifest.
@@ -55,7 +55,7 @@ pub struct Fetched {
     pub signature: Option<Vec<u8>>,
 }
 
-/// What is believed is text; nothing else is kept.
+/// A trusted manifest is text; nothing else is cached.
 mod text {
     use serde::{Deserialize as _, Deserializer, Serializer};
 
@@ -84,7 +84,7 @@ mod maybe_text {
     }
 }
 
-impl Source {
+impl ReleaseSource {
     /// What `--manifest` means, if it is an address.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl Source {
 
     /// The release at a path.
     #[must_use]
-    pub fn at(host: &dyn Host, path: HostPath) -> Self {
+    pub fn at(host: &dyn ReadFiles, path: HostPath) -> Self {
         if host.is_dir(&path) {
             return Self::Folder { manifest: path.join(FILE), folder: path };
         }
@@ -121,16 +121,16 @@ impl Source {
         }
     }
 
-    /// Whether somebody else may stand between.
+    /// Whether a third party could modify the data in transit.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         !matches!(self, Self::Folder { .. })
     }
 
-    /// The manifest with its signature.
+    /// The manifest and its signature, if it has one.
     ///
     /// # Errors
-    /// The manifest can't be had. A signature that is not there is none.
+    /// The manifest cannot be fetched.
     pub fn manifest(&self, client: &Client<'_>) -> Result<Fetched, SourceError> {
         let host = client.host;
         if let Self::Folder { manifest, .. } = self {
@@ -147,7 +147,8 @@ impl Source {
         match self {
             Self::Image(image) => of_image(client, image),
             Self::Address(url) => {
-                let fetch = |url: &Url, most| client.document(Target { url, door: Door::Server }, None, most);
+                let fetch =
+                    |url: &Url, most| client.document(FetchTarget { url, door: Door::Server }, None, most);
                 let bytes = fetch(url, manifest::MOST_BYTES)?;
                 let bytes = bytes.ok_or_else(|| SourceError::NoManifest(url.shown()))?;
                 let signature = fetch(&url.with_suffix(trust::SUFFIX), trust::MOST_BYTES)?;
@@ -157,18 +158,18 @@ impl Source {
         }
     }
 
-    /// Keeps a manifest that was believed, for doing without a network.
+    /// Stores a trusted manifest for use without a network.
     ///
     /// # Errors
-    /// The cache can't be written.
-    pub fn keep(&self, host: &dyn Host, fetched: &Fetched) -> io::Result<()> {
+    /// The cache cannot be written.
+    pub fn keep(&self, host: &dyn WriteFiles, fetched: &Fetched) -> io::Result<()> {
         match self.kept(host) {
             Some(place) if self.is_remote() => write_json(host, &place, fetched),
             _ => Ok(()),
         }
     }
 
-    fn kept(&self, host: &dyn Host) -> Option<HostPath> {
+    fn kept(&self, host: &dyn HostInfo) -> Option<HostPath> {
         let whole = match self {
             Self::Address(url) => url.to_string(),
             other => other.name(),
@@ -176,40 +177,45 @@ impl Source {
         Some(cache_folder(host)?.join(KEPT).join(&format!("{}.json", sha256(whole.as_bytes()))))
     }
 
-    /// A layer, verified. `on_bytes` is told of bytes that were fetched.
+    /// A verified layer. `on_bytes` receives the number of downloaded bytes.
     ///
     /// # Errors
-    /// It can't be had, or is something else than the manifest says.
+    /// The layer cannot be fetched, or differs from the manifest.
     pub fn layer(
         &self,
         client: &Client<'_>,
         layer: &Layer,
         on_bytes: &dyn Fn(u64),
-    ) -> Result<Taken, SourceError> {
+    ) -> Result<TakenSource, SourceError> {
         match self {
             Self::Folder { folder, .. } => in_folder(client.host, folder, layer),
             Self::Address(url) => {
                 let url = url.beside(&format!("{BLOBS}/{}", layer.sha256));
-                download::layer(client, Target { url: &url, door: Door::Server }, layer, on_bytes)
+                download::layer(client, FetchTarget { url: &url, door: Door::Server }, layer, on_bytes)
             }
             Self::Image(image) => {
                 let url = image.blob(&layer.sha256);
-                download::layer(client, Target { url: &url, door: Door::Registry(image) }, layer, on_bytes)
+                download::layer(
+                    client,
+                    FetchTarget { url: &url, door: Door::Registry(image) },
+                    layer,
+                    on_bytes,
+                )
             }
         }
     }
 }
 
-fn in_folder(host: &dyn Host, folder: &HostPath, layer: &Layer) -> Result<Taken, SourceError> {
+fn in_folder(host: &dyn WriteFiles, folder: &HostPath, layer: &Layer) -> Result<TakenSource, SourceError> {
     let path = folder.join(BLOBS).join(&layer.sha256);
     match layers::verify(host, &path, layer).map_err(SourceError::Io)? {
-        Found::Whole => return Ok(Taken { path, fetched: 0 }),
-        Found::Other(what) => return Err(SourceError::Other { sha256: layer.sha256.clone(), what }),
-        Found::Nothing => {}
+        LayerSource::Whole => return Ok(TakenSource { path, fetched: 0 }),
+        LayerSource::Other(what) => return Err(SourceError::Other { sha256: layer.sha256.clone(), what }),
+        LayerSource::Nothing => {}
     }
     let cached = layers::cached(host, layer).map_err(SourceError::Io)?;
     let missing = || SourceError::Missing { sha256: layer.sha256.clone() };
-    cached.map(|path| Taken { path, fetched: 0 }).ok_or_else(missing)
+    cached.map(|path| TakenSource { path, fetched: 0 }).ok_or_else(missing)
 }
 
 /// The image's own manifest, then ours and its signature by their titles in it.
@@ -217,7 +223,8 @@ fn of_image(client: &Client<'_>, image: &Reference) -> Result<Fetched, SourceErr
     let url = image.manifest();
     let registry = |what: String| FetchError::Registry { url: url.shown(), what };
     let door = Door::Registry(image);
-    let document = client.document(Target { url: &url, door }, Some(oci::ACCEPT), oci::LARGEST_MANIFEST)?;
+    let document =
+        client.document(FetchTarget { url: &url, door }, Some(oci::ACCEPT), oci::LARGEST_MANIFEST)?;
     let document = document.ok_or_else(|| SourceError::NoManifest(image.shown()))?;
     if image.digest().is_some_and(|digest| digest != sha256(&document)) {
         return Err(registry("its manifest is not the one of the digest".to_owned()).into());
@@ -227,7 +234,7 @@ fn of_image(client: &Client<'_>, image: &Reference) -> Result<Fetched, SourceErr
         if file.size > most as u64 {
             return Err(registry(format!("`{title}` has {} bytes", file.size)).into());
         }
-        let bytes = client.document(Target { url: &image.blob(&file.sha256), door }, None, most)?;
+        let bytes = client.document(FetchTarget { url: &image.blob(&file.sha256), door }, None, most)?;
         match bytes {
             Some(bytes) if sha256(&bytes) == file.sha256 => Ok(Some(bytes)),
             Some(_) => Err(registry(format!("`{title}` is not the one of the digest")).into()),

@@ -1,8 +1,9 @@
-//! Why a release or a layer of it cannot be had.
+//! Why a release or one of its layers cannot be fetched.
 
-use std::borrow::Cow;
 use std::io;
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 
 use super::fetch::FetchError;
@@ -11,20 +12,20 @@ use super::url::BadUrl;
 
 /// A layer that is verified and can be unpacked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenSource {
     /// Its file.
     pub path: HostPath,
     /// Bytes that were fetched for it.
     pub fetched: u64,
 }
 
-/// Why something can't be had.
+/// Why a manifest or a layer cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// What `--manifest` says is no address.
+    /// The value of `--manifest` is not a valid URL.
     #[error(transparent)]
     Url(#[from] BadUrl),
-    /// What `--manifest` says is no image.
+    /// The value of `--manifest` is not a valid image reference.
     #[error(transparent)]
     Reference(#[from] BadReference),
     /// The manifest.
@@ -35,8 +36,8 @@ pub enum SourceError {
         /// Why.
         error: io::Error,
     },
-    /// There is no manifest at the address.
-    #[error("there is no manifest at `{0}`")]
+    /// The URL has no manifest.
+    #[error("`{0}` has no manifest")]
     NoManifest(String),
     /// A layer is not there.
     #[error("the layer {} is neither in the release nor in the cache", short(.sha256))]
@@ -73,37 +74,35 @@ pub(super) fn short(sha256: &str) -> &str {
     sha256.get(..12).unwrap_or(sha256)
 }
 
-impl SourceError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for SourceError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::Url(_) | Self::Reference(_) => "net.address-invalid",
-            Self::Manifest { .. } | Self::NoManifest(_) => "manifest.unreadable",
-            Self::Missing { .. } => "layer.missing",
-            Self::Other { .. } => "layer.changed",
+            Self::Url(_) | Self::Reference(_) => id!("net.address-invalid"),
+            Self::Manifest { .. } | Self::NoManifest(_) => id!("manifest.unreadable"),
+            Self::Missing { .. } => id!("layer.missing"),
+            Self::Other { .. } => id!("layer.changed"),
             Self::Fetch(error) => error.id(),
-            Self::NoSpace { .. } => "install.no-space",
-            Self::Io(error) if super::unpack::is_full(error) => "install.no-space",
-            Self::Io(_) => "io.failed",
+            Self::NoSpace { .. } => id!("install.no-space"),
+            Self::Io(error) if super::unpack::is_full(error) => id!("install.no-space"),
+            Self::Io(_) => id!("io.failed"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Cow<'static, str> {
+    fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Url(_) => "an address begins with `https://` or `oci://`",
             Self::Reference(_) => "an image is `oci://HOST/NAME:TAG`",
             Self::Manifest { .. } | Self::NoManifest(_) => {
                 "`--manifest` takes the folder of a release, its address, or `oci://HOST/NAME:TAG`"
             }
-            Self::Missing { .. } => "fetch the whole release again; `blobs/sha256` lies beside manifest.json",
+            Self::Missing { .. } => {
+                "download the complete release again; `blobs/sha256` belongs beside manifest.json"
+            }
             Self::Other { .. } => "fetch it again; if that does not help, tell who publishes it",
             Self::Fetch(error) => return error.hint(),
             Self::NoSpace { .. } => "make room, or name a folder on another disk with GPUBUILD_CACHE",
             Self::Io(_) => "look at the owner and mode of the folder, and at the room on the disk",
         };
-        hint.into()
+        Some(hint.to_owned())
     }
 }

@@ -1,28 +1,30 @@
-//! Whether a manifest is to be believed: who signed it, until when it holds, and whether a newer one was seen before.
+//! Whether a manifest is trusted: its signer, its expiry date, and whether a newer one was seen before.
 //!
-//! Signatures are minisign's: `manifest.json.minisig` beside `manifest.json`. Nothing of a manifest is read before its signature
-//! holds. What was believed last is remembered for each name, so that an older manifest is not taken after it.
+//! Signatures are minisign's: `manifest.json.minisig` beside `manifest.json`. A manifest is parsed only after its signature was verified.
+//! The last trusted serial of each name is recorded, so that an older manifest is rejected later.
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::folders::cache_folder;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use minisign_verify::{Error, PublicKey, Signature};
 use serde::{Deserialize, Serialize};
 
-use super::manifest::{self, Manifest, ManifestProblem};
+use super::manifest::{self, ManifestProblem, ReleaseManifest};
 
-/// What stands behind the name of a file that is signed.
+/// The extension of a signature file.
 pub const SUFFIX: &str = ".minisig";
 /// The largest signature that is read.
 pub const MOST_BYTES: usize = 4 << 10;
-/// The folder in gpubuild's cache with what was believed last.
+/// The folder in gpubuild's cache with the last trusted serials.
 const FOLDER: &str = "releases";
 
 /// A key that may sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key(PublicKey);
+pub struct TrustKey(PublicKey);
 
-impl Key {
+impl TrustKey {
     /// Reads a key: the line that begins with `RW`, or the two lines of minisign's file.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
@@ -31,7 +33,7 @@ impl Key {
     }
 }
 
-/// What was believed last of a name.
+/// The last trusted manifest of a name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remembered {
@@ -41,37 +43,37 @@ pub struct Remembered {
     pub sha256: String,
 }
 
-/// What a manifest is held against.
+/// The inputs of a trust decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
+pub struct TrustQuestion<'a> {
     /// The manifest as it was fetched.
     pub bytes: &'a [u8],
     /// The text of its signature.
     pub signature: Option<&'a [u8]>,
     /// Keys of which one has to have signed it.
-    pub keys: &'a [Key],
+    pub keys: &'a [TrustKey],
     /// The name that it has to have, where one is expected.
     pub name: Option<&'a str>,
     /// Seconds since 1970.
     pub now: u64,
 }
 
-/// Why a manifest is not believed.
+/// Why a manifest is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
-    /// Nobody signed it.
+    /// It has no signature.
     #[error("it has no signature ({SUFFIX})")]
     Unsigned,
-    /// The signature is none.
+    /// The signature is malformed.
     #[error("its signature can't be read: {0}")]
     Unreadable(String),
-    /// Somebody else signed it.
+    /// Another key signed it.
     #[error("another key has signed it than {0}")]
     OtherKey(&'static str),
     /// It is not what was signed.
     #[error("it is not what was signed")]
     Changed,
-    /// It does not hold together.
+    /// The content is invalid.
     #[error(transparent)]
     Invalid(#[from] ManifestProblem),
     /// It is for something else.
@@ -82,7 +84,7 @@ pub enum Distrust {
         /// What was expected.
         wanted: String,
     },
-    /// Its time is over.
+    /// It has expired.
     #[error("it has expired {days} days ago")]
     Expired {
         /// Whole days.
@@ -104,27 +106,23 @@ pub enum Distrust {
     },
 }
 
-impl Distrust {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for Distrust {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::Unsigned => "manifest.unsigned",
-            Self::Unreadable(_) => "manifest.signature-invalid",
-            Self::OtherKey(_) => "manifest.other-key",
-            Self::Changed => "manifest.changed",
+            Self::Unsigned => id!("manifest.unsigned"),
+            Self::Unreadable(_) => id!("manifest.signature-invalid"),
+            Self::OtherKey(_) => id!("manifest.other-key"),
+            Self::Changed => id!("manifest.changed"),
             Self::Invalid(_) => ManifestProblem::ID,
-            Self::OtherName { .. } => "manifest.other-name",
-            Self::Expired { .. } => "manifest.expired",
-            Self::Older { .. } => "manifest.older",
-            Self::Replaced { .. } => "manifest.replaced",
+            Self::OtherName { .. } => id!("manifest.other-name"),
+            Self::Expired { .. } => id!("manifest.expired"),
+            Self::Older { .. } => id!("manifest.older"),
+            Self::Replaced { .. } => id!("manifest.replaced"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             Self::Unsigned | Self::Unreadable(_) => "fetch the manifest together with its signature",
             Self::OtherKey(_) => "ask who publishes it for the present key, by another way than this one",
             Self::Changed | Self::Invalid(_) => {
@@ -132,23 +130,24 @@ impl Distrust {
             }
             Self::OtherName { .. } => "check the address",
             Self::Expired { .. } => {
-                "fetch a newer one; if there is none, whoever serves it holds it back or nobody publishes any more"
+                "fetch a newer one; if none is available, the server withholds it or the publisher has stopped"
             }
             Self::Older { .. } | Self::Replaced { .. } => {
-                "fetch it again; if it stays so, whoever serves it gives you something else than others"
+                "fetch it again; if the error remains, the server may be sending you a different manifest than others"
             }
-        }
+        };
+        Some(hint.to_owned())
     }
 }
 
-/// Believes a manifest, or says why not. Pure.
+/// Verifies a manifest. Pure.
 ///
 /// # Errors
-/// The first thing that speaks against it; nothing in it is read before its signature holds.
+/// The first reason not to trust it. The content is parsed only after its signature was verified.
 pub fn believe(
-    question: &Question<'_>,
+    question: &TrustQuestion<'_>,
     remembered: impl FnOnce(&str) -> Option<Remembered>,
-) -> Result<Manifest, Distrust> {
+) -> Result<ReleaseManifest, Distrust> {
     verify(question)?;
     let manifest = manifest::read(question.bytes)?;
     if let Some(wanted) = question.name.filter(|wanted| *wanted != manifest.name) {
@@ -168,7 +167,7 @@ pub fn believe(
     Ok(manifest)
 }
 
-fn verify(question: &Question<'_>) -> Result<(), Distrust> {
+fn verify(question: &TrustQuestion<'_>) -> Result<(), Distrust> {
     let signature = question.signature.ok_or(Distrust::Unsigned)?;
     if question.bytes.len() > manifest::MOST_BYTES {
         return Err(Distrust::Changed);
@@ -191,21 +190,21 @@ fn verify(question: &Question<'_>) -> Result<(), Distrust> {
     Err(outcome)
 }
 
-fn place(host: &dyn Host, name: &str) -> Option<HostPath> {
+fn place(host: &dyn HostInfo, name: &str) -> Option<HostPath> {
     Some(cache_folder(host)?.join(FOLDER).join(&format!("{name}.json")))
 }
 
-/// What was believed last of a name; a file that can't be read counts as none, for it can only make us believe more.
+/// The last trusted manifest of a name. An unreadable file counts as absent: that only weakens the check against older manifests.
 #[must_use]
-pub fn remembered(host: &dyn Host, name: &str) -> Option<Remembered> {
+pub fn remembered(host: &dyn ReadFiles, name: &str) -> Option<Remembered> {
     serde_json::from_slice(&host.read(&place(host, name)?).ok()?).ok()
 }
 
-/// Remembers what was believed, by one rename.
+/// Records a trusted manifest with one rename.
 ///
 /// # Errors
-/// The file can't be written.
-pub fn remember(host: &dyn Host, bytes: &[u8], manifest: &Manifest) -> std::io::Result<()> {
+/// The file cannot be written.
+pub fn remember(host: &dyn WriteFiles, bytes: &[u8], manifest: &ReleaseManifest) -> std::io::Result<()> {
     let Some(place) = place(host, &manifest.name) else { return Ok(()) };
     let known = Remembered { serial: manifest.serial, sha256: sha256(bytes) };
     let text = serde_json::to_vec(&known).map_err(std::io::Error::other)?;

@@ -22,16 +22,16 @@ pub enum Scheme {
 
 /// Whether addresses without encryption are accepted from other machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plain {
+pub enum PlainHttp {
     /// Only from this machine itself.
     Loopback,
     /// From all.
     Anywhere,
 }
 
-/// Why a text is no address.
+/// Why a text is not a URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no address: {why}")]
+#[error("`{text}` is not a valid address: {why}")]
 pub struct BadUrl {
     /// The text, without what may be a password.
     pub text: String,
@@ -49,10 +49,10 @@ impl Scheme {
 }
 
 impl Url {
-    /// Reads an address.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// It is none that can be fetched.
+    /// It is not a URL that can be fetched.
     pub fn parse(text: &str) -> Result<Self, BadUrl> {
         let bad = |why| BadUrl { text: without_password(text), why };
         let (scheme, rest) = text.split_once("://").ok_or_else(|| bad("it has no `https://`"))?;
@@ -87,10 +87,10 @@ impl Url {
         Ok(Self { scheme, authority, path: path.to_owned(), query })
     }
 
-    /// What a redirect from here leads to.
+    /// The target of a redirect from here.
     ///
     /// # Errors
-    /// It is none that can be fetched.
+    /// It is not a URL that can be fetched.
     pub fn join(&self, location: &str) -> Result<Self, BadUrl> {
         let origin = format!("{}://{}", self.scheme.id(), self.authority);
         if location.contains("://") && !location.starts_with(['/', '?', '.']) {
@@ -186,7 +186,7 @@ impl fmt::Display for Url {
     }
 }
 
-/// The host of `host:port`; none if the port is none.
+/// The host of `host:port`; `None` if the port is invalid.
 fn host_of(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -207,7 +207,7 @@ pub fn is_loopback(host: &str) -> bool {
         || host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// As it may be shown: without what stands before an `@`, and without the query.
+/// The URL for messages: without user information and query.
 fn without_password(text: &str) -> String {
     let (scheme, rest) = text.split_once("://").map_or((None, text), |(scheme, rest)| (Some(scheme), rest));
     let scheme = scheme.map(|scheme| format!("{scheme}://")).unwrap_or_default();

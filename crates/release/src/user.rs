@@ -1,4 +1,4 @@
-//! What a user wishes for all releases or for one: `config.toml` in the user's configuration folder.
+//! The user's settings for all releases or for one: `config.toml` in the user's configuration folder.
 //!
 //! ```toml
 //! backend = "vulkan"
@@ -10,7 +10,9 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
+use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles};
 use serde::Deserialize;
 
 /// The largest configuration that is read.
@@ -29,13 +31,13 @@ pub struct Settings {
     pub backend: Option<Backend>,
     /// What is wanted of one release, by its name.
     #[serde(default)]
-    pub releases: BTreeMap<String, Release>,
+    pub releases: BTreeMap<String, UserRelease>,
 }
 
 /// What is wanted of one release.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Release {
+pub struct UserRelease {
     /// The variant.
     pub variant: Option<String>,
     /// The backend.
@@ -54,7 +56,7 @@ fn backend<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Backend>,
 /// The settings, and the file that they stand in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
-    /// The file; none where there is none.
+    /// The path of the file; `None` if no configuration folder is known.
     pub file: Option<HostPath>,
     /// What it says.
     pub settings: Settings,
@@ -63,21 +65,21 @@ pub struct User {
 /// Why it can't be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("failed to read `{file}`: {what}")]
-pub struct Unreadable {
+pub struct UnreadableUserFile {
     /// The file.
     pub file: HostPath,
     /// Why, with the place.
     pub what: String,
 }
 
-impl Unreadable {
+impl UnreadableUserFile {
     /// Stable id.
-    pub const ID: &'static str = "config.invalid";
+    pub const ID: DiagnosticId = id!("config.invalid");
 }
 
 /// Where the file is looked for.
 #[must_use]
-pub fn place(host: &dyn Host) -> Option<HostPath> {
+pub fn place(host: &dyn HostInfo) -> Option<HostPath> {
     let env = host.env();
     if let Some(file) = env.get(VARIABLE) {
         return Some(host.path(file));
@@ -98,9 +100,9 @@ pub fn place(host: &dyn Host) -> Option<HostPath> {
 ///
 /// # Errors
 /// It is there and is no such file.
-pub fn read(host: &dyn Host) -> Result<User, Unreadable> {
+pub fn read(host: &dyn ReadFiles) -> Result<User, UnreadableUserFile> {
     let Some(file) = place(host).filter(|file| host.is_file(file)) else { return Ok(User::default()) };
-    let unreadable = |what: String| Unreadable { file: file.clone(), what };
+    let unreadable = |what: String| UnreadableUserFile { file: file.clone(), what };
     let bytes = host.read_start(&file, MOST_BYTES + 1).map_err(|error| unreadable(error.to_string()))?;
     if bytes.len() > MOST_BYTES {
         return Err(unreadable(format!("it has more than {MOST_BYTES} bytes")));
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
     use gpubuild_host::{Arch, RecordedHost};
 
-    fn user(text: &str) -> Result<User, Unreadable> {
+    fn user(text: &str) -> Result<User, UnreadableUserFile> {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .env("HOME", "/home/u")
             .file("/home/u/.config/gpubuild/config.toml", text)

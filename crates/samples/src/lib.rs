@@ -102,8 +102,10 @@ impl Elf {
         let mut names = Strings::default();
         let segments = 2 + u64::from(self.interpreter.is_some());
         let (head, segment, section) = if self.wide { (64, 56, 64) } else { (52, 32, 40) };
-        let mut body =
-            Body { wide: self.wide, bytes: vec![0; usize::try_from(head + segments * segment).unwrap()] };
+        let mut body = DeviceCodeBody {
+            wide: self.wide,
+            bytes: vec![0; usize::try_from(head + segments * segment).unwrap()],
+        };
         let interpreter = self.interpreter.map(|path| body.append(&[path.as_bytes(), &[0]].concat()));
         let wants = self.wants_table(&mut names);
         let offers = self.offers_table(&mut names);
@@ -217,12 +219,12 @@ impl Elf {
     }
 }
 
-struct Body {
+struct DeviceCodeBody {
     wide: bool,
     bytes: Vec<u8>,
 }
 
-impl Body {
+impl DeviceCodeBody {
     fn append(&mut self, bytes: &[u8]) -> u64 {
         while !self.bytes.len().is_multiple_of(16) {
             self.bytes.push(0);
@@ -298,11 +300,11 @@ impl Strings {
 }
 
 /// A kernel in a fat binary: kind, architecture, version, flags.
-pub type Entry = (u16, u32, (u16, u16), u64);
+pub type SampleSection = (u16, u32, (u16, u16), u64);
 
 /// A section of CUDA fat binaries, a container per list.
 #[must_use]
-pub fn fat_binary(containers: &[&[Entry]]) -> Vec<u8> {
+pub fn fat_binary(containers: &[&[SampleSection]]) -> Vec<u8> {
     let mut section = Vec::new();
     for entries in containers {
         let mut body = Vec::new();
@@ -330,13 +332,13 @@ pub fn fat_binary(containers: &[&[Entry]]) -> Vec<u8> {
 
 /// Machine code for an architecture, of CUDA 12.
 #[must_use]
-pub fn sass(arch: u32) -> Entry {
+pub fn sass(arch: u32) -> SampleSection {
     (2, arch, (1, 7), 0x11)
 }
 
 /// Text for an architecture, in a version of the language.
 #[must_use]
-pub fn ptx(arch: u32, version: (u16, u16)) -> Entry {
+pub fn ptx(arch: u32, version: (u16, u16)) -> SampleSection {
     (1, arch, version, 0x8011)
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use toml::de::{DeFloat, DeInteger, DeValue};
 
-use crate::Error;
+use crate::TomlError;
 
 /// Whether values have their place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,20 +46,20 @@ impl Writer {
         self.bytes
     }
 
-    pub(crate) fn value(&mut self, value: &DeValue<'_>, span: Range<usize>) -> Result<(), Error> {
+    pub(crate) fn value(&mut self, value: &DeValue<'_>, span: Range<usize>) -> Result<(), TomlError> {
         match value {
             DeValue::Boolean(false) => self.head(Tag::False, span),
             DeValue::Boolean(true) => self.head(Tag::True, span),
             DeValue::Integer(number) => {
                 let number = integer(number)
-                    .ok_or_else(|| Error::new("integer number overflowed", Some(span.clone())))?;
+                    .ok_or_else(|| TomlError::new("integer number overflowed", Some(span.clone())))?;
                 self.head(Tag::Integer, span)?;
                 self.bytes.extend(number.to_le_bytes());
                 Ok(())
             }
             DeValue::Float(number) => {
                 let number = float(number)
-                    .ok_or_else(|| Error::new("floating-point number overflowed", Some(span.clone())))?;
+                    .ok_or_else(|| TomlError::new("floating-point number overflowed", Some(span.clone())))?;
                 self.head(Tag::Float, span)?;
                 self.bytes.extend(number.to_le_bytes());
                 Ok(())
@@ -84,7 +84,7 @@ impl Writer {
         }
     }
 
-    fn text(&mut self, text: &str, span: Range<usize>) -> Result<(), Error> {
+    fn text(&mut self, text: &str, span: Range<usize>) -> Result<(), TomlError> {
         self.head(Tag::String, span)?;
         let mut length = text.len();
         while length > 0x7f {
@@ -96,7 +96,7 @@ impl Writer {
         Ok(())
     }
 
-    fn head(&mut self, tag: Tag, span: Range<usize>) -> Result<(), Error> {
+    fn head(&mut self, tag: Tag, span: Range<usize>) -> Result<(), TomlError> {
         self.bytes.push(tag as u8);
         if self.spans == Spans::Kept {
             self.number(span.start)?;
@@ -105,7 +105,10 @@ impl Writer {
         Ok(())
     }
 
-    fn measured(&mut self, content: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<(), Error> {
+    fn measured(
+        &mut self,
+        content: impl FnOnce(&mut Self) -> Result<(), TomlError>,
+    ) -> Result<(), TomlError> {
         let start = self.bytes.len();
         self.number(0)?;
         content(self)?;
@@ -114,14 +117,14 @@ impl Writer {
         Ok(())
     }
 
-    fn number(&mut self, number: usize) -> Result<(), Error> {
+    fn number(&mut self, number: usize) -> Result<(), TomlError> {
         self.bytes.extend(to_u32(number)?.to_le_bytes());
         Ok(())
     }
 }
 
-fn to_u32(number: usize) -> Result<u32, Error> {
-    u32::try_from(number).map_err(|_| Error::new("the document is larger than 4 GiB", None))
+fn to_u32(number: usize) -> Result<u32, TomlError> {
+    u32::try_from(number).map_err(|_| TomlError::new("the document is larger than 4 GiB", None))
 }
 
 fn integer(number: &DeInteger<'_>) -> Option<i64> {
@@ -134,7 +137,7 @@ fn float(number: &DeFloat<'_>) -> Option<f64> {
 }
 
 /// Goes through the bytes once, from the front.
-pub(crate) struct Reader<'de> {
+pub(crate) struct ByteReader<'de> {
     bytes: &'de [u8],
     spans: Spans,
     at: usize,
@@ -148,7 +151,7 @@ pub(crate) enum Inserted {
     Number(usize),
 }
 
-impl<'de> Reader<'de> {
+impl<'de> ByteReader<'de> {
     pub(crate) fn new(bytes: &'de [u8], spans: Spans) -> Self {
         Self { bytes, spans, at: 0, inserted: None }
     }
@@ -158,7 +161,7 @@ impl<'de> Reader<'de> {
     }
 
     /// The bytes of the next value, without reading it.
-    pub(crate) fn whole(&mut self) -> Result<&'de [u8], Error> {
+    pub(crate) fn whole(&mut self) -> Result<&'de [u8], TomlError> {
         let start = self.at;
         match self.tag()? {
             Tag::False | Tag::True => {}
@@ -177,7 +180,7 @@ impl<'de> Reader<'de> {
     }
 
     /// The next tag, which stays the next.
-    pub(crate) fn peek(&self) -> Result<Tag, Error> {
+    pub(crate) fn peek(&self) -> Result<Tag, TomlError> {
         match self.inserted {
             Some(Inserted::Text(_)) => return Ok(Tag::String),
             Some(Inserted::Number(_)) => return Ok(Tag::Integer),
@@ -193,7 +196,7 @@ impl<'de> Reader<'de> {
         if self.spans == Spans::Kept { Some(number(1)?..number(5)?) } else { None }
     }
 
-    pub(crate) fn tag(&mut self) -> Result<Tag, Error> {
+    pub(crate) fn tag(&mut self) -> Result<Tag, TomlError> {
         let tag = self.peek()?;
         if self.inserted.is_none() {
             self.at += if self.spans == Spans::Kept { 9 } else { 1 };
@@ -201,22 +204,22 @@ impl<'de> Reader<'de> {
         Ok(tag)
     }
 
-    pub(crate) fn integer(&mut self) -> Result<i64, Error> {
+    pub(crate) fn integer(&mut self) -> Result<i64, TomlError> {
         if let Some(Inserted::Number(number)) = self.inserted.take() {
             return i64::try_from(number).map_err(|_| broken());
         }
         self.eight().map(i64::from_le_bytes)
     }
 
-    pub(crate) fn float(&mut self) -> Result<f64, Error> {
+    pub(crate) fn float(&mut self) -> Result<f64, TomlError> {
         self.eight().map(f64::from_le_bytes)
     }
 
-    fn eight(&mut self) -> Result<[u8; 8], Error> {
+    fn eight(&mut self) -> Result<[u8; 8], TomlError> {
         self.take(8)?.try_into().map_err(|_| broken())
     }
 
-    pub(crate) fn text(&mut self) -> Result<&'de str, Error> {
+    pub(crate) fn text(&mut self) -> Result<&'de str, TomlError> {
         if let Some(Inserted::Text(text)) = self.inserted.take() {
             return Ok(text);
         }
@@ -233,7 +236,7 @@ impl<'de> Reader<'de> {
     }
 
     /// The text that comes next, which stays the next.
-    pub(crate) fn peek_text(&mut self) -> Result<&'de str, Error> {
+    pub(crate) fn peek_text(&mut self) -> Result<&'de str, TomlError> {
         let at = self.at;
         self.tag()?;
         let text = self.text();
@@ -242,7 +245,7 @@ impl<'de> Reader<'de> {
     }
 
     /// Where the content ends that begins here with its length.
-    pub(crate) fn end(&mut self) -> Result<usize, Error> {
+    pub(crate) fn end(&mut self) -> Result<usize, TomlError> {
         let length = self.length()?;
         Ok(self.at + length)
     }
@@ -256,11 +259,11 @@ impl<'de> Reader<'de> {
         self.at = end;
     }
 
-    fn length(&mut self) -> Result<usize, Error> {
+    fn length(&mut self) -> Result<usize, TomlError> {
         read_u32(self.take(4)?).map(|length| length as usize).ok_or_else(broken)
     }
 
-    fn take(&mut self, count: usize) -> Result<&'de [u8], Error> {
+    fn take(&mut self, count: usize) -> Result<&'de [u8], TomlError> {
         let end = self.at.checked_add(count).ok_or_else(broken)?;
         let taken = self.bytes.get(self.at..end).ok_or_else(broken)?;
         self.at = end;
@@ -272,6 +275,6 @@ fn read_u32(bytes: &[u8]) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?))
 }
 
-fn broken() -> Error {
-    Error::new("these bytes were not written by this version of `encode`", None)
+fn broken() -> TomlError {
+    TomlError::new("these bytes were not written by this version of `encode`", None)
 }

@@ -6,8 +6,8 @@ use serde_core::de::{
 };
 use serde_core::forward_to_deserialize_any;
 
-use crate::bytes::{Inserted, Reader, Tag};
-use crate::{Error, later};
+use crate::bytes::{ByteReader, Inserted, Tag};
+use crate::{TomlError, later};
 
 /// How `toml::Spanned` asks for a value with its place.
 mod spanned {
@@ -17,12 +17,12 @@ mod spanned {
     pub(super) const VALUE: &str = "$__serde_spanned_private_value";
 }
 
-pub(crate) fn read<T: DeserializeOwned>(mut reader: Reader<'_>) -> Result<T, Error> {
+pub(crate) fn read<T: DeserializeOwned>(mut reader: ByteReader<'_>) -> Result<T, TomlError> {
     T::deserialize(&mut reader)
 }
 
 /// The error for a value of another type than the visitor expects. Not generic, because every type calls it.
-fn mismatch(reader: &mut Reader<'_>, tag: Tag, expected: &dyn Expected) -> Error {
+fn mismatch(reader: &mut ByteReader<'_>, tag: Tag, expected: &dyn Expected) -> TomlError {
     let found = match tag {
         Tag::False => Ok(Unexpected::Bool(false)),
         Tag::True => Ok(Unexpected::Bool(true)),
@@ -32,13 +32,13 @@ fn mismatch(reader: &mut Reader<'_>, tag: Tag, expected: &dyn Expected) -> Error
         Tag::Array => Ok(Unexpected::Seq),
         Tag::Table => Ok(Unexpected::Map),
     };
-    found.map_or_else(|error| error, |found| Error::invalid_type(found, expected))
+    found.map_or_else(|error| error, |found| TomlError::invalid_type(found, expected))
 }
 
 // Each type asks for one kind of value, and its visitor is compiled for that kind only. With `any` for all of them the code of a
 // type would be several times larger.
 
-fn any<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn any<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
         Tag::False => visitor.visit_bool(false),
         Tag::True => visitor.visit_bool(true),
@@ -50,7 +50,7 @@ fn any<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::
     }
 }
 
-fn boolean<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn boolean<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
         Tag::False => visitor.visit_bool(false),
         Tag::True => visitor.visit_bool(true),
@@ -58,14 +58,14 @@ fn boolean<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result
     }
 }
 
-fn integer<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn integer<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
         Tag::Integer => visitor.visit_i64(reader.integer()?),
         tag => Err(mismatch(reader, tag, &visitor)),
     }
 }
 
-fn float<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn float<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
         Tag::Integer => visitor.visit_i64(reader.integer()?),
         Tag::Float => visitor.visit_f64(reader.float()?),
@@ -73,44 +73,45 @@ fn float<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V
     }
 }
 
-fn text<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn text<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
         Tag::String => visitor.visit_borrowed_str(reader.text()?),
         tag => Err(mismatch(reader, tag, &visitor)),
     }
 }
 
-fn array<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn array<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
         Tag::Array => items(reader, visitor),
         tag => Err(mismatch(reader, tag, &visitor)),
     }
 }
 
-fn table<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn table<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     match reader.tag()? {
         Tag::Table => entries(reader, visitor),
         tag => Err(mismatch(reader, tag, &visitor)),
     }
 }
 
-fn items<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn items<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     let end = reader.end()?;
     let value = visitor.visit_seq(Items { reader: &mut *reader, end })?;
     reader.skip_to(end);
     Ok(value)
 }
 
-fn entries<'de, V: Visitor<'de>>(reader: &mut Reader<'de>, visitor: V) -> Result<V::Value, Error> {
+fn entries<'de, V: Visitor<'de>>(reader: &mut ByteReader<'de>, visitor: V) -> Result<V::Value, TomlError> {
     let end = reader.end()?;
-    let value = visitor.visit_map(Entries { reader: &mut *reader, kind: Kind::Table { end, key: "" } })?;
+    let value =
+        visitor.visit_map(TableEntries { reader: &mut *reader, kind: EntryKind::Table { end, key: "" } })?;
     reader.skip_to(end);
     Ok(value)
 }
 
 macro_rules! sorts {
     ($($method:ident: $read:ident,)*) => {
-        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TomlError> {
             let span = self.span();
             match $read(self, visitor) {
                 Err(error) => Err(error.at(span)),
@@ -120,8 +121,8 @@ macro_rules! sorts {
     };
 }
 
-impl<'de> Deserializer<'de> for &mut Reader<'de> {
-    type Error = Error;
+impl<'de> Deserializer<'de> for &mut ByteReader<'de> {
+    type Error = TomlError;
 
     sorts! {
         deserialize_any: any,
@@ -147,7 +148,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         deserialize_map: table,
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TomlError> {
         let span = self.span();
         // A value that is not there is a missing key.
         visitor.visit_some(self).map_err(|error| error.at(span))
@@ -157,7 +158,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, TomlError> {
         if name == later::NAME && self.is_embedded() {
             return visitor.visit_bytes(self.whole()?);
         }
@@ -170,9 +171,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, TomlError> {
         if name == spanned::NAME {
-            return visitor.visit_map(Entries { reader: self, kind: Kind::Spanned(Part::Start) });
+            return visitor
+                .visit_map(TableEntries { reader: self, kind: EntryKind::Spanned(EntryPart::Start) });
         }
         self.deserialize_map(visitor)
     }
@@ -182,21 +184,21 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, TomlError> {
         let span = self.span();
         let result = match self.peek()? {
-            Tag::String => visitor.visit_enum(Variant { reader: self, content: Content::None }),
+            Tag::String => visitor.visit_enum(Variant { reader: self, content: VariantContent::None }),
             Tag::Table => {
                 self.tag()?;
                 let end = self.end()?;
-                visitor.visit_enum(Variant { reader: self, content: Content::Until(end) })
+                visitor.visit_enum(Variant { reader: self, content: VariantContent::Until(end) })
             }
-            _ => Err(Error::custom("expected a string or a table")),
+            _ => Err(TomlError::custom("expected a string or a table")),
         };
         result.map_err(|error| error.at(span))
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, TomlError> {
         self.deserialize_seq(visitor)
     }
 
@@ -205,7 +207,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         _name: &'static str,
         _length: usize,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, TomlError> {
         self.deserialize_seq(visitor)
     }
 
@@ -213,49 +215,49 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
 }
 
 struct Items<'a, 'de> {
-    reader: &'a mut Reader<'de>,
+    reader: &'a mut ByteReader<'de>,
     end: usize,
 }
 
 impl<'de> SeqAccess<'de> for Items<'_, 'de> {
-    type Error = Error;
+    type Error = TomlError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Error> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, TomlError> {
         if self.reader.is_at(self.end) { Ok(None) } else { seed.deserialize(&mut *self.reader).map(Some) }
     }
 }
 
 /// The entries of a table, or what `toml::Spanned` takes for one. One type for both, since visitors are compiled for each.
-struct Entries<'a, 'de> {
-    reader: &'a mut Reader<'de>,
-    kind: Kind<'de>,
+struct TableEntries<'a, 'de> {
+    reader: &'a mut ByteReader<'de>,
+    kind: EntryKind<'de>,
 }
 
-enum Kind<'de> {
+enum EntryKind<'de> {
     Table { end: usize, key: &'de str },
-    Spanned(Part),
+    Spanned(EntryPart),
 }
 
 #[derive(Clone, Copy)]
-enum Part {
+enum EntryPart {
     Start,
     End,
     Value,
     Done,
 }
 
-impl Entries<'_, '_> {
+impl TableEntries<'_, '_> {
     /// Goes to the next key, if there is one.
-    fn advance(&mut self) -> Result<bool, Error> {
+    fn advance(&mut self) -> Result<bool, TomlError> {
         match &mut self.kind {
-            Kind::Table { end, .. } if self.reader.is_at(*end) => return Ok(false),
-            Kind::Table { key, .. } => *key = self.reader.peek_text()?,
-            Kind::Spanned(part) => {
+            EntryKind::Table { end, .. } if self.reader.is_at(*end) => return Ok(false),
+            EntryKind::Table { key, .. } => *key = self.reader.peek_text()?,
+            EntryKind::Spanned(part) => {
                 let name = match part {
-                    Part::Start => spanned::START,
-                    Part::End => spanned::END,
-                    Part::Value => spanned::VALUE,
-                    Part::Done => return Ok(false),
+                    EntryPart::Start => spanned::START,
+                    EntryPart::End => spanned::END,
+                    EntryPart::Value => spanned::VALUE,
+                    EntryPart::Done => return Ok(false),
                 };
                 self.reader.insert(Inserted::Text(name));
             }
@@ -265,38 +267,38 @@ impl Entries<'_, '_> {
 
     /// Goes to the value of the key.
     fn value(&mut self) {
-        if let Kind::Spanned(part) = &mut self.kind {
+        if let EntryKind::Spanned(part) = &mut self.kind {
             let span = self.reader.span().unwrap_or_default();
             *part = match part {
-                Part::Start => {
+                EntryPart::Start => {
                     self.reader.insert(Inserted::Number(span.start));
-                    Part::End
+                    EntryPart::End
                 }
-                Part::End => {
+                EntryPart::End => {
                     self.reader.insert(Inserted::Number(span.end));
-                    Part::Value
+                    EntryPart::Value
                 }
-                Part::Value | Part::Done => Part::Done,
+                EntryPart::Value | EntryPart::Done => EntryPart::Done,
             };
         }
     }
 
     fn key(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Table { key, .. } => Some(key),
-            Kind::Spanned(_) => None,
+            EntryKind::Table { key, .. } => Some(key),
+            EntryKind::Spanned(_) => None,
         }
     }
 }
 
-impl<'de> MapAccess<'de> for Entries<'_, 'de> {
-    type Error = Error;
+impl<'de> MapAccess<'de> for TableEntries<'_, 'de> {
+    type Error = TomlError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, TomlError> {
         if self.advance()? { seed.deserialize(&mut *self.reader).map(Some) } else { Ok(None) }
     }
 
-    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Error> {
+    fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, TomlError> {
         self.value();
         match seed.deserialize(&mut *self.reader) {
             Err(error) => Err(error.below(self.key())),
@@ -307,25 +309,25 @@ impl<'de> MapAccess<'de> for Entries<'_, 'de> {
 
 /// A variant of an enum: its name alone, or a table with its name as the only key.
 struct Variant<'a, 'de> {
-    reader: &'a mut Reader<'de>,
-    content: Content,
+    reader: &'a mut ByteReader<'de>,
+    content: VariantContent,
 }
 
 #[derive(Clone, Copy)]
-enum Content {
+enum VariantContent {
     None,
     Until(usize),
 }
 
 impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
-    type Error = Error;
+    type Error = TomlError;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Error> {
-        if let Content::Until(end) = self.content
+    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), TomlError> {
+        if let VariantContent::Until(end) = self.content
             && self.reader.is_at(end)
         {
-            return Err(Error::invalid_length(0, &"a table with one key"));
+            return Err(TomlError::invalid_length(0, &"a table with one key"));
         }
         Ok((seed.deserialize(&mut *self.reader)?, self))
     }
@@ -333,34 +335,42 @@ impl<'de> EnumAccess<'de> for Variant<'_, 'de> {
 
 impl<'de> Variant<'_, 'de> {
     /// Reads what follows the name.
-    fn content<T>(self, read: impl FnOnce(&mut Reader<'de>) -> Result<T, Error>) -> Result<T, Error> {
-        let Content::Until(end) = self.content else {
-            return Err(Error::invalid_type(Unexpected::UnitVariant, &"a table with the variant's content"));
+    fn content<T>(
+        self,
+        read: impl FnOnce(&mut ByteReader<'de>) -> Result<T, TomlError>,
+    ) -> Result<T, TomlError> {
+        let VariantContent::Until(end) = self.content else {
+            return Err(TomlError::invalid_type(
+                Unexpected::UnitVariant,
+                &"a table with the variant's content",
+            ));
         };
         let value = read(&mut *self.reader)?;
         if self.reader.is_at(end) {
             Ok(value)
         } else {
-            Err(Error::invalid_length(2, &"a table with one key"))
+            Err(TomlError::invalid_length(2, &"a table with one key"))
         }
     }
 }
 
 impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
-    type Error = Error;
+    type Error = TomlError;
 
-    fn unit_variant(self) -> Result<(), Error> {
+    fn unit_variant(self) -> Result<(), TomlError> {
         match self.content {
-            Content::None => Ok(()),
-            Content::Until(_) => Err(Error::invalid_type(Unexpected::Map, &"the name of the variant alone")),
+            VariantContent::None => Ok(()),
+            VariantContent::Until(_) => {
+                Err(TomlError::invalid_type(Unexpected::Map, &"the name of the variant alone"))
+            }
         }
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Error> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, TomlError> {
         self.content(|reader| seed.deserialize(reader))
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, Error> {
+    fn tuple_variant<V: Visitor<'de>>(self, _length: usize, visitor: V) -> Result<V::Value, TomlError> {
         self.content(|reader| reader.deserialize_seq(visitor))
     }
 
@@ -368,7 +378,7 @@ impl<'de> VariantAccess<'de> for Variant<'_, 'de> {
         self,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, TomlError> {
         self.content(|reader| reader.deserialize_map(visitor))
     }
 }

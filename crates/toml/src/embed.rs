@@ -1,8 +1,11 @@
 //! For build scripts of crates that hold data.
 #![expect(clippy::disallowed_methods, reason = "only build scripts of gpubuild's own crates call this")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
+
+use toml::de::DeTable;
 
 /// Parses the `*.toml` files in folders of the package that cargo builds: `FOLDER/NAME.toml` becomes `FOLDER/NAME.bin` in
 /// `OUT_DIR`, for [`from_bytes`](crate::from_bytes).
@@ -25,6 +28,18 @@ pub fn embed(folders: &[&str]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The keys of a table of a document, sorted; none if the document has no such table.
+///
+/// # Errors
+/// The file cannot be read, or is not TOML.
+pub fn keys(path: &Path, table: &str) -> io::Result<BTreeSet<String>> {
+    let text = fs::read_to_string(path)?;
+    let document = DeTable::parse(&text)
+        .map_err(|error| io::Error::other(format!("{}: {}", path.display(), error.message())))?;
+    let found = document.get_ref().get(table).and_then(|value| value.get_ref().as_table());
+    Ok(found.into_iter().flat_map(|table| table.keys().map(|key| key.get_ref().to_string())).collect())
 }
 
 fn encode(path: &Path) -> io::Result<Vec<u8>> {

@@ -5,17 +5,17 @@ use std::ops::Range;
 
 /// An error in a document, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error {
+pub struct TomlError {
     message: String,
     span: Option<Range<usize>>,
     /// From the outermost key to the innermost.
     keys: Vec<String>,
     /// The line of the text, and where it stands.
-    line: Option<Line>,
+    line: Option<SourceLine>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
+struct SourceLine {
     text: String,
     /// Counted from one.
     number: usize,
@@ -24,7 +24,7 @@ struct Line {
     marked: usize,
 }
 
-impl Error {
+impl TomlError {
     pub(crate) fn new(message: &str, span: Option<Range<usize>>) -> Self {
         Self { message: message.to_owned(), span, keys: Vec::new(), line: None }
     }
@@ -63,7 +63,7 @@ impl Error {
             let line = text.get(line_start..).unwrap_or_default().split('\n').next().unwrap_or_default();
             let before = text.get(line_start..start).unwrap_or_default().chars().count();
             let length = span.end.saturating_sub(span.start).min(line.len().saturating_sub(before));
-            self.line = Some(Line {
+            self.line = Some(SourceLine {
                 text: line.to_owned(),
                 number: head.matches('\n').count() + 1,
                 before,
@@ -74,9 +74,9 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for TomlError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(Line { text, number, before, marked }) = &self.line {
+        if let Some(SourceLine { text, number, before, marked }) = &self.line {
             let gutter = number.to_string().len() + 1;
             writeln!(formatter, "TOML parse error at line {number}, column {}", before + 1)?;
             writeln!(formatter, "{:gutter$}|", "")?;
@@ -91,9 +91,9 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for TomlError {}
 
-impl serde_core::de::Error for Error {
+impl serde_core::de::Error for TomlError {
     fn custom<T: fmt::Display>(message: T) -> Self {
         Self::new(&message.to_string(), None)
     }

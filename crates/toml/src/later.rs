@@ -38,13 +38,13 @@ impl<T: DeserializeOwned> Deref for Later<T> {
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Later<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(NAME, Content(PhantomData))
+        deserializer.deserialize_newtype_struct(NAME, LaterContent(PhantomData))
     }
 }
 
-struct Content<T>(PhantomData<T>);
+struct LaterContent<T>(PhantomData<T>);
 
-impl<'de, T: DeserializeOwned> Visitor<'de> for Content<T> {
+impl<'de, T: DeserializeOwned> Visitor<'de> for LaterContent<T> {
     type Value = Later<T>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

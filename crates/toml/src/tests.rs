@@ -16,20 +16,20 @@ struct Whole {
     size: Option<u16>,
     factor: Option<f64>,
     #[serde(default)]
-    list: Vec<Word>,
+    list: Vec<WordSample>,
     #[serde(default)]
     pair: (u8, String),
     #[serde(default)]
-    table: BTreeMap<Word, Vec<i64>>,
+    table: BTreeMap<WordSample, Vec<i64>>,
     either: Option<Either>,
     shape: Option<Shape>,
     #[serde(default)]
-    inner: Vec<Inner>,
+    inner: Vec<InnerSample>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Word {
+enum WordSample {
     First,
     SecondOne,
 }
@@ -51,7 +51,7 @@ enum Shape {
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
-struct Inner {
+struct InnerSample {
     id: Number,
     #[serde(flatten)]
     rest: BTreeMap<String, String>,
@@ -151,13 +151,13 @@ fn embedded_documents_tell_the_keys() {
 #[test]
 fn places_are_those_of_toml() {
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Placed {
+    struct PlacedSample {
         list: Vec<Spanned<String>>,
         table: Spanned<BTreeMap<String, Spanned<i64>>>,
     }
     let text = "list = ['a', 'bc']\n[table]\nx = 1\nyy = 22\n";
-    let ours: Placed = from_str(text).unwrap();
-    let theirs: Placed = toml::from_str(text).unwrap();
+    let ours: PlacedSample = from_str(text).unwrap();
+    let theirs: PlacedSample = toml::from_str(text).unwrap();
     assert_eq!(ours, theirs);
     assert_eq!((ours.list[1].span(), ours.table.span()), (theirs.list[1].span(), theirs.table.span()));
 }

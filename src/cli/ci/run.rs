@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use gpubuild_detect::facts;
+use gpubuild_detect::id;
 use gpubuild_host::{Command, Host, Os, RunError};
 use gpubuild_plan::planning;
 use gpubuild_plan::project::Project;
 use gpubuild_release::ci::preflight::{self, Outlook};
-use gpubuild_release::ci::{Images, Row, Rows, pack};
+use gpubuild_release::ci::{CiRow, Images, Rows, pack};
 
 use super::super::look::HostArguments;
-use super::super::plan::{Selection, with_wish};
+use super::super::plan::{SelectionArguments, with_wish};
 use super::super::run::NO_BINARY;
-use super::super::{Context, Exit, Failure, absolute, look};
+use super::super::{CommandContext, Exit, Failure, absolute, look};
 use crate::report;
 
 /// A job may take as long as it likes; the service has its own limit.
@@ -20,22 +21,22 @@ const DEADLINE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Arguments of `ci run`.
 #[derive(Debug, clap::Args)]
-pub(super) struct RunArguments {
-    /// Name of the job, as `gpubuild ci matrix` prints it
+pub(super) struct CiRunArguments {
+    /// Name of the job, as printed by `gpubuild ci matrix`
     row: String,
-    /// Install first what the job's image lacks: for machines that are thrown away afterwards
+    /// First install the packages that the job's image lacks; for disposable machines
     #[arg(long)]
     setup: bool,
-    /// Pack afterwards what was built, into the folder `release`
+    /// Pack the result into the folder `release`
     #[arg(long)]
     pack: bool,
-    /// Print the commands, and do nothing
+    /// Print the commands without running them
     #[arg(long)]
     dry_run: bool,
-    /// Folder for the build store and toolkits, in place of GPUBUILD_CACHE
+    /// Folder for the build store and toolkits, instead of GPUBUILD_CACHE
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<String>,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
 }
@@ -44,7 +45,7 @@ pub(super) struct RunArguments {
 #[derive(Debug, clap::Args)]
 pub(super) struct PreflightArguments {
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArguments,
     #[command(flatten)]
     host: HostArguments,
     /// Print one JSON document
@@ -53,20 +54,20 @@ pub(super) struct PreflightArguments {
 }
 
 /// One thing to start.
-struct Step {
+struct CiStep {
     /// For people.
     shown: String,
     argv: Vec<String>,
 }
 
-pub(super) fn run(arguments: &RunArguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &CiRunArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let (project, rows) = super::made(context, arguments.project.as_deref())?;
     let row = find(&rows, &arguments.row)?;
     let here = context.host.platform();
     let platform = format!("{}-{}", here.os.id(), here.arch.id());
     if row.platform != platform && !arguments.dry_run {
         return Err(Failure::usage(
-            "ci.other-platform",
+            id!("ci.other-platform"),
             format!("job `{}` is for {}, and this machine is {platform}", row.name, row.platform),
         )
         .hint("`--dry-run` prints what it does"));
@@ -88,23 +89,27 @@ pub(super) fn run(arguments: &RunArguments, context: &Context<'_>) -> Result<Exi
             command = command.env("GPUBUILD_CACHE", folder.as_str());
         }
         let output = context.host.run(&command).map_err(|error| match error {
-            RunError::Interrupted => {
-                Failure { exit: Exit::Interrupted, ..Failure::negative("run.interrupted", "interrupted") }
-            }
-            other => Failure::negative("run.failed", other.to_string()),
+            RunError::Interrupted => Failure {
+                exit: Exit::Interrupted,
+                ..Failure::negative(id!("run.interrupted"), "interrupted")
+            },
+            other => Failure::negative(id!("run.failed"), other.to_string()),
         })?;
         if !output.success() {
             let code = output.exit.and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
             let message = format!("job `{}` failed at `{}`, which ended with {code}", row.name, step.shown);
-            return Err(Failure { exit: Exit::Child(code), ..Failure::negative("ci.job-failed", message) });
+            return Err(Failure {
+                exit: Exit::Child(code),
+                ..Failure::negative(id!("ci.job-failed"), message)
+            });
         }
     }
     context.printer.say(&format!("job {} is done", row.name));
     Ok(Exit::Done)
 }
 
-/// The job's own machine may be another release: what is missing here need not be missing there.
-fn tell_other_system(context: &Context<'_>, row: &Row) {
+/// The job's image may be another release, so a package that is missing here may exist there.
+fn tell_other_system(context: &CommandContext<'_>, row: &CiRow) {
     let distribution = facts::gather(context.host).distro.map(|distro| distro.value.label());
     let wanted = Images::embedded().get(&row.image).map(|image| image.distribution.clone());
     if let (Some(here), Some(wanted)) = (distribution, wanted)
@@ -114,25 +119,27 @@ fn tell_other_system(context: &Context<'_>, row: &Row) {
     }
 }
 
-fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a Row, Failure> {
+fn find<'a>(rows: &'a Rows, name: &str) -> Result<&'a CiRow, Failure> {
     if let Some(row) = rows.include.iter().find(|row| row.name == name) {
         return Ok(row);
     }
     if let Some(impossible) = rows.dropped.iter().find(|one| one.name == name) {
         let message = format!("job `{name}` can't succeed: {}", impossible.reasons.join("; "));
-        return Err(Failure::usage("ci.impossible", message).hint("correct `[[variants]]` in gpubuild.toml"));
+        return Err(
+            Failure::usage(id!("ci.impossible"), message).hint("correct `[[variants]]` in gpubuild.toml")
+        );
     }
     let known: Vec<&str> = rows.include.iter().map(|row| row.name.as_str()).collect();
-    Err(Failure::usage("ci.unknown-job", format!("there is no job `{name}`"))
+    Err(Failure::usage(id!("ci.unknown-job"), format!("there is no job `{name}`"))
         .hint(format!("there are {}", known.join(", "))))
 }
 
 fn steps(
-    row: &Row,
+    row: &CiRow,
     packing: Option<&Vec<String>>,
-    arguments: &RunArguments,
-    context: &Context<'_>,
-) -> Result<Vec<Step>, Failure> {
+    arguments: &CiRunArguments,
+    context: &CommandContext<'_>,
+) -> Result<Vec<CiStep>, Failure> {
     let mut steps = Vec::new();
     if arguments.setup {
         let is_root = context.host.identity().uid == Some(0);
@@ -143,12 +150,12 @@ fn steps(
                 Os::Windows => vec!["cmd".to_owned(), "/c".to_owned(), line.clone()],
                 _ => vec!["sh".to_owned(), "-ec".to_owned(), line.clone()],
             };
-            steps.push(Step { shown: line, argv });
+            steps.push(CiStep { shown: line, argv });
         }
     }
     let own = context.host.own_program().ok_or_else(|| Failure {
         exit: Exit::Bug,
-        ..Failure::negative("ci.no-program", "the path of gpubuild is not known")
+        ..Failure::negative(id!("ci.no-program"), "the path of gpubuild is not known")
     })?;
     let preflight: Vec<String> = row
         .run
@@ -163,34 +170,37 @@ fn steps(
         let project = arguments.project.iter().flat_map(|folder| ["--project".to_owned(), folder.clone()]);
         let words: Vec<String> = command.iter().cloned().chain(project).collect();
         let shown = format!("gpubuild {}", words.join(" "));
-        steps.push(Step { shown, argv: std::iter::once(own.to_string()).chain(words).collect() });
+        steps.push(CiStep { shown, argv: std::iter::once(own.to_string()).chain(words).collect() });
     }
     Ok(steps)
 }
 
 /// How a row packs; why not, where it does not.
-fn packing<'a>(project: &Project, rows: &Rows, row: &'a Row) -> Result<&'a Vec<String>, Failure> {
+fn packing<'a>(project: &Project, rows: &Rows, row: &'a CiRow) -> Result<&'a Vec<String>, Failure> {
     if let Some(command) = &row.pack {
         return Ok(command);
     }
     let failure =
-        |why: String| Failure::usage("ci.no-pack", format!("job `{}` packs nothing: {why}", row.name));
+        |why: String| Failure::usage(id!("ci.no-pack"), format!("job `{}` packs nothing: {why}", row.name));
     if project.file.binary.is_none() {
         return Err(failure("gpubuild.toml names no program".to_owned()).hint(NO_BINARY));
     }
     if let Some(reason) = row.warnings.iter().find_map(|line| line.strip_prefix(pack::NOT_PACKED)) {
         return Err(failure(reason.to_owned()).hint("rename the variant in gpubuild.toml"));
     }
-    let same = |one: &&Row| {
+    let same = |one: &&CiRow| {
         one.pack.is_some()
             && (&one.variant, &one.platform, &one.toolkits) == (&row.variant, &row.platform, &row.toolkits)
     };
     let other = rows.include.iter().find(same).map_or("another job", |one| one.name.as_str());
     Err(failure(format!("`{other}` packs variant `{}` for {}", row.variant, row.platform))
-        .hint("the image that stands first in `images` is the one that packs"))
+        .hint("the first image in `images` is the one that packs"))
 }
 
-pub(super) fn preflight(arguments: &PreflightArguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn preflight(
+    arguments: &PreflightArguments,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = match &recorded {
         Some(host) => host,

@@ -1,24 +1,25 @@
 //! `gpubuild ci init` and `gpubuild ci verify`.
 
+use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 use gpubuild_release::ci::Images;
-use gpubuild_release::ci::workflow::{self, MARK, Service};
+use gpubuild_release::ci::workflow::{self, CiService, MARK};
 
-use super::super::{Context, Exit, Failure};
+use super::super::{CommandContext, Exit, Failure};
 
 /// Arguments of `ci init`.
 #[derive(Debug, clap::Args)]
 pub(super) struct InitArguments {
     /// For which service
     #[arg(long, value_enum, default_value_t, value_name = "SERVICE")]
-    format: Form,
-    /// Replace a file that gpubuild has not written
+    format: WorkflowForm,
+    /// Replace a file that gpubuild did not write
     #[arg(long)]
     force: bool,
-    /// Leave out jobs that can't succeed, with a warning, instead of refusing
+    /// Skip jobs that cannot succeed, with a warning, instead of failing
     #[arg(long)]
     allow_missing: bool,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
 }
@@ -28,44 +29,44 @@ pub(super) struct InitArguments {
 pub(super) struct VerifyArguments {
     /// For which service [default: each whose file is here]
     #[arg(long, value_enum, value_name = "SERVICE")]
-    format: Option<Form>,
-    /// Leave out jobs that can't succeed, with a warning, instead of refusing
+    format: Option<WorkflowForm>,
+    /// Skip jobs that cannot succeed, with a warning, instead of failing
     #[arg(long)]
     allow_missing: bool,
-    /// Folder of the project [default: the nearest gpubuild.toml from here up]
+    /// Folder of the project [default: the nearest parent folder with gpubuild.toml]
     #[arg(long, value_name = "DIR")]
     project: Option<String>,
 }
 
 /// Services.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
+enum WorkflowForm {
     #[default]
     Github,
     Gitlab,
 }
 
-impl From<Form> for Service {
-    fn from(form: Form) -> Self {
+impl From<WorkflowForm> for CiService {
+    fn from(form: WorkflowForm) -> Self {
         match form {
-            Form::Github => Self::Github,
-            Form::Gitlab => Self::Gitlab,
+            WorkflowForm::Github => Self::Github,
+            WorkflowForm::Gitlab => Self::Gitlab,
         }
     }
 }
 
 /// The file of a service with its text.
 fn wanted(
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
     folder: Option<&str>,
-    service: Service,
+    service: CiService,
     allow: bool,
 ) -> Result<(HostPath, String), Failure> {
     let (project, rows) = super::made(context, folder)?;
     super::refuse_impossible(context, &rows, allow)?;
-    if service == Service::Github && rows.include.len() > service.most() {
+    if service == CiService::Github && rows.include.len() > service.most() {
         let message = format!("{} jobs, and a matrix of GitHub takes {}", rows.include.len(), service.most());
-        return Err(Failure::usage("ci.too-many-jobs", message)
+        return Err(Failure::usage(id!("ci.too-many-jobs"), message)
             .hint("write a workflow of your own with `gpubuild ci matrix --format github --part 1/2`"));
     }
     let text = workflow::text(service, &project.file.ci, &rows, Images::embedded());
@@ -73,7 +74,7 @@ fn wanted(
 }
 
 /// The folder of the repository: services look there and nowhere else.
-fn root(context: &Context<'_>, project: &HostPath) -> HostPath {
+fn root(context: &CommandContext<'_>, project: &HostPath) -> HostPath {
     let mut folder = Some(project.clone());
     while let Some(here) = folder {
         if context.host.exists(&here.join(".git")) {
@@ -84,8 +85,8 @@ fn root(context: &Context<'_>, project: &HostPath) -> HostPath {
     project.clone()
 }
 
-pub(super) fn init(arguments: &InitArguments, context: &Context<'_>) -> Result<Exit, Failure> {
-    let service = Service::from(arguments.format);
+pub(super) fn init(arguments: &InitArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    let service = CiService::from(arguments.format);
     let (file, text) = wanted(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
     match context.host.read_text(&file) {
         Ok(found) if found == text => {
@@ -94,17 +95,16 @@ pub(super) fn init(arguments: &InitArguments, context: &Context<'_>) -> Result<E
         }
         Ok(found) if !found.starts_with(MARK) && !arguments.force => {
             return Err(Failure::usage(
-                "ci.not-ours",
+                id!("ci.not-ours"),
                 format!("`{file}` is there, and gpubuild has not written it"),
             )
             .hint("move it away, or replace it with `--force`"));
         }
         _ => {}
     }
-    context
-        .host
-        .write(&file, text.as_bytes())
-        .map_err(|error| Failure::negative("file.failed", format!("failed to write `{file}`: {error}")))?;
+    context.host.write(&file, text.as_bytes()).map_err(|error| {
+        Failure::negative(id!("file.failed"), format!("failed to write `{file}`: {error}"))
+    })?;
     context.printer.say(&format!("wrote {file}"));
     if let Some(note) = service.note() {
         context.printer.say(note);
@@ -112,11 +112,11 @@ pub(super) fn init(arguments: &InitArguments, context: &Context<'_>) -> Result<E
     Ok(Exit::Done)
 }
 
-pub(super) fn verify(arguments: &VerifyArguments, context: &Context<'_>) -> Result<Exit, Failure> {
-    let all = [Service::Github, Service::Gitlab];
+pub(super) fn verify(arguments: &VerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
+    let all = [CiService::Github, CiService::Gitlab];
     let mut seen = 0;
     for service in all {
-        if arguments.format.is_some_and(|form| Service::from(form) != service) {
+        if arguments.format.is_some_and(|form| CiService::from(form) != service) {
             continue;
         }
         let (file, text) = wanted(context, arguments.project.as_deref(), service, arguments.allow_missing)?;
@@ -126,20 +126,20 @@ pub(super) fn verify(arguments: &VerifyArguments, context: &Context<'_>) -> Resu
                 continue;
             }
             Err(error) => {
-                return Err(Failure::usage("ci.missing", format!("failed to read `{file}`: {error}"))
+                return Err(Failure::usage(id!("ci.missing"), format!("failed to read `{file}`: {error}"))
                     .hint("`gpubuild ci init` writes it"));
             }
         };
         seen += 1;
         if let Some(difference) = workflow::drift(&found, &text) {
             let message = format!("`{file}` is not what gpubuild writes for this project:\n{difference}");
-            return Err(Failure::negative("ci.drift", message.trim_end())
+            return Err(Failure::negative(id!("ci.drift"), message.trim_end())
                 .hint("`gpubuild ci init` writes it anew; changes belong into gpubuild.toml"));
         }
         context.printer.say(&format!("{file} is as it should be"));
     }
     if seen == 0 {
-        return Err(Failure::usage("ci.missing", "there is no file of a service here")
+        return Err(Failure::usage(id!("ci.missing"), "no CI workflow file was found here")
             .hint("`gpubuild ci init` writes one"));
     }
     Ok(Exit::Done)

@@ -1,19 +1,24 @@
 //! `doctor --binary FILE`: what the loader will do with an executable or library on this machine, or on a recorded one.
 
 use gpubuild_detect::finding::Findings;
-use gpubuild_detect::finding::catalogue::Subject;
+use gpubuild_detect::finding::catalogue::FindingSubject;
+use gpubuild_detect::id;
 use gpubuild_doctor as doctor;
 use gpubuild_doctor::binary;
 use gpubuild_host::carried::Carried;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, InspectHost, ReadFiles};
 
 use super::machine::{self, Depth};
-use super::{Arguments, Context, Exit, Failure};
-use crate::report::binary::Binary;
-use crate::report::doctor::Document;
+use super::{CommandContext, DoctorArguments, Exit, Failure};
+use crate::report::binary::BinaryReport;
+use crate::report::doctor::DoctorReport;
 
 /// Looks into a file and tells.
-pub(super) fn run(arguments: &Arguments, file: &str, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(
+    arguments: &DoctorArguments,
+    file: &str,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let Some(machine) = &recorded else {
         return examine(arguments, context.host, &crate::cli::absolute(context, file)?, context);
@@ -29,10 +34,10 @@ pub(super) fn run(arguments: &Arguments, file: &str, context: &Context<'_>) -> R
 }
 
 fn examine(
-    arguments: &Arguments,
-    host: &dyn Host,
+    arguments: &DoctorArguments,
+    host: &dyn InspectHost,
     path: &HostPath,
-    context: &Context<'_>,
+    context: &CommandContext<'_>,
 ) -> Result<Exit, Failure> {
     let findings = Findings::embedded();
     let filter = machine::filter(arguments, &findings)?;
@@ -41,16 +46,16 @@ fn examine(
     let seen = machine::see(host, arguments.host.catalogue(context)?, depth)?;
     let case = seen.case(host, asked.as_deref());
     let examined = binary::examine(host, &case, path).map_err(|error| {
-        Failure::usage("binary.unreadable", format!("failed to look into `{path}`: {error}"))
+        Failure::usage(id!("binary.unreadable"), format!("failed to look into `{path}`: {error}"))
             .hint("name an executable or a shared library of Linux, Windows or macOS")
     })?;
     let told = doctor::diagnose_binary(&case, &findings, &examined, &filter);
-    let mut document = Document::of_machine(&seen.sight.facts, &seen.sight.matrix, &[], told);
-    document.binary = Binary::new(&examined);
+    let mut document = DoctorReport::of_machine(&seen.sight.facts, &seen.sight.matrix, &[], told);
+    document.binary = BinaryReport::new(&examined);
     document.recommended = None;
     document.checked = findings
         .iter()
-        .filter(|(family, id, _)| family.subject == Subject::Binary && filter.takes(id))
+        .filter(|(family, id, _)| family.subject == FindingSubject::Binary && filter.takes(id))
         .map(|(_, id, _)| id.to_owned())
         .collect();
     document.checked.sort();

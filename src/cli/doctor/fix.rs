@@ -5,14 +5,15 @@ use std::io::{BufRead, IsTerminal};
 use std::time::Duration;
 
 use gpubuild_detect::finding::{Finding, Severity};
+use gpubuild_detect::id;
 use gpubuild_host::{Command, Os};
 
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure};
 
 /// How long one command may take: a download is among them.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
-/// Whether somebody agreed beforehand.
+/// Whether the user confirmed in advance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Consent {
     /// `--yes`.
@@ -22,7 +23,11 @@ pub(super) enum Consent {
 }
 
 /// Runs what is safe among the remedies of errors and warnings.
-pub(super) fn run(context: &Context<'_>, findings: &[Finding], consent: Consent) -> Result<Exit, Failure> {
+pub(super) fn run(
+    context: &CommandContext<'_>,
+    findings: &[Finding],
+    consent: Consent,
+) -> Result<Exit, Failure> {
     let serious = || findings.iter().filter(|finding| finding.severity < Severity::Info);
     let safe: Vec<&Finding> = serious().filter(|finding| is_safe(finding)).collect();
     let left = serious().count() - safe.len();
@@ -58,11 +63,14 @@ fn is_safe(finding: &Finding) -> bool {
     remedy.safe && remedy.needs.is_empty() && !remedy.commands.iter().any(words)
 }
 
-fn agreed(context: &Context<'_>) -> Result<bool, Failure> {
+fn agreed(context: &CommandContext<'_>) -> Result<bool, Failure> {
     let input = std::io::stdin();
     if !input.is_terminal() {
-        return Err(Failure::usage("doctor.fix-unattended", "nobody is there to agree to these commands")
-            .hint("`--yes` runs them without asking"));
+        return Err(Failure::usage(
+            id!("doctor.fix-unattended"),
+            "these commands need confirmation, and standard input is not a terminal",
+        )
+        .hint("`--yes` runs them without asking"));
     }
     context.printer.say("run them? [y/N]");
     let mut line = String::new();
@@ -70,14 +78,14 @@ fn agreed(context: &Context<'_>) -> Result<bool, Failure> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-fn execute(context: &Context<'_>, finding: &Finding, command: &str) -> Result<(), Failure> {
+fn execute(context: &CommandContext<'_>, finding: &Finding, command: &str) -> Result<(), Failure> {
     context.printer.say(&format!("$ {command}"));
     let child = match context.host.platform().os {
         Os::Windows => Command::new("powershell", DEADLINE).args(["-NoProfile", "-Command", command]),
         Os::Linux | Os::Macos => Command::new("/bin/sh", DEADLINE).args(["-e", "-c", command]),
     };
     let failed = |why: String| {
-        Failure::negative("doctor.fix-failed", format!("`{command}` failed: {why}"))
+        Failure::negative(id!("doctor.fix-failed"), format!("`{command}` failed: {why}"))
             .hint(format!("it belongs to {}: `gpubuild explain {}`", finding.id, finding.id))
     };
     let output = context.host.run(&child).map_err(|error| failed(error.to_string()))?;
@@ -85,5 +93,5 @@ fn execute(context: &Context<'_>, finding: &Finding, command: &str) -> Result<()
         return Ok(());
     }
     let last = output.stderr.lines().chain(output.stdout.lines()).rfind(|line| !line.trim().is_empty());
-    Err(failed(last.unwrap_or("it ended without a word").to_owned()))
+    Err(failed(last.unwrap_or("it failed without output").to_owned()))
 }

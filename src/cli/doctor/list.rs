@@ -2,35 +2,35 @@
 
 use std::fmt::Write as _;
 
-use gpubuild_detect::finding::{Findings, catalogue::Subject};
+use gpubuild_detect::finding::{Findings, catalogue::FindingSubject};
 use serde::Serialize;
 
-use super::Arguments;
-use crate::cli::{Context, Exit, Failure, Role};
+use super::DoctorArguments;
+use crate::cli::{CommandContext, Exit, Failure, TextRole};
 use crate::report::Schema;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct CheckListReport<'a> {
     schema: Schema,
-    checks: Vec<Check<'a>>,
+    checks: Vec<ListedCheck<'a>>,
 }
 
 #[derive(Serialize)]
-struct Check<'a> {
+struct ListedCheck<'a> {
     id: &'a str,
     family: &'a str,
     title: &'a str,
 }
 
 /// Shows every check of a machine, family by family.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let findings = Findings::embedded();
-    let of_machine = findings.iter().filter(|(family, _, _)| family.subject == Subject::Machine);
+    let of_machine = findings.iter().filter(|(family, _, _)| family.subject == FindingSubject::Machine);
     if arguments.is_json() {
         let checks = of_machine
-            .map(|(family, id, entry)| Check { id, family: &family.family, title: &entry.title })
+            .map(|(family, id, entry)| ListedCheck { id, family: &family.family, title: &entry.title })
             .collect();
-        context.printer.json(&Document { schema: Schema { name: "checks", version: 1 }, checks })?;
+        context.printer.json(&CheckListReport { schema: Schema { name: "checks", version: 1 }, checks })?;
         return Ok(Exit::Done);
     }
     let mut text = String::new();
@@ -39,7 +39,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         if family.family != last {
             last = &family.family;
             let gap = if text.is_empty() { "" } else { "\n" };
-            let _ = writeln!(text, "{gap}{}", context.printer.paint(Role::Strong, &family.title));
+            let _ = writeln!(text, "{gap}{}", context.printer.paint(TextRole::Strong, &family.title));
         }
         let _ = writeln!(text, "  {id:<32} {}", entry.title);
     }

@@ -2,16 +2,21 @@
 
 use gpubuild_detect::facts;
 use gpubuild_detect::finding::Findings;
+use gpubuild_detect::id;
 use gpubuild_detect::tell::Teller;
 use gpubuild_exec::log::{Signatures, tell};
 use gpubuild_host::{Host, standard_input};
 
-use super::{Arguments, FailOn};
-use crate::cli::{Context, Exit, Failure, look};
-use crate::report::doctor::Document;
+use super::{DoctorArguments, FailOn};
+use crate::cli::{CommandContext, Exit, Failure, look};
+use crate::report::doctor::DoctorReport;
 
-/// Reads the log and tells. Its causes are told for this machine, or for a recorded one.
-pub(super) fn run(arguments: &Arguments, file: &str, context: &Context<'_>) -> Result<Exit, Failure> {
+/// Reads the log and reports its causes, with remedies for this machine or a recorded one.
+pub(super) fn run(
+    arguments: &DoctorArguments,
+    file: &str,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     look::check_overrides(host)?;
@@ -23,20 +28,20 @@ pub(super) fn run(arguments: &Arguments, file: &str, context: &Context<'_>) -> R
     let is_root = host.identity().uid == Some(0);
     let teller = Teller::new(&facts, &catalogue, &findings, is_root);
     let found = tell(&reading, &place, &teller, &findings);
-    arguments.output.deliver(&Document::of_findings(found), context)?;
+    arguments.output.deliver(&DoctorReport::of_findings(found), context)?;
     let calm = reading.causes.is_empty() || arguments.fail_on == FailOn::Never;
     Ok(if calm { Exit::Done } else { Exit::Negative })
 }
 
 /// The log and the name under which it is quoted.
-fn read(file: &str, context: &Context<'_>) -> Result<(Vec<u8>, String), Failure> {
+fn read(file: &str, context: &CommandContext<'_>) -> Result<(Vec<u8>, String), Failure> {
     let (log, place) = if file == "-" {
         (standard_input(), "standard input".to_owned())
     } else {
         (context.host.read(&crate::cli::absolute(context, file)?), file.to_owned())
     };
     let log = log.map_err(|error| {
-        Failure::usage("doctor.log-unreadable", format!("failed to read `{place}`: {error}"))
+        Failure::usage(id!("doctor.log-unreadable"), format!("failed to read `{place}`: {error}"))
             .hint("name the file that holds the output of the build, or `-` for standard input")
     })?;
     Ok((log, place))

@@ -1,42 +1,46 @@
 //! The doctor's main job: this machine, or a recorded one.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Findings, Severity, catalogue::Subject};
+use gpubuild_detect::finding::{Findings, Severity, catalogue::FindingSubject};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Probes;
 use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_doctor as doctor;
-use gpubuild_doctor::snapshot::{self, Snapshot};
-use gpubuild_doctor::validate::Outcome;
-use gpubuild_doctor::{Case, Filter};
-use gpubuild_host::Host;
-use gpubuild_plan::plan::request::Selection;
+use gpubuild_doctor::snapshot::{self, DoctorSnapshot};
+use gpubuild_doctor::validate::TrialOutcome;
+use gpubuild_doctor::{DiagnosisCase, Filter};
+use gpubuild_host::{Clock, Host, HostInfo, InspectHost};
+use gpubuild_plan::plan::request::BackendSelection;
 use gpubuild_plan::project::Project;
 
-use super::{Arguments, FailOn, compare, fix, validate};
-use crate::cli::look::{self, Sight};
-use crate::cli::{Context, Exit, Failure};
-use crate::report::doctor::Document;
+use super::{DoctorArguments, FailOn, compare, fix, validate};
+use crate::cli::look::{self, MachineState};
+use crate::cli::{CommandContext, Exit, Failure};
+use crate::report::doctor::DoctorReport;
 
 /// Everything that was seen and said about a machine.
 pub(in crate::cli) struct Examined {
     /// What was seen.
-    pub(in crate::cli) sight: Sight,
+    pub(in crate::cli) sight: MachineState,
     /// What was found.
-    pub(in crate::cli) document: Document,
+    pub(in crate::cli) document: DoctorReport,
 }
 
 /// Looks at a machine and tells.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     if arguments.fix && recorded.is_some() {
-        return Err(Failure::usage("doctor.fix-recorded", "a recorded machine can't be fixed")
+        return Err(Failure::usage(id!("doctor.fix-recorded"), "a recorded machine can't be fixed")
             .hint("run `gpubuild doctor --fix` on the machine itself"));
     }
     if arguments.validate && recorded.is_some() {
-        return Err(Failure::usage("doctor.validate-recorded", "nothing can be run on a recorded machine")
-            .hint("run `gpubuild doctor --validate` on the machine itself"));
+        return Err(Failure::usage(
+            id!("doctor.validate-recorded"),
+            "nothing can be run on a recorded machine",
+        )
+        .hint("run `gpubuild doctor --validate` on the machine itself"));
     }
     let wanted = wanted(arguments, context, host)?;
     let mut examined = examine(arguments, context, host, &wanted)?;
@@ -61,13 +65,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
 }
 
 impl Examined {
-    /// Adds what came of the test programs. Where a finding on the same backend explains a failure already, it is told
-    /// under that one.
-    fn add_validation(&mut self, outcomes: Vec<Outcome>) {
+    /// Adds the results of the test programs. A failure that a finding on the same backend already explains is folded under that finding.
+    fn add_validation(&mut self, outcomes: Vec<TrialOutcome>) {
         let findings = Findings::embedded();
         let teller = Teller::new(&self.sight.facts, &self.sight.catalogue, &findings, false);
         let mut all = std::mem::take(&mut self.document.findings);
-        for draft in outcomes.iter().filter_map(Outcome::draft) {
+        for draft in outcomes.iter().filter_map(TrialOutcome::draft) {
             doctor::add(&mut all, teller.tell(&draft, Severity::Error));
         }
         self.document.set_findings(all);
@@ -75,9 +78,9 @@ impl Examined {
     }
 }
 
-fn snapshot(examined: &Examined, host: &dyn Host) -> Snapshot {
+fn snapshot(examined: &Examined, host: &dyn Clock) -> DoctorSnapshot {
     let sight = &examined.sight;
-    let subject = snapshot::Subject {
+    let subject = snapshot::SnapshotSubject {
         facts: &sight.facts,
         inventory: &sight.inventory,
         catalogue: &sight.catalogue,
@@ -85,14 +88,14 @@ fn snapshot(examined: &Examined, host: &dyn Host) -> Snapshot {
         env: host.env(),
         findings: &examined.document.findings,
     };
-    Snapshot::take(&subject, host.now())
+    DoctorSnapshot::take(&subject, host.now())
 }
 
 /// The document about a host.
 fn examine(
-    arguments: &Arguments,
-    context: &Context<'_>,
-    host: &dyn Host,
+    arguments: &DoctorArguments,
+    context: &CommandContext<'_>,
+    host: &dyn InspectHost,
     wanted: &Wanted,
 ) -> Result<Examined, Failure> {
     let findings = Findings::embedded();
@@ -115,15 +118,19 @@ pub(in crate::cli) enum Depth {
 }
 
 /// What was seen of a machine before anything is said about it.
-pub(super) struct Seen {
+pub(super) struct ExaminedMachine {
     /// What `detect` sees.
-    pub(super) sight: Sight,
+    pub(super) sight: MachineState,
     probes: Probes,
-    signs: doctor::Signs,
+    signs: doctor::MachineSigns,
 }
 
 /// Looks at a host.
-pub(super) fn see(host: &dyn Host, catalogue: Catalogue, depth: Depth) -> Result<Seen, Failure> {
+pub(super) fn see(
+    host: &dyn InspectHost,
+    catalogue: Catalogue,
+    depth: Depth,
+) -> Result<ExaminedMachine, Failure> {
     look::check_overrides(host)?;
     let mut sight = look::look(host, catalogue);
     let mut probes = Probes::new();
@@ -134,13 +141,17 @@ pub(super) fn see(host: &dyn Host, catalogue: Catalogue, depth: Depth) -> Result
             gpubuild_plan::offer::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     let signs = doctor::observe(host, &sight.facts, &sight.inventory, &sight.catalogue);
-    Ok(Seen { sight, probes, signs })
+    Ok(ExaminedMachine { sight, probes, signs })
 }
 
-impl Seen {
+impl ExaminedMachine {
     /// For the checks.
-    pub(super) fn case<'a>(&'a self, host: &'a dyn Host, asked: Option<&'a [Backend]>) -> Case<'a> {
-        Case {
+    pub(super) fn case<'a>(
+        &'a self,
+        host: &'a dyn HostInfo,
+        asked: Option<&'a [Backend]>,
+    ) -> DiagnosisCase<'a> {
+        DiagnosisCase {
             facts: &self.sight.facts,
             inventory: &self.sight.inventory,
             catalogue: &self.sight.catalogue,
@@ -156,7 +167,7 @@ impl Seen {
 
 /// Looks at a host and diagnoses it.
 pub(in crate::cli) fn look_at(
-    host: &dyn Host,
+    host: &dyn InspectHost,
     catalogue: Catalogue,
     wanted: &Wanted,
     filter: &Filter,
@@ -165,16 +176,18 @@ pub(in crate::cli) fn look_at(
     let seen = see(host, catalogue, depth)?;
     let findings = Findings::embedded();
     let asked = wanted.backends.as_deref();
-    let case =
-        Case { project: wanted.project.as_ref().map(|project| &project.file), ..seen.case(host, asked) };
+    let case = DiagnosisCase {
+        project: wanted.project.as_ref().map(|project| &project.file),
+        ..seen.case(host, asked)
+    };
     let found = doctor::diagnose(&case, &findings, filter);
     let arch_plan = doctor::arch_plan::of_case(&case);
     let shown = asked.unwrap_or(&Backend::ALL);
-    let mut document = Document::of_machine(&seen.sight.facts, &seen.sight.matrix, shown, found);
+    let mut document = DoctorReport::of_machine(&seen.sight.facts, &seen.sight.matrix, shown, found);
     document.arch_plan = arch_plan;
     document.checked = findings
         .iter()
-        .filter(|(family, id, _)| family.subject == Subject::Machine && filter.takes(id))
+        .filter(|(family, id, _)| family.subject == FindingSubject::Machine && filter.takes(id))
         .map(|(_, id, _)| id.to_owned())
         .collect();
     document.checked.sort();
@@ -184,22 +197,26 @@ pub(in crate::cli) fn look_at(
 /// What the user came for.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct Wanted {
-    /// The backends that somebody asked for, by flag, environment or project.
+    /// The backends that were requested by flag, environment or project.
     pub(in crate::cli) backends: Option<Vec<Backend>>,
     /// The project in the current folder.
     project: Option<Project>,
 }
 
-/// The backends that somebody asked for.
+/// The requested backends.
 pub(super) fn asked(
-    arguments: &Arguments,
-    context: &Context<'_>,
-    host: &dyn Host,
+    arguments: &DoctorArguments,
+    context: &CommandContext<'_>,
+    host: &dyn HostInfo,
 ) -> Result<Option<Vec<Backend>>, Failure> {
     Ok(wanted(arguments, context, host)?.backends)
 }
 
-fn wanted(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Result<Wanted, Failure> {
+fn wanted(
+    arguments: &DoctorArguments,
+    context: &CommandContext<'_>,
+    host: &dyn HostInfo,
+) -> Result<Wanted, Failure> {
     let project = match (&arguments.project, &arguments.host.host) {
         (Some(folder), _) => Some(look::project(context, Some(folder))?),
         // A recording is looked at for itself, wherever that happens.
@@ -213,25 +230,28 @@ fn wanted(arguments: &Arguments, context: &Context<'_>, host: &dyn Host) -> Resu
     };
     let request = look::request(arguments.backends.as_deref(), host, project.as_ref())?;
     let backends = match request.selection {
-        Selection::Auto => None,
-        Selection::Named(list) => Some(list),
+        BackendSelection::Auto => None,
+        BackendSelection::Named(list) => Some(list),
     };
     Ok(Wanted { backends, project })
 }
 
-pub(super) fn filter(arguments: &Arguments, findings: &Findings) -> Result<Filter, Failure> {
+pub(super) fn filter(arguments: &DoctorArguments, findings: &Findings) -> Result<Filter, Failure> {
     for pattern in arguments.only.iter().chain(&arguments.skip) {
         let known =
             findings.iter().any(|(_, id, _)| gpubuild_detect::finding::catalogue::matches(pattern, id));
         if !known {
-            return Err(Failure::usage("doctor.check-unknown", format!("no check is called `{pattern}`"))
-                .hint("`gpubuild doctor --list-checks` shows all of them"));
+            return Err(Failure::usage(
+                id!("doctor.check-unknown"),
+                format!("no check is called `{pattern}`"),
+            )
+            .hint("`gpubuild doctor --list-checks` shows all of them"));
         }
     }
     Ok(Filter { only: arguments.only.clone(), skip: arguments.skip.clone() })
 }
 
-pub(in crate::cli) fn exit(fail_on: FailOn, document: &Document) -> Exit {
+pub(in crate::cli) fn exit(fail_on: FailOn, document: &DoctorReport) -> Exit {
     let bad = match fail_on {
         FailOn::Error => document.summary.errors > 0,
         FailOn::Warning => document.summary.errors + document.summary.warnings > 0,

@@ -1,5 +1,5 @@
-//! `gpubuild doctor`: what is wrong, why, and the exact fix. Without a mode it looks at the machine; the modes, one file
-//! each, look at something else or do something with the findings.
+//! `gpubuild doctor`: problems, their causes and their fixes. Without a mode it examines the machine; each mode, one file each, examines
+//! something else or acts on the findings.
 
 mod binary;
 mod compare;
@@ -17,68 +17,68 @@ mod validate;
 pub(super) use machine::exit;
 
 use super::look::HostArguments;
-use super::{Context, Exit, Failure};
+use super::{CommandContext, Exit, Failure};
 
-/// Say what is wrong, why, and how to fix it on this machine
+/// Find problems with toolkits and drivers, and print the fix
 #[derive(Debug, Clone, clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
-pub struct Arguments {
+pub struct DoctorArguments {
     #[command(flatten)]
     host: HostArguments,
-    /// Backends that have to work: what blocks them is an error, whatever the hardware [default: all whose hardware is
-    /// present]
+    /// Required backends: whatever blocks them is an error [default: those whose hardware is present]
     #[arg(long, value_name = "LIST", visible_alias = "require")]
     backends: Option<String>,
     /// Folder with gpubuild.toml, or the file itself
     #[arg(long, value_name = "PATH")]
     project: Option<String>,
-    /// Run only these checks: ids separated by commas, or groups as `nv.*`
+    /// Run only these checks: ids separated by commas, or groups such as `nv.*`
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     only: Vec<String>,
-    /// Leave these checks out
+    /// Skip these checks
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     skip: Vec<String>,
-    /// End with status 1 from this severity on
+    /// Exit with status 1 from this severity on
     #[arg(long, value_enum, default_value_t, value_name = "SEVERITY")]
     fail_on: FailOn,
-    /// Ask no driver and start no program: files, registry and environment only
+    /// Read files, registry and environment only: query no driver, start no program
     #[arg(long)]
     offline: bool,
-    /// Run the fixes that stay inside your own folders, after showing them; never `sudo`, never a shell profile
+    /// Run the fixes that change only your own folders, after confirmation; never `sudo`, never a shell
+    /// profile
     #[arg(long)]
     fix: bool,
-    /// Agree to `--fix` beforehand
+    /// Confirm `--fix` in advance
     #[arg(long, requires = "fix")]
     yes: bool,
     /// Compile, link and run a small program per backend with the chosen toolchain
     #[arg(long, conflicts_with = "offline")]
     validate: bool,
-    /// Look at a Dockerfile, compose file, workflow, Kubernetes manifest or devcontainer.json instead (`-` reads standard
-    /// input); may be repeated
+    /// Check a Dockerfile, compose file, workflow, Kubernetes manifest or devcontainer.json instead (`-` for
+    /// standard input); may be repeated
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "backends", "binary", "log", "resolvers"])]
     file: Vec<String>,
-    /// Keep a snapshot of this machine for `--diff` [default: in the user's cache]
+    /// Save a snapshot of this machine for `--diff` [default: in the user's cache]
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     save: Option<String>,
-    /// Show what changed since a snapshot [default: the last one that `--save` kept]
+    /// Show what changed since a snapshot [default: the last one that `--save` wrote]
     #[arg(long, value_name = "SNAPSHOT", num_args = 0..=1, default_missing_value = "")]
     diff: Option<String>,
-    /// Say what the loader will do with an executable or library on this machine, without starting it
+    /// Predict what the loader does with an executable or library, without starting it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "save", "diff"])]
     binary: Option<String>,
-    /// Say which known failure the output of a build shows; `-` reads standard input
+    /// Find known failures in a build log (`-` for standard input)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["fix", "validate", "save", "diff", "binary"])]
     log: Option<String>,
-    /// Compare the tables in gpubuild with what the installed toolkits say of themselves; asks their compilers
+    /// Compare gpubuild's tables with the installed toolkits; runs their compilers
     #[arg(long, conflicts_with_all = ["list_checks", "resolvers", "fix", "validate", "save", "diff", "only", "skip", "format", "output"])]
     self_check: bool,
-    /// Show every check by name and end
+    /// List all checks and exit
     #[arg(long)]
     list_checks: bool,
-    /// Show which copy of a toolkit each build system will take, and the lines that make them agree
+    /// Show which copy of a toolkit each build system selects, and how to make them agree
     #[arg(long, conflicts_with_all = ["list_checks", "fix", "validate", "save", "diff", "only", "skip", "format", "output"])]
     resolvers: bool,
-    /// Show which builds of PyTorch and CuPy fit the GPUs of this machine
+    /// Show which PyTorch and CuPy builds fit this machine's GPUs
     #[arg(long, conflicts_with_all = ["list_checks", "resolvers", "fix", "validate", "save", "diff", "binary", "log", "file", "only", "skip", "backends"])]
     packages: bool,
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub enum FailOn {
     Never,
 }
 
-impl Arguments {
+impl DoctorArguments {
     /// Whether the answer is a document.
     #[must_use]
     pub fn is_json(&self) -> bool {
@@ -106,7 +106,7 @@ impl Arguments {
 }
 
 /// Looks and tells.
-pub fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     arguments.output.check()?;
     if arguments.list_checks {
         return list::run(arguments, context);

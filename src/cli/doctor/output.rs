@@ -2,34 +2,35 @@
 
 use gpubuild_core::clean;
 use gpubuild_detect::finding::Findings;
+use gpubuild_detect::id;
 
-use crate::cli::{Context, Failure, Verbosity, detect};
+use crate::cli::{CommandContext, Failure, Verbosity, detect};
 use crate::report::detect_text::Detail;
-use crate::report::doctor::Document;
+use crate::report::doctor::DoctorReport;
 use crate::report::{doctor_github, doctor_junit, doctor_markdown, doctor_sarif, doctor_text};
 
 /// Least room in a step's summary that is worth using.
 const ROOM: usize = 32 * 1024;
 
-/// How the report is told.
+/// Format of the report.
 #[derive(Debug, Clone, clap::Args)]
 pub(in crate::cli) struct OutputArguments {
-    /// Form of the report on standard output
+    /// Format of the report on standard output
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
-    format: Format,
-    /// Print one JSON document: `--format json`
+    format: DoctorFormat,
+    /// Print one JSON document (same as `--format json`)
     #[arg(long, conflicts_with = "format")]
     json: bool,
-    /// Write the report to a file as well, in the form that its ending names: .txt, .json, .md, .sarif, .xml; may be
-    /// repeated
+    /// Also write the report to a file; its extension selects the format: .txt, .json, .md, .sarif, .xml; may
+    /// be repeated
     #[arg(long, value_name = "FILE")]
     output: Vec<String>,
 }
 
 /// A rendering of the report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    /// For people
+enum DoctorFormat {
+    /// Human-readable text
     #[default]
     Text,
     /// One JSON document
@@ -47,7 +48,7 @@ enum Format {
 impl OutputArguments {
     /// Whether the answer is a JSON document.
     pub(in crate::cli) fn is_json(&self) -> bool {
-        self.json || self.format == Format::Json
+        self.json || self.format == DoctorFormat::Json
     }
 
     /// Refuses a file whose form is not known, before anything is looked at.
@@ -56,17 +57,24 @@ impl OutputArguments {
     }
 
     /// Writes the files, then the answer.
-    pub(in crate::cli) fn deliver(&self, document: &Document, context: &Context<'_>) -> Result<(), Failure> {
+    pub(in crate::cli) fn deliver(
+        &self,
+        document: &DoctorReport,
+        context: &CommandContext<'_>,
+    ) -> Result<(), Failure> {
         for file in &self.output {
             let path = crate::cli::absolute(context, file)?;
             let text = render(format_of(file)?, document, None)?;
             context.host.write(&path, text.as_bytes()).map_err(|error| {
-                Failure::negative("doctor.output-unwritable", format!("failed to write `{path}`: {error}"))
+                Failure::negative(
+                    id!("doctor.output-unwritable"),
+                    format!("failed to write `{path}`: {error}"),
+                )
             })?;
         }
-        let format = if self.json { Format::Json } else { self.format };
+        let format = if self.json { DoctorFormat::Json } else { self.format };
         context.printer.answer(&render(format, document, Some(context))?)?;
-        if format == Format::Github {
+        if format == DoctorFormat::Github {
             add_to_step_summary(document, context);
         }
         Ok(())
@@ -74,18 +82,18 @@ impl OutputArguments {
 }
 
 /// The form that the ending of a file's name asks for.
-fn format_of(file: &str) -> Result<Format, Failure> {
+fn format_of(file: &str) -> Result<DoctorFormat, Failure> {
     let ending = file.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     let is_sarif = file.to_ascii_lowercase().ends_with(".sarif.json");
     match ending.as_deref() {
-        _ if is_sarif => Ok(Format::Sarif),
-        Some("txt" | "log") => Ok(Format::Text),
-        Some("json") => Ok(Format::Json),
-        Some("md" | "markdown") => Ok(Format::Markdown),
-        Some("sarif") => Ok(Format::Sarif),
-        Some("xml") => Ok(Format::Junit),
+        _ if is_sarif => Ok(DoctorFormat::Sarif),
+        Some("txt" | "log") => Ok(DoctorFormat::Text),
+        Some("json") => Ok(DoctorFormat::Json),
+        Some("md" | "markdown") => Ok(DoctorFormat::Markdown),
+        Some("sarif") => Ok(DoctorFormat::Sarif),
+        Some("xml") => Ok(DoctorFormat::Junit),
         _ => Err(Failure::usage(
-            "doctor.output-unknown",
+            id!("doctor.output-unknown"),
             format!(
                 "the ending of `{}` names no form of the report (from --output)",
                 clean::short(file, 300)
@@ -96,9 +104,13 @@ fn format_of(file: &str) -> Result<Format, Failure> {
 }
 
 /// The report in a form; for `terminal` with its colours and its verbosity.
-fn render(format: Format, document: &Document, terminal: Option<&Context<'_>>) -> Result<String, Failure> {
+fn render(
+    format: DoctorFormat,
+    document: &DoctorReport,
+    terminal: Option<&CommandContext<'_>>,
+) -> Result<String, Failure> {
     Ok(match format {
-        Format::Text => match terminal {
+        DoctorFormat::Text => match terminal {
             Some(context) => {
                 let verbose = context.printer.verbosity() >= Verbosity::Verbose;
                 let detail = if verbose { Detail::Everything } else { Detail::Relevant };
@@ -108,20 +120,20 @@ fn render(format: Format, document: &Document, terminal: Option<&Context<'_>>) -
             }
             None => doctor_text::text(document, Detail::Everything, &|_, text| text.to_owned()),
         },
-        Format::Json => {
+        DoctorFormat::Json => {
             let text = serde_json::to_string_pretty(document).map_err(std::io::Error::other)?;
             clean::json(&text).into_owned() + "\n"
         }
-        Format::Markdown => doctor_markdown::markdown(document, doctor_markdown::STEP_SUMMARY),
-        Format::Github => doctor_github::annotations(document),
-        Format::Sarif => doctor_sarif::sarif(document, &Findings::embedded()),
-        Format::Junit => doctor_junit::junit(document, &Findings::embedded())?,
+        DoctorFormat::Markdown => doctor_markdown::markdown(document, doctor_markdown::STEP_SUMMARY),
+        DoctorFormat::Github => doctor_github::annotations(document),
+        DoctorFormat::Sarif => doctor_sarif::sarif(document, &Findings::embedded()),
+        DoctorFormat::Junit => doctor_junit::junit(document, &Findings::embedded())?,
     })
 }
 
-/// In a GitHub workflow: the Markdown behind what the step has written already. The report was given, so that nothing
-/// fails for it.
-fn add_to_step_summary(document: &Document, context: &Context<'_>) {
+/// In a GitHub workflow: appends the Markdown to the step summary. The report itself was printed already, so an error here is not a
+/// failure.
+fn add_to_step_summary(document: &DoctorReport, context: &CommandContext<'_>) {
     let Some(file) = context.host.env().get("GITHUB_STEP_SUMMARY").filter(|file| !file.is_empty()) else {
         return;
     };

@@ -6,13 +6,13 @@ use gpubuild_detect::toolkit;
 use gpubuild_doctor::packages::choose;
 use gpubuild_host::Host;
 
-use super::Arguments;
+use super::DoctorArguments;
 use crate::cli::detect::role;
-use crate::cli::{Context, Exit, Failure, look};
-use crate::report::packages::{Document, text};
+use crate::cli::{CommandContext, Exit, Failure, look};
+use crate::report::packages::{PackagesReport, text};
 
 /// Looks and tells.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     look::check_overrides(host)?;
@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
             gpubuild_plan::offer::evaluate(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
     }
     let choices = choose(&sight.facts, &sight.inventory, &sight.catalogue, &sight.matrix, &probes);
-    let document = Document::new(choices);
+    let document = PackagesReport::new(choices);
     if arguments.is_json() {
         context.printer.json(&document)?;
     } else {

@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use gpubuild_doctor::resolvers::resolve_all;
 use gpubuild_host::Host;
-use gpubuild_plan::plan::request::Selection;
+use gpubuild_plan::plan::request::BackendSelection;
 
-use super::{Arguments, FailOn};
+use super::{DoctorArguments, FailOn};
 use crate::cli::detect::role;
-use crate::cli::{Context, Exit, Failure, look};
-use crate::report::resolvers::Document;
+use crate::cli::{CommandContext, Exit, Failure, look};
+use crate::report::resolvers::ResolversReport;
 use crate::report::resolvers_text;
 
 /// Looks and tells.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     look::check_overrides(host)?;
@@ -22,9 +22,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     let sight = look::look(host, arguments.host.catalogue(context)?);
     let resolutions = resolve_all(host, &sight.inventory, &sight.catalogue);
     let backends = match request.selection {
-        Selection::Named(list) => list,
-        // Toolkits that nobody has are of no interest unless they were asked for.
-        Selection::Auto => {
+        BackendSelection::Named(list) => list,
+        // Toolkits that are not installed are shown only on request.
+        BackendSelection::Auto => {
             let is_here = |backend: &Backend| {
                 let mut of = resolutions.list.iter().filter(|one| one.backend == *backend);
                 of.any(|one| one.takes.is_some())
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         }
     };
     let os = host.platform().os;
-    let document = Document::new(&resolutions, &backends, os);
+    let document = ResolversReport::new(&resolutions, &backends, os);
     if arguments.is_json() {
         context.printer.json(&document)?;
     } else {

@@ -3,26 +3,26 @@
 use gpubuild_core::backend::Backend;
 use gpubuild_core::clean;
 use gpubuild_detect::toolkit::{self, Ask};
-use gpubuild_doctor::self_check::{Comparison, State, compare};
+use gpubuild_doctor::self_check::{SelfCheck, SelfCheckState, compare};
 use gpubuild_host::Host;
 use serde::Serialize;
 
-use super::Arguments;
+use super::DoctorArguments;
 use crate::cli::look;
-use crate::cli::{Context, Exit, Failure, Role};
+use crate::cli::{CommandContext, Exit, Failure, TextRole};
 use crate::report::Schema;
 
 #[derive(Serialize)]
-struct Document {
+struct SelfCheckReport {
     schema: Schema,
     /// Everything that could be compared here.
-    comparisons: Vec<Comparison>,
+    comparisons: Vec<SelfCheck>,
     /// How many rows differ.
     stale: usize,
 }
 
 /// Compares and tells. Ends with status 1 if a row is stale.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &DoctorArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let recorded = arguments.host.recorded(context)?;
     let host: &dyn Host = recorded.as_ref().map_or(context.host, |recorded| recorded);
     let mut sight = look::look(host, arguments.host.catalogue(context)?);
@@ -30,10 +30,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     toolkit::ask_archs(host, &sight.catalogue, &mut sight.inventory, Ask::Program);
     let probes = toolkit::ask_drivers(host, &[Backend::Cuda]);
     let comparisons = compare(&sight.facts, &sight.inventory, &sight.catalogue, &probes);
-    let stale = comparisons.iter().filter(|one| one.state == State::Stale).count();
+    let stale = comparisons.iter().filter(|one| one.state == SelfCheckState::Stale).count();
     let exit = if stale == 0 { Exit::Done } else { Exit::Negative };
     if arguments.is_json() {
-        context.printer.json(&Document {
+        context.printer.json(&SelfCheckReport {
             schema: Schema { name: "self-check", version: 1 },
             comparisons,
             stale,
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     Ok(exit)
 }
 
-fn text(comparisons: &[Comparison], stale: usize, context: &Context<'_>) -> String {
+fn text(comparisons: &[SelfCheck], stale: usize, context: &CommandContext<'_>) -> String {
     if comparisons.is_empty() {
         return "nothing to compare: no toolkit here says anything of itself\n".to_owned();
     }
@@ -56,7 +56,7 @@ fn text(comparisons: &[Comparison], stale: usize, context: &Context<'_>) -> Stri
                 lines.push(String::new());
             }
             last = &one.subject;
-            lines.push(context.printer.paint(Role::Strong, &clean::short(last, 90)));
+            lines.push(context.printer.paint(TextRole::Strong, &clean::short(last, 90)));
         }
         lines.extend(told(one, context));
     }
@@ -66,15 +66,15 @@ fn text(comparisons: &[Comparison], stale: usize, context: &Context<'_>) -> Stri
     lines.join("\n") + "\n"
 }
 
-fn told(one: &Comparison, context: &Context<'_>) -> Vec<String> {
+fn told(one: &SelfCheck, context: &CommandContext<'_>) -> Vec<String> {
     let (symbol, role) = match one.state {
-        State::Same => ("✓", Role::Good),
-        State::Fewer => ("-", Role::Dim),
-        State::Stale => ("✗", Role::Bad),
+        SelfCheckState::Same => ("✓", TextRole::Good),
+        SelfCheckState::Fewer => ("-", TextRole::Dim),
+        SelfCheckState::Stale => ("✗", TextRole::Bad),
     };
     let mark = context.printer.paint(role, symbol);
     let installed = clean::short(&one.installed, 120);
-    if one.state == State::Same {
+    if one.state == SelfCheckState::Same {
         return vec![format!("  {mark} {}: {installed}", one.table)];
     }
     let embedded = clean::short(&one.embedded, 120);

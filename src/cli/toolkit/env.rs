@@ -2,24 +2,24 @@
 
 use gpubuild_host::Os;
 use gpubuild_toolchain::provision;
-use gpubuild_toolchain::provision::env::{self, Format};
+use gpubuild_toolchain::provision::env::{self, EnvFormat};
 
-use super::{Wanted, failure};
-use crate::cli::{Context, Exit, Failure, words};
+use super::{WantedToolkit, failure};
+use crate::cli::{CommandContext, Exit, Failure, words};
 use crate::report;
 
 /// Arguments of `toolkit env`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// Which: `cuda` (the newest that is installed), `cuda@13.0`
+pub(super) struct ToolkitEnvArguments {
+    /// Toolkit and release: `cuda` (the newest installed), `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]", default_value = "cuda")]
-    wanted: Wanted,
-    /// For which shell; `powershell` on Windows and `sh` elsewhere if it is left out
+    wanted: WantedToolkit,
+    /// Shell [default: `powershell` on Windows, else `sh`]
     #[arg(long, value_enum, value_name = "FORM")]
     format: Option<words::Variables>,
 }
 
-impl Arguments {
+impl ToolkitEnvArguments {
     /// Whether standard output is one JSON document.
     pub(super) fn is_json(&self) -> bool {
         self.format == Some(words::Variables::Json)
@@ -27,15 +27,15 @@ impl Arguments {
 }
 
 /// Prints the lines.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &ToolkitEnvArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let wanted = &arguments.wanted;
     let one = provision::find(context.host, &wanted.toolkit, wanted.release.as_ref())
         .map_err(|error| failure(&error))?;
     let os = context.host.platform().os;
     let settings = env::settings(&one, os);
-    let usual = if os == Os::Windows { Format::Powershell } else { Format::Sh };
-    match arguments.format.map_or(usual, Format::from) {
-        Format::Json => context.printer.json(&report::toolkit::Env::new(&one, &settings))?,
+    let usual = if os == Os::Windows { EnvFormat::Powershell } else { EnvFormat::Sh };
+    match arguments.format.map_or(usual, EnvFormat::from) {
+        EnvFormat::Json => context.printer.json(&report::toolkit::Env::new(&one, &settings))?,
         format => {
             let lines = env::lines(&settings, format, os, context.host.env());
             context.printer.answer(&lines.map_err(|error| failure(&error))?)?;

@@ -1,47 +1,48 @@
 //! `gpubuild toolkit install`.
 
 use gpubuild_core::version::Version;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
-use gpubuild_exec::exec::{Event, Tools};
-use gpubuild_host::Host;
-use gpubuild_plan::plan::provision::Choice;
-use gpubuild_plan::wheels::Lock;
-use gpubuild_toolchain::provision::{self, Change, InstallRequest, ProvisionError};
+use gpubuild_exec::exec::{BuildEvent, InstalledTools};
+use gpubuild_host::{Host, HostInfo};
+use gpubuild_plan::plan::provision::ReleaseChoice;
+use gpubuild_plan::wheels::WheelLock;
+use gpubuild_toolchain::provision::{self, InstallChange, InstallRequest, ProvisionError};
 
-use super::choose::{Asked, choose};
-use super::{Wanted, failure};
+use super::choose::{RequestedRelease, choose};
+use super::{WantedToolkit, failure};
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
-use crate::cli::look::{self, HostArguments, Sight};
+use crate::cli::look::{self, HostArguments, MachineState};
 use crate::cli::provision::folders;
-use crate::cli::{Context, Exit, Failure, absolute};
+use crate::cli::{CommandContext, Exit, Failure, absolute};
 use crate::report;
 
 /// Arguments of `toolkit install`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// What, and which release: `cuda`, `cuda@13.0`
+pub(super) struct ToolkitInstallArguments {
+    /// Toolkit and release: `cuda`, `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
-    wanted: Wanted,
+    wanted: WantedToolkit,
     /// Components to add: `cublas`
     #[arg(long, value_delimiter = ',', value_name = "COMPONENTS")]
     with: Vec<String>,
-    /// Folder that holds wheels; may be given several times
+    /// Folder with wheels; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
-    /// Architectures for CUDA that the release has to know: `80,90a` [default: CUDAARCHS, else gpubuild.toml, else those
-    /// of the cards here]
+    /// CUDA architectures that the release must support: `80,90a` [default: CUDAARCHS, else gpubuild.toml,
+    /// else this machine's GPUs]
     #[arg(long, value_name = "LIST")]
     cuda_archs: Option<String>,
-    /// Take the wheels that this file names instead of those that gpubuild knows
+    /// Install the wheels in this lock file instead of the built-in ones
     #[arg(long, value_name = "FILE")]
     lock: Option<String>,
     #[command(flatten)]
     network: NetworkArguments,
-    /// Say what would be downloaded and where it would go, and do nothing
+    /// Print what would be downloaded and installed where, without doing it
     #[arg(long)]
     dry_run: bool,
-    /// With `--dry-run`: on a recorded machine instead of this one
+    /// With `--dry-run`: use a recorded machine instead of this one
     #[arg(long, value_name = "FILE", requires = "dry_run")]
     host: Option<String>,
     /// Print one JSON document
@@ -50,7 +51,10 @@ pub(super) struct Arguments {
 }
 
 /// Installs, or says what it would do.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(
+    arguments: &ToolkitInstallArguments,
+    context: &CommandContext<'_>,
+) -> Result<Exit, Failure> {
     look::check_overrides(context.host)?;
     let host_arguments = HostArguments { host: arguments.host.clone(), toolkits: None };
     let recorded = host_arguments.recorded(context)?;
@@ -62,14 +66,20 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
         let preview = provision::preview(host, &sight.facts, &request).map_err(told)?;
         return show_preview(arguments, context, &preview, choice.as_ref());
     }
-    for line in choice.iter().flat_map(Choice::lines) {
+    for line in choice.iter().flat_map(ReleaseChoice::lines) {
         context.printer.say(&format!("{} {line}", request.toolkit));
     }
     let events = Events::new(context.printer, MessageFormat::Human);
-    let sink = |event: &Event| events.show(event);
+    let sink = |event: &BuildEvent| events.show(event);
     let network = arguments.network.network(host);
-    let result =
-        provision::install(host, &sight.facts, &request, &Tools::of(&sight.inventory), network, &sink);
+    let result = provision::install(
+        host,
+        &sight.facts,
+        &request,
+        &InstalledTools::of(&sight.inventory),
+        network,
+        &sink,
+    );
     drop(events);
     let installed = result.map_err(told)?;
     for note in &installed.notes {
@@ -81,8 +91,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
     }
     let label = installed.installation.label();
     let done = match installed.change {
-        Change::Unchanged => "is installed already:",
-        Change::Installed => "is installed:",
+        InstallChange::Unchanged => "is installed already:",
+        InstallChange::Installed => "is installed:",
     };
     context.printer.say(&format!("{label} {done} {}", installed.installation.root));
     context.printer.hint(&format!(
@@ -93,18 +103,18 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
 }
 
 fn request(
-    arguments: &Arguments,
-    context: &Context<'_>,
-    host: &dyn Host,
-    sight: &Sight,
-) -> Result<(InstallRequest, Option<Choice>), Failure> {
+    arguments: &ToolkitInstallArguments,
+    context: &CommandContext<'_>,
+    host: &dyn HostInfo,
+    sight: &MachineState,
+) -> Result<(InstallRequest, Option<ReleaseChoice>), Failure> {
     let find_links = folders(context, &arguments.find_links)?;
     let wanted = &arguments.wanted;
     let own = arguments.lock.as_ref().map(|file| read_lock(context, file, wanted)).transpose()?;
     let (lock, choice) = if own.is_some() {
         (own, None)
     } else {
-        let asked = Asked {
+        let asked = RequestedRelease {
             toolkit: &wanted.toolkit,
             release: wanted.release.as_ref().map(Version::as_str),
             cuda_archs: arguments.cuda_archs.as_deref(),
@@ -118,15 +128,16 @@ fn request(
     Ok((InstallRequest { toolkit, release, with, find_links, lock }, choice))
 }
 
-fn read_lock(context: &Context<'_>, file: &str, wanted: &Wanted) -> Result<Lock, Failure> {
+fn read_lock(context: &CommandContext<'_>, file: &str, wanted: &WantedToolkit) -> Result<WheelLock, Failure> {
     let path = absolute(context, file)?;
     let text = context.host.read_text(&path)?;
-    let lock = Lock::parse(&text)
-        .map_err(|error| Failure::usage("toolkit.lock-broken", format!("`{path}` is no lock\n{error}")))?;
+    let lock = WheelLock::parse(&text).map_err(|error| {
+        Failure::usage(id!("toolkit.lock-broken"), format!("`{path}` is not a lock file\n{error}"))
+    })?;
     let other_release = wanted.release.as_ref().is_some_and(|release| *release != lock.release);
     if lock.toolkit != wanted.toolkit || other_release {
         let message = format!("`{path}` locks {} {}", lock.toolkit, lock.release);
-        return Err(Failure::usage("toolkit.lock-other", message).hint(format!(
+        return Err(Failure::usage(id!("toolkit.lock-other"), message).hint(format!(
             "write `gpubuild toolkit install {}@{} --lock {file}`",
             lock.toolkit, lock.release
         )));
@@ -135,7 +146,7 @@ fn read_lock(context: &Context<'_>, file: &str, wanted: &Wanted) -> Result<Lock,
 }
 
 /// A toolkit that is in no wheels: what installs it on this system.
-fn with_command(error: ProvisionError, sight: &Sight) -> ProvisionError {
+fn with_command(error: ProvisionError, sight: &MachineState) -> ProvisionError {
     match error {
         ProvisionError::Elsewhere { toolkit, why, .. } => {
             let description = sight.catalogue.get(&toolkit);
@@ -147,10 +158,10 @@ fn with_command(error: ProvisionError, sight: &Sight) -> ProvisionError {
 }
 
 fn show_preview(
-    arguments: &Arguments,
-    context: &Context<'_>,
+    arguments: &ToolkitInstallArguments,
+    context: &CommandContext<'_>,
     preview: &provision::Preview,
-    choice: Option<&Choice>,
+    choice: Option<&ReleaseChoice>,
 ) -> Result<Exit, Failure> {
     let document = report::toolkit::DryRun::new(preview, choice);
     if arguments.json {

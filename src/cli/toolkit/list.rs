@@ -3,21 +3,22 @@
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_toolchain::provision;
 
-use crate::cli::{Context, Exit, Failure};
+use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
 
 /// Arguments of `toolkit list`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ToolkitListArguments {
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
 }
 
 /// Shows what is installed and what is offered.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &ToolkitListArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let installed = provision::installations(context.host);
-    let document = report::toolkit::List::new(&installed, &Catalogue::embedded(), context.host.platform());
+    let document =
+        report::toolkit::ToolkitListReport::new(&installed, &Catalogue::embedded(), context.host.platform());
     if arguments.json {
         context.printer.json(&document)?;
     } else {

@@ -1,31 +1,33 @@
 //! `gpubuild toolkit lock`.
 
-use gpubuild_exec::exec::{Event, Tools};
-use gpubuild_exec::python::{InstallError, Network};
-use gpubuild_host::{Host, HostPath};
+use gpubuild_detect::id;
+use gpubuild_exec::exec::{BuildEvent, InstalledTools};
+use gpubuild_exec::python::{Network, PipInstallError};
+use gpubuild_host::{HostPath, WriteFiles};
 use gpubuild_plan::plan::kits;
-use gpubuild_plan::wheels::Lock;
+use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision::locks::PROJECT_FOLDER;
 use gpubuild_toolchain::provision::pin::{self, PinError};
 use gpubuild_toolchain::provision::{ProvisionError, kit};
 
-use super::Wanted;
+use super::WantedToolkit;
 use crate::cli::build::NetworkArguments;
 use crate::cli::events::{Events, MessageFormat};
-use crate::cli::look::{self, HostArguments, Sight};
+use crate::cli::look::{self, HostArguments, MachineState};
 use crate::cli::provision::folders;
-use crate::cli::{Context, Exit, Failure, absolute};
+use crate::cli::{CommandContext, Exit, Failure, absolute};
 
 /// Arguments of `toolkit lock`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// What, and which release: `cuda@13.2`, `cuda@13.2.1`
+pub(super) struct ToolkitLockArguments {
+    /// Toolkit and release: `cuda@13.2`, `cuda@13.2.1`
     #[arg(value_name = "TOOLKIT@RELEASE")]
-    wanted: Wanted,
-    /// Where the lock is written; `-` for standard output [default: gpubuild.lock.d/ of the project, else the current folder]
+    wanted: WantedToolkit,
+    /// Lock file to write; `-` for standard output [default: gpubuild.lock.d/ of the project, else the
+    /// current folder]
     #[arg(long, short, value_name = "FILE")]
     output: Option<String>,
-    /// Folder that holds wheels; may be given several times
+    /// Folder with wheels; may be repeated
     #[arg(long, value_name = "DIR")]
     find_links: Vec<String>,
     #[command(flatten)]
@@ -33,10 +35,10 @@ pub(super) struct Arguments {
 }
 
 /// Asks the index which wheels make a release, and writes them down with their sums.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &ToolkitLockArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let toolkit = arguments.wanted.toolkit.as_str();
     let release = arguments.wanted.release.as_ref().ok_or_else(|| {
-        Failure::usage("toolkit.unknown-release", format!("which release of {toolkit} is to be locked?"))
+        Failure::usage(id!("toolkit.unknown-release"), format!("which release of {toolkit} is to be locked?"))
             .hint(format!("write `gpubuild toolkit lock {toolkit}@13.0`"))
     })?;
     let sight = look::look(context.host, HostArguments { host: None, toolkits: None }.catalogue(context)?);
@@ -70,39 +72,40 @@ pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, 
 
 /// What uv says of the wheels; it is fetched where it is missing.
 fn ask(
-    context: &Context<'_>,
-    sight: &Sight,
+    context: &CommandContext<'_>,
+    sight: &MachineState,
     requirement: &str,
     find_links: &[HostPath],
     network: Network,
 ) -> Result<String, Failure> {
     let host = context.host;
-    let tools = Tools::of(&sight.inventory);
+    let tools = InstalledTools::of(&sight.inventory);
     let uv = match (&tools.uv, sight.catalogue.get("uv").and_then(kits::fetch)) {
         (Some(uv), _) => uv.clone(),
         (None, Some(fetch)) => {
             let events = Events::new(context.printer, MessageFormat::Human);
-            let sink = |event: &Event| events.show(event);
-            gpubuild_exec::python::fetch(host, &fetch, &tools, network, &sink).map_err(|error| {
-                let mut failure = Failure::negative(error.id(), error.to_string());
-                failure.hint = error.hint();
-                failure
-            })?
+            let sink = |event: &BuildEvent| events.show(event);
+            gpubuild_exec::python::fetch(host, &fetch, &tools, network, &sink)
+                .map_err(|error| Failure::of(&error, Exit::Negative))?
         }
-        (None, None) => return Err(Failure::negative("fetch.failed", "uv is missing")),
+        (None, None) => return Err(Failure::negative(id!("fetch.failed"), "uv is missing")),
     };
     let cache =
         gpubuild_host::folders::cache_folder(host).ok_or_else(|| super::failure(&ProvisionError::NoCache))?;
     host.create_dir_all(&cache)?;
     let scratch = host.temporary_dir(&cache)?;
     let printed = pin::resolve(host, &tools, &uv, requirement, &scratch, find_links, network);
-    // Whatever is left of it is in nobody's way.
+    // Leftovers do not affect later runs.
     let _ = host.remove(&scratch);
     printed.map_err(|error| failure(&error))
 }
 
 /// Where the lock goes.
-fn place(arguments: &Arguments, context: &Context<'_>, lock: &Lock) -> Result<HostPath, Failure> {
+fn place(
+    arguments: &ToolkitLockArguments,
+    context: &CommandContext<'_>,
+    lock: &WheelLock,
+) -> Result<HostPath, Failure> {
     if let Some(file) = &arguments.output {
         return absolute(context, file);
     }
@@ -115,22 +118,22 @@ fn place(arguments: &Arguments, context: &Context<'_>, lock: &Lock) -> Result<Ho
 }
 
 /// One rename: a lock is there whole or not at all.
-fn write(host: &dyn Host, path: &HostPath, text: &str) -> Result<(), Failure> {
+fn write(host: &dyn WriteFiles, path: &HostPath, text: &str) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or_else(|| host.path("."));
     host.create_dir_all(&folder)?;
     let scratch = host.temporary_dir(&folder)?;
     let new = scratch.join("lock.toml");
     let done = host.write(&new, text.as_bytes()).and_then(|()| host.rename(&new, path));
-    // Whatever is left of it is in nobody's way.
+    // Leftovers do not affect later runs.
     let _ = host.remove(&scratch);
     Ok(done?)
 }
 
 fn failure(error: &PinError) -> Failure {
     match error {
-        PinError::NoToolkit { .. } => Failure::usage(error.id(), error.to_string()),
-        PinError::Resolve(InstallError::Interrupted) => super::failure(&ProvisionError::Interrupted),
+        PinError::NoToolkit { .. } => Failure::of(error, Exit::Usage),
+        PinError::Resolve(PipInstallError::Interrupted) => super::failure(&ProvisionError::Interrupted),
         PinError::Resolve(inner) => super::failure(&ProvisionError::Install(inner.clone())),
-        _ => Failure::negative(error.id(), error.to_string()),
+        _ => Failure::of(error, Exit::Negative),
     }
 }

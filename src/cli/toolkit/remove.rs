@@ -3,23 +3,23 @@
 use gpubuild_plan::plan::bytes;
 use gpubuild_toolchain::provision;
 
-use super::{Wanted, failure};
-use crate::cli::{Context, Exit, Failure};
+use super::{WantedToolkit, failure};
+use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
 
 /// Arguments of `toolkit remove`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// Which: `cuda` (the newest that is installed), `cuda@13.0`
+pub(super) struct ToolkitRemoveArguments {
+    /// Toolkit and release: `cuda` (the newest installed), `cuda@13.0`
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
-    wanted: Wanted,
+    wanted: WantedToolkit,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
 }
 
 /// Removes one.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &ToolkitRemoveArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let told = |error| failure(&error);
     let wanted = &arguments.wanted;
     let one = provision::find(context.host, &wanted.toolkit, wanted.release.as_ref()).map_err(told)?;

@@ -2,23 +2,23 @@
 
 use gpubuild_toolchain::provision;
 
-use super::{Wanted, failure};
-use crate::cli::{Context, Exit, Failure};
+use super::{WantedToolkit, failure};
+use crate::cli::{CommandContext, Exit, Failure};
 use crate::report;
 
 /// Arguments of `toolkit verify`.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// Which; every one if none is named
+pub(super) struct ToolkitVerifyArguments {
+    /// Toolkit and release [default: all installed]
     #[arg(value_name = "TOOLKIT[@RELEASE]")]
-    wanted: Option<Wanted>,
+    wanted: Option<WantedToolkit>,
     /// Print one JSON document
     #[arg(long)]
     pub(super) json: bool,
 }
 
 /// Compares; the outcome is negative if anything is wrong.
-pub(super) fn run(arguments: &Arguments, context: &Context<'_>) -> Result<Exit, Failure> {
+pub(super) fn run(arguments: &ToolkitVerifyArguments, context: &CommandContext<'_>) -> Result<Exit, Failure> {
     let installations = match &arguments.wanted {
         Some(wanted) => {
             let one = provision::find(context.host, &wanted.toolkit, wanted.release.as_ref());

@@ -4,28 +4,28 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::finding::Finding;
-use gpubuild_toolchain::venv::choose::Choice;
-use gpubuild_toolchain::venv::copy::Copied;
+use gpubuild_toolchain::venv::choose::VenvChoice;
+use gpubuild_toolchain::venv::copy::CopiedLibrary;
 use gpubuild_toolchain::venv::provide::{Became, Provided};
 
-use super::super::{Context, Failure};
-use super::Wanted;
+use super::super::{CommandContext, Failure};
+use super::WantedVenv;
 use crate::report::Schema;
 use crate::report::venv::{EnvironmentPart, NeededLibrary, VenvDocument, WheelPart};
 
 /// Everything that there is to say.
 pub(super) struct Shown<'a> {
-    pub(super) wanted: &'a Wanted,
-    pub(super) choice: Option<&'a Choice<'a>>,
+    pub(super) wanted: &'a WantedVenv,
+    pub(super) choice: Option<&'a VenvChoice<'a>>,
     pub(super) provided: Option<&'a Provided<'a>>,
     pub(super) none: BTreeMap<Backend, String>,
     pub(super) findings: Vec<Finding>,
-    pub(super) copied: Vec<Copied>,
+    pub(super) copied: Vec<CopiedLibrary>,
 }
 
 impl Shown<'_> {
     /// Says it.
-    pub(super) fn show(self, context: &Context<'_>, json: bool) -> Result<(), Failure> {
+    pub(super) fn show(self, context: &CommandContext<'_>, json: bool) -> Result<(), Failure> {
         for finding in &self.findings {
             context.printer.warning(&format!("{} [{}]", finding.summary, finding.id));
             context.printer.hint(&finding.remedy.text);
@@ -66,7 +66,7 @@ impl Shown<'_> {
         lines.join("\n")
     }
 
-    fn document(&self, context: &Context<'_>) -> VenvDocument {
+    fn document(&self, context: &CommandContext<'_>) -> VenvDocument {
         let os = context.host.platform().os;
         let package = |library: &str| {
             let wheel = self.choice.and_then(|choice| choice.release.wheel_of(os, library));
@@ -91,7 +91,7 @@ impl Shown<'_> {
         let mut folders: Vec<String> =
             provided.libraries.iter().filter_map(|path| Some(path.parent()?.to_string())).collect();
         folders.dedup();
-        let wheel = |(wheel, became): &(&gpubuild_toolchain::venv::table::Wheel, Became)| WheelPart {
+        let wheel = |(wheel, became): &(&gpubuild_toolchain::venv::table::WheelRow, Became)| WheelPart {
             package: wheel.package.clone(),
             version: wheel.version.clone(),
             state: word(*became),

@@ -175,9 +175,9 @@ impl Machine {
     /// The release of the running kernel.
     pub fn kernel_release(&self) -> String {
         let host = self.host();
-        let text = gpubuild_host::Host::read_text(
+        let text = gpubuild_host::ReadFiles::read_text(
             &host,
-            &gpubuild_host::Host::path(&host, "/proc/sys/kernel/osrelease"),
+            &gpubuild_host::HostInfo::path(&host, "/proc/sys/kernel/osrelease"),
         );
         text.expect("a Linux machine has a kernel").trim().to_owned()
     }

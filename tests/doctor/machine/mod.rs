@@ -17,9 +17,11 @@ pub use nvidia::*;
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::recorded::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
+use gpubuild_host::recorded::{
+    CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey,
+};
 use gpubuild_host::{
-    Arch, Identity, Os, Output, Owner, Platform, ProbeAnswer, ProbeStatus, RecordedHost, RegistryType,
+    Arch, CommandOutput, Identity, Os, Owner, Platform, ProbeAnswer, ProbeStatus, RecordedHost, RegistryType,
     RegistryValue,
 };
 
@@ -28,7 +30,7 @@ use gpubuild_host::{
 pub struct Machine {
     platform: Platform,
     env: BTreeMap<String, String>,
-    files: BTreeMap<String, Entry>,
+    files: BTreeMap<String, RecordedEntry>,
     commands: Vec<RecordedCommand>,
     probes: BTreeMap<String, ProbeAnswer>,
     registry: Vec<RecordedKey>,
@@ -73,44 +75,44 @@ impl Machine {
 
     /// A text file.
     pub fn file(self, path: &str, text: &str) -> Self {
-        self.entry(path, Entry::file(Some(text.as_bytes())))
+        self.entry(path, RecordedEntry::file(Some(text.as_bytes())))
     }
 
     /// A file of bytes.
     pub fn bytes(self, path: &str, content: &[u8]) -> Self {
-        self.entry(path, Entry::file(Some(content)))
+        self.entry(path, RecordedEntry::file(Some(content)))
     }
 
     /// A file whose content nobody looks at, such as a library.
     pub fn opaque(self, path: &str) -> Self {
-        self.entry(path, Entry::file(None))
+        self.entry(path, RecordedEntry::file(None))
     }
 
     /// A program.
     pub fn program(self, path: &str) -> Self {
-        self.entry(path, Entry::executable(None))
+        self.entry(path, RecordedEntry::executable(None))
     }
 
     pub fn folder(self, path: &str) -> Self {
-        self.entry(path, Entry::folder())
+        self.entry(path, RecordedEntry::folder())
     }
 
     pub fn link(self, path: &str, target: &str) -> Self {
-        self.entry(path, Entry::Link(target.to_owned()))
+        self.entry(path, RecordedEntry::Link(target.to_owned()))
     }
 
     /// A device node that opens.
     pub fn device(self, path: &str) -> Self {
-        self.entry(path, Entry::Device { open_error: None, owner: None })
+        self.entry(path, RecordedEntry::Device { open_error: None, owner: None })
     }
 
     /// A device node of a group; `open_error` is what opening it answers, empty where it opens.
     pub fn device_of(self, path: &str, gid: u32, open_error: &str) -> Self {
         let open_error = (!open_error.is_empty()).then(|| open_error.to_owned());
-        self.entry(path, Entry::Device { open_error, owner: Some(Owner { uid: 0, gid }) })
+        self.entry(path, RecordedEntry::Device { open_error, owner: Some(Owner { uid: 0, gid }) })
     }
 
-    pub fn entry(mut self, path: &str, entry: Entry) -> Self {
+    pub fn entry(mut self, path: &str, entry: RecordedEntry) -> Self {
         self.files.insert(path.to_owned(), entry);
         self
     }
@@ -132,7 +134,7 @@ impl Machine {
 
     /// A program that prints this and ends with status 0.
     pub fn command(self, argv: &[&str], stdout: &str) -> Self {
-        let output = Output { stdout: stdout.to_owned(), exit: Some(0), ..Output::default() };
+        let output = CommandOutput { stdout: stdout.to_owned(), exit: Some(0), ..CommandOutput::default() };
         self.command_result(argv, CommandResult::Ended(output))
     }
 
@@ -189,8 +191,8 @@ impl Machine {
     }
 
     /// The recording of it.
-    pub fn recording(&self) -> Recording {
-        let mut recording = Recording::new(self.platform);
+    pub fn recording(&self) -> HostRecording {
+        let mut recording = HostRecording::new(self.platform);
         recording.env = self.env.clone();
         recording.identity = self.identity.clone();
         recording.files = self

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Host, HostPath, PathRules, RealHost};
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::{HostInfo, HostPath, PathRules, RealHost};
+use gpubuild_plan::plan::PlannedTree;
 
 use crate::{Planned, talk};
 
 impl Planned {
-    /// Puts what the plan says of a backend into a `cc::Build`: compiler, architectures, flags. For CUDA, cargo is told to link the toolkit's static run-time
-    /// library and where it lies: `cc` knows one layout of toolkits. A later `.cudart(…)` adds to that.
+    /// Applies the plan of a backend to a `cc::Build`: compiler, architectures, flags. For CUDA, it also prints the lines with
+    /// which cargo links the toolkit's static run-time library, because `cc` knows only one layout of toolkits. A later
+    /// `.cudart(…)` adds to that.
     pub fn apply_to_cc<'a>(
         &self,
         backend: Backend,
@@ -34,8 +35,8 @@ impl Planned {
         }
     }
 
-    /// Where the run-time library of the toolkit lies whose compiler a tree has.
-    fn cuda_libraries(&self, tree: &Tree) -> Option<HostPath> {
+    /// The folder of the run-time library that belongs to a tree's CUDA compiler.
+    fn cuda_libraries(&self, tree: &PlannedTree) -> Option<HostPath> {
         let compiler = tree.cache.get("CMAKE_CUDA_COMPILER")?;
         let copies = self.sight.inventory.of(Backend::Cuda.id());
         let copy =
@@ -44,7 +45,7 @@ impl Planned {
     }
 }
 
-/// What a `cc::Build` compiles.
+/// The language that a `cc::Build` compiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// C.
@@ -56,7 +57,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// CMake's word for it.
+    /// CMake's name for the language.
     fn cmake(self) -> &'static str {
         match self {
             Self::C => "C",
@@ -66,8 +67,8 @@ impl Language {
     }
 }
 
-/// Puts what a tree says about compilers, architectures and flags into a `cc::Build` of that language.
-fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build) -> &'a mut cc::Build {
+/// Applies a tree's compilers, architectures and flags to a `cc::Build` of that language.
+fn apply_to_cc<'a>(tree: &PlannedTree, language: Language, build: &'a mut cc::Build) -> &'a mut cc::Build {
     let settings = CcSettings::of(&tree.cache, language);
     match language {
         Language::C => {}
@@ -86,7 +87,7 @@ fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build) ->
         if let Some(path) = first_on_path(&real, &real.path(nvcc)) {
             build.env("PATH", path);
         }
-        // Where the plan names a host compiler, that of `cc` is another.
+        // The plan's host compiler replaces the one that `cc` would pass.
         if settings.flags.iter().any(|flag| flag.starts_with("-ccbin=")) {
             build.ccbin(false);
         }
@@ -103,8 +104,8 @@ fn apply_to_cc<'a>(tree: &Tree, language: Language, build: &'a mut cc::Build) ->
     build
 }
 
-/// `PATH` with the folder of a program in front.
-fn first_on_path(host: &dyn Host, program: &HostPath) -> Option<String> {
+/// `PATH` with the folder of a program first.
+fn first_on_path(host: &dyn HostInfo, program: &HostPath) -> Option<String> {
     let folder = program.parent()?;
     let separator = match folder.rules() {
         PathRules::Windows => ';',
@@ -114,11 +115,11 @@ fn first_on_path(host: &dyn Host, program: &HostPath) -> Option<String> {
     Some(if rest.is_empty() { folder.to_string() } else { format!("{folder}{separator}{rest}") })
 }
 
-/// What a tree's cache says to a single compiler call.
+/// The settings in a tree's cache that apply to a single compiler call.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CcSettings {
     compiler: Option<String>,
-    /// `cc` takes nvcc from `NVCC` or from PATH; one that is named as its compiler would get a C++ compiler's flags.
+    /// `cc` finds nvcc through `NVCC` or PATH; nvcc as its `compiler` would get the flags of a C++ compiler.
     nvcc: Option<String>,
     pic: Option<bool>,
     flags: Vec<String>,
@@ -149,7 +150,7 @@ impl CcSettings {
     }
 }
 
-/// nvcc's words for one architecture of a CMake list.
+/// nvcc's options for one architecture of a CMake list.
 fn gencode(arch: &gpubuild_core::arch::CudaArch) -> Vec<String> {
     use gpubuild_core::arch::CudaCode;
     let sm = arch.sm();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_call_gets_what_the_tree_says() {
+    fn a_compiler_call_gets_the_settings_of_the_tree() {
         let cache = cache(&[
             ("CMAKE_CUDA_COMPILER", "/cuda/bin/nvcc"),
             ("CMAKE_CUDA_ARCHITECTURES", "80-virtual;90a-real;120"),

@@ -1,13 +1,13 @@
 //! For crates that use the `cmake` crate.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 
 use crate::Planned;
 
 impl Planned {
-    /// Puts what the plan says of a backend into a `cmake::Config`: cache entries, environment, generator. Defines that the
-    /// crate sets later win.
+    /// Applies the plan of a backend to a `cmake::Config`: cache entries, environment, generator. Defines that the crate sets
+    /// later override them.
     pub fn apply_to_cmake<'a>(
         &self,
         backend: Backend,
@@ -20,9 +20,9 @@ impl Planned {
     }
 }
 
-/// Puts the cache entries and environment of a tree into the `cmake::Config` that a crate has already. Its own defines
-/// that come later win.
-fn apply_to_cmake<'a>(tree: &Tree, config: &'a mut cmake::Config) -> &'a mut cmake::Config {
+/// Applies the cache entries and environment of a tree to a crate's `cmake::Config`. Defines that the crate sets later
+/// override them.
+fn apply_to_cmake<'a>(tree: &PlannedTree, config: &'a mut cmake::Config) -> &'a mut cmake::Config {
     for (name, value) in &tree.cache {
         match name.as_str() {
             "CMAKE_BUILD_TYPE" => {

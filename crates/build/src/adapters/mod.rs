@@ -1,4 +1,4 @@
-//! A plan's settings for crates that run CMake or a compiler themselves.
+//! Settings of a plan for crates that run CMake or a compiler themselves.
 
 #[cfg(feature = "cc")]
 mod cc;
@@ -6,7 +6,7 @@ mod cc;
 mod cmake;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 
 #[cfg(feature = "cc")]
 pub use self::cc::Language;
@@ -19,19 +19,19 @@ impl Planned {
         self.plan.backends.contains(&backend)
     }
 
-    /// Why a backend that was asked for is not in the plan, in one line: with [`allow_missing`](super::Build::allow_missing).
+    /// Why a requested backend is not in the plan, in one line; only with [`allow_missing`](super::Build::allow_missing).
     #[must_use]
     pub fn why_not(&self, backend: Backend) -> Option<&str> {
         let dropped = self.plan.dropped.iter().find(|dropped| dropped.id == backend)?;
         Some(dropped.reasons.first().map_or("it cannot be built here", |reason| {
-            // A value for cargo is one line.
+            // A value for cargo must be a single line.
             reason.lines().next().unwrap_or_default()
         }))
     }
 
     /// The tree that has a backend.
     #[must_use]
-    pub fn tree(&self, backend: Backend) -> Option<&Tree> {
+    pub fn tree(&self, backend: Backend) -> Option<&PlannedTree> {
         self.plan.trees.iter().find(|tree| tree.backends.contains(&backend))
     }
 }

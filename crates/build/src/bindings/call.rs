@@ -1,30 +1,30 @@
-//! What bindgen is told: headers, folders, and the definitions that structures depend on.
+//! The input of bindgen: headers, folders, and the definitions that affect structures.
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath};
+use gpubuild_host::{Command, Host, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 use gpubuild_plan::project::abi::default_of;
 
-use super::{Bindings, Place};
+use super::{Bindings, BuildFolders};
 use crate::ScriptError;
 
-/// How long a compiler may take to say where its headers are.
+/// How long a compiler may take to print where its headers are.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What a build script hands to `bindgen::Builder`.
+/// What a build script passes to `bindgen::Builder`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct BindgenCall {
     /// For `headers`: absolute paths.
     pub headers: Vec<String>,
-    /// For `clang_args`: folders with headers, and the definitions that the libraries were built with.
+    /// For `clang_args`: include folders, and the definitions that the libraries were built with.
     pub arguments: Vec<String>,
-    /// For `depfile("bindings", …)`: where bindgen says which files it read.
+    /// For `depfile("bindings", …)`: where bindgen writes the list of files that it read.
     pub depfile: String,
 }
 
 impl Bindings {
-    pub(super) fn call(&self, host: &dyn Host, place: &Place) -> Result<Call, ScriptError> {
+    pub(super) fn call(&self, host: &dyn Host, place: &BuildFolders) -> Result<BindgenCall, ScriptError> {
         let own = self.includes.iter().map(|folder| place.krate.folder.join(folder).normalized().to_string());
         let mut folders: Vec<String> = own.collect();
         let interface = self.manifest.as_ref().map(Manifest::interface).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Bindings {
         let mut seen = std::collections::BTreeSet::new();
         arguments.retain(|argument| argument.starts_with("-idirafter") || seen.insert(argument.clone()));
         let depfile = place.krate.out.join(&format!("{}.d", self.file)).to_string();
-        Ok(Call { headers, arguments, depfile })
+        Ok(BindgenCall { headers, arguments, depfile })
     }
 
     fn no_header(&self, name: &str, roots: &[HostPath]) -> ScriptError {
@@ -62,9 +62,9 @@ impl Bindings {
     }
 }
 
-/// Definitions that structures depend on and that differ from the header's own default: those in effect while the libraries
-/// were compiled, which their targets need not hand on.
-fn abi(host: &dyn Host, tree: &BuiltTree, known: &[String]) -> Vec<String> {
+/// Definitions that affect structures and differ from the header's default: those in effect when the libraries were compiled,
+/// which their targets do not necessarily export.
+fn abi(host: &dyn ReadFiles, tree: &BuiltTree, known: &[String]) -> Vec<String> {
     let is_macro = |name: &str| {
         name.starts_with(|c: char| c.is_ascii_uppercase())
             && name.chars().all(|c| c == '_' || c.is_ascii_uppercase() || c.is_ascii_digit())
@@ -86,14 +86,14 @@ fn abi(host: &dyn Host, tree: &BuiltTree, known: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Where GCC keeps `stddef.h`: a libclang that came without its own headers needs a loan.
+/// GCC's folder with `stddef.h`, for a libclang that is installed without its headers.
 fn compiler_headers(host: &dyn Host, tree: &BuiltTree) -> Option<[String; 2]> {
     let compiler = tree.compilers.get("C").or_else(|| tree.compilers.get("CXX"))?;
     if compiler.id != "GNU" {
         return None;
     }
     let command = Command::new(compiler.path.as_str(), DEADLINE).args(["-print-file-name=include"]);
-    let output = host.run(&command).ok().filter(gpubuild_host::Output::success)?;
+    let output = host.run(&command).ok().filter(gpubuild_host::CommandOutput::success)?;
     let folder = host.path(output.stdout.trim());
     folder.is_absolute().then(|| ["-idirafter".to_owned(), folder.to_string()])
 }

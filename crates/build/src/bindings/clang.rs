@@ -1,14 +1,14 @@
-//! Which libclang bindgen loads: the machine's, or a pinned one that is fetched where there is none.
+//! Selects the libclang that bindgen loads: the machine's, or a pinned one that is fetched if the machine has no libclang.
 
 use std::collections::BTreeMap;
 
 use gpubuild_detect::toolkit::Catalogue;
-use gpubuild_detect::toolkit::description::Wheel;
+use gpubuild_detect::toolkit::description::WheelName;
 use gpubuild_detect::toolkit::libclang;
-use gpubuild_exec::exec::Tools;
-use gpubuild_exec::python::fetch::{Wanted, fetched};
-use gpubuild_exec::python::{FetchError, Network};
-use gpubuild_host::{Host, HostPath, find_program};
+use gpubuild_exec::exec::InstalledTools;
+use gpubuild_exec::python::fetch::{WantedWheel, fetched};
+use gpubuild_exec::python::{Network, WheelFetchError};
+use gpubuild_host::{Host, HostInfo, HostPath, ReadFiles, find_program};
 use gpubuild_plan::look;
 use gpubuild_plan::plan::{Fetch, kits};
 use gpubuild_toolkits::tables;
@@ -16,50 +16,50 @@ use serde::Deserialize;
 
 use crate::talk;
 
-/// The variable that bindgen asks first.
+/// The variable that bindgen reads first.
 const VARIABLE: &str = "LIBCLANG_PATH";
 
-/// `toolkits/tables/libclang.toml`.
+/// The content of `toolkits/tables/libclang.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
-    /// By operating system.
+struct ClangTable {
+    /// The library's path in the wheel, by operating system.
     library: BTreeMap<String, String>,
-    wheel: Wheel,
+    wheel: WheelName,
 }
 
-/// The libclang that makes some bindings.
+/// The libclang that generates the bindings.
 #[derive(Debug)]
 pub(super) enum Clang {
-    /// The machine's, which bindgen finds by itself: name and size of its file, where we find it too.
+    /// The machine's, which bindgen finds itself; name and size of its file if gpubuild finds it too.
     Own(Option<String>),
     /// The pinned one.
-    Pinned(Pinned),
+    Pinned(PinnedClang),
 }
 
-/// A libclang in our own cache.
+/// A libclang in gpubuild's cache.
 #[derive(Debug)]
-pub(super) struct Pinned {
+pub(super) struct PinnedClang {
     fetch: Fetch,
-    /// The library in the wheel.
+    /// The library's path in the wheel.
     library: String,
-    /// Asked for on every machine, not only where there is no other.
+    /// Whether the script requests it on every machine, not only where no other libclang exists.
     is_asked: bool,
 }
 
 impl Clang {
-    /// What somebody named comes first, then the pinned one if the script asks for it, then the machine's. `may_fetch` says
-    /// whether the pinned one stands in where there is none.
-    pub(super) fn choose(host: &dyn Host, is_asked: bool, may_fetch: bool) -> Self {
-        let pinned = Pinned::read(host, is_asked);
+    /// Selects `LIBCLANG_PATH` first, then the pinned libclang if the script requests it, then the machine's. `may_fetch` allows
+    /// the pinned one if the machine has no libclang.
+    pub(super) fn choose(host: &dyn ReadFiles, is_asked: bool, may_fetch: bool) -> Self {
+        let pinned = PinnedClang::read(host, is_asked);
         let named = host.env().get(VARIABLE);
-        // Earlier bindings of the same script may have named ours.
+        // Earlier bindings of the same script may have set the variable to the pinned one.
         if named.is_some() && pinned.folder(host).as_ref().map(HostPath::as_str) == named {
             return Self::Pinned(pinned);
         }
         let found = libclang::find(host).0;
         let is_named = named.is_some();
-        // bindgen asks that program where LLVM is.
+        // bindgen asks `llvm-config` where LLVM is.
         let is_there = || found.is_some() || !find_program(host, "llvm-config").is_empty();
         if is_named || !is_asked && (!may_fetch || is_there()) {
             return Self::Own(found.and_then(|path| identity(host, &path)));
@@ -67,8 +67,8 @@ impl Clang {
         Self::Pinned(pinned)
     }
 
-    /// What tells its results from those of another. `None`: whatever there is has to do.
-    pub(super) fn identity(&self, host: &dyn Host) -> Option<String> {
+    /// Distinguishes its results from those of another libclang. `None`: any kept result is accepted.
+    pub(super) fn identity(&self, host: &dyn ReadFiles) -> Option<String> {
         match self {
             Self::Own(identity) => identity.clone(),
             Self::Pinned(pinned) => {
@@ -78,15 +78,15 @@ impl Clang {
         }
     }
 
-    /// Has bindgen find it, after fetching it where that is needed.
-    pub(super) fn provide(&self, host: &dyn Host) -> Result<(), FetchError> {
+    /// Makes bindgen find the pinned libclang, after fetching it if necessary.
+    pub(super) fn provide(&self, host: &dyn Host) -> Result<(), WheelFetchError> {
         let Self::Pinned(pinned) = self else { return Ok(()) };
         let library = match fetched(host, &pinned.fetch) {
             Some(library) => library,
             None => pinned.get(host)?,
         };
         let folder = library.parent().unwrap_or_else(|| library.clone());
-        host.set_variable(VARIABLE, folder.as_str()).map_err(|error| FetchError::Broken {
+        host.set_variable(VARIABLE, folder.as_str()).map_err(|error| WheelFetchError::Broken {
             tool: pinned.fetch.tool.clone(),
             version: pinned.fetch.version.clone(),
             message: format!("{VARIABLE} cannot be set: {error}"),
@@ -94,25 +94,26 @@ impl Clang {
     }
 }
 
-impl Pinned {
-    fn read(host: &dyn Host, is_asked: bool) -> Self {
-        let table: Table = gpubuild_toml::from_bytes(tables::LIBCLANG).expect("the embedded table is tested");
+impl PinnedClang {
+    fn read(host: &dyn HostInfo, is_asked: bool) -> Self {
+        let table: ClangTable =
+            gpubuild_toml::from_bytes(tables::LIBCLANG).expect("the embedded table is tested");
         let library = table.library.get(host.platform().os.id()).cloned().unwrap_or_default();
         Self { fetch: kits::of_wheel("libclang", &table.wheel), library, is_asked }
     }
 
-    /// The library's folder, once it was fetched.
-    fn folder(&self, host: &dyn Host) -> Option<HostPath> {
+    /// The library's folder, if it was fetched.
+    fn folder(&self, host: &dyn ReadFiles) -> Option<HostPath> {
         fetched(host, &self.fetch)?.parent()
     }
 
-    fn get(&self, host: &dyn Host) -> Result<HostPath, FetchError> {
-        let tools = Tools::of(&look::look(host, Catalogue::embedded()).inventory);
+    fn get(&self, host: &dyn Host) -> Result<HostPath, WheelFetchError> {
+        let tools = InstalledTools::of(&look::look(host, Catalogue::embedded()).inventory);
         let network = Network::from_env(host.env());
         gpubuild_exec::python::fetch::fetch_wanted(
             host,
             &self.fetch,
-            Wanted::File(&self.library),
+            WantedWheel::File(&self.library),
             &tools,
             network,
             &talk::tell,
@@ -120,8 +121,8 @@ impl Pinned {
     }
 }
 
-/// Which file it is, without loading it: name and size behind the links.
-fn identity(host: &dyn Host, path: &HostPath) -> Option<String> {
+/// Identifies a file without loading it: name and size after resolving links.
+fn identity(host: &dyn ReadFiles, path: &HostPath) -> Option<String> {
     let path = host.canonical(path).unwrap_or_else(|_| path.clone());
     let size = host.stat(&path).ok()?.size;
     Some(format!("{} {size}", path.file_name().unwrap_or_default()))
@@ -132,7 +133,7 @@ mod tests {
     use super::*;
     use gpubuild_host::Platform;
     use gpubuild_host::{Arch, Os, RecordedHost};
-    use gpubuild_plan::wheels::tag::{Fit, Libc, fit};
+    use gpubuild_plan::wheels::tag::{TagFit, WheelLibc, fit};
 
     fn chosen(host: &RecordedHost, is_asked: bool, may_fetch: bool) -> String {
         match Clang::choose(host, is_asked, may_fetch) {
@@ -142,20 +143,20 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_named_comes_first_and_the_pinned_one_last() {
+    fn a_named_libclang_comes_first_and_the_pinned_one_last() {
         let linux = || RecordedHost::builder(Os::Linux, Arch::X86_64).env("PATH", "/usr/bin");
         let debian = || linux().file("/usr/lib/llvm-14/lib/libclang-14.so.1", "four");
         let bare = linux().build();
-        assert_eq!(chosen(&bare, false, true), "pinned ", "not fetched yet: what there is has to do");
+        assert_eq!(chosen(&bare, false, true), "pinned ", "not fetched yet: any kept result is accepted");
         assert_eq!(chosen(&bare, true, true), "pinned libclang 18.1.1, pinned");
         assert_eq!(chosen(&bare, false, false), "own ");
         assert_eq!(chosen(&debian().build(), false, true), "own libclang-14.so.1 4");
         assert_eq!(chosen(&debian().build(), true, true), "pinned libclang 18.1.1, pinned");
         let asked = linux().executable("/usr/bin/llvm-config").build();
-        assert_eq!(chosen(&asked, false, true), "own ", "bindgen asks it");
+        assert_eq!(chosen(&asked, false, true), "own ", "bindgen asks `llvm-config`");
         let named = debian().env("LIBCLANG_PATH", "/usr/lib/llvm-14/lib").build();
         assert_eq!(chosen(&named, true, true), "own libclang-14.so.1 4");
-        // As after an earlier call of the same script.
+        // The state after an earlier call in the same script.
         let folder = "/c/tools/libclang-18.1.1";
         let marker = r#"{"package":"libclang","version":"18.1.1","program":"clang/native/libclang.so"}"#;
         let ours = debian()
@@ -165,12 +166,12 @@ mod tests {
             .env("LIBCLANG_PATH", &format!("{folder}/clang/native"));
         assert_eq!(chosen(&ours.build(), false, true), "pinned libclang 18.1.1, pinned");
         let dead_end = debian().env("LIBCLANG_PATH", "/nowhere").build();
-        assert_eq!(chosen(&dead_end, false, true), "own ", "what is named is not replaced in silence");
+        assert_eq!(chosen(&dead_end, false, true), "own ", "a named libclang is not replaced silently");
     }
 
     #[test]
     fn every_platform_has_a_wheel_and_a_library_in_it() {
-        let table: Table = gpubuild_toml::from_bytes(tables::LIBCLANG).unwrap();
+        let table: ClangTable = gpubuild_toml::from_bytes(tables::LIBCLANG).unwrap();
         for (os, arch) in [
             (Os::Linux, Arch::X86_64),
             (Os::Linux, Arch::Aarch64),
@@ -183,8 +184,8 @@ mod tests {
                 .wheel
                 .files
                 .iter()
-                .map(|file| fit(&file.name, Platform { os, arch }, &Libc::Glibc(None)));
-            assert!(fits.any(|fit| fit == Fit::Yes), "{os:?} {arch:?}");
+                .map(|file| fit(&file.name, Platform { os, arch }, &WheelLibc::Glibc(None)));
+            assert!(fits.any(|fit| fit == TagFit::Yes), "{os:?} {arch:?}");
         }
         assert!(table.wheel.files.iter().all(|file| file.sha256.len() == 64));
     }

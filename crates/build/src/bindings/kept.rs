@@ -1,55 +1,55 @@
-//! Bindings of earlier builds, by content: what made them, what it was told, and every file that it read.
+//! Bindings of earlier builds, by content: the generator, its input, and every file that it read.
 
 use std::collections::BTreeMap;
 
 use gpubuild_exec::exec::binary::parse_depfile;
 use gpubuild_exec::store::{self, sha256};
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::{Bindings, Call, Place};
+use super::{BindgenCall, Bindings, BuildFolders};
 
-/// Folder in a store.
+/// The folder in the build store.
 const FOLDER: &str = "bindings";
 
-/// Results with one key: as many states of the headers as branches that somebody works on.
+/// Results per key, one per state of the headers: about as many as branches in use.
 const STATES: usize = 8;
 
-/// Keys that are kept; those not used for longest go.
+/// Number of keys that are kept; the least recently written are removed.
 const KEYS: usize = 64;
 
-/// Variables that libclang listens to, and bindgen adds.
+/// Variables that affect libclang, and those that bindgen adds.
 const VARIABLES: [&str; 4] = ["BINDGEN_EXTRA_CLANG_ARGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"];
 
-/// One result.
+/// One kept result.
 #[derive(Debug, Serialize, Deserialize)]
-struct Entry {
-    /// Hashes of the files that were read, by path with tokens for folders.
+struct KeptBindings {
+    /// Hashes of the files that were read, by path with placeholders for folders.
     read: BTreeMap<String, String>,
-    /// The libclang that was there.
+    /// The libclang that generated it.
     libclang: Option<String>,
     text: String,
-    /// Of the text.
+    /// The sha256 of the text.
     sha256: String,
 }
 
-/// The place of a call's results.
+/// The results of one call.
 pub(super) struct Kept {
-    /// `None`: nothing is kept.
+    /// `None` if nothing is kept.
     folder: Option<HostPath>,
     is_writable: bool,
     roots: Vec<(String, &'static str)>,
     pub(super) libclang: Option<String>,
-    /// Files that were read, with their hashes; known once there is a result.
+    /// The files that were read, with their hashes; empty until there is a result.
     pub(super) read: BTreeMap<String, String>,
 }
 
 impl Kept {
     pub(super) fn of(
-        host: &dyn Host,
+        host: &dyn ReadFiles,
         bindings: &Bindings,
-        place: &Place,
-        call: &Call,
+        place: &BuildFolders,
+        call: &BindgenCall,
         libclang: Option<String>,
     ) -> Self {
         let roots = roots(host, bindings, place);
@@ -79,13 +79,13 @@ impl Kept {
         }
     }
 
-    /// The result of an earlier call that read the same files. Another libclang makes its own; without any, what there is
-    /// has to do.
-    pub(super) fn find(&mut self, host: &dyn Host) -> Option<String> {
+    /// The result of an earlier call that read the same files with the same libclang. If the libclang is unknown, any result is
+    /// accepted.
+    pub(super) fn find(&mut self, host: &dyn ReadFiles) -> Option<String> {
         let folder = self.folder.as_ref()?;
         for name in host.list(folder).ok()? {
             let path = folder.join(&name);
-            let Some(entry) = store::read_json::<Entry>(host, &path) else { continue };
+            let Some(entry) = store::read_json::<KeptBindings>(host, &path) else { continue };
             let same = self.libclang.is_none() || self.libclang == entry.libclang;
             let read: BTreeMap<String, String> =
                 entry.read.into_iter().map(|(path, hash)| (self.back(&path), hash)).collect();
@@ -99,8 +99,8 @@ impl Kept {
         None
     }
 
-    /// Keeps a result. Why not, where somebody has to know.
-    pub(super) fn put(&mut self, host: &dyn Host, call: &Call, text: &str) -> Option<String> {
+    /// Keeps a result. Returns a message for the user if it cannot be kept.
+    pub(super) fn put(&mut self, host: &dyn WriteFiles, call: &BindgenCall, text: &str) -> Option<String> {
         let listed = host.read_text(&host.path(&call.depfile)).ok().and_then(|text| parse_depfile(&text));
         let paths = listed.iter().flatten().map(|path| path.replace("\\\\", "\\"));
         let paths: Vec<HostPath> = paths.map(|path| host.path(&path)).collect();
@@ -108,7 +108,7 @@ impl Kept {
             call.headers.iter().filter_map(|path| Some((path.clone(), hash_of(host, path)?))).collect();
         if listed.is_none() {
             return Some(format!(
-                "bindgen did not say what it read; hand it `.depfile(\"bindings\", &call.depfile)` ({})",
+                "bindgen did not list the files that it read; pass `.depfile(\"bindings\", &call.depfile)` ({})",
                 call.depfile
             ));
         }
@@ -120,7 +120,7 @@ impl Kept {
         let read: BTreeMap<String, String> =
             self.read.iter().map(|(path, hash)| (out(&self.roots, path), hash.clone())).collect();
         let hash = sha256(&serde_json::to_vec(&(&read, &self.libclang)).unwrap_or_default());
-        let entry = Entry {
+        let entry = KeptBindings {
             read,
             libclang: self.libclang.clone(),
             text: text.to_owned(),
@@ -128,7 +128,7 @@ impl Kept {
         };
         let path = folder.join(&format!("{}.json", &hash[..16]));
         if let Err(error) = store::write_json(host, &path, &entry) {
-            return Some(format!("it cannot be kept: {error}"));
+            return Some(format!("the result cannot be stored: {error}"));
         }
         trim(host, folder, STATES);
         if let Some(all) = folder.parent() {
@@ -146,8 +146,8 @@ impl Kept {
     }
 }
 
-/// Folders that differ between clones, with what stands for them, the longest first.
-fn roots(host: &dyn Host, bindings: &Bindings, place: &Place) -> Vec<(String, &'static str)> {
+/// Folders that differ between clones and their placeholders, the longest first.
+fn roots(host: &dyn HostInfo, bindings: &Bindings, place: &BuildFolders) -> Vec<(String, &'static str)> {
     let mut roots = vec![(place.krate.folder.to_string(), "{crate}"), (place.krate.out.to_string(), "{out}")];
     roots.extend(place.source.iter().map(|source| (source.to_string(), "{source}")));
     if let Some(tree) = bindings.manifest.iter().flat_map(|manifest| &manifest.trees).next() {
@@ -158,13 +158,13 @@ fn roots(host: &dyn Host, bindings: &Bindings, place: &Place) -> Vec<(String, &'
     roots
 }
 
-/// A text with tokens in place of the folders.
+/// A text with placeholders instead of the folders.
 fn out(roots: &[(String, &'static str)], text: &str) -> String {
     roots.iter().fold(text.to_owned(), |text, (root, token)| text.replace(root.as_str(), token))
 }
 
-/// Tells one build of our own program from another. Without optimisation, as build scripts are compiled, sha256 of their
-/// fifty megabytes takes seconds; nobody forges this one, and each step can be undone, so that no change is lost.
+/// Distinguishes builds of the running program. Build scripts are compiled without optimisation, so the sha256 of their fifty
+/// megabytes takes seconds. This hash need not resist forgery, and each step is reversible, so every change affects the result.
 fn fingerprint(bytes: &[u8]) -> u128 {
     const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
     let (blocks, rest) = bytes.as_chunks::<16>();
@@ -178,12 +178,12 @@ fn fingerprint(bytes: &[u8]) -> u128 {
     state
 }
 
-fn hash_of(host: &dyn Host, path: &str) -> Option<String> {
+fn hash_of(host: &dyn ReadFiles, path: &str) -> Option<String> {
     host.read(&host.path(path)).ok().map(|bytes| sha256(&bytes))
 }
 
-/// Throws away what was written before the last few. What cannot be removed is left for the next time.
-fn trim(host: &dyn Host, folder: &HostPath, most: usize) {
+/// Removes all but the `most` most recently written entries. Failures are ignored; the next call tries again.
+fn trim(host: &dyn WriteFiles, folder: &HostPath, most: usize) {
     let names = host.list(folder).unwrap_or_default();
     if names.len() <= most {
         return;
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_counts() {
+    fn every_byte_affects_the_fingerprint() {
         let program: Vec<u8> = (0..=99).collect();
         let whole = fingerprint(&program);
         for position in 0..program.len() {

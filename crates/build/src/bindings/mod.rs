@@ -1,8 +1,8 @@
-//! Bindings of a project's headers: bindgen gets what the libraries were built with, and what it makes is kept by content, so
-//! that a clean build with nothing changed needs no libclang.
+//! Bindings for a project's headers. bindgen gets the settings of the libraries' build, and its results are kept by content, so
+//! that a clean build without changes needs no libclang.
 //!
-//! bindgen is the crate's own dependency. gpubuild hands it headers, arguments and a place for the list of files that were
-//! read, and never sees its types: any version goes.
+//! bindgen is a dependency of the crate. gpubuild passes headers, arguments and a path for the list of files that were read,
+//! and does not use its types, so any version works.
 
 mod call;
 mod clang;
@@ -12,34 +12,36 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use call::Call;
+pub(crate) use call::BindgenCall;
 use clang::Clang;
 use kept::Kept;
 
-use super::built::{Built, Place};
-use super::missing::{Cause, Missing};
-use super::script::Script;
+use super::built::{BuildFolders, Built};
+use super::missing::{MissingCause, MissingSymbol};
+use super::script::ScriptEnvironment;
 use super::{ScriptError, talk};
-use gpubuild_detect::finding::{Affects, Draft, Findings, Severity};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Affects, FindingDraft, Findings, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::tell::Teller;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_detect::toolkit::libclang;
-use gpubuild_host::{Host, HostPath, Overlay, RealHost};
+use gpubuild_host::{Host, HostPath, InspectHost, RealHost, WriteFiles};
 use gpubuild_plan::artifacts::Manifest;
 use gpubuild_plan::look;
 
-/// What bindgen says, as a panic, where it cannot load libclang.
+/// bindgen's panic message if it cannot load libclang.
 const NO_LIBCLANG: &str = "Unable to find libclang";
 
-/// The finding about that.
-const NO_LIBCLANG_ID: &str = "cuda.libclang-missing";
+/// The finding's id for a missing libclang.
+const NO_LIBCLANG_ID: DiagnosticId = id!("cuda.libclang-missing");
 
-/// Bindings that a build script makes.
+/// Bindings that a build script generates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bindings {
-    place: Option<Place>,
+    place: Option<BuildFolders>,
     manifest: Option<Manifest>,
-    missing: Option<Missing>,
+    missing: Option<MissingSymbol>,
     headers: Vec<String>,
     includes: Vec<String>,
     file: String,
@@ -49,7 +51,7 @@ pub struct Bindings {
 }
 
 impl Built {
-    /// Bindings of the headers that gpubuild.toml names under `headers`, and of further ones.
+    /// Bindings for the `headers` of gpubuild.toml and any that [`Bindings::header`] adds.
     #[must_use]
     pub fn bindings(&self) -> Bindings {
         Bindings {
@@ -67,70 +69,70 @@ impl Built {
 }
 
 impl Bindings {
-    /// A further header: below the project's sources, or as a source file would include it.
+    /// An additional header: relative to the project's sources, or as a source file would include it.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>) -> Self {
         self.headers.push(name.into());
         self
     }
 
-    /// A folder with headers, relative to the crate's, beside those of the libraries. Where nothing is built, on docs.rs or
-    /// while a toolkit is missing, only these are searched.
+    /// An additional include folder, relative to the crate's folder. If nothing is built, on docs.rs or while a toolkit is
+    /// missing, only these folders are searched.
     #[must_use]
     pub fn include(mut self, folder: impl Into<String>) -> Self {
         self.includes.push(folder.into());
         self
     }
 
-    /// The name of the file in `OUT_DIR`; `bindings.rs` without it.
+    /// The file's name in `OUT_DIR`; the default is `bindings.rs`.
     #[must_use]
     pub fn file(mut self, name: impl Into<String>) -> Self {
         self.file = name.into();
         self
     }
 
-    /// Bindings that come with the crate, relative to its folder: they are used where libclang is missing, or the headers
-    /// are.
+    /// Bindings that the crate contains, relative to its folder. They are used if libclang or the headers are
+    /// missing.
     #[must_use]
     pub fn prebuilt(mut self, path: impl Into<String>) -> Self {
         self.prebuilt = Some(path.into());
         self
     }
 
-    /// Has the libclang that gpubuild pins make them, on every machine the same one, instead of the machine's own. It is
-    /// fetched into gpubuild's cache. What `LIBCLANG_PATH` names comes first all the same, and docs.rs has its own. Without this the pinned one stands in
-    /// where a machine has none and no bindings come with the crate.
+    /// Uses the libclang that gpubuild pins, the same one on every machine, instead of the machine's. It is fetched into
+    /// gpubuild's cache. `LIBCLANG_PATH` still takes precedence, and docs.rs uses its installed libclang. Without this call, the
+    /// pinned one is used only if the machine has no libclang and the crate contains no bindings.
     #[must_use]
     pub fn pinned_libclang(mut self) -> Self {
         self.pinned_libclang = true;
         self
     }
 
-    /// A text that changes whenever bindgen's version or its settings do. Without it the content of the build script's own
-    /// program stands for both, which is always right, and differs between clones of a repository.
+    /// A text that changes whenever bindgen's version or settings change. The default is a hash of the build script's program,
+    /// which is always correct but differs between clones of a repository.
     #[must_use]
     pub fn key(mut self, text: impl Into<String>) -> Self {
         self.key = Some(text.into());
         self
     }
 
-    /// Writes the bindings, those of an earlier build where nothing changed. What goes wrong is told to cargo, which then
-    /// fails the package. `make` may panic, as bindgen does without libclang. A libclang that was fetched is told to bindgen by
-    /// the variable `LIBCLANG_PATH` of this process: a build script that has threads of its own ends them first.
-    pub fn write<E: Display>(&self, make: impl FnOnce(&Call) -> Result<String, E>) {
+    /// Writes the bindings, reusing those of an earlier build if nothing changed. Errors are reported to cargo, which then fails
+    /// the package. `make` may panic, as bindgen does without libclang. The path of a fetched libclang is passed to bindgen in this
+    /// process's `LIBCLANG_PATH`, so a build script with other threads must end them first.
+    pub fn write<E: Display>(&self, make: impl FnOnce(&BindgenCall) -> Result<String, E>) {
         let (script, _) = self.script(&RealHost::new(), make);
         talk::print(script.text());
     }
 
-    /// What [`Bindings::write`] prints and answers, on any host: the file that was written.
+    /// The lines that [`Bindings::write`] prints and the path of the written file, on any host.
     pub(crate) fn script<E: Display>(
         &self,
         host: &dyn Host,
-        make: impl FnOnce(&Call) -> Result<String, E>,
-    ) -> (Script, Result<HostPath, ScriptError>) {
-        let host = Overlay::new(host, host.env().recording());
-        let mut script = Script::default();
-        let result = self.work(&host, &mut script, |call| make(call).map_err(|error| error.to_string()));
+        make: impl FnOnce(&BindgenCall) -> Result<String, E>,
+    ) -> (ScriptEnvironment, Result<HostPath, ScriptError>) {
+        host.env().listen();
+        let mut script = ScriptEnvironment::default();
+        let result = self.work(host, &mut script, |call| make(call).map_err(|error| error.to_string()));
         let none = BTreeSet::new();
         let ignored = self.place.as_ref().map_or(&none, |place| &place.ignored);
         script.watch_variables(host.env().asked().iter().map(String::as_str), ignored);
@@ -143,8 +145,8 @@ impl Bindings {
     fn work(
         &self,
         host: &dyn Host,
-        script: &mut Script,
-        make: impl FnOnce(&Call) -> Result<String, String>,
+        script: &mut ScriptEnvironment,
+        make: impl FnOnce(&BindgenCall) -> Result<String, String>,
     ) -> Result<HostPath, ScriptError> {
         let Some(place) = &self.place else {
             return Err(ScriptError::NoCargo { variable: "OUT_DIR".to_owned() });
@@ -153,7 +155,7 @@ impl Bindings {
             Ok(call) => call,
             Err(error) => return self.fall_back(host, script, place, error),
         };
-        // docs.rs has no network, and a libclang of its own.
+        // docs.rs has no network, but a libclang.
         let has_network = !place.krate.docs_rs;
         let may_fetch = has_network && self.prebuilt.is_none();
         let clang = Clang::choose(host, has_network && self.pinned_libclang, may_fetch);
@@ -164,14 +166,14 @@ impl Bindings {
             host.remove(&host.path(&call.depfile)).map_err(|error| failed(&call.depfile, &error))?;
             if let Err(error) = clang.provide(host) {
                 let mut missing = no_libclang(host, &self.file);
-                missing.causes.push(Cause::of_fetch(&error));
+                missing.causes.push(MissingCause::of_fetch(&error));
                 return self.fall_back(host, script, place, ScriptError::Missing(missing));
             }
             kept.libclang = clang.identity(host);
             match generate(&call, make) {
                 Ok(text) => {
                     if let Some(why) = kept.put(host, &call, &text) {
-                        script.warning(&format!("`{}` is made again by each build: {why}", self.file));
+                        script.warning(&format!("`{}` is regenerated by each build: {why}", self.file));
                     }
                     text
                 }
@@ -193,12 +195,12 @@ impl Bindings {
         self.publish(host, place, &text)
     }
 
-    /// The bindings that come with the crate, else the error.
+    /// The bindings that the crate contains, or else the error.
     fn fall_back(
         &self,
-        host: &dyn Host,
-        script: &mut Script,
-        place: &Place,
+        host: &dyn WriteFiles,
+        script: &mut ScriptEnvironment,
+        place: &BuildFolders,
         error: ScriptError,
     ) -> Result<HostPath, ScriptError> {
         let Some(name) = &self.prebuilt else { return Err(error) };
@@ -210,12 +212,17 @@ impl Bindings {
             _ => None,
         };
         let why = why.unwrap_or_else(|| error.to_string());
-        script.warning(&format!("`{name}` stands in for `{}`: {why} [{}]", self.file, error.id()));
+        script.warning(&format!("using `{name}` instead of `{}`: {why} [{}]", self.file, error.id()));
         self.publish(host, place, &text)
     }
 
-    /// Puts the text where the crate includes it; a file that says the same stays, so that nothing is compiled again.
-    fn publish(&self, host: &dyn Host, place: &Place, text: &str) -> Result<HostPath, ScriptError> {
+    /// Writes the text to the file that the crate includes. An identical file is not touched, so that nothing is recompiled.
+    fn publish(
+        &self,
+        host: &dyn WriteFiles,
+        place: &BuildFolders,
+        text: &str,
+    ) -> Result<HostPath, ScriptError> {
         let path = place.krate.out.join(&self.file);
         if host.read_text(&path).is_ok_and(|before| before == text) {
             return Ok(path);
@@ -229,8 +236,11 @@ fn failed(path: &str, error: &std::io::Error) -> ScriptError {
     ScriptError::Io { path: path.to_owned(), message: error.to_string() }
 }
 
-/// Calls bindgen. A panic is what it said.
-fn generate(call: &Call, make: impl FnOnce(&Call) -> Result<String, String>) -> Result<String, String> {
+/// Calls bindgen. A panic becomes an error with its message.
+fn generate(
+    call: &BindgenCall,
+    make: impl FnOnce(&BindgenCall) -> Result<String, String>,
+) -> Result<String, String> {
     catch_unwind(AssertUnwindSafe(|| make(call))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -238,11 +248,11 @@ fn generate(call: &Call, make: impl FnOnce(&Call) -> Result<String, String>) -> 
     })
 }
 
-/// The doctor's words about a missing libclang, for this machine.
-fn no_libclang(host: &dyn Host, file: &str) -> Missing {
+/// The doctor's finding about a missing libclang, for this machine.
+fn no_libclang(host: &dyn InspectHost, file: &str) -> MissingSymbol {
     let sight = look::look(host, Catalogue::embedded());
     let findings = Findings::embedded();
-    let draft = Draft::new(NO_LIBCLANG_ID).affects(Affects::Build);
+    let draft = FindingDraft::new(NO_LIBCLANG_ID).affects(Affects::Build);
     let draft = match libclang::find(host).1 {
         Some(place) => draft.case("variable").value("place", place.as_str()),
         None => draft,
@@ -254,7 +264,10 @@ fn no_libclang(host: &dyn Host, file: &str) -> Missing {
         host.identity().uid.is_some_and(|uid| uid == 0),
     );
     let finding = teller.tell(&draft, Severity::Error);
-    Missing { what: format!("cannot make `{file}`"), causes: vec![Cause::of_finding(&finding)] }
+    MissingSymbol {
+        what: format!("cannot generate `{file}`"),
+        causes: vec![MissingCause::of_finding(&finding)],
+    }
 }
 
 #[cfg(test)]

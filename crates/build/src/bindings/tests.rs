@@ -3,11 +3,11 @@ use gpubuild_host::{Arch, Os, RecordedHost};
 use super::super::cargo::tests::host as cargo_host;
 use super::*;
 use crate::Build;
-use crate::cargo::Crate;
+use crate::cargo::BuildingCrate;
 
-/// A crate whose libraries were built.
-fn built(host: &dyn Host, manifest: &str) -> Built {
-    let krate = Crate::read(host).unwrap();
+/// A crate with built libraries.
+fn built(host: &dyn WriteFiles, manifest: &str) -> Built {
+    let krate = BuildingCrate::read(host).unwrap();
     Built {
         manifest: Some(serde_json::from_str(manifest).unwrap()),
         place: Some(Build::new().source("native").place(host, krate)),
@@ -38,26 +38,26 @@ fn machine(more: &[(&str, &str)]) -> RecordedHost {
 }
 
 #[test]
-fn bindgen_is_told_what_the_libraries_were_built_with() {
+fn bindgen_gets_the_settings_of_the_libraries() {
     let host = machine(&[("/c/native/include/x.h", HEADER)]);
     let bindings = built(&host, MANIFEST).bindings().header("x.h").include("more");
     let call = bindings.call(&host, bindings.place.as_ref().unwrap()).unwrap();
     assert_eq!(call.headers, ["/c/native/include/x.h"]);
-    // Values that are the header's own stay its own, so that bindgen makes constants of them.
+    // Default values of the header are not passed, so that bindgen generates constants for them.
     let told = ["-I/c/more", "-I/c/native/include", "-DX_SHARED", "-DX_NAME=32", "-DX_WIDE=128"];
     assert_eq!(call.arguments, told);
     assert_eq!(call.depfile, "/t/out/bindings.rs.d");
 }
 
 #[test]
-fn a_header_that_is_nowhere_is_named_with_the_folders() {
+fn a_missing_header_is_reported_with_the_searched_folders() {
     let host = machine(&[]);
     let (script, result) =
         built(&host, MANIFEST).bindings().header("y.h").script(&host, |_| Ok::<_, String>(String::new()));
     let error = result.unwrap_err();
     assert_eq!(error.id(), "bindings.header-missing");
     let text = script.text();
-    assert!(text.contains("cargo::error=there is no header `y.h` [bindings.header-missing]\n"), "{text}");
+    assert!(text.contains("cargo::error=header `y.h` not found [bindings.header-missing]\n"), "{text}");
     assert!(text.contains("searched: /c/native, /c, /c/native/include"), "{text}");
 
     let (_, result) = built(&host, MANIFEST).bindings().script(&host, |_| Ok::<_, String>(String::new()));
@@ -67,20 +67,20 @@ fn a_header_that_is_nowhere_is_named_with_the_folders() {
 }
 
 #[test]
-fn what_bindgen_says_is_told() {
+fn errors_of_bindgen_are_reported() {
     let host = machine(&[("/c/native/include/x.h", HEADER)]);
-    let ask = |make: fn(&Call) -> Result<String, String>| {
+    let ask = |make: fn(&BindgenCall) -> Result<String, String>| {
         let (script, result) = built(&host, MANIFEST).bindings().header("x.h").script(&host, make);
         (script.text().to_owned(), result.unwrap_err().id().to_owned())
     };
-    // A recording takes no files, and `remove` is the first that would be one.
+    // A recorded host cannot be written, and `remove` is the first operation that fails.
     let (text, id) = ask(|_| Err("'z.h' file not found".to_owned()));
     assert_eq!(id, "file.failed", "{text}");
-    let panicking = |_: &Call| -> Result<String, String> { panic!("{NO_LIBCLANG}: {}", 1) };
-    let call = Call { headers: Vec::new(), arguments: Vec::new(), depfile: String::new() };
+    let panicking = |_: &BindgenCall| -> Result<String, String> { panic!("{NO_LIBCLANG}: {}", 1) };
+    let call = BindgenCall { headers: Vec::new(), arguments: Vec::new(), depfile: String::new() };
     assert_eq!(generate(&call, panicking), Err(format!("{NO_LIBCLANG}: 1")));
     let missing = no_libclang(&cargo_host("", &[("LIBCLANG_PATH", "/nowhere")]), "bindings.rs");
     let told = ScriptError::Missing(missing).told();
-    assert!(told.contains("cannot make `bindings.rs` [cuda.libclang-missing]"), "{told}");
+    assert!(told.contains("cannot generate `bindings.rs` [cuda.libclang-missing]"), "{told}");
     assert!(told.contains("`LIBCLANG_PATH` names `/nowhere`") && told.contains("\nfix: "), "{told}");
 }

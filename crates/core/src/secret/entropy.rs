@@ -1,12 +1,12 @@
-//! Texts that look random. Hashes in hexadecimal, UUIDs, paths and the base32 of package stores do not count.
+//! Finds random-looking text. Hexadecimal hashes, UUIDs, paths and base32 names of package stores do not count.
 
-use super::{Found, Kind};
+use super::{FoundSecret, SecretKind};
 
-/// Random text in three classes of characters has at least this length; of two classes it needs more.
+/// Minimum length of random text that mixes three classes of characters; two classes need more.
 const SHORTEST: usize = 20;
 const SHORTEST_OF_TWO: usize = 32;
-/// Changes between lower case, upper case and digits, per hundred characters. Random base64 has about 62, words and
-/// mangled names fewer than 35.
+/// Minimum number of changes between lower case, upper case and digits per hundred characters. Random base64 has about 62,
+/// words and mangled names fewer than 35.
 const CHANGES: usize = 38;
 
 #[derive(Default)]
@@ -49,8 +49,7 @@ impl Classes {
     }
 }
 
-/// Finds random texts.
-pub(super) fn random(text: &str, found: &mut Vec<Found>) {
+pub(super) fn random(text: &str, found: &mut Vec<FoundSecret>) {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/');
     let bytes = text.as_bytes();
     let mut start = 0;
@@ -58,10 +57,10 @@ pub(super) fn random(text: &str, found: &mut Vec<Found>) {
         let length = bytes[start..].iter().position(|byte| !is_part(*byte)).unwrap_or(bytes.len() - start);
         if length >= SHORTEST {
             let run = &text[start..start + length];
-            // Base64 may contain slashes; a path begins with one or has words in it.
+            // Base64 may contain slashes; a path begins with one or contains words.
             if is_random_base64(run) && !is_hash_before(&text[..start]) {
                 let padding = bytes[start + length..].iter().take_while(|byte| **byte == b'=').count();
-                found.push(Found { start, end: start + length + padding, kind: Kind::Entropy });
+                found.push(FoundSecret { start, end: start + length + padding, kind: SecretKind::Entropy });
             } else {
                 pieces(text, start, run, found);
             }
@@ -70,7 +69,7 @@ pub(super) fn random(text: &str, found: &mut Vec<Found>) {
     }
 }
 
-fn pieces(text: &str, start: usize, run: &str, found: &mut Vec<Found>) {
+fn pieces(text: &str, start: usize, run: &str, found: &mut Vec<FoundSecret>) {
     let mut at = start;
     for piece in run.split('/') {
         if piece.len() >= SHORTEST
@@ -80,13 +79,13 @@ fn pieces(text: &str, start: usize, run: &str, found: &mut Vec<Found>) {
         {
             let end = at + piece.len();
             let padding = text[end..].bytes().take_while(|byte| *byte == b'=').count();
-            found.push(Found { start: at, end: end + padding, kind: Kind::Entropy });
+            found.push(FoundSecret { start: at, end: end + padding, kind: SecretKind::Entropy });
         }
         at += piece.len() + 1;
     }
 }
 
-/// Whether a name of a file or folder begins here, but not one in a URL.
+/// Whether a file or folder name begins at `at`, except in a URL.
 fn is_in_path(text: &str, at: usize) -> bool {
     let before = &text[..at];
     if !before.ends_with(['/', '\\']) {
@@ -96,7 +95,7 @@ fn is_in_path(text: &str, at: usize) -> bool {
     word.is_some_and(|word| !word.contains("://"))
 }
 
-/// `sha256-` and others announce a hash in base64.
+/// Whether `before` ends with the prefix of a base64 hash, such as `sha256-`.
 fn is_hash_before(before: &str) -> bool {
     let word = before.trim_end_matches(['-', ':', '=']);
     word.len() < before.len()
@@ -134,7 +133,7 @@ fn is_random(piece: &str) -> bool {
     })
 }
 
-/// Whether the value of a weakly named assignment looks like a secret.
+/// Whether the value of an assignment with a weak name looks like a secret.
 pub(super) fn looks_secret(value: &str) -> bool {
     let has = |test: fn(&u8) -> bool| value.bytes().any(|byte| test(&byte));
     let digit = has(u8::is_ascii_digit);
@@ -152,7 +151,7 @@ pub(super) fn looks_secret(value: &str) -> bool {
             || (value.len() >= 20 && !is_word))
 }
 
-/// Whether a value is unusual enough to be searched for in other texts.
+/// Whether a value is unusual enough to search for it in other texts.
 pub(super) fn is_distinct(value: &str) -> bool {
     let has = |test: fn(&u8) -> bool| value.bytes().any(|byte| test(&byte));
     let digit = has(u8::is_ascii_digit);

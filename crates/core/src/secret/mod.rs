@@ -1,7 +1,7 @@
-//! Finds secrets inside texts by the names of assignments, the forms of known tokens, and entropy, so that nothing that
-//! gpubuild publishes (recordings, reports, logs, the store) contains one.
+//! Finds secrets in texts by assignment names, token formats and entropy, so that recordings, reports, logs
+//! and the store, which gpubuild publishes, contain none.
 //!
-//! A secret is replaced by [`MARK`]; what surrounds it stays: `-DAPI_KEY=[redacted]`.
+//! Each secret is replaced by [`MARK`]; the text around it stays: `-DAPI_KEY=[redacted]`.
 
 mod entropy;
 mod name;
@@ -17,30 +17,30 @@ use std::io::{self, Write};
 
 pub use name::{is_secret_name, names_secret};
 
-/// Replaces a secret.
+/// The replacement for a secret.
 pub const MARK: &str = "[redacted]";
 
-/// Texts shorter than this cannot contain a secret that could be recognised.
+/// Texts shorter than this, in bytes, cannot contain a recognisable secret.
 const SHORTEST: usize = 6;
 
 /// Why a piece of text counts as a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum SecretKind {
     /// The name of a variable, option, header or query parameter: `API_KEY=`, `--password`, `?token=`.
     Name,
-    /// A scheme of the Authorization header: `Bearer`.
+    /// An authentication scheme: `Bearer`.
     Scheme,
     /// User and password of a URL.
     UserInfo,
-    /// The form of a known token, key or webhook: `ghp_`, `AKIA`, PEM.
+    /// The format of a known token, key or webhook: `ghp_`, `AKIA`, PEM.
     Shape,
-    /// A long random text.
+    /// A long random-looking text.
     Entropy,
-    /// The value of a variable that is secret by its name.
+    /// The value of a variable whose name marks it as secret.
     Known,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SecretKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Name => "by name",
@@ -53,21 +53,21 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A secret in a text, as a range of bytes.
+/// A secret in a text, as a byte range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct FoundSecret {
     start: usize,
     end: usize,
-    kind: Kind,
+    kind: SecretKind,
 }
 
-/// A text without its secrets.
+/// A text with its secrets replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted<'a> {
     /// The text with [`MARK`] in place of each secret.
     pub text: Cow<'a, str>,
-    /// Which kinds were replaced; empty if the text is unchanged.
-    pub kinds: BTreeSet<Kind>,
+    /// The kinds of secrets that were replaced; empty if the text is unchanged.
+    pub kinds: BTreeSet<SecretKind>,
 }
 
 /// Replaces every secret in a text.
@@ -94,16 +94,16 @@ pub fn redact_known<'a>(text: &'a str, known: &[String]) -> Redacted<'a> {
     Redacted { text: Cow::Owned(result), kinds: found.iter().map(|one| one.kind).collect() }
 }
 
-/// Replaces every secret in the arguments of a command, also those that an option of their own announces.
+/// Replaces every secret in a command's arguments, including arguments that follow a secret option such as `--password`.
 #[must_use]
-pub fn redact_arguments(arguments: &[String], known: &[String]) -> (Vec<String>, BTreeSet<Kind>) {
+pub fn redact_arguments(arguments: &[String], known: &[String]) -> (Vec<String>, BTreeSet<SecretKind>) {
     let mut kinds = BTreeSet::new();
     let mut before = "";
     let mut redacted = Vec::with_capacity(arguments.len());
     for argument in arguments {
         if scan::takes_secret(before, argument) {
             redacted.push(MARK.to_owned());
-            kinds.insert(Kind::Name);
+            kinds.insert(SecretKind::Name);
         } else {
             let one = redact_known(argument, known);
             redacted.push(one.text.into_owned());
@@ -114,7 +114,7 @@ pub fn redact_arguments(arguments: &[String], known: &[String]) -> (Vec<String>,
     (redacted, kinds)
 }
 
-/// The secrets of a text themselves, where each is long and unusual enough to be searched for in other texts.
+/// The secrets of a text that are long and unusual enough to search for them in other texts.
 #[must_use]
 pub fn values(text: &str) -> Vec<String> {
     let found = find_known(text, &[]);
@@ -122,20 +122,20 @@ pub fn values(text: &str) -> Vec<String> {
     values.filter(|value| entropy::is_distinct(value)).map(str::to_owned).collect()
 }
 
-/// Whether the value of a secret variable is unusual enough to be searched for in other texts: not a path, not a word.
+/// Whether a secret variable's value is unusual enough to search for it in other texts: not a path, not a word.
 #[must_use]
 pub fn is_distinct(value: &str) -> bool {
     entropy::is_distinct(value)
 }
 
-/// Whether the value of a variable that is secret by its name can be a secret: `SSH_AUTH_SOCK` is a path.
+/// Whether the value of a variable with a secret name can be a secret. `SSH_AUTH_SOCK` is a path and cannot.
 #[must_use]
 pub fn is_value(value: &str) -> bool {
     !value.is_empty() && !entropy::is_path(value)
 }
 
-/// Overwrites secrets in the printable parts of a binary file, whose length stays. Entropy is not considered: code and
-/// compressed data have plenty. `None` if there are no secrets.
+/// Overwrites secrets in the printable parts of a binary file without changing its length. Entropy is ignored, because
+/// code and compressed data look random. `None` if the file has no secrets.
 #[must_use]
 pub fn mask(bytes: &[u8], known: &[String]) -> Option<Vec<u8>> {
     let mut masked = None;
@@ -148,7 +148,7 @@ pub fn mask(bytes: &[u8], known: &[String]) -> Option<Vec<u8>> {
         if length >= SHORTEST
             && let Ok(text) = std::str::from_utf8(&bytes[start..end])
         {
-            for one in find_known(text, known).iter().filter(|one| one.kind != Kind::Entropy) {
+            for one in find_known(text, known).iter().filter(|one| one.kind != SecretKind::Entropy) {
                 let masked: &mut Vec<u8> = masked.get_or_insert_with(|| bytes.to_vec());
                 masked[start + one.start..start + one.end].fill(b'*');
             }
@@ -158,8 +158,8 @@ pub fn mask(bytes: &[u8], known: &[String]) -> Option<Vec<u8>> {
     masked
 }
 
-/// All secrets, by position, without overlaps.
-fn find_known(text: &str, known: &[String]) -> Vec<Found> {
+/// All secrets, sorted by position, without overlaps.
+fn find_known(text: &str, known: &[String]) -> Vec<FoundSecret> {
     let mut found = Vec::new();
     if text.len() < SHORTEST {
         return found;
@@ -175,10 +175,10 @@ fn find_known(text: &str, known: &[String]) -> Vec<Found> {
     shape::tokens(text, &mut found);
     entropy::random(text, &mut found);
     for value in known {
-        found.extend(text.match_indices(value.as_str()).map(|(start, value)| Found {
+        found.extend(text.match_indices(value.as_str()).map(|(start, value)| FoundSecret {
             start,
             end: start + value.len(),
-            kind: Kind::Known,
+            kind: SecretKind::Known,
         }));
     }
     found.retain(|one| one.start < one.end);
@@ -193,7 +193,7 @@ fn find_known(text: &str, known: &[String]) -> Vec<Found> {
     found
 }
 
-/// A writer that redacts what it is given; each call of `write_all` has to be a whole line or message.
+/// A writer that redacts its input; each call of `write_all` must pass complete lines or messages.
 pub struct Redacting<W>(pub W);
 
 impl<W: Write> Write for Redacting<W> {

@@ -1,19 +1,19 @@
 //! Names of variables, options, headers and parameters whose values are secret.
 
-/// How much a name says about its value.
+/// How strongly a name marks its value as secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strength {
-    /// The value is a secret, whatever it looks like.
+    /// The value is secret, whatever it looks like.
     Strong,
-    /// The value is a secret if it looks like one.
+    /// The value is secret if it looks random.
     Weak,
 }
 
-/// A variable whose name contains one of these is secret, also where they are not whole words.
+/// A variable whose name contains one of these is secret, even within a longer word.
 const IN_VARIABLES: [&str; 8] =
     ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "AUTH", "_KEY", "APIKEY", "COOKIE"];
 
-/// Ends of words.
+/// Word endings that mark a secret.
 const STRONG: [&str; 21] = [
     "token",
     "secret",
@@ -38,7 +38,7 @@ const STRONG: [&str; 21] = [
     "sharedkey",
 ];
 
-/// Words before `key`.
+/// Words that mark a secret when followed by `key`.
 const KEYS: [&str; 17] = [
     "api",
     "access",
@@ -59,7 +59,7 @@ const KEYS: [&str; 17] = [
     "service",
 ];
 
-/// Whole words.
+/// Complete words that mark a secret only weakly.
 const WEAK: [&str; 19] = [
     "tokens",
     "auth",
@@ -82,7 +82,7 @@ const WEAK: [&str; 19] = [
     "passcode",
 ];
 
-/// Last words of names that describe a secret and do not contain it.
+/// Last words of names that describe a secret without containing it.
 const ABOUT: [&str; 28] = [
     "file",
     "path",
@@ -114,20 +114,20 @@ const ABOUT: [&str; 28] = [
     "server",
 ];
 
-/// Whether the value of an environment variable of this name is secret.
+/// Whether an environment variable with this name holds a secret.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     let upper = name.to_uppercase();
     IN_VARIABLES.iter().any(|word| upper.contains(word)) || strength(name) == Some(Strength::Strong)
 }
 
-/// Whether a word of a name says that its value is secret.
+/// Whether one of the name's words marks its value as secret.
 #[must_use]
 pub fn names_secret(name: &str) -> bool {
     strength(name).is_some()
 }
 
-/// What the name of an assignment says; `None` if nothing.
+/// How strongly an assignment's name marks its value as secret; `None` if it does not.
 pub(super) fn strength(name: &str) -> Option<Strength> {
     let name = name.strip_prefix("-D").unwrap_or(name);
     let words = words(name);
@@ -150,7 +150,7 @@ pub(super) fn strength(name: &str) -> Option<Strength> {
     is_weak.then_some(Strength::Weak)
 }
 
-/// `X-Amz-apiKey` is `x`, `amz`, `api`, `key`.
+/// Splits a name into lower-case words: `X-Amz-apiKey` is `x`, `amz`, `api`, `key`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';

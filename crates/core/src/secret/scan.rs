@@ -1,15 +1,15 @@
-//! Secrets that are recognised by what is written before them: names, schemes, URLs.
+//! Secrets that are recognised by the text before them: names, schemes, URLs.
 
 use super::entropy::looks_secret;
 use super::name::{Strength, strength};
-use super::{Found, Kind, MARK};
+use super::{FoundSecret, MARK, SecretKind};
 
-/// Values that say that something is on, off or unknown.
+/// Values that only mean on, off or unknown.
 const TRIVIAL: [&str; 14] = [
     "on", "off", "true", "false", "yes", "no", "none", "null", "auto", "default", "string", "required",
     "optional", "unset",
 ];
-/// Types of CMake's cache entries: `-DAPI_KEY:STRING=x`.
+/// Types of CMake cache entries: `-DAPI_KEY:STRING=x`.
 const TYPES: [&str; 7] = ["STRING", "BOOL", "PATH", "FILEPATH", "INTERNAL", "STATIC", "UNINITIALIZED"];
 
 const QUOTES: [u8; 3] = [b'"', b'\'', b'`'];
@@ -19,12 +19,12 @@ fn is_name(byte: u8) -> bool {
 }
 
 /// Finds the values of `NAME=value`, `name: value`, `"name": "value"`, `-DNAME:STRING=value`, `?name=value`.
-pub(super) fn assignments(text: &str, found: &mut Vec<Found>) {
+pub(super) fn assignments(text: &str, found: &mut Vec<FoundSecret>) {
     let bytes = text.as_bytes();
     for at in memchr::memchr2_iter(b'=', b':', bytes) {
         let next = bytes.get(at + 1).copied().unwrap_or_default();
         let is_colon = bytes[at] == b':';
-        // Scopes, URLs, `:=` (found at its second character), comparisons.
+        // Skip scopes, URLs, `:=` (found at its second character) and comparisons.
         if next == b'=' || (is_colon && matches!(next, b':' | b'/')) {
             continue;
         }
@@ -50,7 +50,7 @@ pub(super) fn assignments(text: &str, found: &mut Vec<Found>) {
         let is_cookie = text[name.start..name.end].to_ascii_lowercase().ends_with("cookie");
         let (start, end) = value(text, start, name.opened_by, is_cookie);
         if is_secret(&text[start..end], strength, is_prose) {
-            found.push(Found { start, end, kind: Kind::Name });
+            found.push(FoundSecret { start, end, kind: SecretKind::Name });
         }
     }
 }
@@ -58,11 +58,11 @@ pub(super) fn assignments(text: &str, found: &mut Vec<Found>) {
 struct Name {
     start: usize,
     end: usize,
-    /// Spaces between it and the sign.
+    /// Whether spaces separate it from the `=` or `:`.
     spaced: bool,
-    /// A quote ends it.
+    /// Whether it ends with a quote.
     quoted: bool,
-    /// The quote that begins the word in which it is written, and ends its value.
+    /// The quote before the name, which also ends its value.
     opened_by: Option<u8>,
 }
 
@@ -76,7 +76,7 @@ fn name_before(text: &str, at: usize) -> Option<Name> {
         }
         before != *end
     };
-    // `:=` of make.
+    // The `:=` of make.
     if end > 0 && bytes[end - 1] == b':' {
         end -= 1;
     }
@@ -96,12 +96,12 @@ fn name_before(text: &str, at: usize) -> Option<Name> {
     let opened_by = (!quoted && start > 0)
         .then(|| bytes[start - 1])
         .filter(|byte| QUOTES.contains(byte))
-        // A quote after a backslash ends where the next such pair is.
+        // An escaped quote ends at the next escaped quote.
         .filter(|_| start < 2 || bytes[start - 2] != b'\\');
     (start < end).then_some(Name { start, end, spaced, quoted, opened_by })
 }
 
-/// The range of a value.
+/// The byte range of the value that starts at `start`.
 fn value(text: &str, start: usize, opened_by: Option<u8>, to_end_of_line: bool) -> (usize, usize) {
     let rest = &text[start..];
     let slashes = rest.bytes().take_while(|byte| *byte == b'\\').count();
@@ -137,7 +137,7 @@ fn value(text: &str, start: usize, opened_by: Option<u8>, to_end_of_line: bool) 
     if rest.starts_with(MARK) { (start, start) } else { (start, start + kept.len()) }
 }
 
-/// Where a quoted text ends: at a quote with as many backslashes as the first one.
+/// The position of the closing quote: a quote after as many backslashes as the opening one has.
 fn closing(text: &str, quote: u8, slashes: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     memchr::memchr_iter(quote, bytes).find_map(|at| {
@@ -146,7 +146,7 @@ fn closing(text: &str, quote: u8, slashes: usize) -> Option<usize> {
     })
 }
 
-/// The length of a value up to the next assignment of the same list: `a=1&b=2`, `a=1;b=2`, `a=1,b=2`.
+/// The length of a value up to the next assignment in the list: `a=1&b=2`, `a=1;b=2`, `a=1,b=2`.
 fn before_next(value: &str) -> usize {
     let separators = value.match_indices(['&', ';', ',']).map(|(at, _)| at);
     let begins = |at: &usize| {
@@ -175,7 +175,7 @@ fn is_secret(value: &str, strength: Strength, is_prose: bool) -> bool {
 }
 
 /// Finds the values of `--password value` and `-u user:password`.
-pub(super) fn options(text: &str, found: &mut Vec<Found>) {
+pub(super) fn options(text: &str, found: &mut Vec<FoundSecret>) {
     let bytes = text.as_bytes();
     for at in memchr::memchr_iter(b'-', bytes) {
         if at > 0 && !bytes[at - 1].is_ascii_whitespace() && !QUOTES.contains(&bytes[at - 1]) {
@@ -191,12 +191,12 @@ pub(super) fn options(text: &str, found: &mut Vec<Found>) {
         let (start, end) = value(text, at + length + gap, None, false);
         let word = &text[start..end];
         if takes_secret(name, word) {
-            found.push(Found { start, end, kind: Kind::Name });
+            found.push(FoundSecret { start, end, kind: SecretKind::Name });
         }
     }
 }
 
-/// Whether an argument after an option is secret.
+/// Whether the argument after an option is secret.
 pub(super) fn takes_secret(option: &str, argument: &str) -> bool {
     if ["-u", "--user", "--proxy-user"].contains(&option) {
         let password = argument.split_once(':').map(|(_, password)| password);
@@ -209,8 +209,8 @@ pub(super) fn takes_secret(option: &str, argument: &str) -> bool {
         && strength(option).is_some_and(|strength| is_secret(argument, strength, false))
 }
 
-/// Finds what follows `Bearer` and other schemes.
-pub(super) fn schemes(text: &str, lower: &str, found: &mut Vec<Found>) {
+/// Finds credentials after `Bearer` and other authentication schemes.
+pub(super) fn schemes(text: &str, lower: &str, found: &mut Vec<FoundSecret>) {
     let bytes = text.as_bytes();
     for scheme in ["bearer", "basic", "token", "digest", "negotiate", "apikey"] {
         for at in memchr::memmem::find_iter(lower.as_bytes(), scheme) {
@@ -233,14 +233,14 @@ pub(super) fn schemes(text: &str, lower: &str, found: &mut Vec<Found>) {
                 _ => value.len() >= 12 && looks_secret(value),
             };
             if is_secret {
-                found.push(Found { start, end, kind: Kind::Scheme });
+                found.push(FoundSecret { start, end, kind: SecretKind::Scheme });
             }
         }
     }
 }
 
 /// Finds `user:password` in URLs and in `user:password@host`.
-pub(super) fn user_info(text: &str, found: &mut Vec<Found>) {
+pub(super) fn user_info(text: &str, found: &mut Vec<FoundSecret>) {
     let bytes = text.as_bytes();
     let ends = |byte: u8| byte.is_ascii_whitespace() || QUOTES.contains(&byte) || matches!(byte, b'<' | b'>');
     for at in memchr::memmem::find_iter(bytes, "://") {
@@ -256,7 +256,7 @@ pub(super) fn user_info(text: &str, found: &mut Vec<Found>) {
         };
         let Some(end) = end else { continue };
         if !run.starts_with(MARK) && &run[..end] != "git" {
-            found.push(Found { start, end: start + end, kind: Kind::UserInfo });
+            found.push(FoundSecret { start, end: start + end, kind: SecretKind::UserInfo });
         }
     }
     for at in memchr::memchr_iter(b'@', bytes) {
@@ -267,13 +267,13 @@ pub(super) fn user_info(text: &str, found: &mut Vec<Found>) {
         let Some((user, password)) = text[start..at].split_once(':') else { continue };
         let is_host = host.contains('.') && host.starts_with(|c: char| c.is_ascii_alphabetic());
         if is_host && !user.is_empty() && looks_secret(password) {
-            found.push(Found { start, end: at, kind: Kind::UserInfo });
+            found.push(FoundSecret { start, end: at, kind: SecretKind::UserInfo });
         }
     }
 }
 
-/// Finds logins and passwords of netrc files.
-pub(super) fn netrc(text: &str, lower: &str, found: &mut Vec<Found>) {
+/// Finds logins and passwords in netrc files.
+pub(super) fn netrc(text: &str, lower: &str, found: &mut Vec<FoundSecret>) {
     if memchr::memmem::find(lower.as_bytes(), b"login ").is_none() {
         return;
     }
@@ -287,7 +287,7 @@ pub(super) fn netrc(text: &str, lower: &str, found: &mut Vec<Found>) {
             let in_netrc = lower[..at].rsplit("machine ").next().is_some_and(|since| since.len() < 400)
                 && (lower[..at].contains("machine ") || lower[..at].contains("default "));
             if !is_inside && gap > 0 && in_netrc && !rest.starts_with(MARK) {
-                found.push(Found { start: start + gap, end, kind: Kind::Name });
+                found.push(FoundSecret { start: start + gap, end, kind: SecretKind::Name });
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Tokens, keys and webhooks that are recognised by their form alone.
+//! Tokens, keys and webhooks that are recognised by their format.
 
-use super::{Found, Kind};
+use super::{FoundSecret, SecretKind};
 
-/// Characters that follow a prefix.
+/// The characters that may follow a prefix.
 #[derive(Clone, Copy)]
 enum Set {
     /// Letters and digits.
@@ -11,7 +11,7 @@ enum Set {
     Url,
     /// Also `.`.
     Dotted,
-    /// Upper case and digits, exactly so many.
+    /// Upper case and digits, exactly the given number.
     Upper,
 }
 
@@ -28,7 +28,7 @@ impl Set {
     }
 }
 
-/// Prefix, characters after it, and how many at least.
+/// Prefix, characters after it, and their minimum number.
 const TOKENS: [(&str, Set, usize); 57] = [
     ("AGE-SECRET-KEY-1", Set::Plain, 20),
     ("AIza", Set::Url, 30),
@@ -89,7 +89,7 @@ const TOKENS: [(&str, Set, usize); 57] = [
     ("xoxs-", Set::Url, 10),
 ];
 
-/// Places of webhooks: who knows what follows may post there.
+/// Webhook URLs: anyone who knows the rest can post there.
 const WEBHOOKS: [&str; 8] = [
     "hooks.slack.com/services/",
     "hooks.slack.com/workflows/",
@@ -102,7 +102,7 @@ const WEBHOOKS: [&str; 8] = [
 ];
 
 /// Finds tokens by their prefixes.
-pub(super) fn tokens(text: &str, found: &mut Vec<Found>) {
+pub(super) fn tokens(text: &str, found: &mut Vec<FoundSecret>) {
     let bytes = text.as_bytes();
     for (prefix, set, least) in TOKENS {
         for start in memchr::memmem::find_iter(bytes, prefix) {
@@ -110,7 +110,7 @@ pub(super) fn tokens(text: &str, found: &mut Vec<Found>) {
             let length = rest.iter().take_while(|byte| set.contains(**byte)).count();
             let body = &rest[..length];
             let joins = |byte: &u8| byte.is_ascii_alphanumeric() || (*byte == b'-' && prefix == "sk-");
-            // `-D`, `-I` and others are written without a space.
+            // Options such as `-D` and `-I` precede their value without a space.
             let after_flag = start >= 2 && bytes[start - 2] == b'-';
             let is_inside = start > 0 && joins(&bytes[start - 1]) && !after_flag;
             let fits = match set {
@@ -119,14 +119,14 @@ pub(super) fn tokens(text: &str, found: &mut Vec<Found>) {
             };
             if fits && !is_inside {
                 let end = start + prefix.len() + length;
-                found.push(Found { start, end, kind: Kind::Shape });
+                found.push(FoundSecret { start, end, kind: SecretKind::Shape });
             }
         }
     }
 }
 
-/// Finds private keys in PEM.
-pub(super) fn private_keys(text: &str, found: &mut Vec<Found>) {
+/// Finds PEM private keys.
+pub(super) fn private_keys(text: &str, found: &mut Vec<FoundSecret>) {
     const BEGIN: &str = "-----BEGIN ";
     const END: &str = "-----END ";
     for (start, _) in text.match_indices(BEGIN) {
@@ -139,12 +139,12 @@ pub(super) fn private_keys(text: &str, found: &mut Vec<Found>) {
             let tail = start + BEGIN.len() + at + END.len();
             text[tail..].find("-----").map_or(text.len(), |dashes| tail + dashes + 5)
         });
-        found.push(Found { start, end, kind: Kind::Shape });
+        found.push(FoundSecret { start, end, kind: SecretKind::Shape });
     }
 }
 
-/// Finds what makes the address of a webhook secret.
-pub(super) fn webhooks(text: &str, lower: &str, found: &mut Vec<Found>) {
+/// Finds the secret part of webhook URLs.
+pub(super) fn webhooks(text: &str, lower: &str, found: &mut Vec<FoundSecret>) {
     for place in WEBHOOKS {
         for at in memchr::memmem::find_iter(lower.as_bytes(), place) {
             let start = at + place.len();
@@ -152,7 +152,7 @@ pub(super) fn webhooks(text: &str, lower: &str, found: &mut Vec<Found>) {
             let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | ')' | '`');
             let end = start + rest.find(ends).unwrap_or(rest.len());
             if !rest.starts_with(super::MARK) {
-                found.push(Found { start, end, kind: Kind::Shape });
+                found.push(FoundSecret { start, end, kind: SecretKind::Shape });
             }
         }
     }

@@ -5,7 +5,7 @@ fn clean(text: &str) -> String {
 }
 
 #[test]
-fn what_surrounds_a_secret_stays() {
+fn the_text_around_a_secret_stays() {
     for (text, expected) in [
         ("-O2 -DAPI_KEY=abc123 -g", "-O2 -DAPI_KEY=[redacted] -g"),
         ("-DX_TOKEN:STRING=abcd;-DY=1", "-DX_TOKEN:STRING=[redacted];-DY=1"),
@@ -24,12 +24,12 @@ fn what_surrounds_a_secret_stays() {
         ),
     ] {
         assert_eq!(clean(text), expected);
-        assert_eq!(clean(expected), expected, "redacting again changes nothing");
+        assert_eq!(clean(expected), expected, "redaction is idempotent");
     }
 }
 
 #[test]
-fn what_is_no_secret_survives() {
+fn other_text_is_not_redacted() {
     for text in [
         "/nix/store/0c5b2r5yq7nxvjm1wl8m3a9s2d4f6g7h-gcc-13.2.0/lib:/nix/store/z1x2c3v4b5n6m7a8s9d0f1g2h3j4k5l6-glibc",
         "/opt/conda/pkgs/cuda-nvcc-12.4.131-he02047a_0/bin",
@@ -64,17 +64,17 @@ fn what_is_no_secret_survives() {
 }
 
 #[test]
-fn arguments_after_options_and_values_of_others_go() {
+fn secret_arguments_and_known_values_are_redacted() {
     let known = ["s3same-0pen".to_owned()];
     let arguments = ["x", "--password", "pw12", "--jobs", "8", "say s3same-0pen"].map(str::to_owned);
     let (arguments, kinds) = redact_arguments(&arguments, &known);
     assert_eq!(arguments, ["x", "--password", MARK, "--jobs", "8", "say [redacted]"]);
-    assert_eq!(kinds, BTreeSet::from([Kind::Name, Kind::Known]));
+    assert_eq!(kinds, BTreeSet::from([SecretKind::Name, SecretKind::Known]));
     assert_eq!(values("-DAPI_KEY=abcd1234 -g"), ["abcd1234"]);
 }
 
 #[test]
-fn binaries_keep_their_length() {
+fn masked_binaries_keep_their_length() {
     let bytes = b"\xff\0API_KEY=abcd1234\0\xffx";
     assert_eq!(mask(bytes, &[]).unwrap(), b"\xff\0API_KEY=********\0\xffx");
     assert_eq!(mask(b"\xffplain text\0", &[]), None);

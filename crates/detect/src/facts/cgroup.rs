@@ -1,25 +1,25 @@
-//! Limits that control groups set on this process.
+//! Limits that control groups place on this process.
 
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// What the control group and those above it leave to this process.
+/// The tightest limits of the process's control group and its ancestors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Limits {
+pub(super) struct CgroupLimits {
     /// Memory in bytes.
     pub(super) memory: Option<u64>,
-    /// Memory of that which is in use, in bytes.
+    /// The part of it that is in use, in bytes.
     pub(super) memory_used: Option<u64>,
-    /// Processors' worth of time.
+    /// CPU time as a number of processors.
     pub(super) processors: Option<f64>,
 }
 
-/// The limits of version 2, or of version 1 where that is mounted.
-pub(super) fn probe(host: &dyn Host) -> Limits {
-    let Ok(groups) = host.read_text(&host.path("/proc/self/cgroup")) else { return Limits::default() };
+/// The limits of cgroup version 2, or of version 1 if that is mounted.
+pub(super) fn probe(host: &dyn ReadFiles) -> CgroupLimits {
+    let Ok(groups) = host.read_text(&host.path("/proc/self/cgroup")) else { return CgroupLimits::default() };
     let text = |path: String| host.read_text(&host.path(&path)).ok();
-    let mut limits = Limits::default();
+    let mut limits = CgroupLimits::default();
     if let Some(group) = parse_group(&groups, "") {
         for folder in upwards(ROOT, &group) {
             let memory = text(format!("{folder}/memory.max")).and_then(|max| parse_limit(&max));
@@ -33,7 +33,7 @@ pub(super) fn probe(host: &dyn Host) -> Limits {
         }
     }
     if let Some(group) = parse_group(&groups, "memory") {
-        // In a container the whole hierarchy of the machine may be invisible and the own group be the root.
+        // In a container, the machine's hierarchy can be hidden and the process's group be the root.
         for folder in upwards(&format!("{ROOT}/memory"), &group) {
             let memory = text(format!("{folder}/memory.limit_in_bytes")).and_then(|max| parse_limit(&max));
             if let Some(memory) = memory.filter(|memory| limits.memory.is_none_or(|limit| *memory < limit)) {
@@ -63,7 +63,7 @@ fn smaller(left: Option<f64>, right: Option<f64>) -> Option<f64> {
     }
 }
 
-/// The group of a controller in `/proc/self/cgroup`; version 2 has none in its line's middle.
+/// The path of a controller's group in `/proc/self/cgroup`; version 2 lines name no controller.
 fn parse_group(text: &str, controller: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -72,7 +72,7 @@ fn parse_group(text: &str, controller: &str) -> Option<String> {
     })
 }
 
-/// The folders of a group and of those above it, the root last.
+/// The folder of a group and those of its ancestors, the root last.
 fn upwards(root: &str, group: &str) -> Vec<String> {
     let mut folders = Vec::new();
     let mut rest = group.trim_end_matches('/');
@@ -84,13 +84,13 @@ fn upwards(root: &str, group: &str) -> Vec<String> {
     folders
 }
 
-/// A number of bytes; `max` and the huge numbers of version 1 are no limit.
+/// A number of bytes; `None` for `max` and the huge numbers of version 1, which mean no limit.
 fn parse_limit(text: &str) -> Option<u64> {
     const NO_LIMIT: u64 = 1 << 60;
     text.trim().parse().ok().filter(|limit| *limit < NO_LIMIT)
 }
 
-/// `200000 100000`: microseconds of processor time in each period; `max` or a negative number is no limit.
+/// `200000 100000`: microseconds of CPU time per period; `None` for `max` or a negative number, which mean no limit.
 fn parse_cpu_max(text: &str) -> Option<f64> {
     let mut numbers = text.split_whitespace();
     let quota: f64 = numbers.next()?.parse().ok().filter(|quota| *quota > 0.0)?;
@@ -104,7 +104,7 @@ mod tests {
     use gpubuild_host::{Arch, Os, RecordedHost};
 
     #[test]
-    fn the_tightest_group_above_counts() {
+    fn the_tightest_ancestor_limits() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .file("/proc/self/cgroup", "0::/user.slice/user-1000.slice\n")
             .file("/sys/fs/cgroup/user.slice/user-1000.slice/memory.max", "max\n")
@@ -113,12 +113,13 @@ mod tests {
             .file("/sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n")
             .file("/sys/fs/cgroup/cpu.max", "max 100000\n")
             .build();
-        let limits = Limits { memory: Some(4 << 30), memory_used: Some(1 << 30), processors: Some(1.5) };
+        let limits =
+            CgroupLimits { memory: Some(4 << 30), memory_used: Some(1 << 30), processors: Some(1.5) };
         assert_eq!(probe(&host), limits);
     }
 
     #[test]
-    fn version_1_in_a_container_whose_group_is_the_root() {
+    fn version_1_limits_in_a_container_are_read_from_the_root() {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64)
             .file(
                 "/proc/self/cgroup",
@@ -129,12 +130,12 @@ mod tests {
             .file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n")
             .file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
             .build();
-        let limits = Limits { memory: Some(2 << 30), memory_used: Some(1 << 20), processors: None };
+        let limits = CgroupLimits { memory: Some(2 << 30), memory_used: Some(1 << 20), processors: None };
         assert_eq!(probe(&host), limits);
     }
 
     #[test]
-    fn no_limit_is_none() {
+    fn unlimited_values_are_none() {
         assert_eq!(parse_limit("9223372036854771712"), None);
         assert_eq!(parse_limit("max"), None);
         assert_eq!(parse_cpu_max("max 100000"), None);

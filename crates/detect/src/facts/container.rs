@@ -1,11 +1,11 @@
-//! Containers and WSL: where the machine that is seen is not quite the machine.
+//! Detects containers and WSL, which show only a part of the machine.
 
-use gpubuild_host::{Host, Os};
+use gpubuild_host::{Os, ReadFiles};
 
 use super::{Fact, trimmed};
 use crate::finding::Evidence;
 
-/// Files whose presence tells the kind of container. `NVIDIA_VISIBLE_DEVICES` is no proof: people set it on machines.
+/// Files whose presence identifies the kind of container. `NVIDIA_VISIBLE_DEVICES` does not count: users also set it outside.
 const MARKERS: [(&str, &str); 6] = [
     ("/var/run/secrets/kubernetes.io", "kubernetes"),
     ("/run/.containerenv", "podman"),
@@ -14,10 +14,10 @@ const MARKERS: [(&str, &str); 6] = [
     ("/dev/lxd/sock", "lxc"),
     ("/dev/.lxc", "lxc"),
 ];
-/// Variables that Singularity and its successor set.
+/// Variables that Singularity and Apptainer set.
 const SINGULARITY: [&str; 4] =
     ["APPTAINER_CONTAINER", "APPTAINER_NAME", "SINGULARITY_CONTAINER", "SINGULARITY_NAME"];
-/// Words in control group names, the most particular first.
+/// Words in control group names, the most specific first.
 const GROUP_WORDS: [(&str, &str); 5] = [
     ("kubepods", "kubernetes"),
     ("libpod", "podman"),
@@ -26,7 +26,7 @@ const GROUP_WORDS: [(&str, &str); 5] = [
     ("containerd", "other"),
 ];
 
-pub(super) fn probe_container(host: &dyn Host) -> Option<Fact<String>> {
+pub(super) fn probe_container(host: &dyn ReadFiles) -> Option<Fact<String>> {
     if host.platform().os != Os::Linux {
         return None;
     }
@@ -63,7 +63,7 @@ pub(super) fn probe_container(host: &dyn Host) -> Option<Fact<String>> {
     None
 }
 
-/// The kinds that the facts know; anything else is `other`.
+/// Maps a manager's name to a known kind; any other name is `other`.
 fn known_kind(manager: &str) -> &'static str {
     match manager {
         "docker" => "docker",
@@ -74,7 +74,7 @@ fn known_kind(manager: &str) -> &'static str {
     }
 }
 
-/// The kind that control group names tell. A service of the machine itself (`/system.slice/docker.service`) is none.
+/// The kind of container by control group names. A service of the machine (`/system.slice/docker.service`) does not count.
 fn parse_groups(text: &str) -> Option<&'static str> {
     let groups: Vec<&str> = text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
     GROUP_WORDS.iter().find_map(|(word, kind)| {
@@ -87,7 +87,7 @@ fn parse_groups(text: &str) -> Option<&'static str> {
     })
 }
 
-pub(super) fn probe_wsl(host: &dyn Host, kernel: Option<&str>) -> Option<Fact<u32>> {
+pub(super) fn probe_wsl(host: &dyn ReadFiles, kernel: Option<&str>) -> Option<Fact<u32>> {
     if host.platform().os != Os::Linux {
         return None;
     }
@@ -103,7 +103,7 @@ pub(super) fn probe_wsl(host: &dyn Host, kernel: Option<&str>) -> Option<Fact<u3
     Some(Fact { value: version, found_via: "procfs".to_owned(), evidence })
 }
 
-/// `5.15.153.1-microsoft-standard-WSL2` is 2, `4.4.0-19041-Microsoft` is 1.
+/// The WSL version by kernel release: `5.15.153.1-microsoft-standard-WSL2` is 2, `4.4.0-19041-Microsoft` is 1.
 fn parse_wsl(release: &str) -> Option<u32> {
     let lower = release.to_lowercase();
     if !lower.contains("microsoft") {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_told_by_what_their_managers_leave() {
+    fn containers_are_detected_by_files_variables_and_groups() {
         let linux = || RecordedHost::builder(Os::Linux, Arch::X86_64);
         check(linux().file("/.dockerenv", ""), Some("docker"));
         check(linux().file("/run/.containerenv", "engine=\"podman\""), Some("podman"));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn wsl_is_told_by_its_kernel() {
+    fn wsl_is_detected_by_the_kernel_release() {
         assert_eq!(parse_wsl("5.15.153.1-microsoft-standard-WSL2"), Some(2));
         assert_eq!(parse_wsl("4.4.0-19041-Microsoft"), Some(1));
         assert_eq!(parse_wsl("6.6.0-microsoft-custom"), Some(2));

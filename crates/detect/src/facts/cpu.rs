@@ -1,9 +1,9 @@
-//! The processor: its name, level and features, and how much of it this process may use.
+//! The CPU's name, level and features, and how much of it this process may use.
 
-use gpubuild_host::{Arch, Host, Os};
+use gpubuild_host::{Arch, InspectHost, Os, ReadFiles, ReadRegistry};
 
-use super::cgroup::Limits;
-use super::{Cpu, trimmed};
+use super::cgroup::CgroupLimits;
+use super::{CpuFacts, trimmed};
 use crate::finding::{Evidence, EvidenceKind};
 
 /// Flags of `/proc/cpuinfo` that each x86-64 level adds, as the psABI defines the levels.
@@ -14,7 +14,7 @@ const LEVELS: [(&str, &[&str]); 4] = [
     ("x86-64-v4", &["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"]),
 ];
 
-/// Features that kernels care about, in the spelling of `/proc/cpuinfo`.
+/// Features that kernels use, in the spelling of `/proc/cpuinfo`.
 const FEATURES: [&str; 24] = [
     "amx_bf16",
     "amx_int8",
@@ -42,19 +42,19 @@ const FEATURES: [&str; 24] = [
     "sve2",
 ];
 
-pub(super) fn probe(host: &dyn Host, limits: &Limits) -> Cpu {
+pub(super) fn probe(host: &dyn InspectHost, limits: &CgroupLimits) -> CpuFacts {
     match host.platform().os {
         Os::Linux => probe_linux(host, limits),
         Os::Windows => probe_windows(host),
-        // Nothing but a system call tells it there; what follows from the platform is below.
-        Os::Macos => Cpu { level: level_of_platform(host.platform().arch), ..Cpu::default() },
+        // There, only a system call reports the model; the level below follows from the platform.
+        Os::Macos => CpuFacts { level: level_of_platform(host.platform().arch), ..CpuFacts::default() },
     }
 }
 
-/// Enough for the first processor's entry. The file has one for each, and the kernel asks each one for its speed.
+/// Bytes that cover the entry of the first processor. The file has one per processor, and the kernel measures each one's speed.
 const FIRST_ENTRY: usize = 8 << 10;
 
-fn probe_linux(host: &dyn Host, limits: &Limits) -> Cpu {
+fn probe_linux(host: &dyn ReadFiles, limits: &CgroupLimits) -> CpuFacts {
     let path = "/proc/cpuinfo";
     let file = host.path(path);
     let online = trimmed(host, "/sys/devices/system/cpu/online").as_deref().and_then(count_list);
@@ -63,7 +63,11 @@ fn probe_linux(host: &dyn Host, limits: &Limits) -> Cpu {
         None => host.read(&file),
     };
     let Ok(text) = text else {
-        return Cpu { threads: online, level: level_of_platform(host.platform().arch), ..Cpu::default() };
+        return CpuFacts {
+            threads: online,
+            level: level_of_platform(host.platform().arch),
+            ..CpuFacts::default()
+        };
     };
     let mut cpu = parse_cpuinfo(&String::from_utf8_lossy(&text), host.platform().arch);
     let shown = cpu.name.clone().or_else(|| cpu.level.clone()).unwrap_or_default();
@@ -74,7 +78,7 @@ fn probe_linux(host: &dyn Host, limits: &Limits) -> Cpu {
     cpu
 }
 
-/// The processors that there are, that this process is allowed on, and whose time it gets.
+/// The minimum of the processors that exist, those that this process may run on, and its share of CPU time.
 fn within_limits(present: Option<u32>, allowed: Option<u32>, time: Option<f64>) -> Option<u32> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -85,10 +89,10 @@ fn within_limits(present: Option<u32>, allowed: Option<u32>, time: Option<f64>) 
     [present, allowed, time].into_iter().flatten().min()
 }
 
-fn probe_windows(host: &dyn Host) -> Cpu {
+fn probe_windows(host: &dyn ReadRegistry) -> CpuFacts {
     let key = r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor\0";
     let named = host.registry_value(key, "ProcessorNameString");
-    let mut cpu = Cpu { level: level_of_platform(host.platform().arch), ..Cpu::default() };
+    let mut cpu = CpuFacts { level: level_of_platform(host.platform().arch), ..CpuFacts::default() };
     match named {
         Some(value) => {
             let name = value.text.trim().to_owned();
@@ -110,7 +114,7 @@ fn probe_windows(host: &dyn Host) -> Cpu {
     cpu
 }
 
-/// What every processor of an architecture has, where that is a level at all.
+/// The level that every processor of an architecture has; `None` if the architecture has no levels.
 fn level_of_platform(arch: Arch) -> Option<String> {
     match arch {
         Arch::X86_64 => None,
@@ -118,7 +122,7 @@ fn level_of_platform(arch: Arch) -> Option<String> {
     }
 }
 
-fn parse_cpuinfo(text: &str, arch: Arch) -> Cpu {
+fn parse_cpuinfo(text: &str, arch: Arch) -> CpuFacts {
     let value = |name: &str| {
         text.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -140,7 +144,7 @@ fn parse_cpuinfo(text: &str, arch: Arch) -> Cpu {
         .lines()
         .filter(|line| line.split(':').next().is_some_and(|key| key.trim() == "processor"))
         .count();
-    Cpu {
+    CpuFacts {
         name: value("model name").filter(|name| !name.is_empty()).map(str::to_owned),
         threads: u32::try_from(threads).ok().filter(|count| *count > 0),
         level,
@@ -149,12 +153,12 @@ fn parse_cpuinfo(text: &str, arch: Arch) -> Cpu {
     }
 }
 
-/// The number of processors in `Cpus_allowed_list: 0-3,8`.
+/// The number of processors in a line such as `Cpus_allowed_list: 0-3,8`.
 fn parse_allowed(status: &str) -> Option<u32> {
     count_list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 
-/// How many numbers a list like `0-3,8` has.
+/// How many numbers a list such as `0-3,8` contains.
 fn count_list(text: &str) -> Option<u32> {
     let mut count: u32 = 0;
     for range in text.trim().split(',') {
@@ -166,7 +170,7 @@ fn count_list(text: &str) -> Option<u32> {
 }
 
 /// Memory in bytes, within the control group's limit.
-pub(super) fn probe_memory(host: &dyn Host, limits: &Limits) -> super::Memory {
+pub(super) fn probe_memory(host: &dyn ReadFiles, limits: &CgroupLimits) -> super::Memory {
     if host.platform().os != Os::Linux {
         return super::Memory::default();
     }
@@ -205,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_need_every_flag_of_those_below() {
+    fn a_level_requires_all_flags_of_lower_levels() {
         assert_eq!(level(&[V1, V2, V3, V4]), "x86-64-v4");
         assert_eq!(level(&[V1, V2, V3]), "x86-64-v3");
         assert_eq!(level(&[V1, V2, "avx avx2"]), "x86-64-v2");
@@ -214,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_sorted_and_arm_is_known() {
+    fn features_are_sorted_and_arm_is_supported() {
         let cpu = parse_cpuinfo(
             "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd aes sve i8mm bf16\n",
             Arch::Aarch64,

@@ -1,17 +1,17 @@
-//! The C library and its version, from the library itself.
+//! The C library and its version, read from the library file.
 
 use std::time::Duration;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Arch, Command, Host, HostPath, Os, library};
+use gpubuild_host::{Arch, Command, HostPath, InspectHost, Os, ReadFiles, RunPrograms, library};
 
 use super::{Fact, Libc};
 use crate::finding::{Evidence, EvidenceKind};
 
-/// Programs that tell the version of glibc. They are never started for it; a recording may have their output.
+/// Programs that print the version of glibc. They are never started; a recording may contain their output.
 const TELLING_PROGRAMS: [&[&str]; 2] = [&["ldd", "--version"], &["getconf", "GNU_LIBC_VERSION"]];
 
-pub(super) fn probe(host: &dyn Host) -> Option<Fact<Libc>> {
+pub(super) fn probe(host: &dyn InspectHost) -> Option<Fact<Libc>> {
     match host.platform().os {
         Os::Linux => probe_musl(host).or_else(|| probe_glibc(host)),
         Os::Windows => Some(implied("msvcrt")),
@@ -19,7 +19,7 @@ pub(super) fn probe(host: &dyn Host) -> Option<Fact<Libc>> {
     }
 }
 
-/// The platform has one C library.
+/// The C library of a platform that has only one.
 fn implied(family: &str) -> Fact<Libc> {
     let value = Libc { family: family.to_owned(), version: None };
     Fact { value, found_via: "platform".to_owned(), evidence: Vec::new() }
@@ -30,7 +30,7 @@ fn fact(family: &str, version: Option<Version>, found_via: &str, evidence: Evide
     Fact { value, found_via: found_via.to_owned(), evidence: vec![evidence] }
 }
 
-fn probe_musl(host: &dyn Host) -> Option<Fact<Libc>> {
+fn probe_musl(host: &dyn ReadFiles) -> Option<Fact<Libc>> {
     let loader = host.path(&format!("/lib/ld-musl-{}.so.1", host.platform().arch.id()));
     if !host.exists(&loader) || library::find(host, "libc.so.6").is_some() {
         return None;
@@ -46,7 +46,7 @@ fn probe_musl(host: &dyn Host) -> Option<Fact<Libc>> {
     Some(fact("musl", version, "file", evidence))
 }
 
-fn probe_glibc(host: &dyn Host) -> Option<Fact<Libc>> {
+fn probe_glibc(host: &dyn InspectHost) -> Option<Fact<Libc>> {
     let library = library::find(host, "libc.so.6");
     let from_library = library.as_ref().and_then(|path| {
         from_real_name(host, path).or_else(|| {
@@ -61,15 +61,15 @@ fn probe_glibc(host: &dyn Host) -> Option<Fact<Libc>> {
         .or_else(|| library.map(|path| fact("glibc", None, "file", Evidence::file(path.as_str(), "present"))))
 }
 
-/// Old releases were installed as `libc-2.31.so` with a link.
-fn from_real_name(host: &dyn Host, path: &HostPath) -> Option<Fact<Libc>> {
+/// The version from the link target: old releases were installed as `libc-2.31.so`.
+fn from_real_name(host: &dyn ReadFiles, path: &HostPath) -> Option<Fact<Libc>> {
     let target = host.read_link(path).ok()?;
     let name = target.rsplit('/').next()?;
     let version = name.strip_prefix("libc-")?.strip_suffix(".so")?.parse().ok()?;
     Some(fact("glibc", Some(version), "file", Evidence::file(path.as_str(), format!("link to {name}"))))
 }
 
-fn from_header(host: &dyn Host) -> Option<Fact<Libc>> {
+fn from_header(host: &dyn ReadFiles) -> Option<Fact<Libc>> {
     let multiarch = match host.platform().arch {
         Arch::X86_64 => "/usr/include/x86_64-linux-gnu/features.h",
         Arch::Aarch64 => "/usr/include/aarch64-linux-gnu/features.h",
@@ -84,10 +84,10 @@ fn from_header(host: &dyn Host) -> Option<Fact<Libc>> {
     })
 }
 
-fn from_recorded_program(host: &dyn Host, argv: &[&str]) -> Option<Fact<Libc>> {
+fn from_recorded_program(host: &dyn RunPrograms, argv: &[&str]) -> Option<Fact<Libc>> {
     let command = Command::new(argv[0], Duration::from_secs(5)).args(argv[1..].iter().copied());
     let output = host.recorded_output(&command)?;
-    // musl's `ldd` says so on standard error and fails.
+    // musl's `ldd` prints its version on standard error and fails.
     let text = format!("{}\n{}", output.stdout, output.stderr);
     let family = if text.contains("musl") { "musl" } else { "glibc" };
     let version = parse_program(&text)?;
@@ -95,8 +95,8 @@ fn from_recorded_program(host: &dyn Host, argv: &[&str]) -> Option<Fact<Libc>> {
     Some(fact(family, Some(version), "exec", Evidence::new(EvidenceKind::Exec, argv.join(" "), first)))
 }
 
-/// Looks for the banner piece by piece from the end: it lies there, among the constants, and the library is large.
-fn banner(host: &dyn Host, path: &HostPath) -> Option<Version> {
+/// Searches the banner piece by piece from the end, because it is among the constants there and the library is large.
+fn banner(host: &dyn ReadFiles, path: &HostPath) -> Option<Version> {
     const PIECE: usize = 64 << 10;
     let size = usize::try_from(host.stat(path).ok()?.size).ok()?;
     let starts = (0..size).step_by(PIECE);
@@ -106,10 +106,10 @@ fn banner(host: &dyn Host, path: &HostPath) -> Option<Version> {
     })
 }
 
-/// More than any distribution's banner is long, in bytes.
+/// An upper bound for the length of a distribution's banner, in bytes.
 const LONGEST_BANNER: usize = 200;
 
-/// The banner that stands in `libc.so.6`: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
+/// The version in the banner of `libc.so.6`: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.`
 fn parse_banner(library: &[u8]) -> Option<Version> {
     const BANNER: &[u8] = b"GNU C Library (";
     const VERSION: &str = "version ";
@@ -121,14 +121,14 @@ fn parse_banner(library: &[u8]) -> Option<Version> {
     after[..end].trim_end_matches('.').parse().ok()
 }
 
-/// The text that musl's loader prints: `Version 1.2.4`. In the library itself the number stands apart.
+/// The version that musl's loader prints: `Version 1.2.4`. The library file contains the number separately.
 fn parse_musl(library: &[u8]) -> Option<Version> {
     let text = String::from_utf8_lossy(library);
     text.lines()
         .find_map(|line| line.trim().strip_prefix("Version ")?.split_whitespace().next()?.parse().ok())
 }
 
-/// Alpine's list of installed packages.
+/// The version of musl in Alpine's list of installed packages.
 fn parse_apk(text: &str) -> Option<Version> {
     let package = text.split("\n\n").find(|package| package.lines().any(|line| line == "P:musl"))?;
     let version = package.lines().find_map(|line| line.strip_prefix("V:"))?;
@@ -145,8 +145,8 @@ fn parse_header(text: &str) -> Option<Version> {
     format!("{}.{}", number("__GLIBC__")?, number("__GLIBC_MINOR__")?).parse().ok()
 }
 
-/// `ldd (Debian GLIBC 2.36-9+deb12u10) 2.36`, `glibc 2.36`, `Version 1.2.4`: the last word of the first line that ends
-/// with a version.
+/// The version in `ldd (Debian GLIBC 2.36-9+deb12u10) 2.36`, `glibc 2.36`, `Version 1.2.4`: the last word of the first line
+/// that ends with a version.
 fn parse_program(text: &str) -> Option<Version> {
     text.lines().find_map(|line| Version::find_in(line.split_whitespace().last()?))
 }
@@ -154,8 +154,8 @@ fn parse_program(text: &str) -> Option<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_host::RecordedHost;
     use gpubuild_host::recorded::RecordedHostBuilder;
+    use gpubuild_host::{HostInfo, RecordedHost};
 
     fn linux() -> RecordedHostBuilder {
         RecordedHost::builder(Os::Linux, Arch::X86_64)
@@ -166,11 +166,11 @@ mod tests {
         let fact = probe(&host);
         let found = fact.as_ref().map(|fact| (fact.value.label(), fact.found_via.clone()));
         assert_eq!(found, expected.map(|(label, via)| (label.to_owned(), via.to_owned())));
-        assert_eq!(host.counts().processes, 0, "what was recorded costs no process");
+        assert_eq!(host.counts().processes, 0, "recorded output starts no process");
     }
 
     #[test]
-    fn the_library_itself_is_asked_first() {
+    fn the_version_comes_from_the_library_first() {
         let banner = b"constants\0GNU C Library (Debian GLIBC 2.36-9+deb12u13) stable release version 2.36.\nCopyright\0";
         check(
             linux()
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn then_headers_then_what_was_recorded_of_programs() {
+    fn headers_come_next_and_recorded_output_last() {
         check(
             linux().opaque("/lib64/libc.so.6").file(
                 "/usr/include/features.h",
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn musl_is_told_by_its_loader() {
+    fn musl_is_detected_by_its_loader() {
         let installed = "C:Q1\nP:busybox\nV:1.36.1-r0\n\nC:Q2\nP:musl\nV:1.2.4-r2\nA:x86_64\n\n";
         check(
             linux().opaque("/lib/ld-musl-x86_64.so.1").file("/lib/apk/db/installed", installed),
             Some(("musl-1.2.4", "file")),
         );
         check(linux().opaque("/lib/ld-musl-x86_64.so.1"), Some(("musl", "file")));
-        // A glibc system with musl's loader installed beside it.
+        // A glibc system on which musl's loader is installed too.
         check(
             linux()
                 .opaque("/lib/ld-musl-x86_64.so.1")
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_in_the_library_is_no_version() {
+    fn an_invalid_banner_has_no_version() {
         assert_eq!(parse_banner(b"GNU C Library ("), None);
         assert_eq!(parse_banner(b"GNU C Library (x) version .\xff"), None);
         assert_eq!(parse_banner(b""), None);

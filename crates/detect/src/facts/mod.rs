@@ -1,7 +1,7 @@
-//! What is observed of a host, each thing with its evidence. Absent is a value, not an error.
+//! Observations of a host, each with its evidence. Absent is a value, not an error.
 //!
-//! Every module is a pair: a thin `probe_*` that fetches bytes through the [`Host`], and pure
-//! `parse_*` functions that decide. Nothing here starts a process; `probe` documents what the child probes answer.
+//! Every module is a pair: a thin `probe_*` that reads bytes through the host, and pure
+//! `parse_*` functions that decide. Nothing here starts a process; `probe` documents the answers of the child probes.
 
 mod cgroup;
 mod container;
@@ -14,14 +14,14 @@ pub mod overrides;
 mod recording_tests;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Host, Platform};
+use gpubuild_host::{InspectHost, Platform, ReadFiles};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Evidence;
 
-/// Looks at a host: files, registry and environment. Starts no process and opens no driver.
+/// Examines a host: files, registry and environment. Starts no process and opens no driver.
 #[must_use]
-pub fn gather(host: &dyn Host) -> Facts {
+pub fn gather(host: &dyn InspectHost) -> Facts {
     let limits = cgroup::probe(host);
     let kernel = os::probe_kernel(host);
     let wsl = container::probe_wsl(host, kernel.as_ref().map(|kernel| kernel.value.as_str()));
@@ -43,21 +43,21 @@ pub fn gather(host: &dyn Host) -> Facts {
     facts
 }
 
-/// A text file without the white space and NULs around its content; `None` if it is absent or empty.
-fn trimmed(host: &dyn Host, path: &str) -> Option<String> {
+/// A text file without surrounding white space and NULs; `None` if it is absent or empty.
+fn trimmed(host: &dyn ReadFiles, path: &str) -> Option<String> {
     let text = host.read_text(&host.path(path)).ok()?;
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A value with where it came from.
+/// A value and its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fact<T> {
-    /// What was found.
+    /// The observed value.
     pub value: T,
-    /// How, in one word for people: `sysfs`, `env:CUDA_PATH`, `registry`, `override`, `probe`.
+    /// The source in one word: `sysfs`, `env:CUDA_PATH`, `registry`, `override`, `probe`.
     pub found_via: String,
-    /// What it rests on.
+    /// The observations behind it.
     pub evidence: Vec<Evidence>,
 }
 
@@ -70,39 +70,39 @@ pub struct Facts {
     pub distro: Option<Fact<Distro>>,
     /// Kernel release, `6.1.0-30-amd64`.
     pub kernel: Option<Fact<String>>,
-    /// C library.
+    /// The C library.
     pub libc: Option<Fact<Libc>>,
-    /// Processor.
-    pub cpu: Cpu,
-    /// Memory in bytes.
+    /// The CPU.
+    pub cpu: CpuFacts,
+    /// Memory of the machine or control group.
     pub memory: Memory,
-    /// Container marker: `docker`, `podman`, `kubernetes`, `lxc`, `singularity`, `other`.
+    /// The kind of container: `docker`, `podman`, `kubernetes`, `lxc`, `singularity`, `other`.
     pub container: Option<Fact<String>>,
     /// WSL version, 1 or 2.
     pub wsl: Option<Fact<u32>>,
-    /// Every GPU, in the order of their PCI addresses; real cards and what a probe added.
+    /// All GPUs, ordered by PCI address.
     pub gpus: Vec<Gpu>,
     /// Kernel drivers by vendor.
-    pub drivers: Vec<Driver>,
-    /// Overrides of `GPUBUILD_SET` and the ecosystem's variables that were taken into account.
-    pub overrides: Vec<Override>,
+    pub drivers: Vec<DriverFacts>,
+    /// Overrides from `GPUBUILD_SET` and from variables of other tools.
+    pub overrides: Vec<EnvironmentOverride>,
 }
 
-/// A distribution.
+/// A Linux distribution or another system's release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Distro {
     /// `ID` of os-release: `debian`, `ubuntu`, `fedora`, `arch`; `windows`, `macos`.
     pub id: String,
-    /// `VERSION_ID`, empty for rolling ones.
+    /// `VERSION_ID`; empty for rolling releases.
     pub version: String,
-    /// `ID_LIKE`, nearest first.
+    /// `ID_LIKE`, the closest first.
     pub like: Vec<String>,
     /// `PRETTY_NAME`.
     pub name: String,
 }
 
 impl Distro {
-    /// `debian-12`, or `arch` without a version.
+    /// Id and version as in `debian-12`; only the id, such as `arch`, without a version.
     #[must_use]
     pub fn label(&self) -> String {
         if self.version.is_empty() { self.id.clone() } else { format!("{}-{}", self.id, self.version) }
@@ -114,43 +114,43 @@ impl Distro {
 pub struct Libc {
     /// `glibc`, `musl`, `bionic`, `msvcrt`, `libsystem`.
     pub family: String,
-    /// Its version, where known.
+    /// Its version, if known.
     pub version: Option<Version>,
 }
 
 impl Libc {
-    /// `glibc-2.36`.
+    /// Family and version: `glibc-2.36`.
     #[must_use]
     pub fn label(&self) -> String {
         self.version.as_ref().map_or_else(|| self.family.clone(), |v| format!("{}-{v}", self.family))
     }
 }
 
-/// A processor.
+/// The CPU as this process can use it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Cpu {
-    /// Model name as the system writes it.
+pub struct CpuFacts {
+    /// The model name in the system's spelling.
     pub name: Option<String>,
     /// Logical processors that this process may use.
     pub threads: Option<u32>,
     /// x86-64 level: `x86-64-v1` to `x86-64-v4`; on ARM `armv8-a`.
     pub level: Option<String>,
-    /// Features that kernels care about, sorted: `avx2`, `avx512_vnni`, `f16c`, `sve`.
+    /// Features that kernels use, sorted: `avx2`, `avx512_vnni`, `f16c`, `sve`.
     pub features: Vec<String>,
-    /// Where these came from.
+    /// The observations behind these.
     pub evidence: Vec<Evidence>,
 }
 
-/// Memory in bytes.
+/// Memory in bytes, within the limit of the control group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// Installed, or the control group's limit if that is smaller.
+    /// Installed memory, or the control group's limit if that is smaller.
     pub total_bytes: Option<u64>,
-    /// Available now, within that limit.
+    /// Currently available memory, within that limit.
     pub available_bytes: Option<u64>,
 }
 
-/// Makers of GPUs that have a backend, and the rest.
+/// Vendors of GPUs that have a backend, and others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Vendor {
@@ -166,14 +166,14 @@ pub enum Vendor {
     Qualcomm,
     /// A virtual display without compute: QEMU, VMware, Hyper-V.
     Virtual,
-    /// A device that runs on the processor: llvmpipe, `PoCL`.
+    /// A device that runs on the CPU: llvmpipe, `PoCL`.
     Software,
-    /// Anybody else.
+    /// Any other vendor.
     Other,
 }
 
 impl Vendor {
-    /// The name for people.
+    /// The name for messages.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -189,35 +189,35 @@ impl Vendor {
     }
 }
 
-/// A GPU.
+/// A GPU, or a software device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gpu {
-    /// Who made it.
+    /// The vendor.
     pub vendor: Vendor,
-    /// Its name; `NVIDIA GPU 10de:2335` where only the ids are known.
+    /// Its name, or `NVIDIA GPU 10de:2335` if only the ids are known.
     pub name: String,
     /// PCI address `0000:c1:00.0`.
     pub pci: Option<String>,
     /// PCI vendor and device id.
     pub ids: Option<(u16, u16)>,
-    /// Kernel driver bound to it: `nvidia`, `nouveau`, `amdgpu`, `i915`, `xe`, `vfio-pci`.
+    /// The kernel driver that it is bound to: `nvidia`, `nouveau`, `amdgpu`, `i915`, `xe`, `vfio-pci`.
     pub kernel_driver: Option<String>,
     /// `sm_90` or `gfx942`.
     pub arch: Option<String>,
     /// Device memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// Shares memory with the processor, where known.
+    /// Whether it shares memory with the CPU, if known.
     pub integrated: Option<bool>,
-    /// UUID as its driver writes it.
+    /// UUID in the driver's spelling.
     pub uuid: Option<String>,
-    /// How it was found: `sysfs`, `kfd`, `registry`, `probe:cuda`, `override`.
+    /// The sources: `sysfs`, `kfd`, `registry`, `probe:cuda`, `override`.
     pub found_via: Vec<String>,
-    /// What this rests on.
+    /// The observations behind these.
     pub evidence: Vec<Evidence>,
 }
 
 impl Gpu {
-    /// A GPU of which only the maker is known.
+    /// A GPU of which only the vendor is known.
     #[must_use]
     pub fn unknown(vendor: Vendor) -> Self {
         Self {
@@ -236,26 +236,26 @@ impl Gpu {
     }
 }
 
-/// A kernel driver.
+/// A kernel driver that is loaded or installed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Driver {
-    /// Whose.
+pub struct DriverFacts {
+    /// The vendor.
     pub vendor: Vendor,
-    /// Module name: `nvidia`, `amdgpu`, `i915`, `xe`.
+    /// The module's name: `nvidia`, `amdgpu`, `i915`, `xe`.
     pub module: String,
-    /// Its version as the vendor writes it, where it tells one.
+    /// Its version in the vendor's spelling, if the driver reports one.
     pub version: Option<Fact<Version>>,
-    /// `open` or `proprietary`, where known (NVIDIA).
+    /// `open` or `proprietary`, if known (NVIDIA).
     pub flavour: Option<String>,
 }
 
-/// A value that the user set in place of an observation.
+/// A value that the user set instead of an observation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Override {
-    /// `cuda.driver`, `cuda.cc`, `rocm.gfx`.
+pub struct EnvironmentOverride {
+    /// The key: `cuda.driver`, `cuda.cc`, `rocm.gfx`.
     pub key: String,
-    /// The value.
+    /// The value; `10.3.0` in `HSA_OVERRIDE_GFX_VERSION` becomes `gfx1030`.
     pub value: String,
-    /// The variable it came from.
+    /// The variable that set it.
     pub origin: String,
 }

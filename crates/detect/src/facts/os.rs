@@ -1,15 +1,15 @@
-//! Distribution or release of the operating system, and its kernel.
+//! Distribution or release of the operating system, and its kernel release.
 
-use gpubuild_host::{Host, Os};
+use gpubuild_host::{InspectHost, Os};
 
 use super::{Distro, Fact, trimmed};
 use crate::finding::{Evidence, EvidenceKind};
 
 const WINDOWS_KEY: &str = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion";
-/// From this build on, Windows calls itself 11.
+/// The first build of Windows 11.
 const FIRST_BUILD_OF_WINDOWS_11: u32 = 22_000;
 
-pub(super) fn probe_distro(host: &dyn Host) -> Option<Fact<Distro>> {
+pub(super) fn probe_distro(host: &dyn InspectHost) -> Option<Fact<Distro>> {
     match host.platform().os {
         Os::Linux => ["/etc/os-release", "/usr/lib/os-release"].iter().find_map(|path| {
             let distro = parse_os_release(&host.read_text(&host.path(path)).ok()?)?;
@@ -40,7 +40,7 @@ pub(super) fn probe_distro(host: &dyn Host) -> Option<Fact<Distro>> {
     }
 }
 
-pub(super) fn probe_kernel(host: &dyn Host) -> Option<Fact<String>> {
+pub(super) fn probe_kernel(host: &dyn InspectHost) -> Option<Fact<String>> {
     match host.platform().os {
         Os::Linux => {
             let path = "/proc/sys/kernel/osrelease";
@@ -65,12 +65,12 @@ pub(super) fn probe_kernel(host: &dyn Host) -> Option<Fact<String>> {
     }
 }
 
-/// The release in `Linux version 6.1.0-30-amd64 (debian-kernel@lists.debian.org) (gcc-12 …`.
+/// The kernel release in `Linux version 6.1.0-30-amd64 (debian-kernel@lists.debian.org) (gcc-12 …`.
 fn parse_kernel(text: &str) -> Option<String> {
     text.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_owned)
 }
 
-/// `os-release`: shell assignments. `None` without an `ID`.
+/// Parses `os-release`, a file of shell assignments. `None` without an `ID`.
 fn parse_os_release(text: &str) -> Option<Distro> {
     let value = |wanted: &str| {
         text.lines().find_map(|line| {
@@ -94,7 +94,7 @@ fn unquoted(value: &str) -> String {
     inner.replace("\\\"", "\"").replace("\\$", "$")
 }
 
-/// A Windows release by its build. `ProductName` says "Windows 10" on Windows 11 too.
+/// A Windows release by its build. `ProductName` is "Windows 10" on Windows 11 too.
 fn parse_windows(build: u32, product: Option<&str>, display_version: Option<&str>) -> Distro {
     let number = if build >= FIRST_BUILD_OF_WINDOWS_11 { "11" } else { "10" };
     let product = product.unwrap_or("Windows").trim();
@@ -119,7 +119,7 @@ fn parse_windows(build: u32, product: Option<&str>, display_version: Option<&str
     }
 }
 
-/// `SystemVersion.plist` of macOS.
+/// Parses `SystemVersion.plist` of macOS.
 fn parse_system_version(text: &str) -> Option<Distro> {
     let value = |key: &str| {
         let after = text.split_once(&format!("<key>{key}</key>"))?.1;
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn os_release_of_real_distributions() {
+    fn os_release_files_of_distributions_are_parsed() {
         for (text, label, like) in [
             (
                 "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nNAME=\"Debian GNU/Linux\"\nVERSION_ID=\"12\"\nID=debian\n",
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_own_line() {
+    fn the_kernel_release_is_parsed() {
         let text = "Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) (gcc (GCC) 11.2.0)";
         assert_eq!(parse_kernel(text).as_deref(), Some("5.15.153.1-microsoft-standard-WSL2"));
         assert_eq!(parse_kernel("FreeBSD 14"), None);
     }
 
     #[test]
-    fn windows_releases_by_build() {
+    fn windows_releases_are_named_by_build() {
         let label = |build, product| parse_windows(build, product, Some("23H2")).label();
         assert_eq!(label(22_631, Some("Windows 10 Pro")), "windows-11");
         assert_eq!(label(19_045, Some("Windows 10 Home")), "windows-10");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn macos_says_its_version() {
+    fn the_macos_version_is_parsed() {
         let plist = "<plist><dict>\n\t<key>ProductName</key>\n\t<string>macOS</string>\n\t<key>ProductVersion</key>\n\t<string>15.1</string>\n</dict></plist>";
         assert_eq!(parse_system_version(plist).unwrap().label(), "macos-15.1");
         assert_eq!(parse_system_version("<plist>"), None);

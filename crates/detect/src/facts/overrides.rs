@@ -1,15 +1,15 @@
-//! Values that the user sets in place of observations, for hosts without the hardware.
+//! Values that the user sets instead of observations, for hosts without the hardware.
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Environment, Os, Platform};
 
-use super::{Driver, Fact, Facts, Gpu, Override, Vendor};
+use super::{DriverFacts, EnvironmentOverride, Fact, Facts, Gpu, Vendor};
 use crate::finding::Evidence;
 
-/// Variables of the ecosystem and the key under which each is known here.
+/// Variables of other tools and the keys that they set.
 ///
-/// `CUDA_COMPUTE_CAP` and `CUDAARCHS` say what to compile for, not which device is there, so they have a key of their own.
+/// `CUDA_COMPUTE_CAP` and `CUDAARCHS` select what to compile for, not which device exists, so they have a separate key.
 const VARIABLES: [(&str, &str); 5] = [
     ("UV_CUDA_DRIVER_VERSION", "cuda.driver"),
     ("CONDA_OVERRIDE_CUDA", "cuda.version"),
@@ -22,19 +22,19 @@ const VARIABLES: [(&str, &str); 5] = [
 pub const KEYS: [&str; 7] =
     ["cuda.driver", "cuda.version", "cuda.cc", "cuda.memory", "rocm.driver", "rocm.gfx", "rocm.memory"];
 
-/// A part of `GPUBUILD_SET` that means nothing.
+/// An invalid part of `GPUBUILD_SET`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{part}` in `GPUBUILD_SET` {why}\nhint: write `key=value,key=value` with the keys {}", KEYS.join(", "))]
 pub struct BadSet {
-    /// As it was written.
+    /// The part as written.
     pub part: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub why: &'static str,
 }
 
-/// Reads `GPUBUILD_SET`: `cuda.driver=550.54,cuda.cc=90`. Parts in error are returned beside the good ones.
+/// Parses `GPUBUILD_SET`: `cuda.driver=550.54,cuda.cc=90`. Returns the invalid parts beside the valid ones.
 #[must_use]
-pub fn parse_set(text: &str) -> (Vec<Override>, Vec<BadSet>) {
+pub fn parse_set(text: &str) -> (Vec<EnvironmentOverride>, Vec<BadSet>) {
     let mut good = Vec::new();
     let mut bad = Vec::new();
     for part in text.split([',', ';']).map(str::trim).filter(|part| !part.is_empty()) {
@@ -47,9 +47,9 @@ pub fn parse_set(text: &str) -> (Vec<Override>, Vec<BadSet>) {
         if !KEYS.contains(&key) {
             refuse("has an unknown key");
         } else if !is_valid(key, value) {
-            refuse("has a value that can't be read");
+            refuse("has an invalid value");
         } else {
-            good.push(Override {
+            good.push(EnvironmentOverride {
                 key: key.to_owned(),
                 value: value.to_owned(),
                 origin: "GPUBUILD_SET".to_owned(),
@@ -68,8 +68,8 @@ fn is_valid(key: &str, value: &str) -> bool {
     }
 }
 
-/// Everything that is set, `GPUBUILD_SET` first: the first of a key counts.
-pub(super) fn gather(env: &Environment) -> Vec<Override> {
+/// All overrides, those of `GPUBUILD_SET` first; the first one of a key is used.
+pub(super) fn gather(env: &Environment) -> Vec<EnvironmentOverride> {
     let mut overrides = env.get("GPUBUILD_SET").map(|text| parse_set(text).0).unwrap_or_default();
     for (variable, key) in VARIABLES {
         let Some(value) = env.get(variable) else { continue };
@@ -80,12 +80,12 @@ pub(super) fn gather(env: &Environment) -> Vec<Override> {
             },
             _ => value.trim().to_owned(),
         };
-        overrides.push(Override { key: key.to_owned(), value, origin: variable.to_owned() });
+        overrides.push(EnvironmentOverride { key: key.to_owned(), value, origin: variable.to_owned() });
     }
     overrides
 }
 
-/// `gfx942` or `942`.
+/// The architecture in `gfx942` or `942`.
 fn gfx(text: &str) -> Option<String> {
     let digits = text.trim().to_lowercase();
     let digits = digits.strip_prefix("gfx").unwrap_or(&digits);
@@ -93,14 +93,14 @@ fn gfx(text: &str) -> Option<String> {
     plausible.then(|| format!("gfx{digits}"))
 }
 
-/// `10.3.0` as ROCm takes it: `gfx1030`.
+/// The architecture in ROCm's spelling of `HSA_OVERRIDE_GFX_VERSION`: `10.3.0` is `gfx1030`.
 fn parse_hsa(text: &str) -> Option<String> {
     let mut numbers = text.trim().split('.').map(|number| number.parse::<u32>().ok());
     let (major, minor, step) = (numbers.next()??, numbers.next()??, numbers.next()??);
     (minor < 16 && step < 16).then(|| format!("gfx{major}{minor:x}{step:x}"))
 }
 
-/// Puts those overrides that mean a fact into the facts.
+/// Applies the overrides that replace facts.
 pub(super) fn apply(facts: &mut Facts) {
     let first = |key: &str| facts.overrides.iter().find(|set| set.key == key).cloned();
     let (cuda_driver, cuda_cc, cuda_memory) = (first("cuda.driver"), first("cuda.cc"), first("cuda.memory"));
@@ -130,16 +130,16 @@ fn module(platform: Platform, vendor: Vendor) -> &'static str {
     }
 }
 
-fn evidence(set: &Override) -> Evidence {
+fn evidence(set: &EnvironmentOverride) -> Evidence {
     Evidence::env(&set.origin, format!("{}={}", set.key, set.value))
 }
 
-fn set_driver(facts: &mut Facts, vendor: Vendor, module: &str, set: &Override) {
+fn set_driver(facts: &mut Facts, vendor: Vendor, module: &str, set: &EnvironmentOverride) {
     let Ok(version) = set.value.parse::<Version>() else { return };
     let version = Fact { value: version, found_via: "override".to_owned(), evidence: vec![evidence(set)] };
     match facts.drivers.iter_mut().find(|driver| driver.module == module) {
         Some(driver) => driver.version = Some(version),
-        None => facts.drivers.push(Driver {
+        None => facts.drivers.push(DriverFacts {
             vendor,
             module: module.to_owned(),
             version: Some(version),
@@ -148,13 +148,13 @@ fn set_driver(facts: &mut Facts, vendor: Vendor, module: &str, set: &Override) {
     }
 }
 
-/// Sets the architecture of the vendor's devices, or adds one where there is none.
+/// Sets the architecture of the vendor's devices, or adds a device for the vendor.
 fn set_device(
     facts: &mut Facts,
     vendor: Vendor,
     arch: Option<String>,
-    set: &Override,
-    memory: Option<&Override>,
+    set: &EnvironmentOverride,
+    memory: Option<&EnvironmentOverride>,
 ) {
     let memory_bytes = memory.and_then(|memory| memory.value.parse().ok());
     let mut found = false;
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_read_and_mistakes_named() {
+    fn settings_are_parsed_and_errors_explained() {
         let (good, bad) = parse_set("cuda.driver=550.54, cuda.cc=90;rocm.gfx=gfx942,");
         let pairs: Vec<_> = good.iter().map(|set| (set.key.as_str(), set.value.as_str())).collect();
         assert_eq!(pairs, [("cuda.driver", "550.54"), ("cuda.cc", "90"), ("rocm.gfx", "gfx942")]);
@@ -193,13 +193,13 @@ mod tests {
         let (good, bad) = parse_set("cuda.cc=ninety,cuda.colour=red,nothing,rocm.gfx=gfxyz");
         assert!(good.is_empty());
         let why: Vec<_> = bad.iter().map(|bad| bad.why).collect();
-        let unread = "has a value that can't be read";
+        let unread = "has an invalid value";
         assert_eq!(why, [unread, "has an unknown key", "has no `=`", unread]);
         assert!(bad[1].to_string().contains("hint: write `key=value"), "{}", bad[1]);
     }
 
     #[test]
-    fn the_ecosystem_s_variables_keep_their_origin() {
+    fn variables_of_other_tools_keep_their_origin() {
         let env = Environment::new(
             Os::Linux,
             [

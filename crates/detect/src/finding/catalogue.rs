@@ -1,5 +1,5 @@
-//! What every finding means: the files in `findings/`, one per family. `gpubuild explain ID` and `docs/findings.md`
-//! are made from them, and the doctor takes its words from there.
+//! The texts of all findings, from the files in `findings/`, one per family. `gpubuild explain ID`, the doctor and
+//! `docs/reference/findings.md` use them.
 
 use std::collections::BTreeMap;
 
@@ -9,38 +9,38 @@ use serde::Deserialize;
 
 use super::Affects;
 
-/// All findings that are known.
+/// All known findings.
 #[derive(Debug, Clone)]
 pub struct Findings {
-    families: Vec<Family>,
+    families: Vec<FindingFamily>,
 }
 
-/// Findings that belong together.
+/// A group of related findings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Family {
-    /// Name of the file: `nvidia`.
+pub struct FindingFamily {
+    /// The name of the file: `nvidia`.
     pub family: String,
-    /// Heading for people.
+    /// The heading in the documentation.
     pub title: String,
-    /// What is observed: `machine`, `binary`, `log`, `file`.
-    pub subject: Subject,
-    /// Place among causes: of two errors the one of the smaller rank is told first.
+    /// What is examined: `machine`, `binary`, `log`, `file`.
+    pub subject: FindingSubject,
+    /// Rank among causes: of two errors, the one with the lower rank is listed first.
     #[serde(default = "middle")]
     pub rank: u32,
-    /// By id.
+    /// The findings by id.
     #[serde(default)]
-    pub findings: BTreeMap<String, Entry>,
+    pub findings: BTreeMap<String, FindingEntry>,
 }
 
 fn middle() -> u32 {
     50
 }
 
-/// What the findings of a family are found in.
+/// What is examined for the findings of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Subject {
+pub enum FindingSubject {
     /// A machine: `gpubuild doctor`.
     Machine,
     /// An executable or library: `doctor --binary`.
@@ -49,91 +49,91 @@ pub enum Subject {
     Log,
     /// A Dockerfile, a compose file, a workflow: `doctor --file`.
     File,
-    /// A project and what is planned for it: `gpubuild plan`, `build`.
+    /// A project and its plan: `gpubuild plan`, `build`.
     Plan,
-    /// What a build produced: `gpubuild audit`.
+    /// The artifacts of a build: `gpubuild audit`.
     Audit,
 }
 
-/// How much a finding matters where its backend does.
+/// How severe a finding is if its backend is relevant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// It blocks: an error.
+pub enum FindingKind {
+    /// An error: it blocks the backend.
     #[default]
     Fault,
-    /// It blocks because nothing of it was ever installed: an error only where that was asked for, or where a GPU is left
-    /// without any backend.
+    /// Blocks the backend because it was never installed: an error only if the backend was requested, or if a GPU would have no
+    /// backend at all.
     Absence,
-    /// It works now and will bite: a warning.
+    /// A warning: it works now and will cause trouble.
     Caution,
-    /// Worth knowing.
+    /// Information.
     Note,
 }
 
-/// One finding.
+/// The catalogue's entry for one finding.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
-    /// One line, for lists.
+pub struct FindingEntry {
+    /// One line, for lists of findings.
     pub title: String,
-    /// How much it matters.
+    /// How severe it is.
     #[serde(default)]
-    pub kind: Kind,
-    /// Whose it is, if it is one backend's.
+    pub kind: FindingKind,
+    /// The backend, if the finding concerns a single one.
     pub backend: Option<Backend>,
-    /// Which questions it answers with "no".
+    /// The questions that it answers with "no".
     #[serde(default)]
     pub affects: Vec<Affects>,
-    /// Place among causes; the family's if left out.
+    /// Rank among causes; defaults to the family's.
     pub rank: Option<u32>,
-    /// One line for the case at hand, with `{placeholders}`. A reason of a verdict brings its own line from
+    /// One line for the actual case, with `{placeholders}`. A reason of a verdict has its line in
     /// `toolkits/*.toml`.
     pub summary: Option<String>,
     /// What it means, in a few sentences.
     pub meaning: String,
-    /// How it is recognised: which files, variables and answers.
+    /// How it is recognised: from which files, variables and answers.
     pub recognised: String,
-    /// What to do, in one sentence with `{placeholders}`.
+    /// How to fix it, in one sentence with `{placeholders}`.
     pub fix: String,
     /// Commands by kind of container (`docker podman kubernetes lxc singularity`, then `container`), `wsl`, distribution
     /// (`ubuntu`), package manager (`apt dnf pacman zypper apk brew winget`), system (`linux windows macos`) or `any`; the
-    /// first that fits counts. A command with a placeholder that has no value is left out. One that ends in
-    /// `# on the host` or `# in Windows` is meant for the machine around this one and keeps its `sudo`.
+    /// first match is used. A command with a placeholder that has no value is omitted. A command that ends in
+    /// `# on the host` or `# in Windows` is for the machine around this one and keeps its `sudo`.
     #[serde(default)]
     pub commands: BTreeMap<String, Vec<String>>,
-    /// `relogin`, `reboot`. `sudo`, `host` (to be done outside of the container) and `windows` show in the commands.
+    /// `relogin`, `reboot`. `sudo`, `host` (to be done outside of the container) and `windows` are derived from the commands.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// A command that shows that it worked.
+    /// A command that verifies the fix.
     pub verify: Option<String>,
-    /// Whether the commands stay inside the user's own folders.
+    /// Whether the commands change only the user's folders.
     #[serde(default)]
     pub safe: bool,
-    /// Ids of causes under which it is folded when they are found as well; `nv.driver.*` names a group.
+    /// Ids of causes under which this finding is listed if they are found too; `nv.driver.*` matches a group.
     #[serde(default)]
     pub follows: Vec<String>,
-    /// It says only that something does not work: any other finding on the same backend is nearer to the cause.
+    /// Only says that something does not work: any other finding on the same backend is closer to the cause.
     #[serde(default)]
     pub symptom: bool,
-    /// Other words for some of its cases, by the name that a check gives them: a driver that is not installed and one that
-    /// is only not loaded are one finding with two fixes.
+    /// Texts for variants of the finding, by the name that a check uses: a driver that is not installed and one that is only not
+    /// loaded are one finding with two fixes.
     #[serde(default)]
-    pub cases: BTreeMap<String, Variant>,
-    /// Documentation and threads.
+    pub cases: BTreeMap<String, FindingVariant>,
+    /// Links to documentation and discussions.
     #[serde(default)]
     pub links: Vec<String>,
 }
 
-/// What replaces the words of an entry in one of its cases. What is left out stays.
+/// Replacements for an entry's fields in one case. Omitted fields keep their value.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variant {
-    /// Replaces the summary, that of a verdict as well.
+pub struct FindingVariant {
+    /// Replaces the summary, including that of a verdict.
     pub summary: Option<String>,
     /// Replaces the fix.
     pub fix: Option<String>,
-    /// Replaces the whole table of commands.
+    /// Replaces the complete table of commands.
     pub commands: Option<BTreeMap<String, Vec<String>>>,
     /// Replaces the needs.
     pub needs: Option<Vec<String>>,
@@ -141,8 +141,8 @@ pub struct Variant {
     pub verify: Option<String>,
 }
 
-impl Entry {
-    /// The words for a case.
+impl FindingEntry {
+    /// The entry with the replacements of a case.
     #[must_use]
     pub fn for_case(&self, case: Option<&str>) -> Self {
         let Some(variant) = case.and_then(|case| self.cases.get(case)).cloned() else { return self.clone() };
@@ -158,13 +158,13 @@ impl Entry {
 }
 
 impl Findings {
-    /// The embedded ones.
+    /// The embedded catalogue.
     ///
     /// # Panics
-    /// If an embedded file is broken, which a test rules out.
+    /// If an embedded file is invalid; a test rules that out.
     #[must_use]
     pub fn embedded() -> Self {
-        let parse = |(name, bytes): &(&str, &[u8])| -> Family {
+        let parse = |(name, bytes): &(&str, &[u8])| -> FindingFamily {
             gpubuild_toml::from_bytes(bytes).unwrap_or_else(|error| panic!("findings/{name}.toml: {error}"))
         };
         Self { families: FINDINGS.iter().map(parse).collect() }
@@ -172,31 +172,31 @@ impl Findings {
 
     /// The families in the order of the documentation.
     #[must_use]
-    pub fn families(&self) -> &[Family] {
+    pub fn families(&self) -> &[FindingFamily] {
         &self.families
     }
 
     /// A finding and its family, by id.
     #[must_use]
-    pub fn find(&self, id: &str) -> Option<(&Family, &Entry)> {
+    pub fn find(&self, id: &str) -> Option<(&FindingFamily, &FindingEntry)> {
         self.families.iter().find_map(|family| Some((family, family.findings.get(id)?)))
     }
 
     /// A finding by id.
     #[must_use]
-    pub fn get(&self, id: &str) -> Option<&Entry> {
+    pub fn get(&self, id: &str) -> Option<&FindingEntry> {
         self.find(id).map(|(_, entry)| entry)
     }
 
-    /// Every id with its family, in the order of the documentation.
-    pub fn iter(&self) -> impl Iterator<Item = (&Family, &str, &Entry)> {
+    /// All findings with family and id, in the order of the documentation.
+    pub fn iter(&self) -> impl Iterator<Item = (&FindingFamily, &str, &FindingEntry)> {
         self.families
             .iter()
             .flat_map(|family| family.findings.iter().map(move |(id, entry)| (family, id.as_str(), entry)))
     }
 }
 
-/// Whether an id is meant by a pattern: the id itself, or `nv.driver.*` for all that begin so.
+/// Whether a pattern matches an id: the id itself, or `nv.driver.*` for every id with that prefix.
 #[must_use]
 pub fn matches(pattern: &str, id: &str) -> bool {
     match pattern.strip_suffix('*') {
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_id_is_in_one_family_and_every_cause_exists() {
+    fn ids_are_unique_and_causes_exist() {
         let findings = Findings::embedded();
         let mut seen = std::collections::BTreeSet::new();
         for (family, id, entry) in findings.iter() {
@@ -220,7 +220,7 @@ mod tests {
             assert!(!entry.meaning.is_empty() && !entry.recognised.is_empty(), "{id}");
             for cause in &entry.follows {
                 let known = findings.iter().any(|(_, other, _)| matches(cause, other));
-                assert!(known, "{id} of {} follows `{cause}`, which is not known", family.family);
+                assert!(known, "{id} of {} follows `{cause}`, which does not exist", family.family);
             }
             assert!(entry.follows.iter().all(|cause| cause != id), "{id} follows itself");
         }

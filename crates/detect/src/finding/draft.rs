@@ -1,46 +1,48 @@
-//! What a check hands over: an id, the values of the case at hand and the evidence. The words come from the catalogue.
+//! The result of a check: an id, the values of the actual case and the evidence. The catalogue supplies the texts.
 
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 
-use super::{Affects, Evidence, Kind, Severity};
+use super::{Affects, Evidence, FindingKind, Severity};
+use crate::diagnostic::DiagnosticId;
 
-/// A finding before it has words.
+/// A finding without texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draft {
-    /// Its id.
-    pub id: String,
-    /// The backends concerned; the catalogue's if empty.
+pub struct FindingDraft {
+    /// The finding's id.
+    pub id: DiagnosticId,
+    /// The affected backends; if empty, the catalogue's.
     pub backends: Vec<Backend>,
-    /// The questions that it answers with "no"; the catalogue's if empty.
+    /// The questions that it answers with "no"; if empty, the catalogue's.
     pub affects: Vec<Affects>,
-    /// What the placeholders of its words stand for.
+    /// The values of placeholders in its texts.
     pub values: BTreeMap<String, String>,
-    /// What it rests on.
+    /// The observations behind it.
     pub evidence: Vec<Evidence>,
-    /// A line that replaces the catalogue's, from those who have better words for the case.
+    /// Replaces the catalogue's summary, if the check has a more specific one.
     pub summary: Option<String>,
-    /// What to do, where the catalogue does not know it.
+    /// The fix, if the catalogue lacks one.
     pub fix: Option<String>,
-    /// A severity that does not depend on what was asked for.
+    /// A severity that does not depend on the requested backends.
     pub severity: Option<Severity>,
-    /// The toolkit whose install help fills `{install}`, if it is not the backend's own.
+    /// The toolkit whose install instructions fill `{install}`, if it is not the backend's.
     pub about: Option<String>,
-    /// The case of the entry whose words are taken.
+    /// The case whose texts are used.
     pub case: Option<String>,
-    /// How much it matters, where that is not what the catalogue says: some faults are harmless in some cases.
-    pub kind: Option<Kind>,
-    /// Commands that stand for a placeholder: `{install_toolkit}` alone in a line of the catalogue becomes all of them.
-    /// They are shown as they are: who puts a value of the machine into one quotes it.
+    /// Replaces the catalogue's kind: some faults are harmless in some cases.
+    pub kind: Option<FindingKind>,
+    /// Commands for a placeholder: a catalogue line that is only `{install_toolkit}` is replaced by all of them.
+    /// They are shown unchanged, so values from the machine must be quoted.
     pub steps: BTreeMap<String, Vec<String>>,
 }
 
-impl Draft {
-    /// A finding of which only the id is known yet.
-    pub fn new(id: impl Into<String>) -> Self {
+impl FindingDraft {
+    /// A draft with only an id.
+    #[must_use]
+    pub fn new(id: DiagnosticId) -> Self {
         Self {
-            id: id.into(),
+            id,
             backends: Vec::new(),
             affects: Vec::new(),
             values: BTreeMap::new(),
@@ -55,14 +57,14 @@ impl Draft {
         }
     }
 
-    /// The value of a placeholder.
+    /// Sets the value of a placeholder.
     #[must_use]
     pub fn value(mut self, name: &str, value: impl Into<String>) -> Self {
         self.values.insert(name.to_owned(), value.into());
         self
     }
 
-    /// One more observation.
+    /// Adds an observation.
     #[must_use]
     pub fn evidence(mut self, evidence: Evidence) -> Self {
         if !self.evidence.contains(&evidence) {
@@ -71,7 +73,7 @@ impl Draft {
         self
     }
 
-    /// One more backend that it concerns.
+    /// Adds an affected backend.
     #[must_use]
     pub fn backend(mut self, backend: Backend) -> Self {
         if !self.backends.contains(&backend) {
@@ -80,7 +82,7 @@ impl Draft {
         self
     }
 
-    /// One more question that it answers with "no".
+    /// Adds a question that the finding answers with "no".
     #[must_use]
     pub fn affects(mut self, affects: Affects) -> Self {
         if !self.affects.contains(&affects) {
@@ -89,49 +91,49 @@ impl Draft {
         self
     }
 
-    /// A severity of its own.
+    /// Overrides the severity.
     #[must_use]
     pub fn severity(mut self, severity: Severity) -> Self {
         self.severity = Some(severity);
         self
     }
 
-    /// A line of its own.
+    /// Overrides the summary.
     #[must_use]
     pub fn summary(mut self, summary: impl Into<String>) -> Self {
         self.summary = Some(summary.into());
         self
     }
 
-    /// A remedy of its own.
+    /// Sets the fix for findings without one in the catalogue.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());
         self
     }
 
-    /// The case of the entry whose words are taken.
+    /// Selects a case of the entry.
     #[must_use]
     pub fn case(mut self, case: &str) -> Self {
         self.case = Some(case.to_owned());
         self
     }
 
-    /// How much it matters in this case.
+    /// Overrides the kind.
     #[must_use]
-    pub fn kind(mut self, kind: Kind) -> Self {
+    pub fn kind(mut self, kind: FindingKind) -> Self {
         self.kind = Some(kind);
         self
     }
 
-    /// The commands of a placeholder.
+    /// Sets the commands for a placeholder.
     #[must_use]
     pub fn steps(mut self, name: &str, commands: Vec<String>) -> Self {
         self.steps.insert(name.to_owned(), commands);
         self
     }
 
-    /// The toolkit whose install help fills `{install}`.
+    /// Selects the toolkit whose install instructions fill `{install}`.
     #[must_use]
     pub fn about(mut self, toolkit: &str) -> Self {
         self.about = Some(toolkit.to_owned());

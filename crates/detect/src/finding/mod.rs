@@ -1,4 +1,4 @@
-//! Diagnosed problems: stable ids, severities, evidence and remedies. Plain values; checks make them, renderers print
+//! Diagnosed problems with stable ids, severities, evidence and remedies. Plain values: checks create them, renderers print
 //! them.
 
 pub mod catalogue;
@@ -7,19 +7,22 @@ mod draft;
 use gpubuild_core::backend::Backend;
 use serde::{Deserialize, Serialize};
 
-pub use catalogue::{Entry, Findings, Kind, Variant};
-pub use draft::Draft;
+pub use catalogue::{FindingEntry, FindingKind, FindingVariant, Findings};
+pub use draft::FindingDraft;
 
-/// How much a finding matters.
+use crate::diagnostic::{Diagnostic, DiagnosticId};
+pub use crate::evidence::{Evidence, EvidenceKind};
+
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Severity {
-    /// Blocks a backend that was asked for, or whose hardware is present.
+    /// Blocks a backend that was requested, or whose hardware is present.
     Error,
-    /// Works now and will bite, or a choice is ambiguous.
+    /// Works now and will cause trouble, or a choice is ambiguous.
     Warning,
-    /// Everything else.
+    /// Any other finding.
     Info,
 }
 
@@ -28,91 +31,44 @@ pub enum Severity {
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Affects {
-    /// Is the hardware there?
+    /// Is the hardware present?
     Hardware,
-    /// Can it be built for here?
+    /// Can this machine build for it?
     Build,
-    /// Can it run here?
+    /// Can this machine run it?
     Run,
 }
 
-/// Where an observation was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum EvidenceKind {
-    /// A file, or its absence.
-    File,
-    /// An environment variable.
-    Env,
-    /// A program's output.
-    Exec,
-    /// A library asked in a child process.
-    Dlopen,
-    /// The Windows registry.
-    Registry,
-}
-
-/// One observation: what was seen where.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Evidence {
-    /// Kind of place.
-    pub kind: EvidenceKind,
-    /// Path, variable, command line or key.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// The raw value, shortened to a line; "absent" where it was looked for and not there.
-    pub value: String,
-}
-
-impl Evidence {
-    /// An observation.
-    pub fn new(kind: EvidenceKind, place: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { kind, place: place.into(), value: value.into() }
-    }
-
-    /// An observation in a file.
-    pub fn file(place: impl Into<String>, value: impl Into<String>) -> Self {
-        Self::new(EvidenceKind::File, place, value)
-    }
-
-    /// An observation in the environment; secrets in the value are redacted.
-    pub fn env(name: impl Into<String>, value: impl Into<String>) -> Self {
-        Self::new(EvidenceKind::Env, name, gpubuild_core::secret::redact(&value.into()).text)
-    }
-}
-
-/// What to do about a finding.
+/// The fix for a finding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remedy {
     /// One sentence.
     pub text: String,
-    /// Commands for exactly this machine, in order.
+    /// Commands for this machine, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
     /// `sudo`, `relogin`, `reboot`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// A command that shows that it worked.
+    /// A command that verifies the fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<String>,
-    /// Whether every command stays inside the user's own folders, so that `doctor --fix` may run it.
+    /// Whether every command changes only the user's folders, so that `doctor --fix` may run it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub safe: bool,
 }
 
-/// A finding that follows from another one and is told under it.
+/// A finding that follows from another one and is listed under it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Consequence {
-    /// Its id.
-    pub id: String,
-    /// The backend concerned, if it is one.
+    /// The finding's id.
+    pub id: DiagnosticId,
+    /// The affected backend, if it is a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// One line.
+    /// The finding in one line.
     pub summary: String,
 }
 
@@ -120,24 +76,44 @@ pub struct Consequence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// Stable id, `family.subject.problem`.
-    pub id: String,
-    /// How much it matters.
+    /// The stable id, `family.subject.problem`.
+    pub id: DiagnosticId,
+    /// How severe it is.
     pub severity: Severity,
-    /// The backend concerned, if it is one.
+    /// The affected backend, if it is a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<Backend>,
-    /// Which questions it answers with "no".
+    /// The questions that it answers with "no".
     pub affects: Vec<Affects>,
-    /// One line: the cause.
+    /// The cause in one line.
     pub summary: String,
-    /// What it rests on.
+    /// The observations behind it.
     pub evidence: Vec<Evidence>,
     /// The fix.
     pub remedy: Remedy,
-    /// Documentation and threads.
+    /// Links to documentation and discussions.
     pub links: Vec<String>,
-    /// What follows from it, so that it is told once.
+    /// Findings that follow from this one and are therefore not listed separately.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.summary)
+    }
+}
+
+impl Diagnostic for Finding {
+    fn id(&self) -> DiagnosticId {
+        self.id
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(self.remedy.text.clone()).filter(|text| !text.is_empty())
+    }
+
+    fn evidence(&self) -> &[Evidence] {
+        &self.evidence
+    }
 }

@@ -1,19 +1,20 @@
-//! Can it be built for here?
+//! Determines whether this machine can build for a backend.
 
 use gpubuild_core::version::Version;
 
 use super::Reason;
-use super::words::Case;
+use super::words::WordCase;
 use crate::facts::Gpu;
+use crate::id;
 use crate::toolkit::description::{Description, ToolNeed, is_on};
-use crate::toolkit::rules::{Window, window_number};
+use crate::toolkit::rules::{VersionWindow, window_number};
 use crate::toolkit::{DeadEnd, Installation};
 
-/// The role that compilers for the processor fill.
+/// The role of compilers for the CPU.
 const HOST_COMPILER: &str = "host-compiler";
 
-/// What blocks building the processor's own backend.
-pub(super) fn cpu(case: &Case<'_>) -> Vec<Reason> {
+/// What blocks building the CPU backend.
+pub(super) fn cpu(case: &WordCase<'_>) -> Vec<Reason> {
     if case.inventory.for_role(case.catalogue, HOST_COMPILER).is_some() {
         return Vec::new();
     }
@@ -25,21 +26,17 @@ pub(super) fn cpu(case: &Case<'_>) -> Vec<Reason> {
     vec![incomplete.unwrap_or_else(|| {
         let tool = case.catalogue.get("gcc").or_else(|| case.catalogue.iter().next());
         match tool {
-            Some(tool) => case.say("cpu.compiler-missing", tool, &[]),
-            None => Reason {
-                id: "cpu.compiler-missing".to_owned(),
-                text: "no C and C++ compiler was found".to_owned(),
-                hint: None,
-                ..Reason::default()
-            },
+            Some(tool) => case.say(id!("cpu.compiler-missing"), tool, &[]),
+            None => Reason::new(id!("cpu.compiler-missing"), "no C and C++ compiler was found"),
         }
     })]
 }
 
 /// What blocks building a described backend, the root cause first.
-pub(super) fn evaluate(case: &Case<'_>, description: &Description, devices: &[&Gpu]) -> Vec<Reason> {
+pub(super) fn evaluate(case: &WordCase<'_>, description: &Description, devices: &[&Gpu]) -> Vec<Reason> {
     if !is_on(&description.build.on, case.os()) {
-        return vec![case.say(&format!("{}.platform", description.family), description, &[])];
+        let id = WordCase::id(description, "platform", id!("toolkit.platform"));
+        return vec![case.say(id, description, &[])];
     }
     let copies = case.inventory.of(&description.id);
     let mut reasons = match copies.iter().find(|copy| copy.chosen) {
@@ -54,9 +51,9 @@ pub(super) fn evaluate(case: &Case<'_>, description: &Description, devices: &[&G
     reasons
 }
 
-fn absent(case: &Case<'_>, description: &Description) -> Reason {
+fn absent(case: &WordCase<'_>, description: &Description) -> Reason {
     let dead: Option<&DeadEnd> = case.inventory.dead_ends.iter().find(|dead| dead.toolkit == description.id);
-    if let (Some(dead), Some(id)) = (dead, &description.root_invalid) {
+    if let (Some(dead), Some(id)) = (dead, description.root_invalid) {
         let values = [
             ("variable", dead.found_via.trim_start_matches("env:").to_owned()),
             ("place", dead.place.to_string()),
@@ -64,34 +61,38 @@ fn absent(case: &Case<'_>, description: &Description) -> Reason {
         ];
         return case.say(id, description, &values);
     }
-    let id = description.missing.clone().unwrap_or_else(|| format!("{}.toolkit.missing", description.family));
-    case.say(&id, description, &[])
+    let general = || WordCase::id(description, "toolkit.missing", id!("toolkit.missing"));
+    let id = description.missing.unwrap_or_else(general);
+    case.say(id, description, &[])
 }
 
-fn missing_parts(case: &Case<'_>, description: &Description, copy: &Installation) -> Vec<Reason> {
+fn missing_parts(case: &WordCase<'_>, description: &Description, copy: &Installation) -> Vec<Reason> {
     copy.parts
         .iter()
         .filter(|(_, part)| part.required && part.path.is_none())
         .map(|(name, part)| {
-            let id = part.missing.clone().unwrap_or_else(|| format!("{}.{name}-missing", description.family));
+            let general = id!("toolkit.part-missing");
+            let id = part
+                .missing
+                .unwrap_or_else(|| WordCase::id(description, &format!("{name}-missing"), general));
             let looked_for = part.looked_for.first().cloned().unwrap_or_default();
-            case.say(&id, description, &[("root", copy.root.to_string()), ("looked_for", looked_for)])
+            case.say(id, description, &[("root", copy.root.to_string()), ("looked_for", looked_for)])
         })
         .collect()
 }
 
-fn missing_tool(case: &Case<'_>, need: &ToolNeed) -> Option<Reason> {
+fn missing_tool(case: &WordCase<'_>, need: &ToolNeed) -> Option<Reason> {
     if case.inventory.for_role(case.catalogue, &need.role).is_some() {
         return None;
     }
     let tool = case.catalogue.with_role(&need.role).min_by_key(|tool| (tool.id != "gcc", tool.preference))?;
     let command = case.for_distribution(&tool.install).unwrap_or_else(|| format!("install {}", tool.name));
-    Some(case.say(&need.missing, tool, &[("install_tool", command)]))
+    Some(case.say(need.missing, tool, &[("install_tool", command)]))
 }
 
-/// What stands against a complete copy: its host compiler, the C library, devices it no longer knows.
+/// What prevents a build with a complete copy: its host compiler, the C library, devices it no longer supports.
 fn conflicts(
-    case: &Case<'_>,
+    case: &WordCase<'_>,
     description: &Description,
     copy: &Installation,
     devices: &[&Gpu],
@@ -105,15 +106,15 @@ fn conflicts(
     {
         let values =
             [("version", release.release()), ("libc", libc.label()), ("fixed", row.fixed.to_string())];
-        reasons.push(case.say(&row.id, description, &values));
+        reasons.push(case.say(row.id, description, &values));
     }
     reasons.extend(dropped(case, description, copy, devices));
     reasons
 }
 
-/// No host compiler here is in the window of this copy.
-fn compiler_conflict(case: &Case<'_>, description: &Description, copy: &Installation) -> Option<Reason> {
-    let mut first: Option<(String, Window, &Installation)> = None;
+/// Set if no host compiler on this machine has a version that this copy supports.
+fn compiler_conflict(case: &WordCase<'_>, description: &Description, copy: &Installation) -> Option<Reason> {
+    let mut first: Option<(String, VersionWindow, &Installation)> = None;
     let needs = description.build.tools.iter().filter(|need| is_on(&need.on, case.os()));
     let mut tools: Vec<&Description> = needs
         .flat_map(|need| case.catalogue.with_role(&need.role))
@@ -130,7 +131,7 @@ fn compiler_conflict(case: &Case<'_>, description: &Description, copy: &Installa
         }
     }
     let (tool, window, compiler) = first?;
-    let id = description.compiler_outside.get(&tool)?;
+    let id = *description.compiler_outside.get(&tool)?;
     let number = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
     let found = compiler.version().map(|version| window_number(version, &tool));
     let values = [
@@ -144,14 +145,14 @@ fn compiler_conflict(case: &Case<'_>, description: &Description, copy: &Installa
     Some(case.say(id, description, &values))
 }
 
-/// Every device is older than what this copy can build for.
+/// Set if every device is older than the architectures that this copy can build for.
 fn dropped(
-    case: &Case<'_>,
+    case: &WordCase<'_>,
     description: &Description,
     copy: &Installation,
     devices: &[&Gpu],
 ) -> Option<Reason> {
-    let id = description.devices_dropped.as_ref()?;
+    let id = description.devices_dropped?;
     let release = copy.version()?;
     let number = |arch: &str| {
         arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse::<u32>().ok()

@@ -1,44 +1,46 @@
-//! Is the hardware there?
+//! Determines whether the hardware is present.
 
-use super::words::Case;
+use super::words::WordCase;
 use super::{Presence, Reason};
 use crate::facts::{Gpu, Vendor};
 use crate::finding::Evidence;
-use crate::toolkit::Runtime;
+use crate::id;
+use crate::toolkit::ToolkitRuntime;
 use crate::toolkit::description::{Description, is_on};
 
-/// The answer to the first question.
-pub(super) struct Hardware {
+/// The hardware part of a verdict.
+pub(super) struct HardwareVerdict {
     pub(super) state: Presence,
     /// Real devices first, then software ones.
     pub(super) devices: Vec<Gpu>,
     pub(super) reasons: Vec<Reason>,
 }
 
-impl Hardware {
-    /// The devices that are no programs.
+impl HardwareVerdict {
+    /// The hardware devices.
     pub(super) fn real(&self) -> impl Iterator<Item = &Gpu> {
         self.devices.iter().filter(|gpu| gpu.vendor != Vendor::Software)
     }
 
-    /// The devices that run on the processor.
+    /// The software devices, which run on the CPU.
     pub(super) fn software(&self) -> impl Iterator<Item = &Gpu> {
         self.devices.iter().filter(|gpu| gpu.vendor == Vendor::Software)
     }
 }
 
-/// Looks at the devices that a description's backends can drive.
+/// Selects the devices that a description's backends can use.
 pub(super) fn evaluate(
-    case: &Case<'_>,
+    case: &WordCase<'_>,
     description: &Description,
-    runtime: Option<&Runtime>,
+    runtime: Option<&ToolkitRuntime>,
     gpus: &[Gpu],
     probed: &[Gpu],
-) -> Hardware {
+) -> HardwareVerdict {
     let rules = &description.hardware;
     if !is_on(&rules.on, case.os()) {
-        let reason = case.say(&format!("{}.platform", description.family), description, &[]);
-        return Hardware { state: Presence::Absent, devices: Vec::new(), reasons: vec![reason] };
+        let id = WordCase::id(description, "platform", id!("toolkit.platform"));
+        let reason = case.say(id, description, &[]);
+        return HardwareVerdict { state: Presence::Absent, devices: Vec::new(), reasons: vec![reason] };
     }
     let mut devices: Vec<Gpu> =
         gpus.iter().filter(|gpu| rules.vendors.contains(&gpu.vendor)).cloned().collect();
@@ -63,19 +65,23 @@ pub(super) fn evaluate(
     } else {
         Presence::Absent
     };
-    let absent = || case.say(&format!("{}.hardware.absent", description.family), description, &[]);
-    let reasons = if present { Vec::new() } else { vec![absent()] };
-    Hardware { state, devices, reasons }
+    let reasons = if present {
+        Vec::new()
+    } else {
+        let id = WordCase::id(description, "hardware.absent", id!("toolkit.hardware-absent"));
+        vec![case.say(id, description, &[])]
+    };
+    HardwareVerdict { state, devices, reasons }
 }
 
-/// Best first: own memory before shared, more before less, then as they lie on the bus.
+/// Sorts the best first: dedicated memory before shared, more before less, then by PCI address.
 fn order(devices: &mut [Gpu]) {
     devices.sort_by_key(|gpu| {
         (gpu.integrated == Some(true), std::cmp::Reverse(gpu.memory_bytes.unwrap_or(0)), gpu.pci.clone())
     });
 }
 
-fn software(runtime: Option<&Runtime>, probed: &[Gpu]) -> Vec<Gpu> {
+fn software(runtime: Option<&ToolkitRuntime>, probed: &[Gpu]) -> Vec<Gpu> {
     let asked: Vec<Gpu> = probed.iter().filter(|gpu| gpu.vendor == Vendor::Software).cloned().collect();
     if !asked.is_empty() {
         return asked;

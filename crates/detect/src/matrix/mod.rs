@@ -1,4 +1,4 @@
-//! Pure: facts x installations x rules -> a verdict per backend.
+//! Derives a verdict per backend from facts, installations and rules. Pure.
 
 mod build;
 mod hardware;
@@ -12,14 +12,15 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use serde::Serialize;
 
+use crate::diagnostic::{Diagnostic, DiagnosticId};
 use crate::facts::{Facts, Gpu};
 use crate::toolkit::{Catalogue, Installation, Inventory};
 pub use probes::Probes;
 pub use run::is_compatibility;
-use words::Case;
+use words::WordCase;
 pub use words::for_distribution;
 
-/// Is the hardware there?
+/// Is the hardware present?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -28,7 +29,7 @@ pub enum Presence {
     Present,
     /// No.
     Absent,
-    /// It cannot be told from here.
+    /// It cannot be determined here.
     Unknown,
 }
 
@@ -41,79 +42,107 @@ pub enum Readiness {
     Ready,
     /// No, for the reasons given.
     Blocked,
-    /// It cannot be told from here.
+    /// It cannot be determined here.
     Unknown,
 }
 
-/// Why a verdict is what it is.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+/// A cause for a verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// Id of the finding that explains it.
-    pub id: String,
+    /// The id of the finding that explains it.
+    pub id: DiagnosticId,
     /// One line: what is missing or wrong.
     pub text: String,
-    /// One line: what to do, where it is known.
+    /// One line: what to do, if known.
     pub hint: Option<String>,
-    /// The values of the case at hand by name, for whoever tells more than one line: `max` is `13`.
+    /// The values of the actual case by name, for reports longer than one line: `max` is `13`.
     #[serde(skip)]
     pub values: BTreeMap<String, String>,
-    /// The description that it is about, by id.
+    /// The id of the description that the reason concerns.
     #[serde(skip)]
     pub about: Option<String>,
 }
 
 impl Reason {
-    /// The text with the id at its end, as it stands in lists of reasons.
+    /// A reason without a hint.
+    pub fn new(id: DiagnosticId, text: impl Into<String>) -> Self {
+        Self { id, text: text.into(), hint: None, values: BTreeMap::new(), about: None }
+    }
+
+    /// With what to do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The text followed by the id, as in lists of reasons.
     #[must_use]
     pub fn line(&self) -> String {
         format!("{} [{}]", self.text, self.id)
     }
 }
 
-/// The three answers for one backend.
+impl std::fmt::Display for Reason {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+impl Diagnostic for Reason {
+    fn id(&self) -> DiagnosticId {
+        self.id
+    }
+
+    fn hint(&self) -> Option<String> {
+        self.hint.clone()
+    }
+}
+
+/// The three answers for one backend: hardware, build, run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Which backend.
+    /// The backend.
     pub backend: Backend,
-    /// Is the hardware there?
+    /// Is the hardware present?
     pub hardware: Presence,
-    /// The devices that this backend can drive, best first.
+    /// The devices that this backend can use, best first.
     pub devices: Vec<Gpu>,
-    /// Why there is none, or why it is unknown.
+    /// Why hardware is absent or unknown.
     pub hardware_reasons: Vec<Reason>,
-    /// Id of the toolkit that it is built with.
+    /// The id of the toolkit that builds for this backend.
     pub toolkit: Option<String>,
-    /// Can it be built for here?
+    /// Can this machine build for it?
     pub build: Readiness,
     /// Every copy of its toolkit, the chosen one first.
     pub toolkits: Vec<Installation>,
     /// What blocks a build, the root cause first.
     pub build_reasons: Vec<Reason>,
-    /// Can it run here?
+    /// Can this machine run it?
     pub run: Readiness,
-    /// The driver's version as its vendor writes it.
+    /// The driver's version in the vendor's spelling.
     pub driver: Option<Version>,
     /// What blocks running, the root cause first.
     pub run_reasons: Vec<Reason>,
 }
 
-/// All verdicts, in the order of [`Backend::ALL`], and what follows from them.
+/// All verdicts, in the order of [`Backend::ALL`], and the recommendations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
     /// One verdict per backend.
     pub verdicts: Vec<Verdict>,
-    /// The backend that a program should run on here: the best whose run state is ready; never a software device before
-    /// `cpu`.
+    /// The backend that a program should use here: the best one that is ready to run on present hardware, or else
+    /// `cpu`. A software device is never recommended.
     pub recommended_run: Backend,
     /// The backends that `auto` builds: `cpu` and all whose build state is ready.
     pub recommended_build: Vec<Backend>,
 }
 
 impl Matrix {
-    /// The verdict on a backend.
+    /// The verdict for a backend.
     ///
     /// # Panics
-    /// Never: there is one for every backend.
+    /// Never: every backend has a verdict.
     #[must_use]
     pub fn verdict(&self, backend: Backend) -> &Verdict {
         self.verdicts.iter().find(|verdict| verdict.backend == backend).expect("a verdict for every backend")
@@ -121,7 +150,7 @@ impl Matrix {
 }
 
 impl Verdict {
-    /// What blocks a build that needs nothing of the toolkit: the platform, and tools beside it such as the compiler.
+    /// What would block a build that needs no part of the toolkit: the platform, and tools such as the compiler.
     pub fn reasons_beside_toolkit(&self) -> impl Iterator<Item = &Reason> {
         self.build_reasons
             .iter()
@@ -129,20 +158,20 @@ impl Verdict {
     }
 }
 
-/// The order in which a program should prefer backends: what is fastest on the hardware it is made for.
+/// The backends that a program should prefer, in order: the fastest on its vendor's hardware first.
 pub const PREFERENCE: [Backend; 6] =
     [Backend::Cuda, Backend::Rocm, Backend::Metal, Backend::Vulkan, Backend::Sycl, Backend::Opencl];
 
-/// Decides. Pure: the same values give the same matrix.
+/// Evaluates the rules. Pure: the same values give the same matrix.
 ///
-/// `probes` are the answers of the drivers themselves, empty where they were not asked: they add devices and details, and their
-/// word counts more than what files tell about loaders and device nodes.
+/// `probes` are the drivers' answers, empty if they were not probed. They add devices and details, and take precedence over what
+/// files show about loaders and device nodes.
 #[must_use]
 pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, probes: &Probes) -> Matrix {
-    let case = Case { facts, inventory, catalogue };
+    let case = WordCase { facts, inventory, catalogue };
     let mut gpus = facts.gpus.clone();
     let answer = |backend| probes.get(&backend).map(|answer| probes::read(backend, answer));
-    let answers: Vec<(Backend, Option<probes::Answer>)> =
+    let answers: Vec<(Backend, Option<probes::ParsedAnswer>)> =
         Backend::ALL.into_iter().map(|backend| (backend, answer(backend))).collect();
     for (_, answer) in &answers {
         probes::merge(&mut gpus, answer.as_ref().map_or(&[], |answer| &answer.devices));
@@ -170,7 +199,7 @@ pub fn evaluate(facts: &Facts, inventory: &Inventory, catalogue: &Catalogue, pro
     Matrix { verdicts, recommended_run, recommended_build }
 }
 
-fn cpu(case: &Case<'_>) -> Verdict {
+fn cpu(case: &WordCase<'_>) -> Verdict {
     let build_reasons = build::cpu(case);
     let compiler = case.inventory.for_role(case.catalogue, "host-compiler");
     Verdict {
@@ -188,7 +217,12 @@ fn cpu(case: &Case<'_>) -> Verdict {
     }
 }
 
-fn verdict(case: &Case<'_>, backend: Backend, gpus: &[Gpu], answer: Option<&probes::Answer>) -> Verdict {
+fn verdict(
+    case: &WordCase<'_>,
+    backend: Backend,
+    gpus: &[Gpu],
+    answer: Option<&probes::ParsedAnswer>,
+) -> Verdict {
     let Some(description) = case.catalogue.for_backend(backend) else {
         return undescribed(backend);
     };
@@ -216,7 +250,7 @@ fn verdict(case: &Case<'_>, backend: Backend, gpus: &[Gpu], answer: Option<&prob
     }
 }
 
-/// A backend for which the catalogue has nothing, which takes a `--toolkits` folder that removes it.
+/// A backend without a description, which is only possible if a `--toolkits` folder removes it.
 fn undescribed(backend: Backend) -> Verdict {
     Verdict {
         backend,

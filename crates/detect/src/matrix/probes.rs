@@ -1,4 +1,4 @@
-//! What the drivers themselves answered, checked and merged with what files told.
+//! Validates the drivers' answers to probes and merges them with the facts from files.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,27 @@ use gpubuild_host::{ProbeAnswer, ProbeStatus};
 use serde::Deserialize;
 
 use super::Reason;
+use crate::diagnostic::DiagnosticId;
 use crate::facts::{Gpu, Vendor};
 use crate::finding::{Evidence, EvidenceKind};
+use crate::id;
 
-/// The answers of the child probes by backend.
+/// The answers of the probes by backend.
 pub type Probes = BTreeMap<Backend, ProbeAnswer>;
 
-/// An answer that was read.
+/// A parsed answer.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    /// The devices in it, software ones included.
+pub(super) struct ParsedAnswer {
+    /// The reported devices, software devices included.
     pub(super) devices: Vec<Gpu>,
-    /// What was wrong with it.
+    /// Why the answer is missing or invalid.
     pub(super) reason: Option<Reason>,
-    /// Whether the driver answered at all.
+    /// Whether the driver answered.
     pub(super) answered: bool,
 }
 
-impl Answer {
-    /// Whether the driver drives a device that is no program.
+impl ParsedAnswer {
+    /// Whether the driver reports a hardware device.
     pub(super) fn drives_hardware(&self) -> bool {
         self.devices.iter().any(|gpu| gpu.vendor != Vendor::Software)
     }
@@ -33,9 +35,9 @@ impl Answer {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Document {
+struct ProbeDocument {
     driver_version: Option<i64>,
-    devices: Vec<Device>,
+    devices: Vec<ProbedDevice>,
     platforms: Vec<OpenClPlatform>,
 }
 
@@ -43,12 +45,12 @@ struct Document {
 #[serde(default)]
 struct OpenClPlatform {
     name: String,
-    devices: Vec<Device>,
+    devices: Vec<ProbedDevice>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Device {
+struct ProbedDevice {
     name: String,
     r#type: String,
     cc: Option<String>,
@@ -61,40 +63,40 @@ struct Device {
     unified_memory: Option<bool>,
 }
 
-/// Reads one backend's answer.
-pub(super) fn read(backend: Backend, answer: &ProbeAnswer) -> Answer {
-    let broken = |id: &str, text: String, hint: &str| Answer {
-        reason: Some(Reason { id: id.to_owned(), text, hint: Some(hint.to_owned()), ..Reason::default() }),
-        ..Answer::default()
+/// Parses one backend's answer.
+pub(super) fn read(backend: Backend, answer: &ProbeAnswer) -> ParsedAnswer {
+    let broken = |id: DiagnosticId, text: String, hint: &str| ParsedAnswer {
+        reason: Some(Reason::new(id, text).hint(hint)),
+        ..ParsedAnswer::default()
     };
     match answer.status {
         ProbeStatus::Crashed => broken(
-            "probe.crashed",
-            format!("the {backend} driver crashed when it was asked: {}", answer.error),
-            "reinstall the driver; what files tell is shown",
+            id!("probe.crashed"),
+            format!("the {backend} driver crashed during the probe: {}", answer.error),
+            "reinstall the driver; until then, only files are evaluated",
         ),
         ProbeStatus::Timeout => broken(
-            "probe.timeout",
+            id!("probe.timeout"),
             format!("the {backend} driver did not answer in time: {}", answer.error),
             "look for hung GPU processes and in the kernel's log",
         ),
         ProbeStatus::Failed => broken(
-            "probe.failed",
-            format!("the {backend} driver says no: {}", answer.error),
-            "see what `gpubuild doctor` finds",
+            id!("probe.failed"),
+            format!("the {backend} driver reports an error: {}", answer.error),
+            "run `gpubuild doctor` to find the cause",
         ),
         ProbeStatus::Ok => parse(backend, &answer.answer).unwrap_or_else(|problem| {
             broken(
-                "probe.invalid",
-                format!("the {backend} driver's answer makes no sense: {problem}"),
-                "what files tell is shown; reinstall the driver if it does not work",
+                id!("probe.invalid"),
+                format!("the {backend} driver's answer is invalid: {problem}"),
+                "only files are evaluated; reinstall the driver if it does not work",
             )
         }),
     }
 }
 
-fn parse(backend: Backend, text: &str) -> Result<Answer, String> {
-    let document: Document = serde_json::from_str(text).map_err(|error| error.to_string())?;
+fn parse(backend: Backend, text: &str) -> Result<ParsedAnswer, String> {
+    let document: ProbeDocument = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if let Some(version) = document.driver_version.filter(|version| !(1000..100_000).contains(version)) {
         return Err(format!("driver version {version}"));
     }
@@ -113,10 +115,10 @@ fn parse(backend: Backend, text: &str) -> Result<Answer, String> {
         .chain(platforms)
         .map(|device| gpu(backend, device))
         .collect::<Result<Vec<_>, _>>()?;
-    Ok(Answer { devices, reason: None, answered: true })
+    Ok(ParsedAnswer { devices, reason: None, answered: true })
 }
 
-fn gpu(backend: Backend, device: Device) -> Result<Gpu, String> {
+fn gpu(backend: Backend, device: ProbedDevice) -> Result<Gpu, String> {
     const MOST: u64 = 16 << 40;
     const LEAST: u64 = 16 << 20;
     if device.name.trim().is_empty() || device.name.len() > 256 {
@@ -134,7 +136,7 @@ fn gpu(backend: Backend, device: Device) -> Result<Gpu, String> {
                 .sm(),
         ),
         (None, Some(arch)) => {
-            // `gfx90a:sramecc+:xnack-` is gfx90a with features.
+            // `gfx90a:sramecc+:xnack-` is gfx90a with feature flags.
             let arch = arch.split(':').next().unwrap_or_default();
             if !arch.starts_with("gfx") {
                 return Err(format!("architecture `{arch}`"));
@@ -163,8 +165,8 @@ fn gpu(backend: Backend, device: Device) -> Result<Gpu, String> {
     })
 }
 
-fn vendor(backend: Backend, device: &Device, name: &str) -> Vendor {
-    // VkDriverId of SwiftShader and llvmpipe.
+fn vendor(backend: Backend, device: &ProbedDevice, name: &str) -> Vendor {
+    // The VkDriverId of SwiftShader and llvmpipe.
     if device.r#type == "cpu" || matches!(device.driver_id, Some(10 | 13)) {
         return Vendor::Software;
     }
@@ -192,7 +194,7 @@ fn vendor(backend: Backend, device: &Device, name: &str) -> Vendor {
     })
 }
 
-/// `00000000:C1:00.0` as the kernel writes it: `0000:c1:00.0`.
+/// The kernel's spelling of a PCI address: `00000000:C1:00.0` is `0000:c1:00.0`.
 fn normal_pci(text: &str) -> String {
     let lower = text.trim().to_lowercase();
     match lower.split_once(':') {
@@ -202,7 +204,7 @@ fn normal_pci(text: &str) -> String {
     }
 }
 
-/// Merges the devices of an answer into what files told: one card stays one.
+/// Merges the devices of an answer with those from files, so that a GPU is listed once.
 pub(super) fn merge(gpus: &mut Vec<Gpu>, probed: &[Gpu]) {
     for device in probed.iter().filter(|gpu| gpu.vendor != Vendor::Software) {
         match same(gpus, probed, device) {
@@ -212,7 +214,7 @@ pub(super) fn merge(gpus: &mut Vec<Gpu>, probed: &[Gpu]) {
     }
 }
 
-/// The card that a probed device is: by PCI address, by UUID, by name, or because there is no other of its maker.
+/// The index of a probed device's GPU: by PCI address, UUID or name, or because the vendor has only one.
 fn same(gpus: &[Gpu], probed: &[Gpu], device: &Gpu) -> Option<usize> {
     let by =
         |test: &dyn Fn(&Gpu) -> bool| gpus.iter().position(|gpu| gpu.vendor == device.vendor && test(gpu));
@@ -235,7 +237,7 @@ fn fill(gpu: &mut Gpu, device: &Gpu) {
     if gpu.found_via.iter().all(|via| !via.starts_with("probe:")) {
         gpu.name.clone_from(&device.name);
     }
-    // A driver's own word on the architecture and the memory is better than a table's.
+    // The driver is more reliable than a table about architecture and memory.
     gpu.arch = device.arch.clone().or_else(|| gpu.arch.take());
     gpu.memory_bytes = device.memory_bytes.or(gpu.memory_bytes);
     gpu.integrated = gpu.integrated.or(device.integrated);
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn one_card_stays_one() {
+    fn a_gpu_in_several_answers_is_listed_once() {
         let text = r#"{"driver_version": 12040, "devices": [
             {"name": "NVIDIA H200", "cc": "9.0", "memory_bytes": 150754820096, "pci": "00000000:C1:00.0"}]}"#;
         let answer = read(Backend::Cuda, &ok(text));
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn two_cards_of_one_name_stay_two() {
+    fn two_gpus_with_the_same_name_are_kept_apart() {
         let text = r#"{"devices": [{"name": "A100", "cc": "8.0"}, {"name": "A100", "cc": "8.0"}]}"#;
         let answer = read(Backend::Cuda, &ok(text));
         let mut gpus = Vec::new();
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_becomes_a_reason() {
+    fn invalid_answers_become_reasons() {
         for text in [
             "",
             "[]garbage",

@@ -1,43 +1,49 @@
-//! Can it run here?
+//! Determines whether this machine can run a backend.
 
 use gpubuild_core::version::Version;
 use gpubuild_host::{HostPath, Os};
 
-use super::hardware::Hardware;
-use super::probes::Answer;
-use super::words::{Case, quoted};
+use super::hardware::HardwareVerdict;
+use super::probes::ParsedAnswer;
+use super::words::{WordCase, quoted};
 use super::{Presence, Readiness, Reason};
+use crate::diagnostic::DiagnosticId;
 use crate::facts::{Gpu, Vendor};
+use crate::id;
 use crate::toolkit::description::{Description, NodeDescription, RuntimeDescription};
-use crate::toolkit::{DeviceNode, NodeState, Runtime, RuntimeDriver};
+use crate::toolkit::{DeviceNode, NodeState, RuntimeDriver, ToolkitRuntime};
 
-/// The answer to the third question.
-pub(super) struct Run {
+/// The run part of a verdict.
+pub(super) struct RunVerdict {
     pub(super) state: Readiness,
     pub(super) driver: Option<Version>,
     pub(super) reasons: Vec<Reason>,
 }
 
-/// Looks at driver, loader and device nodes of a described backend.
+/// Evaluates driver, loader and device nodes of a described backend.
 pub(super) fn evaluate(
-    case: &Case<'_>,
+    case: &WordCase<'_>,
     description: &Description,
-    runtime: Option<&Runtime>,
-    hardware: &Hardware,
-    answer: Option<&Answer>,
-) -> Run {
+    runtime: Option<&ToolkitRuntime>,
+    hardware: &HardwareVerdict,
+    answer: Option<&ParsedAnswer>,
+) -> RunVerdict {
     let rule = Rule { case, description, runtime, hardware };
     let driver = rule.driver_version();
     let (Some(words), Some(runtime)) = (&description.runtime, runtime) else {
         let blocked = hardware.state != Presence::Present;
         let state = if blocked { Readiness::Blocked } else { Readiness::Ready };
-        return Run { state, driver, reasons: if blocked { hardware.reasons.clone() } else { Vec::new() } };
+        return RunVerdict {
+            state,
+            driver,
+            reasons: if blocked { hardware.reasons.clone() } else { Vec::new() },
+        };
     };
     if hardware.state != Presence::Present {
         return rule.without_hardware(words, runtime, driver);
     }
-    // A driver that answered with a device has its loader, its nodes and its module.
-    let proven = answer.is_some_and(Answer::drives_hardware);
+    // If a probed driver reports a device, its loader, nodes and kernel module work.
+    let proven = answer.is_some_and(ParsedAnswer::drives_hardware);
     let mut reasons: Vec<Reason> =
         if proven { Vec::new() } else { rule.kernel_driver().into_iter().collect() };
     if reasons.is_empty() {
@@ -48,16 +54,16 @@ pub(super) fn evaluate(
         reasons.extend(rule.devices(words, driver.as_ref()));
     }
     let state = if reasons.is_empty() { Readiness::Ready } else { Readiness::Blocked };
-    Run { state, driver, reasons }
+    RunVerdict { state, driver, reasons }
 }
 
-/// What a driver that was asked adds to the answer from files.
+/// Adds a probe's result to the verdict from files.
 pub(super) fn apply(
-    case: &Case<'_>,
+    case: &WordCase<'_>,
     description: &Description,
-    run: &mut Run,
-    hardware: &Hardware,
-    answer: &Answer,
+    run: &mut RunVerdict,
+    hardware: &HardwareVerdict,
+    answer: &ParsedAnswer,
 ) {
     if hardware.state != Presence::Present {
         return;
@@ -68,7 +74,7 @@ pub(super) fn apply(
         None => None,
     };
     let Some(reason) = reason else { return };
-    // What files tell already is nearer to the cause than a driver that only says no.
+    // Reasons from files are closer to the cause than a driver that only reports a failure.
     let says_no = reason.id == "probe.failed" || answer.reason.is_none();
     if says_no && run.state == Readiness::Blocked {
         return;
@@ -80,37 +86,33 @@ pub(super) fn apply(
     run.reasons.push(reason);
 }
 
-/// A driver works and shows no card: none at all, or only what runs on the processor.
-fn shows_none(case: &Case<'_>, description: &Description, answer: &Answer) -> Reason {
+/// The reason for a working driver that reports no GPU: no device at all, or only software devices.
+fn shows_none(case: &WordCase<'_>, description: &Description, answer: &ParsedAnswer) -> Reason {
     let drivers = description.runtime.as_ref().and_then(|words| words.drivers.as_ref());
-    let software_only = drivers.and_then(|drivers| drivers.software_only.as_ref());
+    let software_only = drivers.and_then(|drivers| drivers.software_only);
     if let (Some(id), false) = (software_only, answer.devices.is_empty()) {
         let names = quoted(answer.devices.iter().map(|gpu| gpu.name.as_str()));
         return case.say(id, description, &[("drivers", names)]);
     }
     let name = description.backends.first().map_or(description.id.as_str(), |backend| backend.id());
-    Reason {
-        id: "probe.no-device".to_owned(),
-        text: format!("the {name} driver answers and shows no GPU"),
-        hint: Some("a variable such as `CUDA_VISIBLE_DEVICES` may hide it".to_owned()),
-        ..Reason::default()
-    }
+    Reason::new(id!("probe.no-device"), format!("the {name} driver works but reports no GPU"))
+        .hint("a variable such as `CUDA_VISIBLE_DEVICES` may hide it")
 }
 
 struct Rule<'a> {
-    case: &'a Case<'a>,
+    case: &'a WordCase<'a>,
     description: &'a Description,
-    runtime: Option<&'a Runtime>,
-    hardware: &'a Hardware,
+    runtime: Option<&'a ToolkitRuntime>,
+    hardware: &'a HardwareVerdict,
 }
 
 impl Rule<'_> {
-    fn say(&self, id: &str, values: &[(&str, String)]) -> Reason {
+    fn say(&self, id: DiagnosticId, values: &[(&str, String)]) -> Reason {
         self.case.say(id, self.description, values)
     }
 
-    /// What files tell about loader, drivers and device nodes.
-    fn files(&self, words: &RuntimeDescription, runtime: &Runtime) -> Vec<Reason> {
+    /// Reasons from files about loader, drivers and device nodes.
+    fn files(&self, words: &RuntimeDescription, runtime: &ToolkitRuntime) -> Vec<Reason> {
         let mut reasons = self.libraries(words, runtime);
         for reason in self.nodes(words, runtime) {
             if reasons.iter().all(|known| known.id != reason.id) {
@@ -129,7 +131,7 @@ impl Rule<'_> {
         kernel.or(library).map(|fact| fact.value.clone())
     }
 
-    /// The newer driver libraries of a toolkit's compatibility package, if programs get these.
+    /// The version of the newer driver libraries in a toolkit's compatibility package, if programs load them.
     fn compatibility(&self) -> Option<&Version> {
         let runtime = self.runtime.filter(|runtime| {
             runtime.loader.as_ref().is_some_and(|loader| is_compatibility(&loader.value))
@@ -137,37 +139,37 @@ impl Rule<'_> {
         runtime.version.as_ref().map(|fact| &fact.value)
     }
 
-    /// A program can still run on a software device: it is named, and nobody recommends it.
+    /// A program can still run on a software device. The device is listed but never recommended.
     fn without_hardware(
         &self,
         words: &RuntimeDescription,
-        runtime: &Runtime,
+        runtime: &ToolkitRuntime,
         driver: Option<Version>,
-    ) -> Run {
+    ) -> RunVerdict {
         let mut reasons = self.hardware.reasons.clone();
         let loader = runtime.loader.is_some() || loader_names(words, self.case.os()).is_empty();
         if loader && self.hardware.software().next().is_some() {
             let names = quoted(self.hardware.software().map(|gpu| gpu.name.as_str()));
-            let id = words.drivers.as_ref().and_then(|drivers| drivers.software_only.as_ref());
+            let id = words.drivers.as_ref().and_then(|drivers| drivers.software_only);
             reasons = id.map(|id| self.say(id, &[("drivers", names)])).into_iter().collect();
-            // There is no card for which a driver could be installed.
+            // Without a GPU, installing a driver does not help.
             for reason in &mut reasons {
                 reason.hint = None;
             }
-            return Run { state: Readiness::Ready, driver, reasons };
+            return RunVerdict { state: Readiness::Ready, driver, reasons };
         }
-        // A container of a WSL machine that has the device was only not given it.
+        // In a container on WSL, the device may exist outside and only not be passed through.
         if self.case.facts.wsl.is_some() && !self.case.in_container() && self.no_dxg(runtime) {
-            reasons.insert(0, self.say("wsl.no-dxg", &[]));
+            reasons.insert(0, self.say(id!("wsl.no-dxg"), &[]));
         }
         let state = match self.hardware.state {
             Presence::Unknown => Readiness::Unknown,
             Presence::Present | Presence::Absent => Readiness::Blocked,
         };
-        Run { state, driver, reasons }
+        RunVerdict { state, driver, reasons }
     }
 
-    fn no_dxg(&self, runtime: &Runtime) -> bool {
+    fn no_dxg(&self, runtime: &ToolkitRuntime) -> bool {
         self.case
             .inventory
             .runtimes
@@ -176,7 +178,7 @@ impl Rule<'_> {
             .all(|runtime| !runtime.nodes.iter().any(|node| node.path.as_str() == "/dev/dxg"))
     }
 
-    /// The kernel driver that is bound to the devices is the wrong one, or there is none.
+    /// Set if the devices are bound to the wrong kernel driver, or to none.
     fn kernel_driver(&self) -> Option<Reason> {
         let rules = &self.description.hardware;
         if self.case.os() != Os::Linux || rules.kernel_drivers.is_empty() {
@@ -186,36 +188,33 @@ impl Rule<'_> {
             |gpu: &Gpu| gpu.kernel_driver.as_ref().is_none_or(|driver| rules.kernel_drivers.contains(driver));
         if !self.hardware.real().any(right) {
             let bound = self.hardware.real().find_map(|gpu| gpu.kernel_driver.clone())?;
-            let id = rules.wrong_drivers.get(&bound).or(rules.driver_missing.as_ref())?;
+            let id = rules.wrong_drivers.get(&bound).copied().or(rules.driver_missing)?;
             return Some(self.say(id, &[("driver", bound)]));
         }
-        // Unbound cards of the PCI bus, and no such module loaded.
+        // The GPUs on the PCI bus are unbound, and none of the kernel modules is loaded.
         let loaded = self.case.facts.drivers.iter().any(|driver| {
             rules.kernel_drivers.contains(&driver.module) || rules.vendors.contains(&driver.vendor)
         });
         let all_unbound = self.hardware.real().all(|gpu| gpu.kernel_driver.is_none() && gpu.pci.is_some());
-        if all_unbound && !loaded { rules.driver_missing.as_ref().map(|id| self.say(id, &[])) } else { None }
+        if all_unbound && !loaded { rules.driver_missing.map(|id| self.say(id, &[])) } else { None }
     }
 
-    fn libraries(&self, words: &RuntimeDescription, runtime: &Runtime) -> Vec<Reason> {
+    fn libraries(&self, words: &RuntimeDescription, runtime: &ToolkitRuntime) -> Vec<Reason> {
         let names = loader_names(words, self.case.os());
         if runtime.loader.is_none() && !names.is_empty() {
             let library = names.first().cloned().unwrap_or_default();
-            let id = match &words.container_loader {
-                Some(id) if self.case.in_container() => id.clone(),
-                _ => words
-                    .loader_missing
-                    .clone()
-                    .unwrap_or_else(|| format!("{}.loader-missing", self.description.family)),
+            let id = match words.container_loader {
+                Some(id) if self.case.in_container() => id,
+                _ => words.loader_missing.unwrap_or(id!("toolkit.loader-missing")),
             };
             let what = format!("`{library}` was not found");
-            return vec![self.say(&id, &[("library", library), ("what", what)])];
+            return vec![self.say(id, &[("library", library), ("what", what)])];
         }
         self.drivers(words, runtime).into_iter().collect()
     }
 
-    /// No driver behind the loader drives one of the devices.
-    fn drivers(&self, words: &RuntimeDescription, runtime: &Runtime) -> Option<Reason> {
+    /// Set if no driver behind the loader supports one of the devices.
+    fn drivers(&self, words: &RuntimeDescription, runtime: &ToolkitRuntime) -> Option<Reason> {
         let rules = words.drivers.as_ref()?;
         if !rules.folders.contains_key(&self.case.os())
             && !rules.libraries.contains_key(&self.case.os())
@@ -239,25 +238,22 @@ impl Rule<'_> {
                 ("manifest", driver.manifest.to_string()),
                 ("library", driver.library.clone()),
             ];
-            return Some(self.say(rules.missing.as_ref()?, &values));
+            return Some(self.say(rules.missing?, &values));
         }
-        let in_container = self.hardware.real().find_map(|gpu| rules.missing_in_container.get(&gpu.vendor));
+        let in_container =
+            self.hardware.real().find_map(|gpu| rules.missing_in_container.get(&gpu.vendor).copied());
         if let (true, Some(id)) = (self.case.in_container(), in_container) {
             return Some(self.say(id, &[]));
         }
         let software = self.hardware.software().next().is_some();
-        let id = if software {
-            rules.software_only.as_ref().or(rules.missing.as_ref())
-        } else {
-            rules.missing.as_ref()
-        };
+        let id = if software { rules.software_only.or(rules.missing) } else { rules.missing };
         let names = quoted(self.hardware.software().map(|gpu| gpu.name.as_str()));
         let library = rules.libraries.get(&self.case.os()).and_then(|names| names.first()).cloned();
         let values = [("why", String::new()), ("drivers", names), ("library", library.unwrap_or_default())];
         Some(self.say(id?, &values))
     }
 
-    fn nodes(&self, words: &RuntimeDescription, runtime: &Runtime) -> Vec<Reason> {
+    fn nodes(&self, words: &RuntimeDescription, runtime: &ToolkitRuntime) -> Vec<Reason> {
         let mut reasons: Vec<Reason> = Vec::new();
         let groups = runtime.nodes.iter().map(|node| node.group).max().map_or(0, |last| last + 1);
         let of_group = |group: usize| runtime.nodes.iter().filter(move |node| node.group == group);
@@ -267,7 +263,7 @@ impl Rule<'_> {
             node.is_none_or(|node| self.hardware.real().any(|gpu| node.serves(gpu.kernel_driver.as_deref())))
         };
         let is_for_some = |group: usize| words.nodes.get(group).is_some_and(NodeDescription::is_for_some);
-        // One card that can be reached is enough.
+        // One accessible GPU is enough.
         let reached = (0..groups).any(|group| is_for_some(group) && serves(group) && opens(group));
         for group in 0..groups {
             let nodes: Vec<&DeviceNode> = of_group(group).collect();
@@ -285,31 +281,34 @@ impl Rule<'_> {
         reasons
     }
 
-    fn node(&self, words: &RuntimeDescription, runtime: &Runtime, node: &DeviceNode) -> Option<Reason> {
-        let container = |id: &Option<String>| id.clone().filter(|_| self.case.in_container());
+    fn node(
+        &self,
+        words: &RuntimeDescription,
+        runtime: &ToolkitRuntime,
+        node: &DeviceNode,
+    ) -> Option<Reason> {
+        let container = |id: Option<DiagnosticId>| id.filter(|_| self.case.in_container());
         let id = match node.state {
             NodeState::Opens => return None,
             NodeState::Missing => {
-                // A node that may be missing outside of a container may be missing inside as well. One that is missing
-                // beside others was missing on the machine already.
-                let id = node.missing.clone()?;
+                // A node that may be missing outside of a container may also be missing inside. If only some are missing, they were
+                // already missing on the machine.
+                let id = node.missing?;
                 let alone = runtime.nodes.iter().all(|node| node.state == NodeState::Missing);
-                container(&words.container).filter(|_| alone).unwrap_or(id)
+                container(words.container).filter(|_| alone).unwrap_or(id)
             }
-            NodeState::Denied | NodeState::Failed => {
-                container(&words.container_denied).unwrap_or_else(|| node.denied.clone())
-            }
+            NodeState::Denied | NodeState::Failed => container(words.container_denied).unwrap_or(node.denied),
         };
         let what = match node.state {
             NodeState::Missing => format!("`{}` is missing", node.path),
-            _ => format!("`{}` may not be opened", node.path),
+            _ => format!("`{}` cannot be opened", node.path),
         };
-        Some(self.say(&id, &[("node", node.path.to_string()), ("what", what)]))
+        Some(self.say(id, &[("node", node.path.to_string()), ("what", what)]))
     }
 
-    /// The library of another version than the kernel module: an update is half done.
-    fn mismatch(&self, words: &RuntimeDescription, runtime: &Runtime) -> Option<Reason> {
-        let id = words.mismatch.as_ref()?;
+    /// Set if the library and the kernel module have different versions: an update is incomplete.
+    fn mismatch(&self, words: &RuntimeDescription, runtime: &ToolkitRuntime) -> Option<Reason> {
+        let id = words.mismatch?;
         let library = runtime.version.as_ref()?;
         if runtime.loader.as_ref().is_some_and(|loader| is_compatibility(&loader.value)) {
             return None;
@@ -329,7 +328,7 @@ impl Rule<'_> {
     }
 
     fn too_old(&self, words: &RuntimeDescription, driver: Option<&Version>) -> Option<Reason> {
-        let (id, driver) = (words.too_old.as_ref()?, driver?);
+        let (id, driver) = (words.too_old?, driver?);
         let driver = self.compatibility().filter(|library| *library > driver).unwrap_or(driver);
         let release = self.case.inventory.chosen(&self.description.id)?.version()?;
         let floor = self.description.driver_floor(release, self.case.os())?;
@@ -343,7 +342,7 @@ impl Rule<'_> {
         })
     }
 
-    /// Every device is one that the driver or the toolkit's libraries leave out.
+    /// Set if neither the driver nor the toolkit's libraries support any of the devices.
     fn devices(&self, words: &RuntimeDescription, driver: Option<&Version>) -> Option<Reason> {
         let devices: Vec<&Gpu> = self.hardware.real().collect();
         let archs: Vec<&str> = devices.iter().filter_map(|gpu| gpu.arch.as_deref()).collect();
@@ -360,11 +359,11 @@ impl Rule<'_> {
             let driver = driver.map(ToString::to_string).unwrap_or_default();
             let last = row.last.as_ref().map(ToString::to_string).unwrap_or_default();
             let values = [("arch", (**arch).to_owned()), ("driver", driver), ("last", last)];
-            return Some(self.say(&row.id, &values));
+            return Some(self.say(row.id, &values));
         }
-        let id = words.device_unsupported.as_ref()?;
+        let id = words.device_unsupported?;
         let copy = self.case.inventory.chosen(&self.description.id)?;
-        // Programs are told another architecture, which is the one that the libraries look for.
+        // `HSA_OVERRIDE_GFX_VERSION` makes programs see another architecture, for which they look in the libraries.
         let told = self.case.facts.overrides.iter().find(|set| set.key == "rocm.hsa-override");
         let told = told.filter(|_| self.case.os() == Os::Linux).map(|set| set.value.as_str());
         let supported = |arch: &&str| copy.device_archs.iter().any(|known| known == told.unwrap_or(arch));
@@ -375,8 +374,8 @@ impl Rule<'_> {
     }
 }
 
-/// Whether a library is one of those that NVIDIA packs for a newer toolkit on an older driver: in `cuda/compat`, or where
-/// a container's start script links it.
+/// Whether a library belongs to NVIDIA's compatibility package, which supports a newer toolkit on an older driver: in
+/// `cuda/compat`, or where a container's start script links it.
 #[must_use]
 pub fn is_compatibility(library: &HostPath) -> bool {
     library.as_str().split('/').any(|name| matches!(name, "compat" | "compat.real" | "cuda-compat"))
@@ -386,7 +385,7 @@ fn loader_names(words: &RuntimeDescription, os: Os) -> &[String] {
     words.loader.get(&os).map_or(&[], Vec::as_slice)
 }
 
-/// Whether a driver behind a loader drives a card. One of an unknown name may drive any.
+/// Whether a driver behind a loader supports a GPU. A driver of an unknown vendor may support any.
 fn matches(driver: &RuntimeDriver, gpu: &Gpu) -> bool {
     let vendor = driver.vendors.is_empty() || driver.vendors.contains(&gpu.vendor);
     let kernel = driver.kernel_drivers.is_empty()

@@ -1,21 +1,22 @@
-//! Reasons in words: the texts stand in the descriptions, by id; the case at hand fills their placeholders.
+//! The texts of reasons: the descriptions contain them by id, and the actual case fills their placeholders.
 
 use gpubuild_host::Os;
 
 use super::Reason;
+use crate::diagnostic::DiagnosticId;
 use crate::facts::Facts;
 use crate::toolkit::description::Description;
 use crate::toolkit::{Catalogue, Inventory};
 
-/// What every rule looks at.
+/// The input of every rule.
 #[derive(Clone, Copy)]
-pub(super) struct Case<'a> {
+pub(super) struct WordCase<'a> {
     pub(super) facts: &'a Facts,
     pub(super) inventory: &'a Inventory,
     pub(super) catalogue: &'a Catalogue,
 }
 
-impl Case<'_> {
+impl WordCase<'_> {
     pub(super) fn os(&self) -> Os {
         self.facts.platform.os
     }
@@ -24,9 +25,9 @@ impl Case<'_> {
         self.facts.container.is_some()
     }
 
-    /// A reason with the words of its id. `values` fill the placeholders; one without a value loses its hint.
-    pub(super) fn say(&self, id: &str, about: &Description, values: &[(&str, String)]) -> Reason {
-        let words = self.catalogue.reason(id);
+    /// A reason with the text of its id. `values` fill the placeholders; a hint with an unfilled placeholder is omitted.
+    pub(super) fn say(&self, id: DiagnosticId, about: &Description, values: &[(&str, String)]) -> Reason {
+        let words = self.catalogue.reason(&id);
         let fill = |template: &str| {
             let mut text = template.to_owned();
             for (name, value) in values {
@@ -45,7 +46,12 @@ impl Case<'_> {
         let text = words.map_or_else(|| format!("{}: {id}", about.name), |words| fill(&words.text));
         let hint = words.and_then(|words| words.hint.as_deref()).map(fill).filter(|hint| !hint.contains('{'));
         let values = values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        Reason { id: id.to_owned(), text, hint, values, about: Some(about.id.clone()) }
+        Reason { id, text, hint, values, about: Some(about.id.clone()) }
+    }
+
+    /// The id of a problem in a description's family, or the general one: a user's description may have a family of its own.
+    pub(super) fn id(about: &Description, problem: &str, general: DiagnosticId) -> DiagnosticId {
+        DiagnosticId::find(&format!("{}.{problem}", about.family)).unwrap_or(general)
     }
 
     /// The entry of an install table for this distribution.
@@ -57,8 +63,8 @@ impl Case<'_> {
     }
 }
 
-/// The entry of a table for a distribution: its release (`ubuntu-22.04`), its own name, its package manager, those it is
-/// like.
+/// The entry of a table for a distribution: by release (`ubuntu-22.04`), name, package manager, then by the distributions that
+/// it derives from.
 #[must_use]
 pub fn for_distribution<'t, T>(
     facts: &Facts,
@@ -95,7 +101,7 @@ fn package_manager(id: &str) -> Option<&'static str> {
     })
 }
 
-/// `a`, `b` and `c` in one line, each in backticks.
+/// The items separated by commas, each in backticks.
 pub(super) fn quoted<T: std::fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     items.into_iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
 }

@@ -1,17 +1,17 @@
-//! Asks the drivers themselves, each in a child process of its own, all at once.
+//! Probes the drivers in parallel, each in a separate child process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Host, ProbeAnswer, ProbeStatus};
+use gpubuild_host::{ProbeAnswer, ProbeLibraries, ProbeStatus};
 
-/// How long a driver has to answer.
+/// Time limit for a driver's answer.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// The answers of the drivers of these backends. What a recording does not hold is left out: nobody was asked.
+/// The answers of these backends' drivers. Probes that a recording lacks are omitted.
 #[must_use]
-pub fn ask_drivers(host: &dyn Host, backends: &[Backend]) -> BTreeMap<Backend, ProbeAnswer> {
+pub fn ask_drivers(host: &dyn ProbeLibraries, backends: &[Backend]) -> BTreeMap<Backend, ProbeAnswer> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = backends
             .iter()
@@ -23,7 +23,7 @@ pub fn ask_drivers(host: &dyn Host, backends: &[Backend]) -> BTreeMap<Backend, P
             .map(|(backend, thread)| {
                 let crashed = |_| ProbeAnswer {
                     status: ProbeStatus::Crashed,
-                    error: "asking panicked".to_owned(),
+                    error: "the probe panicked".to_owned(),
                     answer: String::new(),
                 };
                 (backend, thread.join().unwrap_or_else(crashed))

@@ -1,12 +1,12 @@
-//! The descriptions that are known: embedded ones, and those of a folder that the user names.
+//! The known descriptions: the embedded ones and those from a user's folder.
 
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_toolkits::DESCRIPTIONS;
 
-use super::description::{Description, Kind, ReasonText, Root};
+use super::description::{Description, ReasonText, Root, ToolkitKind};
 
 /// All descriptions by id.
 #[derive(Debug, Clone)]
@@ -14,31 +14,31 @@ pub struct Catalogue {
     descriptions: BTreeMap<String, Description>,
 }
 
-/// Why a description can't be used.
+/// Why a description cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogueError {
-    /// The folder or a file in it can't be read.
+    /// The folder or one of its files cannot be read.
     #[error("failed to read `{place}`: {message}")]
     Read {
-        /// Folder or file.
+        /// The path of the folder or file.
         place: String,
-        /// What the operating system said.
+        /// The operating system's message.
         message: String,
     },
-    /// It is not the TOML of a description.
-    #[error("`{place}` is no toolkit description\n{message}")]
+    /// The file is not valid TOML, or does not have the keys of a description.
+    #[error("`{place}` is not a toolkit description\n{message}")]
     Syntax {
-        /// File.
+        /// The path of the file.
         place: String,
-        /// What is wrong, with line and caret.
+        /// The error, with line and caret.
         message: String,
     },
-    /// It is well-formed and makes no sense.
-    #[error("`{place}` is no toolkit description: {message}")]
+    /// The keys are valid, but their values contradict each other.
+    #[error("`{place}` is not a toolkit description: {message}")]
     Meaning {
-        /// File.
+        /// The path of the file.
         place: String,
-        /// What is wrong and what to write instead.
+        /// The error, and what to write instead.
         message: String,
     },
 }
@@ -47,7 +47,7 @@ impl Catalogue {
     /// The embedded descriptions.
     ///
     /// # Panics
-    /// If an embedded file is broken, which a test rules out.
+    /// If an embedded file is invalid; a test rules that out.
     #[must_use]
     pub fn embedded() -> Self {
         let mut catalogue = Self { descriptions: BTreeMap::new() };
@@ -59,11 +59,11 @@ impl Catalogue {
         catalogue
     }
 
-    /// Adds the `*.toml` files of a folder; one with a known id replaces it.
+    /// Adds the `*.toml` files of a folder; a file with a known id replaces that description.
     ///
     /// # Errors
-    /// The first file that can't be read or is no description.
-    pub fn add_folder(&mut self, host: &dyn Host, folder: &HostPath) -> Result<(), CatalogueError> {
+    /// The first file that cannot be read or is not a description.
+    pub fn add_folder(&mut self, host: &dyn ReadFiles, folder: &HostPath) -> Result<(), CatalogueError> {
         let read = |place: &HostPath, error: std::io::Error| CatalogueError::Read {
             place: place.to_string(),
             message: error.to_string(),
@@ -78,10 +78,10 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Adds one description from its text; `place` names it in errors.
+    /// Adds one description from its text; `place` is its path in errors.
     ///
     /// # Errors
-    /// The text is no description.
+    /// The text is not a description.
     pub fn add(&mut self, place: &str, text: &str) -> Result<(), CatalogueError> {
         let description = parse(place, text)?;
         self.descriptions.insert(description.id.clone(), description);
@@ -94,24 +94,24 @@ impl Catalogue {
         self.descriptions.get(id)
     }
 
-    /// All descriptions, by id.
+    /// All descriptions, ordered by id.
     pub fn iter(&self) -> impl Iterator<Item = &Description> {
         self.descriptions.values()
     }
 
-    /// The SDK of a backend.
+    /// The SDK of a backend; `None` for the CPU.
     #[must_use]
     pub fn for_backend(&self, backend: Backend) -> Option<&Description> {
-        self.iter().find(|one| one.kind == Kind::Sdk && one.backends.contains(&backend))
+        self.iter().find(|one| one.kind == ToolkitKind::Sdk && one.backends.contains(&backend))
     }
 
-    /// The words of a finding, by its id.
+    /// The text of a reason, by its id.
     #[must_use]
     pub fn reason(&self, id: &str) -> Option<&ReasonText> {
         self.iter().find_map(|description| description.reasons.get(id))
     }
 
-    /// The ids of all descriptions that fill a role, or have it as their id.
+    /// All descriptions that fill a role or have it as their id.
     pub fn with_role<'a>(&'a self, role: &'a str) -> impl Iterator<Item = &'a Description> {
         self.iter().filter(move |one| one.id == role || one.provides.as_deref() == Some(role))
     }
@@ -124,19 +124,22 @@ fn parse(place: &str, text: &str) -> Result<Description, CatalogueError> {
     Ok(description)
 }
 
-/// What the form of the file can't express.
+/// Checks rules that the types cannot express.
 fn check(description: &Description) -> Result<(), String> {
     let ok_id = |id: &str| {
         !id.is_empty() && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     if !ok_id(&description.id) {
-        return Err(format!("`id = \"{}\"` may have lowercase letters, digits and `-` only", description.id));
+        return Err(format!(
+            "`id = \"{}\"` may only contain lowercase letters, digits and `-`",
+            description.id
+        ));
     }
     for (index, root) in description.roots.iter().enumerate() {
-        check_root(root).map_err(|problem| format!("place {} of `roots` {problem}", index + 1))?;
+        check_root(root).map_err(|problem| format!("entry {} of `roots` {problem}", index + 1))?;
     }
-    if description.kind == Kind::Sdk && !description.parts.values().any(|part| part.marker) {
-        return Err("no part has `marker = true`, so that no folder can be told to be a copy".to_owned());
+    if description.kind == ToolkitKind::Sdk && !description.parts.values().any(|part| part.marker) {
+        return Err("no part has `marker = true`, so no folder can be recognised as a copy".to_owned());
     }
     for source in &description.version {
         let sources = [
@@ -147,7 +150,7 @@ fn check(description: &Description) -> Result<(), String> {
         ];
         if sources.iter().filter(|given| **given).count() != 1 {
             return Err(
-                "a `version` source has exactly one of `file` with `json` or `text`, `path`, `entry`, `args`"
+                "a `version` source needs exactly one of `file` with `json` or `text`, `path`, `entry`, `args`"
                     .to_owned(),
             );
         }
@@ -173,11 +176,11 @@ fn check_root(root: &Root) -> Result<(), &'static str> {
     ];
     if kinds.iter().filter(|given| **given).count() != 1 {
         return Err(
-            "has exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry`, `visual_studio`",
+            "needs exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry`, `visual_studio`",
         );
     }
     if root.registry.is_some() != root.value.is_some() {
-        return Err("needs `value` with `registry`, and only there");
+        return Err("needs `value` if and only if it has `registry`");
     }
     Ok(())
 }
@@ -187,19 +190,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn embedded_descriptions_are_whole() {
+    fn embedded_descriptions_are_complete() {
         let catalogue = Catalogue::embedded();
         assert_eq!(catalogue.iter().count(), DESCRIPTIONS.len());
         for (name, _) in DESCRIPTIONS {
             let description = catalogue.get(name).unwrap_or_else(|| panic!("{name}.toml has another id"));
             assert_eq!(check(description), Ok(()), "{name}");
-            assert!(!description.install.is_empty(), "{name} has no install help");
+            assert!(!description.install.is_empty(), "{name} has no install instructions");
             for need in &description.build.tools {
                 assert!(catalogue.with_role(&need.role).next().is_some(), "{name} needs `{}`", need.role);
             }
             for part in description.cmake.values().flat_map(|entry| placeholders(entry.value())) {
                 let known = part == "root" || part == "program" || description.parts.contains_key(part);
-                assert!(known, "`cmake` of {name} uses `{part}`, which is no part");
+                assert!(known, "`cmake` of {name} uses `{part}`, which is not a part");
             }
         }
         for backend in Backend::ALL.into_iter().filter(|backend| *backend != Backend::Cpu) {
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_finding_of_a_description_has_words() {
+    fn every_finding_of_a_description_has_a_text() {
         let catalogue = Catalogue::embedded();
         for description in catalogue.iter() {
             let runtime = description.runtime.iter();
@@ -240,13 +243,13 @@ mod tests {
                         .chain(one.nodes.iter().flat_map(|node| node.missing.iter().chain([&node.denied])))
                 }));
             for id in ids {
-                assert!(catalogue.reason(id).is_some(), "{} has no words for `{id}`", description.id);
+                assert!(catalogue.reason(id).is_some(), "{} has no text for `{id}`", description.id);
             }
         }
     }
 
     #[test]
-    fn tables_are_in_order_and_every_row_names_its_source() {
+    fn tables_are_sorted_and_every_row_has_a_source() {
         for description in Catalogue::embedded().iter() {
             let tables = &description.compatibility;
             assert!(tables.arch.is_sorted_by_key(|row| &row.since), "{}", description.id);
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place() {
+    fn errors_name_the_file_and_entry() {
         let error = |text: &str| Catalogue::embedded().add("mine.toml", text).unwrap_err().to_string();
         let head = "id = \"mine\"\nname = \"Mine\"\nkind = \"sdk\"\nfamily = \"mine\"\n";
         let unknown = error(&format!("{head}colour = 1\n"));
@@ -300,13 +303,13 @@ mod tests {
         assert!(error(head).contains("marker = true"));
         let roots =
             format!("{head}[[roots]]\nenv = \"A\"\nknown = \"/b\"\n[parts.x]\nmarker = true\npaths = []\n");
-        assert!(error(&roots).contains("place 1 of `roots` has exactly one of"), "{}", error(&roots));
+        assert!(error(&roots).contains("entry 1 of `roots` needs exactly one of"), "{}", error(&roots));
         let versions = format!("{head}[[version]]\nfile = \"x\"\n[parts.x]\nmarker = true\npaths = []\n");
         assert!(error(&versions).contains("exactly one of `file`"), "{}", error(&versions));
     }
 
     #[test]
-    fn a_description_of_the_users_replaces_ours() {
+    fn a_user_description_replaces_an_embedded_one() {
         let mut catalogue = Catalogue::embedded();
         let text = "id = \"uv\"\nname = \"other\"\nkind = \"tool\"\nfamily = \"uv\"\n";
         catalogue.add("uv.toml", text).unwrap();

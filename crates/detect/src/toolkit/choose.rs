@@ -1,19 +1,19 @@
-//! Which of several copies a build takes, and why.
+//! Chooses the copy that a build uses, with a reason.
 //!
 //! The order: a complete copy before an incomplete one; then a variable that names the toolkit, PATH, an active
-//! environment, the newest that gpubuild installed itself, the system's own default, and of the other known folders the
-//! newest.
+//! environment, the newest copy that gpubuild installed, the system's default, and the newest of the other known
+//! folders.
 
 use std::cmp::Reverse;
 
 use super::Installation;
-use super::probe::Copy;
+use super::probe::ProbedCopy;
 use super::search::Rank;
 
-/// Orders copies, the chosen one first, and gives each its reason. An incomplete copy is never chosen.
-pub(super) fn choose(mut copies: Vec<Copy>) -> Vec<Installation> {
+/// Orders copies, the chosen one first, and sets the reason of each. An incomplete copy is never chosen.
+pub(super) fn choose(mut copies: Vec<ProbedCopy>) -> Vec<Installation> {
     copies.sort_by_key(|copy| {
-        // Among equals on PATH the first one wins, as it does for the shell; the sort is stable.
+        // The sort is stable: of copies on PATH, the first one is chosen, as in the shell.
         let newest = match copy.rank {
             Rank::Own | Rank::Known => {
                 Reverse(copy.installation.version.as_ref().map(|fact| fact.value.clone()))
@@ -45,19 +45,19 @@ pub(super) fn choose(mut copies: Vec<Copy>) -> Vec<Installation> {
     installations
 }
 
-fn why(copy: &Copy) -> String {
+fn why(copy: &ProbedCopy) -> String {
     match copy.rank {
         Rank::Explicit => {
-            format!("`{}` names it", copy.way.strip_prefix("env:").unwrap_or(&copy.way))
+            format!("`{}` points to it", copy.way.strip_prefix("env:").unwrap_or(&copy.way))
         }
         Rank::Path => "it is first on PATH".to_owned(),
         Rank::Environment => format!(
-            "it belongs to the environment that `{}` names",
+            "it is in the environment that `{}` points to",
             copy.way.strip_prefix("env:").unwrap_or(&copy.way)
         ),
         Rank::Own => "gpubuild installed it for you".to_owned(),
         Rank::Default => {
-            format!("`{}` leads to it", copy.way.strip_prefix("known:").unwrap_or(&copy.way))
+            format!("`{}` points to it", copy.way.strip_prefix("known:").unwrap_or(&copy.way))
         }
         Rank::Known => "it is the newest known copy".to_owned(),
     }

@@ -1,6 +1,6 @@
-//! The form of a file in `toolkits/`: what a toolkit or tool is, where it may be, what belongs to it and what it can do.
+//! The types of a file in `toolkits/`: what a toolkit or tool is, where it can be, which parts it has and what it supports.
 //!
-//! Only the form is here; `docs/toolkits.md` explains it to people who write such a file.
+//! `docs/reference/toolkits.md` documents the keys for authors of such files.
 
 use std::collections::BTreeMap;
 
@@ -12,252 +12,253 @@ use serde::Deserialize;
 
 pub use super::tables::{
     ArchRow, BranchRow, BundledRow, Compatibility, CompilerRow, DeviceRow, DriverRow, KernelRow, LastRow,
-    LibcRow, NameRow, Risk, StandInRow, SupportRow, Wheel, WheelFile,
+    LibcRow, NameRow, Risk, StandInRow, SupportRow, WheelFile, WheelName,
 };
+use crate::diagnostic::DiagnosticId;
 use crate::facts::Vendor;
 
-/// A toolkit or tool, as its file describes it.
+/// The description of a toolkit or tool.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// Stable id, the name of the file: `cuda`, `gcc`.
+    /// The stable id and name of the file: `cuda`, `gcc`.
     pub id: String,
-    /// Name for people.
+    /// The name for messages.
     pub name: String,
-    /// What kind of thing it is.
-    pub kind: Kind,
-    /// First word of the ids of its findings: `cuda`, `vk`, `ocl`.
+    /// Whether it is an SDK or a tool.
+    pub kind: ToolkitKind,
+    /// The first part of its findings' ids: `cuda`, `vk`, `ocl`.
     pub family: String,
-    /// Backends that need it to be built.
+    /// Backends that are built with it.
     #[serde(default)]
     pub backends: Vec<Backend>,
-    /// The role that it fills for others: `host-compiler`, `glslc`.
+    /// The role that it fills for other toolkits: `host-compiler`, `glslc`.
     pub provides: Option<String>,
-    /// Order among the tools of one role; smaller is better.
+    /// Order among the tools of a role; lower is better.
     #[serde(default)]
     pub preference: u32,
-    /// Where it is looked for, in order of preference within a kind of place.
+    /// The places that are searched, in order of preference within a kind of place.
     #[serde(default)]
     pub roots: Vec<Root>,
-    /// Its parts, by id.
+    /// Its parts by id.
     #[serde(default)]
     pub parts: BTreeMap<String, PartDescription>,
-    /// Where its version stands; the first source that answers wins.
+    /// Sources of its version; the first one that yields a version is used.
     #[serde(default)]
     pub version: Vec<VersionSource>,
-    /// Limits that an installed copy states about itself, read before any table here.
+    /// Limits that are read from an installed copy. They take precedence over the tables.
     #[serde(default)]
     pub limits: Vec<LimitSource>,
-    /// Files whose names tell which device architectures an installed copy can really run.
+    /// Files whose names show the device architectures that an installed copy can run.
     #[serde(default)]
-    pub device_archs: Vec<Candidate>,
-    /// How its compiler is asked for the architectures that it can build for.
+    pub device_archs: Vec<CandidateRule>,
+    /// The query for the architectures that its compiler supports.
     pub list_archs: Option<ArchQuestion>,
-    /// Texts in an installed copy that show that somebody mended what a table says is broken.
+    /// Texts in an installed copy that show that a problem from a table is fixed.
     #[serde(default)]
     pub mended: Vec<Mended>,
-    /// What a build for its backends needs besides its own parts.
+    /// What a build for its backends needs besides its parts.
     #[serde(default)]
     pub build: BuildNeeds,
-    /// What running on its backend needs of the host.
+    /// What its backend needs on the host at run time.
     pub runtime: Option<RuntimeDescription>,
-    /// Whose hardware its backends drive.
+    /// The hardware that its backends use.
     #[serde(default)]
     pub hardware: HardwareDescription,
-    /// CMake cache entries of a chosen copy; `{root}` and `{part-id}` stand for its folders and parts.
+    /// CMake cache entries of a chosen copy; `{root}` and `{part-id}` are replaced by its folders and parts.
     #[serde(default)]
     pub cmake: BTreeMap<String, CmakeEntry>,
-    /// What it does in front of compilers.
+    /// Its properties as a compiler launcher.
     pub launcher: Option<LauncherDescription>,
-    /// Install help by distribution or package manager: a command, or a sentence.
+    /// How to install it, by distribution or package manager: a command, or a sentence.
     #[serde(default)]
     pub install: BTreeMap<String, String>,
-    /// The same for the driver of its hardware.
+    /// How to install the driver of its hardware, in the same form.
     #[serde(default)]
     pub install_driver: BTreeMap<String, String>,
-    /// Id of the finding when there is no copy at all.
-    pub missing: Option<String>,
-    /// Id of the finding when a variable names a place without a copy, and there is no other.
-    pub root_invalid: Option<String>,
-    /// Ids of findings when no host compiler is in the window, by compiler.
+    /// Id of the finding if no copy was found.
+    pub missing: Option<DiagnosticId>,
+    /// Id of the finding if a variable points to a place without a copy and no other copy was found.
+    pub root_invalid: Option<DiagnosticId>,
+    /// Ids of the findings if no host compiler has a supported version, by compiler.
     #[serde(default)]
-    pub compiler_outside: BTreeMap<String, String>,
-    /// Id of the finding when every device is older than the oldest architecture of the chosen copy.
-    pub devices_dropped: Option<String>,
-    /// What its backend is and needs, for people.
-    pub about: Option<About>,
-    /// A program that shows that a copy really works.
+    pub compiler_outside: BTreeMap<String, DiagnosticId>,
+    /// Id of the finding if every device is older than the oldest architecture of the chosen copy.
+    pub devices_dropped: Option<DiagnosticId>,
+    /// What its backend is and needs, in prose.
+    pub about: Option<ToolkitAbout>,
+    /// A program that verifies that a copy works.
     pub validate: Option<Validate>,
-    /// What its findings say, by id.
+    /// The texts of its findings, by id.
     #[serde(default)]
     pub reasons: BTreeMap<String, ReasonText>,
-    /// Tables of what goes with what, each row with its source.
+    /// Compatibility tables, each row with its source.
     #[serde(default)]
     pub compatibility: Later<Compatibility>,
-    /// Which releases `gpubuild toolkit install` can offer at all.
+    /// The releases that `gpubuild toolkit install` can offer.
     pub offered: Option<OfferLimits>,
-    /// A pinned copy that can be fetched when the host has none.
-    pub wheel: Option<Wheel>,
-    /// The oldest version that is good enough.
+    /// A pinned copy that can be fetched if the host lacks it.
+    pub wheel: Option<WheelName>,
+    /// The oldest version that is sufficient.
     pub minimum: Option<Version>,
-    /// Documentation.
+    /// Links to documentation.
     #[serde(default)]
     pub links: Vec<String>,
 }
 
-/// What a tool does in front of compilers (`CMAKE_<LANG>_COMPILER_LAUNCHER`).
+/// A tool that runs in front of compilers (`CMAKE_<LANG>_COMPILER_LAUNCHER`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LauncherDescription {
-    /// Languages as CMake calls them: `C`, `CXX`, `CUDA`, `HIP`.
+    /// Languages in CMake's spelling: `C`, `CXX`, `CUDA`, `HIP`.
     pub languages: Vec<String>,
-    /// The variable with a file that gets the outcome of every call.
+    /// The variable with the path of a file to which the outcome of every call is written.
     pub log: Option<String>,
-    /// Whether it keeps what compilers made.
+    /// Whether it caches the compilers' output.
     #[serde(default)]
     pub caches: bool,
-    /// The variable with a folder below which paths are the same everywhere.
+    /// The variable with a folder below which paths are equal on all machines.
     pub base: Option<String>,
-    /// The variable with a program that stands between it and the compiler.
+    /// The variable with a program that it runs instead of the compiler, which then runs the compiler.
     pub prefix: Option<String>,
-    /// The variable that lists the machines to compile on.
+    /// The variable with the machines that compile.
     pub hosts: Option<String>,
-    /// Files that list them as well.
+    /// Files that also list these machines.
     #[serde(default)]
     pub hosts_files: Vec<String>,
-    /// A storage that several machines share.
+    /// A cache that several machines share.
     pub remote: Option<RemoteDescription>,
 }
 
-/// A storage that several machines share.
+/// A cache that several machines share.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteDescription {
-    /// How its addresses begin: `redis`, `http`.
+    /// The schemes of its addresses: `redis`, `http`.
     pub schemes: Vec<String>,
-    /// The variables that take the address; all of them are set.
+    /// The variables that are set to its address; all of them are set.
     pub env: Vec<String>,
 }
 
-/// Which releases of a toolkit can be had as wheels at all.
+/// Which releases of a toolkit are available as wheels.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfferLimits {
-    /// The first one.
+    /// The first available release.
     pub since: Version,
-    /// What the older ones lack, as half a sentence.
+    /// What older releases lack, as part of a sentence.
     pub before: String,
-    /// Where that was seen.
+    /// The source of this information.
     pub source: String,
 }
 
-/// What a backend is and needs, for people: `gpubuild explain`, `docs/backends.md`.
+/// What a backend is and needs, in prose: `gpubuild explain`, `docs/reference/backends.md`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct About {
-    /// What it is good for, in one line.
+pub struct ToolkitAbout {
+    /// Its purpose, in one line.
     pub summary: String,
-    /// Where its maker offers it.
+    /// The vendor's download page.
     pub download: String,
-    /// Which hardware it drives.
+    /// The supported hardware.
     pub hardware: String,
-    /// What the system has to have for that.
+    /// The drivers that the system needs.
     pub driver: String,
-    /// Whether it exists, by operating system, in words.
+    /// Whether it exists, by operating system, in prose.
     pub platforms: BTreeMap<Os, String>,
-    /// Python packages with its runtime; none if empty.
+    /// Python packages with its runtime; may be empty.
     #[serde(default)]
     pub python: Vec<String>,
-    /// What these packages are for, or why there are none.
+    /// The purpose of these packages, or why the list is empty.
     pub python_note: String,
-    /// Commands that show that it is there.
+    /// Commands that verify that it is installed.
     pub verify: Vec<String>,
-    /// Variables that matter beside those that name its folder.
+    /// Other relevant variables besides those for its folder.
     #[serde(default)]
     pub run_variables: BTreeMap<String, String>,
 }
 
-/// A program that shows that a copy really works: `gpubuild doctor --validate`.
+/// A program that verifies that a copy works: `gpubuild doctor --validate`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Validate {
-    /// One of the programs in `src/doctor/validate/programs/`.
+    /// The name of one of the programs in `src/doctor/validate/programs/`.
     pub source: String,
-    /// The same for a shader that is compiled on its own.
+    /// The same for a shader that is compiled separately.
     pub shader: Option<String>,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// In order.
+    /// The commands, in order.
     pub steps: Vec<ValidateStep>,
 }
 
-/// One command of it.
+/// One command of a validation program.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ValidateStep {
-    /// What fails if it does.
-    pub stage: Stage,
-    /// Words with `{source} {object} {program} {shader} {shader_object} {root} {host_cc} {host_cxx} {arch}` and the ids
-    /// of parts. A word whose `host_cxx` or `arch` is not known is left out.
+    /// The stage that fails if the command fails.
+    pub stage: PipelineStage,
+    /// Arguments with `{source} {object} {program} {shader} {shader_object} {root} {host_cc} {host_cxx} {arch}` and the ids
+    /// of parts. An argument whose `host_cxx` or `arch` is unknown is omitted.
     pub argv: Vec<String>,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
 }
 
-/// The stages of such a program.
+/// The stages of a validation program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Stage {
-    /// From source to object.
+pub enum PipelineStage {
+    /// From source to object file.
     Compile,
-    /// From object to program.
+    /// From object file to program.
     Link,
-    /// The program itself, the result included.
+    /// The program's run, including its result.
     Run,
 }
 
-/// Kinds of descriptions.
+/// The kinds of descriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum ToolkitKind {
     /// A folder with compilers, headers and libraries.
     Sdk,
-    /// One program.
+    /// A single program.
     Tool,
 }
 
-/// A place to look. Exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry`, `visual_studio`
-/// is given.
+/// A place to search. Exactly one of `env`, `prefix_env`, `program`, `own`, `known`, `registry`, `visual_studio`
+/// is set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Root {
-    /// A variable that names this very toolkit: an explicit choice.
+    /// A variable for exactly this toolkit: an explicit choice.
     pub env: Option<String>,
-    /// A variable that names an active environment or a neighbour that may contain it.
+    /// A variable with an active environment, or with another toolkit that can contain this one.
     pub prefix_env: Option<String>,
-    /// Names of a program on PATH, the plain name first; its real path leads to the root.
+    /// Names of a program on PATH, the plain name first; its real path yields the root.
     #[serde(default)]
     pub program: Vec<String>,
-    /// A folder among the toolkits that gpubuild installed itself, in its own cache; may have `*`.
+    /// A folder among the toolkits that gpubuild installed in its cache; may contain `*`.
     pub own: Option<String>,
-    /// A folder (for a tool: the program) where installers put it; may have `*` and placeholders.
+    /// A folder (for a tool: the program) where installers put it; may contain `*` and placeholders.
     pub known: Option<String>,
-    /// A registry key whose value (its own or its subkeys') names the root.
+    /// A registry key whose value, or whose subkeys' value, is the root.
     pub registry: Option<String>,
-    /// Name of that registry value.
+    /// The name of that registry value.
     pub value: Option<String>,
-    /// A tool of Visual Studio, which is asked where it put it.
+    /// A tool of Visual Studio, found through Visual Studio's records.
     pub visual_studio: Option<String>,
-    /// Folders to go up from the place to the root.
+    /// How many folders the root is above the place.
     #[serde(default)]
     pub up: usize,
-    /// Folders below the place to try, in order; may have `*`.
+    /// Folders below the place to try, in order; may contain `*`.
     #[serde(default)]
     pub sub: Vec<String>,
-    /// The system's own default among several known folders, such as a link that the package manager keeps.
+    /// Whether it is the system's default among several known folders, such as a link of the package manager.
     #[serde(default)]
     pub default: bool,
     /// Operating systems; all if empty.
@@ -272,25 +273,25 @@ pub struct PartDescription {
     /// Whether a build for the toolkit's backend needs it.
     #[serde(default)]
     pub required: bool,
-    /// Whether a folder that has it counts as a copy of the toolkit.
+    /// Whether a folder with this part counts as a copy of the toolkit.
     #[serde(default)]
     pub marker: bool,
-    /// Candidates below the root, first found wins.
-    pub paths: Vec<Candidate>,
-    /// Folders to go up from the file found, so that a header can stand for its include folder.
+    /// Candidates below the root; the first one found is used.
+    pub paths: Vec<CandidateRule>,
+    /// How many folders the part is above the file that was found: a header can represent its include folder.
     #[serde(default)]
     pub up: usize,
-    /// Id of the finding when it is missing and required.
-    pub missing: Option<String>,
+    /// Id of the finding if it is missing and required.
+    pub missing: Option<DiagnosticId>,
 }
 
-/// A relative path with placeholders, perhaps for some platforms only.
+/// A relative path with placeholders, optionally only for some platforms.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub enum Candidate {
-    /// For every platform.
+pub enum CandidateRule {
+    /// The path on every platform.
     Everywhere(String),
-    /// For some.
+    /// The path on some platforms.
     Some(PlatformCandidate),
 }
 
@@ -298,17 +299,17 @@ pub enum Candidate {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlatformCandidate {
-    /// The path.
+    /// The path itself.
     pub path: String,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// Processor architecture.
+    /// The CPU architecture; any if omitted.
     pub arch: Option<Arch>,
 }
 
-impl Candidate {
-    /// The path, if it is meant for this platform.
+impl CandidateRule {
+    /// The path, if it applies to this platform.
     #[must_use]
     pub fn on(&self, platform: Platform) -> Option<&str> {
         match self {
@@ -320,50 +321,50 @@ impl Candidate {
     }
 }
 
-/// Whether a list of operating systems (all, if empty) names this one.
+/// Whether a list of operating systems contains this one; an empty list contains all.
 #[must_use]
 pub fn is_on(list: &[Os], os: Os) -> bool {
     list.is_empty() || list.contains(&os)
 }
 
-/// Where a version stands.
+/// A source of a version.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VersionSource {
-    /// A file below the root; may have `*` and placeholders.
+    /// A file below the root; may contain `*` and placeholders.
     pub file: Option<String>,
-    /// Dotted key of a JSON file.
+    /// The dotted key in a JSON file.
     pub json: Option<String>,
-    /// Patterns with `{version}` in the file's text; the pieces found are joined by dots.
+    /// Patterns with `{version}` in the file's text; the matches are joined by dots.
     #[serde(default)]
     pub text: Vec<String>,
-    /// How a number is read.
+    /// How a number is interpreted.
     #[serde(default)]
     pub scale: Scale,
     /// A pattern with `{version}` in the real path of the root (of a tool: of the program).
     pub path: Option<String>,
-    /// Whether only a version with a dot in it counts.
+    /// Whether only a version with a dot is accepted.
     #[serde(default)]
     pub dotted: bool,
-    /// A path below the root whose last name has `{version}`; the newest one counts.
+    /// A path below the root whose last component contains `{version}`; the newest match is used.
     pub entry: Option<String>,
-    /// Arguments of the program, where nothing but the program knows: run only when asked to.
+    /// Arguments with which the program prints its version, if no file contains it. Only run on request.
     #[serde(default)]
     pub args: Vec<String>,
 }
 
-/// How the number of a version source is read.
+/// How the number of a version source is interpreted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// As it stands.
+    /// Unchanged.
     #[default]
     Plain,
     /// 12040 is 12.4.
     Thousands,
 }
 
-/// A limit that an installed copy states about itself.
+/// A limit that an installed copy contains, such as a check in a header.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitSource {
@@ -375,36 +376,36 @@ pub struct LimitSource {
     pub text: String,
 }
 
-/// How a compiler is asked for its architectures.
+/// How a compiler is queried for its architectures.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchQuestion {
-    /// Arguments of the compiler.
+    /// The compiler's arguments.
     pub args: Vec<String>,
-    /// What stands before each number in the answer: `compute_`.
+    /// The text before each number in the answer: `compute_`.
     pub prefix: String,
 }
 
-/// A text in a file that takes a row of a table back for this copy.
+/// A text in a file that shows that a table row does not apply to this copy.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mended {
-    /// The name that the row's `unless` has.
+    /// The name in the row's `unless`.
     pub id: String,
-    /// Files below the root, the first that is there counts.
+    /// Files below the root; the first one that exists is read.
     pub file: Vec<String>,
-    /// Texts of which one has to stand in it.
+    /// Texts of which the file must contain one.
     pub has: Vec<String>,
 }
 
-/// What a build needs besides the toolkit's own parts.
+/// What a build needs besides the toolkit's parts.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildNeeds {
     /// Operating systems on which the backend can be built; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// Roles or ids of tools that must be there.
+    /// Roles or ids of required tools.
     #[serde(default)]
     pub tools: Vec<ToolNeed>,
 }
@@ -413,65 +414,65 @@ pub struct BuildNeeds {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolNeed {
-    /// Role (`host-compiler`) or id (`msvc`).
+    /// The role (`host-compiler`) or id (`msvc`).
     pub role: String,
-    /// Id of the finding when it is missing.
-    pub missing: String,
+    /// Id of the finding if it is missing.
+    pub missing: DiagnosticId,
     /// Operating systems; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
 }
 
-/// Whose hardware a toolkit's backends drive.
+/// The hardware that a toolkit's backends use.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HardwareDescription {
-    /// Makers.
+    /// The vendors.
     #[serde(default)]
     pub vendors: Vec<Vendor>,
-    /// Operating systems on which such hardware can be used; all if empty.
+    /// Operating systems on which such hardware is usable; all if empty.
     #[serde(default)]
     pub on: Vec<Os>,
-    /// Kernel drivers of which one has to be bound on Linux; any will do if empty.
+    /// Kernel drivers of which one must be bound on Linux; any if empty.
     #[serde(default)]
     pub kernel_drivers: Vec<String>,
-    /// Id of the finding when no driver is bound.
-    pub driver_missing: Option<String>,
-    /// Ids of findings by the other kernel driver that is bound.
+    /// Id of the finding if no driver is bound.
+    pub driver_missing: Option<DiagnosticId>,
+    /// Ids of the findings by the wrong kernel driver that is bound.
     #[serde(default)]
-    pub wrong_drivers: BTreeMap<String, String>,
-    /// The platform itself is the hardware (Metal on Apple's own processors).
+    pub wrong_drivers: BTreeMap<String, DiagnosticId>,
+    /// Platforms that always have the hardware (Metal on Apple processors).
     #[serde(default)]
     pub builtin: Vec<Platform>,
-    /// Name of that device.
+    /// The name of that device.
     pub builtin_name: Option<String>,
 }
 
-/// What running on a backend needs of the host.
+/// What a backend needs on the host at run time.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuntimeDescription {
-    /// Names of the library that programs open, by operating system; the first found counts. None: nothing to find.
+    /// Names of the library that programs open, by operating system; the first one found is used. Empty if there is no such library.
     #[serde(default)]
     pub loader: BTreeMap<Os, Vec<String>>,
-    /// Folders searched after the loader's own, by operating system.
+    /// Folders that are searched after those of the loader, by operating system.
     #[serde(default)]
     pub folders: BTreeMap<Os, Vec<String>>,
-    /// Id of the finding when the library is not found.
-    pub loader_missing: Option<String>,
-    /// Id of the finding when a node is missing in a container.
-    pub container: Option<String>,
-    /// Id of the finding when the library is missing in a container, where the container's runtime brings it.
-    pub container_loader: Option<String>,
-    /// Id of the finding when a node may not be opened in a container.
-    pub container_denied: Option<String>,
-    /// Id of the finding when the library's version is not the kernel driver's.
-    pub mismatch: Option<String>,
-    /// Id of the finding when the driver is too old for the chosen toolkit.
-    pub too_old: Option<String>,
-    /// Id of the finding when the libraries of the chosen toolkit were built for none of the devices.
-    pub device_unsupported: Option<String>,
-    /// A pattern with `{version}` in the real name of the library.
+    /// Id of the finding if the library is not found.
+    pub loader_missing: Option<DiagnosticId>,
+    /// Id of the finding if a node is missing in a container.
+    pub container: Option<DiagnosticId>,
+    /// Id of the finding if the library is missing in a container whose runtime should provide it.
+    pub container_loader: Option<DiagnosticId>,
+    /// Id of the finding if a node cannot be opened in a container.
+    pub container_denied: Option<DiagnosticId>,
+    /// Id of the finding if the versions of the library and the kernel driver differ.
+    pub mismatch: Option<DiagnosticId>,
+    /// Id of the finding if the driver is too old for the chosen toolkit.
+    pub too_old: Option<DiagnosticId>,
+    /// Id of the finding if the libraries of the chosen toolkit support none of the devices.
+    pub device_unsupported: Option<DiagnosticId>,
+    /// A pattern with `{version}` in the library's real file name.
     pub version: Option<String>,
     /// Device nodes on Linux.
     #[serde(default)]
@@ -484,24 +485,24 @@ pub struct RuntimeDescription {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeDescription {
-    /// Alternatives; may have `*`. The first that exists counts; of several matches one that opens is enough.
+    /// Alternatives; may contain `*`. The first one that exists is used; of several matches, one that opens is enough.
     pub paths: Vec<String>,
-    /// Id of the finding when it is missing; a node without one may be missing.
-    pub missing: Option<String>,
-    /// Id of the finding when it may not be opened.
-    pub denied: String,
-    /// A program with which the driver makes the node on first use: where it is there, a missing node is no fault.
+    /// Id of the finding if it is missing; without an id it may be missing.
+    pub missing: Option<DiagnosticId>,
+    /// Id of the finding if it cannot be opened.
+    pub denied: DiagnosticId,
+    /// The program with which the driver creates the node on first use: if it exists, a missing node is not a problem.
     pub made_by: Option<String>,
-    /// Kernel drivers whose cards are reached through it; those of any card if empty.
+    /// Kernel drivers whose GPUs use the node; any if empty.
     #[serde(default)]
     pub only_drivers: Vec<String>,
-    /// Kernel drivers whose cards are not reached through it.
+    /// Kernel drivers whose GPUs do not use the node.
     #[serde(default)]
     pub except_drivers: Vec<String>,
 }
 
 impl NodeDescription {
-    /// Whether cards with this kernel driver are reached through the node. One whose driver is not known may be.
+    /// Whether GPUs with this kernel driver use the node; assumed if the driver is unknown.
     #[must_use]
     pub fn serves(&self, kernel_driver: Option<&str>) -> bool {
         let Some(driver) = kernel_driver else { return true };
@@ -509,7 +510,7 @@ impl NodeDescription {
         (self.only_drivers.is_empty() || named(&self.only_drivers)) && !named(&self.except_drivers)
     }
 
-    /// Whether it is the way to some cards only.
+    /// Whether only some GPUs use the node.
     #[must_use]
     pub fn is_for_some(&self) -> bool {
         !self.only_drivers.is_empty() || !self.except_drivers.is_empty()
@@ -520,73 +521,73 @@ impl NodeDescription {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverDescription {
-    /// How a manifest is written.
+    /// The format of a manifest.
     pub form: ManifestForm,
-    /// Variables with a list of manifest files that replaces everything else; the first that is set counts.
+    /// Variables with a list of manifest files that replaces everything else; the first one that is set is used.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Variables with a list of further manifest files.
+    /// Variables with a list of additional manifest files.
     #[serde(default)]
     pub add_env: Vec<String>,
-    /// A variable with the one folder that replaces all others.
+    /// A variable with the only folder that is searched.
     pub folder_env: Option<String>,
-    /// Folders, by operating system; may have placeholders.
+    /// Folders with manifests, by operating system; may contain placeholders.
     #[serde(default)]
     pub folders: BTreeMap<Os, Vec<String>>,
-    /// File extension of manifests.
+    /// The file extension of manifests.
     #[serde(default)]
     pub extension: String,
-    /// Registry keys whose value names are manifests (or libraries).
+    /// Registry keys whose value names are paths of manifests or libraries.
     #[serde(default)]
     pub registry: Vec<String>,
-    /// Name of the value in the display adapters' registry keys.
+    /// The name of the value in the registry keys of display adapters.
     pub adapter_value: Option<String>,
-    /// Libraries that are drivers themselves, by operating system (Level Zero).
+    /// Libraries that are drivers, by operating system (Level Zero).
     #[serde(default)]
     pub libraries: BTreeMap<Os, Vec<String>>,
-    /// Id of the finding when there is no driver for the devices at all.
-    pub missing: Option<String>,
-    /// The same in a container, by the maker of the cards.
+    /// Id of the finding if the devices have no driver.
+    pub missing: Option<DiagnosticId>,
+    /// The same in a container, by the GPU's vendor.
     #[serde(default)]
-    pub missing_in_container: BTreeMap<Vendor, String>,
-    /// Id of the finding when only drivers that run on the processor are there.
-    pub software_only: Option<String>,
-    /// What the names of drivers tell; the first match counts.
+    pub missing_in_container: BTreeMap<Vendor, DiagnosticId>,
+    /// Id of the finding if only software drivers exist.
+    pub software_only: Option<DiagnosticId>,
+    /// What is known about drivers by name; the first match is used.
     #[serde(default)]
     pub known: Vec<KnownDriver>,
 }
 
-/// How a manifest is written.
+/// The format of a manifest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ManifestForm {
     /// JSON with `ICD.library_path`.
     #[default]
     VulkanJson,
-    /// A text file whose line is the library.
+    /// A text file that contains the library's name or path.
     IcdText,
-    /// No manifests, libraries only.
+    /// No manifests, only libraries.
     Library,
 }
 
-/// What the name of a driver tells.
+/// What is known about a driver by its name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownDriver {
-    /// Text that stands in the manifest's or the library's name, lowercase.
+    /// Text in the name of the manifest or library, in lower case.
     pub has: String,
-    /// Whose cards it drives.
+    /// The vendors whose GPUs it supports.
     #[serde(default)]
     pub vendors: Vec<Vendor>,
-    /// Its name, if it runs on the processor.
+    /// Its name, if it is a software driver, which runs on the CPU.
     pub software: Option<String>,
     /// Kernel drivers that it works with; any if empty.
     #[serde(default)]
     pub kernel_drivers: Vec<String>,
 }
 
-/// What a finding says in one line, and what to do in another. `{name}` stands for values of the case at hand,
-/// `{install}` and `{install_driver}` for this distribution's command.
+/// The text and hint of a finding, one line each. `{name}` is replaced by a value of the actual case,
+/// `{install}` and `{install_driver}` by this distribution's command.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReasonText {
@@ -607,7 +608,7 @@ pub enum CmakeEntry {
 }
 
 impl CmakeEntry {
-    /// The value as written, whatever the platform.
+    /// The value as written, for any platform.
     #[must_use]
     pub fn value(&self) -> &str {
         match self {

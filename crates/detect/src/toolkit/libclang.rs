@@ -1,17 +1,17 @@
-//! Where libclang lies, which bindgen loads.
+//! Finds libclang, which bindgen loads.
 
-use gpubuild_host::{Host, HostPath, Os, glob};
+use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
-/// Where libclang is, or the variable's value if that leads nowhere.
+/// The path of libclang, or the value of the variable if that path does not exist.
 #[must_use]
-pub fn find(host: &dyn Host) -> (Option<HostPath>, Option<HostPath>) {
+pub fn find(host: &dyn ReadFiles) -> (Option<HostPath>, Option<HostPath>) {
     let is_library = |name: &str| {
         let name = name.to_ascii_lowercase();
         match host.platform().os {
             Os::Windows => name == "libclang.dll" || name == "clang.dll",
             Os::Macos => name == "libclang.dylib",
             Os::Linux => {
-                // `libclang-14.so.1` is, `libclang-cpp.so.14` is another library.
+                // `libclang-14.so.1` matches; `libclang-cpp.so.14` is a different library.
                 let numbered = name.strip_prefix("libclang-");
                 name.starts_with("libclang.so")
                     || numbered.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

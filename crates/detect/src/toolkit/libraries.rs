@@ -1,4 +1,5 @@
-//! What names of shared libraries tell: `toolkits/tables/libraries.toml`, and the functions of NVIDIA's driver by release.
+//! What is known about shared libraries by name, from `toolkits/tables/libraries.toml`, and about the functions of NVIDIA's
+//! driver by release.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,15 +11,17 @@ use gpubuild_host::search::star_matches;
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
-static TABLE: OnceLock<Table> = OnceLock::new();
+use crate::diagnostic::DiagnosticId;
+
+static TABLE: OnceLock<LibraryTable> = OnceLock::new();
 static FUNCTIONS: OnceLock<BTreeMap<String, Version>> = OnceLock::new();
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct LibraryTable {
     #[serde(rename = "schema")]
     _schema: u32,
-    library: Vec<Library>,
+    library: Vec<ToolkitLibrary>,
     system: BTreeMap<Os, Vec<String>>,
 }
 
@@ -30,93 +33,93 @@ struct Functions {
     since: BTreeMap<String, Vec<String>>,
 }
 
-/// Libraries that belong together.
+/// A group of libraries with the same properties.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Library {
-    /// Their names; `*` is any text, `{version}` digits and dots.
+pub struct ToolkitLibrary {
+    /// Their file names; `*` matches any text, `{version}` digits and dots.
     pub names: Vec<String>,
-    /// What they are, for people.
+    /// What they are, for messages.
     pub what: String,
-    /// Whose they are.
+    /// The backend that they belong to.
     pub backend: Option<Backend>,
-    /// Their part in it.
-    pub role: Role,
-    /// What their number is the release of: `cuda`, `rocm`.
+    /// Their role in the backend.
+    pub role: LibraryRole,
+    /// What the number in their name is the release of: `cuda`, `rocm`.
     pub major: Option<String>,
-    /// The toolkit that has them.
+    /// The toolkit that contains them.
     pub toolkit: Option<String>,
-    /// Libraries that must all be of one release.
+    /// A group of libraries that must all have the same release.
     pub together: Option<String>,
-    /// How functions of a driver's library begin.
+    /// The prefix of a driver library's functions.
     pub functions: Option<String>,
-    /// Libraries that these open while they run.
+    /// Libraries that these open at run time.
     #[serde(default)]
     pub opens: BTreeMap<Os, Vec<String>>,
-    /// Id of the finding when one is missing.
-    pub missing: Option<String>,
-    /// Packages that have them, by package manager.
+    /// Id of the finding if one is missing.
+    pub missing: Option<DiagnosticId>,
+    /// Packages that contain them, by package manager.
     #[serde(default)]
     pub packages: BTreeMap<String, String>,
-    /// Whether every machine has its own, which drivers and the system count on: another copy beside it breaks them.
+    /// Whether every machine has its copy, on which drivers and the system depend: a second copy beside it breaks them.
     #[serde(default)]
     pub core: bool,
-    /// Folders with data that they read, relative to where they lie.
+    /// Folders with data that they read, relative to the library.
     #[serde(default)]
     pub data: Vec<String>,
-    /// Where they come from, in one sentence.
+    /// How to get them, in one sentence.
     pub fix: Option<String>,
 }
 
-/// The part that a library has.
+/// The role of a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// It belongs to a driver and is never shipped with a program.
+pub enum LibraryRole {
+    /// Part of a driver, never shipped with a program.
     Driver,
-    /// It finds drivers.
+    /// Finds drivers.
     Loader,
-    /// It belongs to a toolkit and may be shipped.
+    /// Part of a toolkit, may be shipped.
     Runtime,
-    /// It has nothing to do with GPUs.
+    /// Unrelated to GPUs.
     System,
 }
 
-/// The tables are part of the program, and a test reads them.
-fn table() -> &'static Table {
+/// The embedded table; a test parses it.
+fn table() -> &'static LibraryTable {
     TABLE.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::LIBRARIES).expect("toolkits/tables/libraries.toml is tested")
     })
 }
 
-/// What is known of a library by its file name.
+/// What is known about a library by its file name.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static Library> {
+pub fn find(name: &str) -> Option<&'static ToolkitLibrary> {
     let name = plain(name);
     table().library.iter().find(|library| library.names.iter().any(|pattern| matches(pattern, &name)))
 }
 
-/// The release in the name of a library whose number is one: `12` of `libcudart.so.12`, `11.0` of `cudart64_110.dll`.
+/// The release in a library's file name, if its number is one: `12` of `libcudart.so.12`, `11.0` of `cudart64_110.dll`.
 #[must_use]
 pub fn release(name: &str) -> Option<Version> {
     let plain = plain(name);
     let library = find(&plain)?;
     library.major.as_ref()?;
     let digits = library.names.iter().find_map(|pattern| version_in(pattern, &plain))?;
-    // Windows' libraries of CUDA 11 and before are numbered without a dot.
+    // The numbers of Windows libraries up to CUDA 11 have no dot.
     match digits.parse::<u32>() {
         Ok(number @ 20..=999) => format!("{}.{}", number / 10, number % 10).parse().ok(),
         _ => digits.parse().ok(),
     }
 }
 
-/// Whether a library is the one of a GPU driver whose functions are looked at.
+/// Whether a library is a GPU driver whose functions are examined.
 #[must_use]
 pub fn is_driver(name: &str) -> bool {
     find(name).is_some_and(|library| library.functions.is_some())
 }
 
-/// Whether a function is one of a GPU driver's library by its name.
+/// Whether a function belongs to a GPU driver's library, by its name.
 #[must_use]
 pub fn is_driver_function(name: &str) -> bool {
     table().library.iter().filter_map(|library| library.functions.as_deref()).any(|start| {
@@ -124,10 +127,10 @@ pub fn is_driver_function(name: &str) -> bool {
     })
 }
 
-/// The release of CUDA that brought a function of the driver's library; `None` for those that every driver has.
+/// The first CUDA release with a function of the driver's library; `None` if every driver has it.
 ///
 /// # Panics
-/// If the embedded table is broken, which a test rules out.
+/// If the embedded table is invalid; a test rules that out.
 #[must_use]
 pub fn function_since(name: &str) -> Option<&'static Version> {
     let functions = FUNCTIONS.get_or_init(|| {
@@ -140,12 +143,12 @@ pub fn function_since(name: &str) -> Option<&'static Version> {
         }
         functions
     });
-    // The same function for another default stream.
+    // The suffix selects another default stream for the same function.
     let name = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
     functions.get(name)
 }
 
-/// Whether the system has a library although no file need be there.
+/// Whether the system provides a library without a file.
 #[must_use]
 pub fn is_of_system(os: Os, name: &str) -> bool {
     let name = match os {
@@ -155,7 +158,7 @@ pub fn is_of_system(os: Os, name: &str) -> bool {
     table().system.get(&os).is_some_and(|names| names.iter().any(|pattern| star_matches(pattern, &name)))
 }
 
-/// The file name; Windows' names in lower case, in which their rows are compared.
+/// The file name, in lower case for Windows names, as in the table.
 fn plain(name: &str) -> String {
     let name = name.rsplit(['/', '\\']).next().unwrap_or(name);
     if name.to_ascii_lowercase().ends_with(".dll") { name.to_ascii_lowercase() } else { name.to_owned() }
@@ -168,7 +171,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     star_matches(&plain(pattern), name)
 }
 
-/// What stands for `{version}`: digits and dots.
+/// The digits and dots that match `{version}`.
 fn version_in<'n>(pattern: &str, name: &'n str) -> Option<&'n str> {
     let pattern = plain(pattern);
     let (start, end) = pattern.split_once("{version}")?;
@@ -190,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_tell_what_a_library_is() {
+    fn libraries_are_known_by_name() {
         for (name, what, release_in_name) in [
             ("libcudart.so.12", Some("the CUDA runtime"), Some("12")),
             ("libcudart.so.11.0", Some("the CUDA runtime"), Some("11.0")),
@@ -222,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_and_their_functions() {
+    fn driver_functions_are_known() {
         assert!(is_driver("libcuda.so.1") && is_driver("NVCUDA.dll") && !is_driver("libcudart.so.12"));
         assert!(is_driver_function("cuInit") && !is_driver_function("cudaMalloc"));
         assert!(!is_driver_function("curl_easy_init") && !is_driver_function("cu"));
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn systems_bring_libraries_without_files() {
+    fn systems_provide_libraries_without_files() {
         assert!(is_of_system(Os::Windows, "API-MS-WIN-CRT-runtime-l1-1-0.dll"));
         assert!(is_of_system(Os::Macos, "/usr/lib/libSystem.B.dylib"));
         assert!(is_of_system(Os::Linux, "libm.so.6") && !is_of_system(Os::Linux, "libstdc++.so.6"));

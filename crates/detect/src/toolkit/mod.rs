@@ -1,7 +1,7 @@
 //! Toolkits: SDKs and tools described by files in `toolkits/`, and the copies of them found on a host.
 //!
-//! Vendors are data: paths, names, versions, limits and install hints stand in the TOML files; this module knows
-//! only the kinds of places that can be searched.
+//! Vendor knowledge is data: paths, names, versions, limits and install hints are in the TOML files. This module only
+//! implements the kinds of places that can be searched.
 
 mod ask;
 pub mod catalogue;
@@ -27,6 +27,7 @@ use gpubuild_core::version::Version;
 use gpubuild_host::HostPath;
 use serde::Serialize;
 
+use crate::diagnostic::DiagnosticId;
 use crate::facts::Fact;
 pub use ask::ask_drivers;
 pub use catalogue::{Catalogue, CatalogueError};
@@ -34,38 +35,38 @@ pub use description::Description;
 pub use probe::probe_one;
 pub use probe::{ask_archs, ask_programs, probe};
 pub use search::OWN;
-pub use tools::Tools;
+pub use tools::InstalledTools;
 pub use versions::Ask;
 
 /// One copy of a toolkit or tool on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Installation {
-    /// Id of the description: `cuda`, `rocm`, `vulkan`, `cmake`, `gcc`.
+    /// The id of its description: `cuda`, `rocm`, `vulkan`, `cmake`, `gcc`.
     pub toolkit: String,
-    /// Its version, where a file (or, if the description says so, the program) tells it.
+    /// Its version, if a file (or, if the description allows it, the program) contains it.
     pub version: Option<Fact<Version>>,
-    /// Limits that this copy states about itself, by id: `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
+    /// Limits that this copy contains, by id: `gcc-max`, `clang-below`, `msvc-min`, `msvc-below`.
     pub limits: BTreeMap<String, Fact<Version>>,
-    /// Device architectures that its libraries were really built for, where files tell: `gfx942`.
+    /// Device architectures for which its libraries were built, if files show it: `gfx942`.
     pub device_archs: Vec<String>,
-    /// Device architectures that its compiler says it builds for, where it was asked or a recording has its answer: `90`.
+    /// Device architectures that its compiler reports, if it was queried or a recording has its answer: `90`.
     pub compiler_archs: Vec<String>,
-    /// Names of what somebody mended in it (`[[mended]]` of the description).
+    /// Ids of the problems that are fixed in this copy (`[[mended]]` of the description).
     pub mended: Vec<String>,
-    /// Its root folder; for a tool that is one program, the folder that holds it.
+    /// Its root folder; for a tool that is a single program, the folder that contains it.
     pub root: HostPath,
-    /// Every way that led to it, best first: `env:CUDA_PATH`, `path`, `known:/usr/local/cuda-*`, `registry`.
+    /// Every way in which it was found, best first: `env:CUDA_PATH`, `path`, `known:/usr/local/cuda-*`, `registry`.
     pub found_via: Vec<String>,
-    /// The parts that the description names, by id: `compiler`, `headers`, `runtime-static`, `loader`.
-    pub parts: BTreeMap<String, Part>,
-    /// Whether this is the copy that a build takes.
+    /// The parts of the description, by id: `compiler`, `headers`, `runtime-static`, `loader`.
+    pub parts: BTreeMap<String, ToolkitPart>,
+    /// Whether a build uses this copy.
     pub chosen: bool,
-    /// Why it was chosen, or why another one was.
+    /// Why it was chosen, or why another copy was.
     pub reason: String,
 }
 
 impl Installation {
-    /// The path of a part that was found.
+    /// The path of a part, if it was found.
     #[must_use]
     pub fn part(&self, id: &str) -> Option<&HostPath> {
         self.parts.get(id).and_then(|part| part.path.as_ref())
@@ -74,7 +75,7 @@ impl Installation {
     /// The ids of required parts that were not found.
     #[must_use]
     pub fn missing_parts(&self) -> Vec<&str> {
-        let missing = |part: &Part| part.required && part.path.is_none();
+        let missing = |part: &ToolkitPart| part.required && part.path.is_none();
         self.parts.iter().filter(|(_, part)| missing(part)).map(|(id, _)| id.as_str()).collect()
     }
 
@@ -84,13 +85,13 @@ impl Installation {
         self.missing_parts().is_empty()
     }
 
-    /// Whether gpubuild installed it itself.
+    /// Whether gpubuild installed it.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.found_via.iter().any(|via| via == search::OWN)
     }
 
-    /// The plain version, for comparing.
+    /// The version without its evidence.
     #[must_use]
     pub fn version(&self) -> Option<&Version> {
         self.version.as_ref().map(|fact| &fact.value)
@@ -99,31 +100,31 @@ impl Installation {
 
 /// One part of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Part {
-    /// Where it is, `None` if it is missing.
+pub struct ToolkitPart {
+    /// Its path; `None` if it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<HostPath>,
     /// Whether a build for the toolkit's backend needs it.
     pub required: bool,
-    /// What was looked for, for the message when it is missing.
+    /// The paths that were tried, for messages about a missing part.
     pub looked_for: Vec<String>,
-    /// Id of the finding when it is missing.
+    /// Id of the finding if it is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<String>,
+    pub missing: Option<DiagnosticId>,
 }
 
-/// What running on a backend needs of the host: loader, driver libraries, device nodes.
+/// What a backend needs on the host at run time: loader, driver libraries, device nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Runtime {
+pub struct ToolkitRuntime {
     /// The backend.
     pub backend: Backend,
     /// The library that programs open: `libcuda.so.1`, `libvulkan.so.1`; `None` if the loader does not find it.
     pub loader: Option<Fact<HostPath>>,
-    /// Version of the user-mode driver, from a file name or file.
+    /// The version of the user-mode driver, from a file name or file.
     pub version: Option<Fact<Version>>,
     /// Drivers behind the loader: Vulkan ICDs, OpenCL ICDs, Level Zero drivers.
     pub drivers: Vec<RuntimeDriver>,
-    /// Device nodes that have to open.
+    /// Device nodes that programs must be able to open.
     pub nodes: Vec<DeviceNode>,
 }
 
@@ -132,13 +133,13 @@ pub struct Runtime {
 pub struct RuntimeDriver {
     /// The manifest that names it.
     pub manifest: HostPath,
-    /// The library, as the manifest spells it.
+    /// The library in the manifest's spelling.
     pub library: String,
     /// Whether the library was found.
     pub found: bool,
-    /// Its name, if it is known to run on the processor: `llvmpipe`, `SwiftShader`, `PoCL`.
+    /// Its name, if it is known to run on the CPU: `llvmpipe`, `SwiftShader`, `PoCL`.
     pub software: Option<String>,
-    /// The makers whose cards it drives, where its name tells.
+    /// The vendors whose GPUs it supports, if its name shows them; any if empty.
     pub vendors: Vec<crate::facts::Vendor>,
     /// Kernel drivers that it works with; any if empty.
     pub kernel_drivers: Vec<String>,
@@ -149,59 +150,59 @@ pub struct RuntimeDriver {
 pub struct DeviceNode {
     /// `/dev/nvidiactl`, `/dev/kfd`, `/dev/dri/renderD128`.
     pub path: HostPath,
-    /// What opening it for reading and writing answered.
+    /// The result of opening it for reading and writing.
     pub state: NodeState,
-    /// Numeric group, for the remedy.
+    /// The numeric group, for the remedy.
     pub gid: Option<u32>,
     /// Nodes of one group are alternatives: one that opens is enough.
     pub group: usize,
-    /// Id of the finding when it is missing; none where that is no fault.
+    /// Id of the finding if it is missing; `None` if that is not a problem.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub missing: Option<String>,
-    /// Id of the finding when it may not be opened.
-    pub denied: String,
+    pub missing: Option<DiagnosticId>,
+    /// Id of the finding if it cannot be opened.
+    pub denied: DiagnosticId,
 }
 
-/// What opening a device node answered.
+/// The result of opening a device node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeState {
     /// It opens.
     Opens,
-    /// It is there and this user may not.
+    /// It exists, but this user has no permission.
     Denied,
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It is there and opening failed otherwise.
+    /// It exists, but opening it failed for another reason.
     Failed,
 }
 
-/// An explicit choice that leads nowhere: a variable that names a folder without the toolkit.
+/// An explicit choice without a result: a variable that points to a folder without the toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadEnd {
-    /// Id of the description.
+    /// The id of the description.
     pub toolkit: String,
-    /// `env:CUDA_PATH`.
+    /// The variable: `env:CUDA_PATH`.
     pub found_via: String,
-    /// What it names.
+    /// The path in it.
     pub place: HostPath,
-    /// What is wrong with it.
+    /// Why the path is not a copy.
     pub why: String,
 }
 
-/// Everything of toolkits and runtimes on a host.
+/// All toolkits and runtimes of a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Inventory {
     /// Every copy of every toolkit and tool, by description id, the chosen one first.
     pub installations: BTreeMap<String, Vec<Installation>>,
-    /// By backend.
-    pub runtimes: BTreeMap<Backend, Runtime>,
-    /// Variables that name a toolkit and lead nowhere.
+    /// The runtimes by backend.
+    pub runtimes: BTreeMap<Backend, ToolkitRuntime>,
+    /// Variables that point to a place without the toolkit.
     pub dead_ends: Vec<DeadEnd>,
 }
 
 impl Inventory {
-    /// The copy of a toolkit that a build takes.
+    /// The copy of a toolkit that a build uses.
     #[must_use]
     pub fn chosen(&self, toolkit: &str) -> Option<&Installation> {
         self.of(toolkit).iter().find(|installation| installation.chosen)
@@ -213,8 +214,8 @@ impl Inventory {
         self.installations.get(toolkit).map_or(&[], Vec::as_slice)
     }
 
-    /// The chosen copy of the tools that fill a role (`host-compiler`), best first as the descriptions are ordered:
-    /// a named one before one on PATH, `gcc` before `clang`.
+    /// The best chosen copy among the tools that fill a role (`host-compiler`): a copy that a variable names before one on PATH,
+    /// then in the order of the descriptions (`gcc` before `clang`).
     #[must_use]
     pub fn for_role<'a>(&'a self, catalogue: &Catalogue, role: &str) -> Option<&'a Installation> {
         let mut tools: Vec<&Description> = catalogue.with_role(role).collect();

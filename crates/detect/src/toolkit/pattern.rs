@@ -1,11 +1,11 @@
-//! Patterns in descriptions: `{version}` in a text, and placeholders for what differs between hosts.
+//! Patterns in descriptions: `{version}` in a text, and placeholders for host-dependent values.
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Arch, Host, Os};
+use gpubuild_host::{Arch, HostInfo, Os};
 
-/// The versions for which a pattern with one `{version}` stands in `text`, in the order of the text.
+/// All versions that match a pattern with one `{version}` in `text`, in the order of the text.
 ///
-/// White space in the pattern matches any run of blanks, so that `define CUDART_VERSION {version}` finds a macro however
+/// A space in the pattern matches any run of blanks, so that `define CUDART_VERSION {version}` finds a macro however
 /// it is aligned.
 #[must_use]
 pub fn extract_all(pattern: &str, text: &str) -> Vec<Version> {
@@ -42,12 +42,12 @@ fn next_boundary(text: &str, mut index: usize) -> usize {
     index
 }
 
-/// Where `pattern` stands in `text` at or after `start`: its first and last-but-one byte.
+/// The byte range of the first match of `pattern` in `text` at or after `start`.
 fn find_loose(pattern: &str, text: &str, start: usize) -> Option<(usize, usize)> {
     if pattern.is_empty() {
         return Some((start, start));
     }
-    // What has to stand there literally is found fastest.
+    // Searching for the literal beginning is fastest.
     let first = pattern.split(' ').next().unwrap_or_default();
     let finder = memchr::memmem::Finder::new(first);
     let mut at = start;
@@ -62,7 +62,7 @@ fn find_loose(pattern: &str, text: &str, start: usize) -> Option<(usize, usize)>
     None
 }
 
-/// The length of the match if `text` starts with `pattern`; blanks match any run of blanks.
+/// The length of the match if `text` starts with `pattern`; a space matches any run of blanks.
 fn matches_loose(pattern: &str, text: &str) -> Option<usize> {
     let mut rest = text;
     let mut words = pattern.split(' ');
@@ -77,8 +77,8 @@ fn matches_loose(pattern: &str, text: &str) -> Option<usize> {
     Some(text.len() - rest.len())
 }
 
-/// Replaces the placeholders that depend on the host. `None` if one of them has no value here.
-pub fn fill(template: &str, host: &dyn Host) -> Option<String> {
+/// Replaces the placeholders that depend on the host. `None` if one of them has no value on it.
+pub fn fill(template: &str, host: &dyn HostInfo) -> Option<String> {
     let mut filled = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(open) = rest.find('{') {
@@ -91,7 +91,7 @@ pub fn fill(template: &str, host: &dyn Host) -> Option<String> {
     Some(filled)
 }
 
-fn value(name: &str, host: &dyn Host) -> Option<String> {
+fn value(name: &str, host: &dyn HostInfo) -> Option<String> {
     let platform = host.platform();
     let env = |name: &str, default: Option<&str>| {
         host.env()
@@ -100,12 +100,12 @@ fn value(name: &str, host: &dyn Host) -> Option<String> {
             .or(default.map(str::to_owned))
     };
     match name {
-        // Filled by whoever reads a version.
+        // Filled later, when a version is read.
         "version" => Some("{version}".to_owned()),
         "arch" => Some(platform.arch.id().to_owned()),
         "triplet" => Some(format!("{}-linux-gnu", platform.arch.id())),
         "exe" => Some(if platform.os == Os::Windows { ".exe" } else { "" }.to_owned()),
-        // Visual Studio's word for the architecture.
+        // Visual Studio's name for the architecture.
         "vs_arch" => Some(if platform.arch == Arch::X86_64 { "x64" } else { "arm64" }.to_owned()),
         "home" => match platform.os {
             Os::Windows => env("USERPROFILE", None),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_found_where_the_pattern_says() {
+    fn versions_are_extracted_by_pattern() {
         for (pattern, text, expected) in [
             ("define CUDART_VERSION {version}", "#define CUDART_VERSION  12040\n", Some("12040")),
             ("CUDA/v{version}", "C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v12.6", Some("12.6")),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_a_host_config_are_read() {
+    fn limits_of_a_host_config_are_extracted() {
         let config = "#if __GNUC__ > 13\n#error\n#if (__clang_major__ >= 18) || (__clang_major__ < 3)\n\
             #if _MSC_VER < 1910 || _MSC_VER >= 1950\n";
         assert_eq!(one("__GNUC__ > {version}", config).as_deref(), Some("13"));
@@ -156,7 +156,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_extraction_fail(pattern in ".{0,12}", text in ".{0,40}") {
+        fn extraction_never_panics(pattern in ".{0,12}", text in ".{0,40}") {
             let _ = extract_all(&format!("{pattern}{{version}}"), &text);
             let _ = extract_all(&format!("{pattern}{{version}}x y"), &text);
         }

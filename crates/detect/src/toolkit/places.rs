@@ -1,13 +1,13 @@
-//! From the places of a description to paths on the host: PATH and files.
+//! Resolves the places of a description to paths on the host: PATH and files.
 
 use std::io;
 
 use gpubuild_host::search::find_program_in;
 pub use gpubuild_host::search::glob as expand;
-use gpubuild_host::{FileKind, Host, HostPath, Os};
+use gpubuild_host::{FileKind, HostInfo, HostPath, Os, ReadFiles};
 
-/// The folders of PATH that are absolute, in order, each once.
-pub fn path_folders(host: &dyn Host) -> Vec<HostPath> {
+/// The absolute folders of PATH, in order and without duplicates.
+pub fn path_folders(host: &dyn HostInfo) -> Vec<HostPath> {
     let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
     let mut folders: Vec<HostPath> = Vec::new();
     for text in host.env().get("PATH").unwrap_or_default().split(separator) {
@@ -19,32 +19,32 @@ pub fn path_folders(host: &dyn Host) -> Vec<HostPath> {
     folders
 }
 
-/// Every file that a bare program name can mean in these folders, in order.
-pub fn programs(host: &dyn Host, folders: &[HostPath], name: &str) -> Vec<HostPath> {
+/// Every file that a program name can refer to in these folders, in order.
+pub fn programs(host: &dyn ReadFiles, folders: &[HostPath], name: &str) -> Vec<HostPath> {
     if host.platform().os == Os::Windows {
         let list = folders.iter().map(HostPath::as_str).collect::<Vec<_>>().join(";");
         return find_program_in(host, name, &list);
     }
-    // Elsewhere a name means one file in each folder. Some forty names are searched at each start.
+    // On other systems, a name is one file per folder. Some forty names are searched at each start.
     let program =
         |path: &HostPath| host.stat(path).is_ok_and(|stat| stat.kind == FileKind::File && stat.executable);
     folders.iter().map(|folder| folder.join(name)).filter(program).collect()
 }
 
-/// Goes up from a path; stays at the root.
+/// The ancestor that is `folders` levels above a path; the root if there are fewer.
 #[must_use]
 pub fn go_up(path: &HostPath, folders: usize) -> HostPath {
     (0..folders).fold(path.clone(), |path, _| path.parent().unwrap_or(path))
 }
 
-/// Reads the first part of a text file; files of toolkits say what they are near their start.
-pub fn read_head(host: &dyn Host, path: &HostPath) -> io::Result<String> {
+/// Reads the first 64 KiB of a text file; toolkit files contain their version near the start.
+pub fn read_head(host: &dyn ReadFiles, path: &HostPath) -> io::Result<String> {
     const LIMIT: usize = 64 * 1024;
     Ok(text(host.read_start(path, LIMIT)?))
 }
 
-/// Bytes as text; what is no UTF-8 is replaced.
+/// Bytes as text; invalid UTF-8 is replaced.
 fn text(bytes: Vec<u8>) -> String {
-    // Almost always nothing has to be copied.
+    // Valid UTF-8, the usual case, is not copied.
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -1,30 +1,30 @@
-//! Every copy of every toolkit on a host: description x host -> [`Inventory`]. Runs nothing.
+//! Finds every copy of every toolkit on a host: descriptions and a host give an [`Inventory`]. Starts no program.
 
 use std::collections::BTreeMap;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, InspectHost, RunPrograms};
 
 use super::choose::choose;
-use super::description::{Description, Kind, Mended, PartDescription};
+use super::description::{Description, Mended, PartDescription, ToolkitKind};
 use super::pattern::{extract, fill};
 use super::places::{expand, go_up, read_head};
-use super::search::{Candidate, Found, Rank, program_folders, search};
-use super::versions::{Ask, Place, archs_of_program, from_files, from_program};
-use super::{Catalogue, DeadEnd, Installation, Inventory, Part, runtime};
+use super::search::{CandidatePath, Rank, SearchResult, program_folders, search};
+use super::versions::{Ask, VersionLocation, archs_of_program, from_files, from_program};
+use super::{Catalogue, DeadEnd, Installation, Inventory, ToolkitPart, runtime};
 use crate::facts::Fact;
 
-/// A copy with what is needed to choose among several.
-pub(super) struct Copy {
+/// A copy with the data for choosing among several.
+pub(super) struct ProbedCopy {
     pub installation: Installation,
     pub rank: Rank,
-    /// The strongest way in its own words, for the reason.
+    /// The strongest way in which it was found, for the reason.
     pub way: String,
 }
 
-/// Looks for everything in the catalogue. Starts no process and loads no library.
+/// Searches for all descriptions of the catalogue. Starts no process and loads no library.
 #[must_use]
-pub fn probe(host: &dyn Host, catalogue: &Catalogue) -> Inventory {
+pub fn probe(host: &dyn InspectHost, catalogue: &Catalogue) -> Inventory {
     let path = program_folders(host);
     let mut inventory = Inventory::default();
     for description in catalogue.iter() {
@@ -41,18 +41,21 @@ pub fn probe(host: &dyn Host, catalogue: &Catalogue) -> Inventory {
 
 /// Every copy of one toolkit, the chosen one first.
 #[must_use]
-pub fn probe_one(host: &dyn Host, description: &Description) -> Vec<Installation> {
+pub fn probe_one(host: &dyn InspectHost, description: &Description) -> Vec<Installation> {
     let path = program_folders(host);
     choose(collect(host, description, search(host, description, &path)).0)
 }
 
-/// Asks the programs themselves for the versions that no file told. Only on request: this starts processes.
-pub fn ask_programs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inventory) {
+/// Runs programs for the versions that no file contains. Only on request, because it starts processes.
+pub fn ask_programs(host: &dyn RunPrograms, catalogue: &Catalogue, inventory: &mut Inventory) {
     for (id, installations) in &mut inventory.installations {
         let Some(description) = catalogue.get(id) else { continue };
-        // Among compilers the version decides which copy is taken; of other tools only the chosen one matters.
-        let asked =
-            if description.kind == Kind::Tool && description.provides.is_none() { 1 } else { usize::MAX };
+        // The version decides which compiler is used; of other tools, only the chosen copy matters.
+        let asked = if description.kind == ToolkitKind::Tool && description.provides.is_none() {
+            1
+        } else {
+            usize::MAX
+        };
         for installation in installations.iter_mut().take(asked).filter(|one| one.version.is_none()) {
             let program = installation.part("program").or_else(|| installation.part("compiler")).cloned();
             installation.version = program.and_then(|program| from_program(host, description, &program));
@@ -60,8 +63,8 @@ pub fn ask_programs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inve
     }
 }
 
-/// Asks the compilers which architectures they build for. With [`Ask::Program`] this starts a process per copy.
-pub fn ask_archs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Inventory, ask: Ask) {
+/// Queries the compilers for their architectures. With [`Ask::Program`], this starts a process per copy.
+pub fn ask_archs(host: &dyn RunPrograms, catalogue: &Catalogue, inventory: &mut Inventory, ask: Ask) {
     for (id, installations) in &mut inventory.installations {
         let Some(question) = catalogue.get(id).and_then(|one| one.list_archs.as_ref()) else { continue };
         for installation in installations.iter_mut() {
@@ -72,7 +75,11 @@ pub fn ask_archs(host: &dyn Host, catalogue: &Catalogue, inventory: &mut Invento
     }
 }
 
-fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Copy>, Vec<DeadEnd>) {
+fn collect(
+    host: &dyn InspectHost,
+    description: &Description,
+    found: SearchResult,
+) -> (Vec<ProbedCopy>, Vec<DeadEnd>) {
     let mut dead_ends: Vec<DeadEnd> = found
         .absent
         .into_iter()
@@ -83,10 +90,10 @@ fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Cop
             why: "it does not exist".to_owned(),
         })
         .collect();
-    let mut copies: BTreeMap<String, Copy> = BTreeMap::new();
+    let mut copies: BTreeMap<String, ProbedCopy> = BTreeMap::new();
     let mut order: Vec<String> = Vec::new();
     let mut reached: Vec<(String, HostPath)> = Vec::new();
-    let mut missed: Vec<Candidate> = Vec::new();
+    let mut missed: Vec<CandidatePath> = Vec::new();
     for candidate in found.candidates {
         let Ok(real) = host.canonical(&candidate.path) else { continue };
         let key = real.key();
@@ -96,12 +103,12 @@ fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Cop
                 missed.push(candidate);
                 continue;
             };
-            // What is left of a copy of our own is no copy: `toolkit install` makes it whole.
+            // An incomplete copy of gpubuild's does not count: `toolkit install` completes it.
             if candidate.rank == Rank::Own && !installation.is_complete() {
                 continue;
             }
             order.push(key.clone());
-            let copy = Copy { installation, rank: candidate.rank, way: candidate.via.clone() };
+            let copy = ProbedCopy { installation, rank: candidate.rank, way: candidate.via.clone() };
             copies.insert(key.clone(), copy);
         }
         reached.push((candidate.via.clone(), candidate.place.clone()));
@@ -112,7 +119,7 @@ fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Cop
         }
     }
     for candidate in missed.into_iter().filter(|one| one.rank == Rank::Explicit) {
-        let why = "it has none of the files that tell a copy".to_owned();
+        let why = "it contains no file that identifies a copy".to_owned();
         let dead = DeadEnd {
             toolkit: description.id.clone(),
             found_via: candidate.via,
@@ -127,8 +134,12 @@ fn collect(host: &dyn Host, description: &Description, found: Found) -> (Vec<Cop
     (order.iter().filter_map(|key| copies.remove(key)).collect(), dead_ends)
 }
 
-/// What a recording knows of a compiler's own list, which counts more than any table: nothing is started for it.
-fn recorded_archs(host: &dyn Host, description: &Description, parts: &BTreeMap<String, Part>) -> Vec<String> {
+/// A compiler's recorded list of architectures, which takes precedence over tables. Starts no process.
+fn recorded_archs(
+    host: &dyn RunPrograms,
+    description: &Description,
+    parts: &BTreeMap<String, ToolkitPart>,
+) -> Vec<String> {
     let compiler = parts.get("compiler").and_then(|part| part.path.as_ref());
     match (&description.list_archs, compiler) {
         (Some(question), Some(compiler)) => archs_of_program(host, question, compiler, Ask::Recorded),
@@ -136,26 +147,26 @@ fn recorded_archs(host: &dyn Host, description: &Description, parts: &BTreeMap<S
     }
 }
 
-/// The copy at a candidate, if it is one.
+/// The copy at a candidate path, if it is one.
 fn examine(
-    host: &dyn Host,
+    host: &dyn InspectHost,
     description: &Description,
-    candidate: &Candidate,
+    candidate: &CandidatePath,
     real: &HostPath,
 ) -> Option<Installation> {
-    let tool = description.kind == Kind::Tool;
+    let tool = description.kind == ToolkitKind::Tool;
     let root = if tool { candidate.path.parent()? } else { real.clone() };
     if tool && !host.is_file(&candidate.path) {
         return None;
     }
     let suffix = if tool { suffix(description, &candidate.path) } else { String::new() };
-    let mut parts: BTreeMap<String, Part> = description
+    let mut parts: BTreeMap<String, ToolkitPart> = description
         .parts
         .iter()
         .map(|(id, part)| (id.clone(), find_part(host, part, &root, &suffix)))
         .collect();
     if tool {
-        let part = Part {
+        let part = ToolkitPart {
             path: Some(candidate.path.clone()),
             required: true,
             looked_for: Vec::new(),
@@ -165,12 +176,13 @@ fn examine(
     } else if !description.parts.iter().any(|(id, part)| part.marker && parts[id].path.is_some()) {
         return None;
     }
-    let place = Place { root: &root, real };
+    let place = VersionLocation { root: &root, real };
     let mut version = from_files(host, description, &place);
     if version.is_none() && tool {
-        // The real file of a tool may live in its own folder (Homebrew's cellar, a shim's target).
-        version =
-            real.parent().and_then(|folder| from_files(host, description, &Place { root: &folder, real }));
+        // The tool's real file can be in a separate folder (Homebrew's cellar, a shim's target).
+        version = real
+            .parent()
+            .and_then(|folder| from_files(host, description, &VersionLocation { root: &folder, real }));
     }
     Some(Installation {
         toolkit: description.id.clone(),
@@ -187,7 +199,7 @@ fn examine(
     })
 }
 
-/// What follows the tool's plain name in the name it was found under: `-12` for `gcc-12`.
+/// The part of a tool's file name after the plain name: `-12` for `gcc-12`.
 fn suffix(description: &Description, program: &HostPath) -> String {
     let name = program.file_name().unwrap_or_default();
     let stem = name.strip_suffix(".exe").unwrap_or(name);
@@ -200,7 +212,7 @@ fn suffix(description: &Description, program: &HostPath) -> String {
         .to_owned()
 }
 
-fn find_part(host: &dyn Host, part: &PartDescription, root: &HostPath, suffix: &str) -> Part {
+fn find_part(host: &dyn InspectHost, part: &PartDescription, root: &HostPath, suffix: &str) -> ToolkitPart {
     let mut looked_for = Vec::new();
     let mut path = None;
     for candidate in &part.paths {
@@ -210,7 +222,7 @@ fn find_part(host: &dyn Host, part: &PartDescription, root: &HostPath, suffix: &
         else {
             continue;
         };
-        // The newest of several folders that differ by their version.
+        // The newest of several folders with different versions.
         path = expand(host, root.join(&filled).normalized().as_str()).pop();
         looked_for.push(filled);
         if path.is_some() {
@@ -218,10 +230,14 @@ fn find_part(host: &dyn Host, part: &PartDescription, root: &HostPath, suffix: &
         }
     }
     let path = path.map(|path| go_up(&path, part.up));
-    Part { path, required: part.required, looked_for, missing: part.missing.clone() }
+    ToolkitPart { path, required: part.required, looked_for, missing: part.missing }
 }
 
-fn limits(host: &dyn Host, description: &Description, root: &HostPath) -> BTreeMap<String, Fact<Version>> {
+fn limits(
+    host: &dyn InspectHost,
+    description: &Description,
+    root: &HostPath,
+) -> BTreeMap<String, Fact<Version>> {
     let mut limits = BTreeMap::new();
     let mut texts: BTreeMap<String, (HostPath, String)> = BTreeMap::new();
     for source in &description.limits {
@@ -247,9 +263,9 @@ fn limits(host: &dyn Host, description: &Description, root: &HostPath) -> BTreeM
     limits
 }
 
-/// What somebody mended in a copy.
-fn mended(host: &dyn Host, description: &Description, root: &HostPath) -> Vec<String> {
-    // Longer than any header that is looked into.
+/// The ids of problems that are fixed in a copy.
+fn mended(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
+    // Larger than any header that is examined.
     const LIMIT: usize = 1 << 20;
     let is_mended = |one: &&Mended| {
         let file = one.file.iter().filter_map(|file| fill(file, host)).find_map(|file| {
@@ -263,8 +279,8 @@ fn mended(host: &dyn Host, description: &Description, root: &HostPath) -> Vec<St
     description.mended.iter().filter(is_mended).map(|one| one.id.clone()).collect()
 }
 
-/// The words that `*` stands for in the file names found.
-fn device_archs(host: &dyn Host, description: &Description, root: &HostPath) -> Vec<String> {
+/// The parts of file names that match `*`.
+fn device_archs(host: &dyn InspectHost, description: &Description, root: &HostPath) -> Vec<String> {
     let mut archs = Vec::new();
     for candidate in &description.device_archs {
         let Some(pattern) = candidate
@@ -277,7 +293,7 @@ fn device_archs(host: &dyn Host, description: &Description, root: &HostPath) -> 
         let Some((head, tail)) = pattern.file_name().and_then(|name| name.split_once('*')) else { continue };
         for path in expand(host, pattern.as_str()) {
             let arch = path.file_name().and_then(|name| name.strip_prefix(head)?.strip_suffix(tail));
-            // Features follow (`gfx90a-xnack+`); words in between belong to files of another kind.
+            // Features can follow (`gfx90a-xnack+`); names with other characters belong to other files.
             let arch = arch.and_then(|arch| arch.split(['-', ':']).next());
             let plain =
                 |arch: &&str| !arch.is_empty() && arch.bytes().all(|byte| byte.is_ascii_alphanumeric());

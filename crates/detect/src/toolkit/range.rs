@@ -1,5 +1,5 @@
-//! Which architectures a copy of the CUDA toolkit compiles for, as far as that is known without starting its compiler: the
-//! planner and the doctor ask here, so that they say the same. Pure.
+//! The architectures that a copy of the CUDA toolkit can compile for, as far as they are known without starting its compiler.
+//! The planner and the doctor both use this, so that they agree. Pure.
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
@@ -7,29 +7,29 @@ use gpubuild_core::version::Version;
 use super::Installation;
 use super::description::{ArchRow, Description};
 
-/// What a toolkit can compile for.
+/// The architectures that a toolkit can compile for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CudaRange {
     /// Compute capabilities times ten, ascending.
     pub numbers: Vec<u16>,
-    /// How far `numbers` can be relied on.
+    /// How reliable `numbers` is.
     pub basis: Basis,
-    /// The toolkit for messages, `CUDA Toolkit 12.4`.
+    /// The toolkit's name for messages: `CUDA Toolkit 12.4`.
     pub toolkit: String,
 }
 
-/// Where a list of architectures comes from.
+/// The source of a list of architectures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Basis {
-    /// The compiler itself, or the table for a release that it knows: there are no others.
+    /// The compiler, or the table for a release that it covers: the list is complete.
     Whole,
-    /// The last row of the table, or one before a release that nobody put into it: others may have come. Those that earlier
-    /// releases had are gone.
+    /// The last row of the table, or an earlier row for a release that is not in the tables: there may be more. Architectures
+    /// that earlier releases had are gone.
     Open {
-        /// What earlier rows have and this one has not.
+        /// Architectures that earlier rows contain and this one does not.
         gone: Vec<u16>,
     },
-    /// The copy's release is not known, so that the newest row was taken.
+    /// The copy's release is unknown, so the newest row is used.
     Guess,
 }
 
@@ -40,14 +40,14 @@ pub enum Knows {
     Yes,
     /// It does not: the architecture is older than all that it compiles for.
     Dropped,
-    /// It does not: the architecture came later, or is between two others.
+    /// It does not: the architecture is newer, or lies between two others.
     TooNew,
-    /// Nobody here can tell. The compiler will.
+    /// Only the compiler can tell.
     Unknown,
 }
 
 impl CudaRange {
-    /// Whether the toolkit compiles for an architecture. Where there is no list at all, nothing speaks against it.
+    /// Whether the toolkit compiles for an architecture. Assumed if the list is empty.
     #[must_use]
     pub fn knows(&self, number: u16) -> Knows {
         let Some(lowest) = self.numbers.first() else { return Knows::Yes };
@@ -68,7 +68,7 @@ impl CudaRange {
 }
 
 impl CudaRange {
-    /// The other number of an architecture, if that is the one under which the toolkit knows it.
+    /// The other number of an architecture, if the toolkit only knows that one.
     #[must_use]
     pub fn other_name(&self, arch: &CudaArch) -> Option<CudaArch> {
         arch.other_name()
@@ -77,7 +77,7 @@ impl CudaRange {
 }
 
 impl Description {
-    /// What a copy of the CUDA toolkit compiles for: what its compiler was recorded to say, else the table.
+    /// The architectures that a copy of the CUDA toolkit compiles for: from its compiler's recorded list, or else from the table.
     #[must_use]
     pub fn cuda_range(&self, copy: &Installation) -> CudaRange {
         let toolkit = match copy.version() {
@@ -87,7 +87,7 @@ impl Description {
         let rows = &self.compatibility.arch;
         let (mut numbers, basis) = match (copy.compiler_archs.is_empty(), copy.version()) {
             (false, _) => (numbers(&copy.compiler_archs), Basis::Whole),
-            // A copy of unknown version is most likely the newest that there is.
+            // A copy of unknown version is most likely the newest release.
             (true, None) => (rows.last().map(|row| numbers(&row.archs)).unwrap_or_default(), Basis::Guess),
             (true, Some(release)) => {
                 let index = rows.iter().rposition(|row| row.since <= *release);
@@ -105,7 +105,7 @@ impl Description {
         CudaRange { numbers, basis, toolkit }
     }
 
-    /// Whether somebody looked at a release when the tables were made.
+    /// Whether the tables cover a release.
     fn is_in_tables(&self, release: &Version) -> bool {
         let tables = &self.compatibility;
         let listed = tables.arch.iter().map(|row| &row.since);
@@ -114,7 +114,7 @@ impl Description {
     }
 }
 
-/// What earlier rows have and a list has not.
+/// Architectures of earlier rows that a list lacks.
 fn gone(earlier: &[ArchRow], own: &[u16]) -> Vec<u16> {
     let all = earlier.iter().flat_map(|row| numbers(&row.archs));
     let mut gone: Vec<u16> = all.filter(|number| !own.contains(number)).collect();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_of_the_table_are_held_to_it() {
+    fn for_releases_in_the_table_the_list_is_complete() {
         for (release, number, expected) in [
             ("12.4", 90, Knows::Yes),
             ("12.4", 35, Knows::Dropped),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_table_ends_nothing_newer_is_refused_and_what_went_away_is() {
+    fn after_the_table_only_dropped_architectures_are_refused() {
         for release in ["13.4", "13.5", "13.6", "14.1"] {
             let range = range(host(&format!("/usr/local/cuda-{release}")));
             for (number, expected) in [
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_is_known_under_either_of_its_numbers() {
+    fn a_renumbered_chip_is_known_by_both_numbers() {
         for (release, arch, expected) in [
             ("12.9", "110", Some("101")),
             ("12.9", "101", None),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_the_compiler_counts_more_than_any_table() {
+    fn the_list_of_the_compiler_overrides_the_table() {
         let said = "compute_80\ncompute_90\ncompute_130\n";
         let of =
             |root: &str| range(host(root).command(&[&format!("{root}/bin/nvcc"), "--list-gpu-arch"], said));

@@ -1,4 +1,4 @@
-//! What goes with what: pure answers from a description's tables and from what an installed copy says of itself.
+//! Compatibility rules: pure answers from a description's tables and from the limits of an installed copy.
 
 use std::collections::BTreeMap;
 
@@ -11,50 +11,50 @@ use super::description::{
     SupportRow,
 };
 
-/// The versions of a host compiler that a toolkit takes.
+/// The versions of a host compiler that a toolkit supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Window {
-    /// Oldest, where there is a limit.
+pub struct VersionWindow {
+    /// The oldest supported version, if there is a limit.
     pub min: Option<u64>,
-    /// Newest, where there is a limit: a major version, for MSVC a value of `_MSC_VER`.
+    /// The newest supported version, if there is a limit: a major version, for MSVC a value of `_MSC_VER`.
     pub max: Option<u64>,
-    /// The file that says so, or the source of the table's row.
+    /// The file with the limit, or the source of the table's row.
     pub source: String,
 }
 
-impl Window {
-    /// The window in words, as far as it matters to a compiler that is outside: `up to 13`, or `6 to 11`.
+impl VersionWindow {
+    /// The window as text, with the limit that a compiler outside of it violates: `up to 13`, or `6 to 11`.
     #[must_use]
     pub fn words(&self, found: Option<u64>) -> String {
         match (self.min, self.max) {
             (Some(min), Some(max)) if found.is_some_and(|found| found < min) => format!("{min} to {max}"),
             (_, Some(max)) => format!("up to {max}"),
             (Some(min), None) => format!("{min} and newer"),
-            (None, None) => "of any version".to_owned(),
+            (None, None) => "any version".to_owned(),
         }
     }
 
-    /// Whether a compiler fits. One of unknown version does.
+    /// Whether a compiler's version is supported; an unknown version is.
     #[must_use]
     pub fn holds(&self, version: Option<&Version>, compiler: &str) -> bool {
         version.is_none_or(|version| self.takes(window_number(version, compiler)))
     }
 
-    /// Whether a number of [`window_number`] is inside.
+    /// Whether a number from [`window_number`] is inside.
     #[must_use]
     pub fn takes(&self, number: u64) -> bool {
         self.min.is_none_or(|min| number >= min) && self.max.is_none_or(|max| number <= max)
     }
 }
 
-/// The number that windows are written in: the major version, for MSVC `_MSC_VER` (toolset 14.41 is 1941).
+/// The number that windows use: the major version, for MSVC `_MSC_VER` (toolset 14.41 is 1941).
 #[must_use]
 pub fn window_number(version: &Version, compiler: &str) -> u64 {
     if compiler == "msvc" && version.major() == 14 { 1900 + version.minor() } else { version.major() }
 }
 
 impl Description {
-    /// The CMake cache entries that this copy sets, on this platform. An entry with a missing part is left out.
+    /// The CMake cache entries for this copy on this platform. An entry with a missing part is omitted.
     #[must_use]
     pub fn cmake_entries(&self, copy: &Installation, platform: Platform) -> BTreeMap<String, String> {
         let fill = |template: &str| {
@@ -77,16 +77,16 @@ impl Description {
         self.cmake.iter().filter_map(|(name, entry)| Some((name.clone(), fill(&value(entry)?)?))).collect()
     }
 
-    /// The device architectures of a release. Unknown for releases before the table; a newer one than the table knows
-    /// is taken as the newest row.
+    /// The device architectures of a release. `None` for releases before the table; for a newer release, the newest row
+    /// is used.
     #[must_use]
     pub fn archs(&self, release: &Version) -> Option<&ArchRow> {
         self.compatibility.arch.iter().rfind(|row| row.since <= *release)
     }
 
-    /// The versions of a host compiler that a copy takes: what the copy says, else the table.
+    /// The versions of a host compiler that a copy supports: from the copy, or else from the table.
     #[must_use]
-    pub fn host_compiler_window(&self, copy: &Installation, compiler: &str) -> Option<Window> {
+    pub fn host_compiler_window(&self, copy: &Installation, compiler: &str) -> Option<VersionWindow> {
         let own = |suffix: &str| copy.limits.get(&format!("{compiler}-{suffix}"));
         let max = own("max").map(|fact| fact.value.major());
         let below = own("below").map(|fact| fact.value.major().saturating_sub(1));
@@ -94,48 +94,48 @@ impl Description {
         if let Some(max) = max.or(below) {
             let evidence = own("max").or_else(|| own("below")).and_then(|fact| fact.evidence.first());
             let source = evidence.map(|evidence| evidence.place.clone()).unwrap_or_default();
-            return Some(Window { min, max: Some(max), source });
+            return Some(VersionWindow { min, max: Some(max), source });
         }
         self.compiler_row(copy.version()?, compiler)
     }
 
-    /// The same for a release, from the table.
+    /// The same for a release, only from the table.
     #[must_use]
-    pub fn compiler_row(&self, release: &Version, compiler: &str) -> Option<Window> {
+    pub fn compiler_row(&self, release: &Version, compiler: &str) -> Option<VersionWindow> {
         let rows: Vec<&CompilerRow> =
             self.compatibility.host_compiler.iter().filter(|row| row.compiler == compiler).collect();
         let row = rows.iter().rfind(|row| row.since <= *release)?;
         let below = row.below.as_ref().map(|version| version.major().saturating_sub(1));
-        Some(Window {
+        Some(VersionWindow {
             min: row.min.as_ref().map(Version::major),
             max: row.max.as_ref().map(Version::major).or(below),
             source: row.source.clone(),
         })
     }
 
-    /// The oldest driver for programs built with a release.
+    /// The oldest driver for programs that are built with a release.
     #[must_use]
     pub fn driver_floor(&self, release: &Version, os: Os) -> Option<&Version> {
         self.compatibility.driver.iter().rfind(|row| row.since <= *release)?.min.get(&os)
     }
 
-    /// The newest release whose PTX a driver can translate.
+    /// The newest release whose PTX a driver can compile.
     #[must_use]
     pub fn newest_for_driver(&self, driver: &Version) -> Option<&Version> {
         let row = self.compatibility.branch.iter().rfind(|row| row.driver <= *driver)?;
         Some(&row.toolkit)
     }
 
-    /// The first release that knows a version of the PTX language; every known one is older than an unknown newer one.
+    /// The first release that supports a version of the PTX language; every known version is older than an unknown newer one.
     #[must_use]
     pub fn release_of_ptx(&self, language: &Version) -> Option<Version> {
         let rows = &self.compatibility.ptx;
         let known = rows.iter().find(|row| row.version >= *language).map(|row| row.toolkit.clone());
-        // Since 7.0 the language is numbered four behind the toolkit.
+        // Since 7.0, the language's version is the toolkit's minus four.
         known.or_else(|| format!("{}.{}", language.major() + 4, language.minor()).parse().ok())
     }
 
-    /// A conflict of a copy with a C library.
+    /// The row about a conflict of a copy with a C library.
     #[must_use]
     pub fn libc_conflict(&self, copy: &Installation, family: &str, version: &Version) -> Option<&LibcRow> {
         let release = copy.version()?;
@@ -144,7 +144,7 @@ impl Description {
         (!mended).then_some(row)
     }
 
-    /// The row that says what a release lacks for a C library: the one of the newest library that fits.
+    /// The row about a conflict of a release with a C library: the one with the newest library version that applies.
     #[must_use]
     pub fn libc_row(&self, release: &Version, family: &str, version: &Version) -> Option<&LibcRow> {
         let rows = self.compatibility.libc.iter();
@@ -152,7 +152,7 @@ impl Description {
             .max_by(|left, right| left.since.cmp(&right.since))
     }
 
-    /// The device architectures that a copy builds for: what its compiler says, else the table.
+    /// The device architectures that a copy builds for: from its compiler, or else from the table.
     #[must_use]
     pub fn archs_of<'a>(&'a self, copy: &'a Installation) -> Option<&'a [String]> {
         if !copy.compiler_archs.is_empty() {
@@ -161,7 +161,7 @@ impl Description {
         Some(&self.archs(copy.version()?)?.archs)
     }
 
-    /// Why a driver can't drive a device, if so.
+    /// The row about a driver that does not support a device.
     #[must_use]
     pub fn device_conflict(
         &self,
@@ -178,31 +178,31 @@ impl Description {
         })
     }
 
-    /// What a card may be told to pass for, where the table knows it.
+    /// The architecture that a GPU can be overridden with, if the table has one.
     #[must_use]
     pub fn stand_in(&self, arch: &str) -> Option<&StandInRow> {
         self.compatibility.stand_in.iter().find(|row| row.arch == arch)
     }
 
-    /// What a kernel driver works with. Unknown for drivers before the table.
+    /// What a kernel driver supports. `None` for drivers before the table.
     #[must_use]
     pub fn kernel(&self, driver: &Version) -> Option<&KernelRow> {
         self.compatibility.kernel.iter().rfind(|row| row.driver <= *driver)
     }
 
-    /// What the maker supports in a release, on an operating system.
+    /// The architectures that the vendor supports in a release, on an operating system.
     #[must_use]
     pub fn support(&self, release: &Version, os: Os) -> Option<&SupportRow> {
         self.compatibility.support.iter().rfind(|row| row.on == os && row.since <= *release)
     }
 
-    /// The last release in which the maker supported an architecture, where the table knows that it has ended.
+    /// The last release in which the vendor supported an architecture, if support has ended.
     #[must_use]
     pub fn last(&self, arch: &str) -> Option<&LastRow> {
         self.compatibility.last.iter().find(|row| row.arch == arch)
     }
 
-    /// The architecture of a card by its name, where the table knows it.
+    /// The architecture of a GPU by its name, if the table has it.
     #[must_use]
     pub fn arch_of_name(&self, name: &str) -> Option<&str> {
         let row = self.compatibility.names.iter().find(|row| row.has.iter().any(|text| names(text, name)))?;
@@ -221,7 +221,7 @@ fn arch_number(arch: &str) -> Option<u64> {
     arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse().ok()
 }
 
-/// Whether a text stands in a name as whole words; a text that ends in `*` may stand before anything.
+/// Whether a name contains a text as complete words; after a text that ends in `*`, anything may follow.
 fn names(text: &str, name: &str) -> bool {
     let (text, open) = text.strip_suffix('*').map_or((text, false), |text| (text, true));
     name.match_indices(text).any(|(start, _)| {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_are_known_by_whole_words() {
+    fn gpu_names_match_complete_words() {
         let catalogue = Catalogue::embedded();
         let cuda = catalogue.get("cuda").unwrap();
         for (name, arch) in [
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_that_a_driver_left_behind_are_told() {
+    fn devices_that_a_driver_dropped_are_reported() {
         let catalogue = Catalogue::embedded();
         let cuda = catalogue.get("cuda").unwrap();
         let conflict = |arch, driver, flavour| {
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn an_msvc_toolset_is_compared_as_msc_ver() {
         assert_eq!(window_number(&version("14.41.34120"), "msvc"), 1941);
-        let window = Window { min: Some(1910), max: Some(1939), source: String::new() };
+        let window = VersionWindow { min: Some(1910), max: Some(1939), source: String::new() };
         assert!(!window.holds(Some(&version("14.41")), "msvc"));
         assert!(window.holds(Some(&version("14.39")), "msvc"));
     }

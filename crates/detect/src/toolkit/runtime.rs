@@ -1,28 +1,32 @@
-//! What running on a backend needs of the host: loader, drivers behind it, device nodes. Loads nothing: files, folders
-//! and the registry tell.
+//! What a backend needs on the host at run time: loader, the drivers behind it, device nodes. Loads nothing and reads only
+//! files, folders and the registry.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_host::library::Loader;
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_host::library::LibraryLoader;
+use gpubuild_host::{HostPath, InspectHost, Os, ReadFiles, ReadRegistry};
 
 use super::description::{DriverDescription, ManifestForm, NodeDescription, RuntimeDescription};
 use super::pattern::{extract, fill};
 use super::places::{expand, programs};
-use super::{Catalogue, DeviceNode, NodeState, Runtime, RuntimeDriver};
+use super::{Catalogue, DeviceNode, NodeState, RuntimeDriver, ToolkitRuntime};
 use crate::facts::Fact;
 use crate::finding::Evidence;
 
-/// The key below which Windows keeps its display adapters.
+/// The registry key of Windows display adapters.
 const ADAPTERS: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}";
 
-/// The runtimes of all backends that have a description.
-pub(super) fn probe(host: &dyn Host, catalogue: &Catalogue, path: &[HostPath]) -> BTreeMap<Backend, Runtime> {
+/// The runtimes of all described backends.
+pub(super) fn probe(
+    host: &dyn InspectHost,
+    catalogue: &Catalogue,
+    path: &[HostPath],
+) -> BTreeMap<Backend, ToolkitRuntime> {
     let mut runtimes = BTreeMap::new();
-    let loader = Loader::new(host);
+    let loader = LibraryLoader::new(host);
     for backend in Backend::ALL {
         let description = catalogue.for_backend(backend).and_then(|one| one.runtime.as_ref());
         if let Some(description) = description {
@@ -33,12 +37,12 @@ pub(super) fn probe(host: &dyn Host, catalogue: &Catalogue, path: &[HostPath]) -
 }
 
 fn one(
-    host: &dyn Host,
-    libraries: &Loader<'_>,
+    host: &dyn InspectHost,
+    libraries: &LibraryLoader<'_>,
     backend: Backend,
     description: &RuntimeDescription,
     path: &[HostPath],
-) -> Runtime {
+) -> ToolkitRuntime {
     let os = host.platform().os;
     let names = description.loader.get(&os).map_or(&[][..], Vec::as_slice);
     let folders = folders(host, description.folders.get(&os));
@@ -56,10 +60,10 @@ fn one(
     } else {
         Vec::new()
     };
-    Runtime { backend, loader, version, drivers, nodes }
+    ToolkitRuntime { backend, loader, version, drivers, nodes }
 }
 
-fn folders(host: &dyn Host, templates: Option<&Vec<String>>) -> Vec<HostPath> {
+fn folders(host: &dyn InspectHost, templates: Option<&Vec<String>>) -> Vec<HostPath> {
     templates
         .into_iter()
         .flatten()
@@ -69,8 +73,8 @@ fn folders(host: &dyn Host, templates: Option<&Vec<String>>) -> Vec<HostPath> {
 }
 
 fn find_library(
-    host: &dyn Host,
-    libraries: &Loader<'_>,
+    host: &dyn ReadFiles,
+    libraries: &LibraryLoader<'_>,
     name: &str,
     folders: &[HostPath],
 ) -> Option<Fact<HostPath>> {
@@ -87,19 +91,23 @@ fn find_library(
 }
 
 fn library_version(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     description: &RuntimeDescription,
     library: &HostPath,
 ) -> Option<Fact<Version>> {
     let real = host.canonical(library).ok()?;
     let value = extract(description.version.as_ref()?, real.file_name()?)?;
-    // The digits of a library's own name (`libcuda.so.1`, `libcuda.so.1.1` of WSL) are no version of a driver.
+    // The digits of a library's name (`libcuda.so.1`, `libcuda.so.1.1` in WSL) are not a driver version.
     let told = value.as_str().contains('.') && value.major() >= 10;
     let evidence = Evidence::file(real.as_str(), "name");
     told.then(|| Fact { value, found_via: "path".to_owned(), evidence: vec![evidence] })
 }
 
-fn drivers(host: &dyn Host, libraries: &Loader<'_>, description: &DriverDescription) -> Vec<RuntimeDriver> {
+fn drivers(
+    host: &dyn InspectHost,
+    libraries: &LibraryLoader<'_>,
+    description: &DriverDescription,
+) -> Vec<RuntimeDriver> {
     let os = host.platform().os;
     let mut found: Vec<RuntimeDriver> = Vec::new();
     for manifest in manifests(host, description) {
@@ -116,7 +124,7 @@ fn drivers(host: &dyn Host, libraries: &Loader<'_>, description: &DriverDescript
     found
 }
 
-fn manifests(host: &dyn Host, description: &DriverDescription) -> Vec<HostPath> {
+fn manifests(host: &dyn InspectHost, description: &DriverDescription) -> Vec<HostPath> {
     let os = host.platform().os;
     let list = |name: &String| host.env().get(name).map(|value| listed(host, description, value));
     let added: Vec<HostPath> = description.add_env.iter().filter_map(list).flatten().collect();
@@ -136,8 +144,8 @@ fn manifests(host: &dyn Host, description: &DriverDescription) -> Vec<HostPath> 
     manifests
 }
 
-/// The manifests that a variable names: files, or folders full of them.
-fn listed(host: &dyn Host, description: &DriverDescription, value: &str) -> Vec<HostPath> {
+/// The manifests in a variable: files, or folders with manifests.
+fn listed(host: &dyn ReadFiles, description: &DriverDescription, value: &str) -> Vec<HostPath> {
     let separator = if host.platform().os == Os::Windows { ';' } else { ':' };
     value
         .split(separator)
@@ -147,13 +155,13 @@ fn listed(host: &dyn Host, description: &DriverDescription, value: &str) -> Vec<
         .collect()
 }
 
-fn in_folder(host: &dyn Host, description: &DriverDescription, folder: &HostPath) -> Vec<HostPath> {
+fn in_folder(host: &dyn ReadFiles, description: &DriverDescription, folder: &HostPath) -> Vec<HostPath> {
     let ending = format!(".{}", description.extension);
     let names = host.list(folder).unwrap_or_default();
     names.iter().filter(|name| name.ends_with(&ending)).map(|name| folder.join(name)).collect()
 }
 
-fn registered(host: &dyn Host, description: &DriverDescription) -> Vec<HostPath> {
+fn registered(host: &dyn ReadRegistry, description: &DriverDescription) -> Vec<HostPath> {
     let mut manifests = Vec::new();
     if let Some(value) = &description.adapter_value {
         for adapter in host.registry_keys(ADAPTERS) {
@@ -163,7 +171,7 @@ fn registered(host: &dyn Host, description: &DriverDescription) -> Vec<HostPath>
         }
     }
     for key in &description.registry {
-        // The name is the manifest, the value tells whether it is switched off.
+        // The name is the manifest's path; the value is 0 if it is enabled.
         let enabled = host.registry_values(key).into_iter().filter(|(_, value)| value.text == "0");
         manifests.extend(enabled.map(|(name, _)| host.path(&name)));
     }
@@ -171,12 +179,12 @@ fn registered(host: &dyn Host, description: &DriverDescription) -> Vec<HostPath>
 }
 
 fn read_manifest(
-    host: &dyn Host,
-    libraries: &Loader<'_>,
+    host: &dyn ReadFiles,
+    libraries: &LibraryLoader<'_>,
     description: &DriverDescription,
     manifest: &HostPath,
 ) -> Option<RuntimeDriver> {
-    // In the registry of Windows the library itself stands in place of a manifest.
+    // In the Windows registry, the library can take the place of a manifest.
     let is_library = manifest.file_name().is_some_and(|name| name.to_lowercase().ends_with(".dll"));
     let library = if is_library {
         manifest.to_string()
@@ -225,13 +233,13 @@ fn driver(
     }
 }
 
-/// The nodes of the first alternative that exists, or the first one as missing.
-fn nodes(host: &dyn Host, node: &NodeDescription, group: usize, path: &[HostPath]) -> Vec<DeviceNode> {
+/// The nodes of the first alternative that exists, or else the first alternative as missing.
+fn nodes(host: &dyn InspectHost, node: &NodeDescription, group: usize, path: &[HostPath]) -> Vec<DeviceNode> {
     let paths = node.paths.iter().map(|pattern| expand(host, pattern)).find(|found| !found.is_empty());
     let Some(paths) = paths else {
         let made_on_demand =
             node.made_by.as_ref().is_some_and(|program| !programs(host, path, program).is_empty());
-        let missing = node.missing.clone().filter(|_| !made_on_demand);
+        let missing = node.missing.filter(|_| !made_on_demand);
         let first = node.paths.first().map(|first| host.path(first));
         return first
             .map(|path| DeviceNode {
@@ -240,7 +248,7 @@ fn nodes(host: &dyn Host, node: &NodeDescription, group: usize, path: &[HostPath
                 gid: None,
                 group,
                 missing,
-                denied: node.denied.clone(),
+                denied: node.denied,
             })
             .into_iter()
             .collect();
@@ -257,8 +265,8 @@ fn nodes(host: &dyn Host, node: &NodeDescription, group: usize, path: &[HostPath
             gid: host.stat(&path).ok().and_then(|stat| stat.owner).map(|owner| owner.gid),
             path,
             group,
-            missing: node.missing.clone(),
-            denied: node.denied.clone(),
+            missing: node.missing,
+            denied: node.denied,
         })
         .collect()
 }

@@ -1,60 +1,60 @@
-//! Where copies of a toolkit may be: from the places of a description to candidate roots, each with the way that led
-//! there.
+//! Resolves the places of a description to candidate paths of a toolkit, each with the way in which it was
+//! found.
 
 use std::collections::BTreeSet;
 
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_host::{HostPath, InspectHost, Os, ReadFiles};
 
-use super::description::{Description, Kind, Root, is_on};
+use super::description::{Description, Root, ToolkitKind, is_on};
 use super::pattern::fill;
 use super::places::{expand, go_up, path_folders, programs};
 
-/// How a copy that gpubuild installed itself was found.
+/// How a copy that gpubuild installed was found.
 pub const OWN: &str = "gpubuild";
 
-/// How strongly a way speaks for a copy; smaller is stronger.
+/// The strength of a way; lower is stronger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// A variable names this very toolkit.
+    /// A variable for exactly this toolkit.
     Explicit,
     /// A program on PATH.
     Path,
-    /// An active environment, or a neighbour that contains it.
+    /// An active environment, or another toolkit that contains this one.
     Environment,
-    /// gpubuild installed it because this user asked for it: weaker than what this shell or environment sets, stronger
-    /// than what the machine has for everybody.
+    /// gpubuild installed it at this user's request: weaker than the settings of the shell or environment, stronger than the
+    /// machine's defaults.
     Own,
-    /// The system's own default among known folders.
+    /// The system's default among known folders.
     Default,
-    /// A known folder or the registry; the newest wins.
+    /// A known folder or the registry; the newest copy is chosen.
     Known,
 }
 
-/// A path that may be a copy.
+/// A path that could be a copy.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
+pub(super) struct CandidatePath {
     /// The folder, or for a tool the program.
     pub path: HostPath,
-    /// How it was found, for people.
+    /// How it was found, for messages.
     pub via: String,
     /// How strong that is.
     pub rank: Rank,
-    /// The place that was named, for the message when nothing is there.
+    /// The place that was named, for the message if nothing is there.
     pub place: HostPath,
 }
 
-/// What a search brought up.
+/// The result of a search.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// In order of preference.
-    pub candidates: Vec<Candidate>,
-    /// Explicit variables whose place does not exist at all: name and value.
+pub(super) struct SearchResult {
+    /// The candidates in order of preference.
+    pub candidates: Vec<CandidatePath>,
+    /// Explicit variables whose path does not exist: name and value.
     pub absent: Vec<(String, HostPath)>,
 }
 
-/// All candidates of a description on this host.
-pub(super) fn search(host: &dyn Host, description: &Description, path: &[HostPath]) -> Found {
-    let mut found = Found::default();
+/// Searches for all candidates of a description on this host.
+pub(super) fn search(host: &dyn InspectHost, description: &Description, path: &[HostPath]) -> SearchResult {
+    let mut found = SearchResult::default();
     for root in description.roots.iter().filter(|root| is_on(&root.on, host.platform().os)) {
         let searcher = Searcher { host, kind: description.kind, root, path };
         searcher.run(&mut found);
@@ -64,14 +64,14 @@ pub(super) fn search(host: &dyn Host, description: &Description, path: &[HostPat
 }
 
 struct Searcher<'a> {
-    host: &'a dyn Host,
-    kind: Kind,
+    host: &'a dyn InspectHost,
+    kind: ToolkitKind,
     root: &'a Root,
     path: &'a [HostPath],
 }
 
 impl Searcher<'_> {
-    fn run(&self, found: &mut Found) {
+    fn run(&self, found: &mut SearchResult) {
         if let Some(name) = &self.root.env {
             self.variable(name, Rank::Explicit, found);
         } else if let Some(name) = &self.root.prefix_env {
@@ -96,7 +96,7 @@ impl Searcher<'_> {
         }
     }
 
-    fn variable(&self, name: &str, rank: Rank, found: &mut Found) {
+    fn variable(&self, name: &str, rank: Rank, found: &mut SearchResult) {
         let Some(value) = self.host.env().get(name) else { return };
         let place = self.host.path(value.trim_end_matches(['/', '\\']));
         if !place.is_absolute() || !self.host.exists(&place) {
@@ -108,9 +108,9 @@ impl Searcher<'_> {
         self.offer(&place, &format!("env:{name}"), rank, found);
     }
 
-    /// What gpubuild installed itself. An installation is published by one rename and sealed; what bears no seal is what a
-    /// kill left behind.
-    fn own(&self, pattern: &str, found: &mut Found) {
+    /// Copies that gpubuild installed. An installation is published by one rename and has a seal; a folder without a seal is left
+    /// over from a killed process.
+    fn own(&self, pattern: &str, found: &mut SearchResult) {
         let Some(folder) = gpubuild_host::folders::toolkit_folder(self.host) else { return };
         for place in expand(self.host, folder.join(pattern).as_str()) {
             if self.host.is_file(&place.join(gpubuild_host::folders::INSTALLED)) {
@@ -119,7 +119,7 @@ impl Searcher<'_> {
         }
     }
 
-    fn registry(&self, key: &str, value: &str, found: &mut Found) {
+    fn registry(&self, key: &str, value: &str, found: &mut SearchResult) {
         let below = self.host.registry_keys(key).into_iter().map(|name| format!("{key}\\{name}"));
         for key in std::iter::once(key.to_owned()).chain(below) {
             if let Some(entry) = self.host.registry_value(&key, value) {
@@ -131,12 +131,12 @@ impl Searcher<'_> {
         }
     }
 
-    fn programs(&self, found: &mut Found) {
+    fn programs(&self, found: &mut SearchResult) {
         for name in &self.root.program {
             for program in programs(self.host, self.path, name) {
-                // A tool is the program by the name it was found under: `clang++` is a link that looks at its own name.
-                // An SDK's folder is where the real file lies.
-                if self.kind == Kind::Tool {
+                // A tool is addressed by the name under which it was found: `clang++` is a link and depends on its name.
+                // An SDK's root is derived from the real file.
+                if self.kind == ToolkitKind::Tool {
                     self.offer(&program, "path", Rank::Path, found);
                 } else if let Ok(real) = self.host.canonical(&program) {
                     self.offer(&real, "path", Rank::Path, found);
@@ -145,10 +145,10 @@ impl Searcher<'_> {
         }
     }
 
-    fn offer(&self, place: &HostPath, via: &str, rank: Rank, found: &mut Found) {
+    fn offer(&self, place: &HostPath, via: &str, rank: Rank, found: &mut SearchResult) {
         let base = go_up(place, self.root.up);
         let mut push = |path: HostPath| {
-            found.candidates.push(Candidate { path, via: via.to_owned(), rank, place: place.clone() });
+            found.candidates.push(CandidatePath { path, via: via.to_owned(), rank, place: place.clone() });
         };
         if self.root.sub.is_empty() {
             push(base);
@@ -168,15 +168,15 @@ impl Searcher<'_> {
 }
 
 /// The folders in which programs are searched: PATH.
-pub(super) fn program_folders(host: &dyn Host) -> Vec<HostPath> {
+pub(super) fn program_folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     let mut folders = path_folders(host);
-    // Under WSL every program of the Windows side is on PATH too; a Linux build can't use those, and each look there
-    // goes through a slow file system.
+    // Under WSL, PATH includes all programs of Windows. A Linux build cannot use them, and each lookup goes through a slow
+    // file system.
     if host.platform().os == Os::Linux {
         folders.retain(|folder| !folder.as_str().starts_with("/mnt/"));
     }
-    // Folders that are not there, and other names of one that comes before (`/bin` of a merged `/usr`), have nothing to
-    // add, and some forty programs are looked for in each.
+    // Skip missing folders and second names of earlier ones (`/bin` of a merged `/usr`): some forty programs are searched in
+    // each folder.
     if host.platform().os != Os::Windows {
         let mut seen = BTreeSet::new();
         folders.retain(|folder| host.canonical(folder).is_ok_and(|real| seen.insert(real.key())));

@@ -1,4 +1,4 @@
-//! The tables of a description: what goes with what, each row with its source; and pinned wheels.
+//! The compatibility tables of a description, each row with its source; and pinned wheels.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,16 @@ use gpubuild_core::version::Version;
 use gpubuild_host::Os;
 use serde::Deserialize;
 
-/// Tables of what goes with what. Limits that the installed copy states win over these.
+use crate::diagnostic::DiagnosticId;
+
+/// Compatibility tables. Limits of the installed copy take precedence.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compatibility {
     /// Device architectures by toolkit release.
     #[serde(default)]
     pub arch: Vec<ArchRow>,
-    /// What a build for distribution contains, by toolkit release: in CMake's notation for CUDA.
+    /// The architectures of a build for distribution, by toolkit release: in CMake's notation for CUDA.
     #[serde(default)]
     pub distribution: Vec<ArchRow>,
     /// Host compilers by toolkit release.
@@ -22,89 +24,89 @@ pub struct Compatibility {
     /// The oldest driver by toolkit release.
     #[serde(default)]
     pub driver: Vec<DriverRow>,
-    /// The newest toolkit release that a driver branch knows.
+    /// The newest toolkit release that a driver branch supports.
     #[serde(default)]
     pub branch: Vec<BranchRow>,
-    /// Releases by the version of PTX that they brought, oldest first.
+    /// Releases by the version of PTX that they introduced, oldest first.
     #[serde(default)]
     pub ptx: Vec<PtxRow>,
-    /// Every release that is known, with the driver that comes with it.
+    /// All known releases, with the driver that they contain.
     #[serde(default)]
     pub bundled: Vec<BundledRow>,
-    /// C libraries that a release can't be used with.
+    /// C libraries that are incompatible with a release.
     #[serde(default)]
     pub libc: Vec<LibcRow>,
-    /// Devices that a driver can't drive.
+    /// Devices that a driver does not support.
     #[serde(default)]
     pub device: Vec<DeviceRow>,
-    /// Names of cards by architecture, where only the name is known.
+    /// Names of GPUs by architecture, for when only the name is known.
     #[serde(default)]
     pub names: Vec<NameRow>,
-    /// What a card may be told to pass for.
+    /// Architectures that GPUs can be overridden with.
     #[serde(default)]
     pub stand_in: Vec<StandInRow>,
-    /// The toolkit releases that a kernel driver works with.
+    /// The toolkit releases that a kernel driver supports.
     #[serde(default)]
     pub kernel: Vec<KernelRow>,
-    /// Architectures that the maker supports, by toolkit release.
+    /// Architectures that the vendor supports, by toolkit release.
     #[serde(default)]
     pub support: Vec<SupportRow>,
-    /// The last release that the maker supported an architecture in.
+    /// The last release in which the vendor supported an architecture.
     #[serde(default)]
     pub last: Vec<LastRow>,
 }
 
-/// Device architectures of toolkit releases from `since` on, up to the next row.
+/// Device architectures of toolkit releases from `since` up to the next row.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchRow {
-    /// First release.
+    /// The first release.
     pub since: Version,
     /// The architectures: `75`, `90`, `gfx942`.
     pub archs: Vec<String>,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// Limits on a host compiler of toolkit releases from `since` on, up to the next row of the same compiler.
+/// Host compiler versions of toolkit releases from `since` up to the next row of the same compiler.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CompilerRow {
-    /// First release.
+    /// The first release.
     pub since: Version,
-    /// Id of the compiler's description.
+    /// The id of the compiler's description.
     pub compiler: String,
-    /// Newest major version that works.
+    /// The newest major version that works.
     pub max: Option<Version>,
-    /// Oldest version that works.
+    /// The oldest version that works.
     pub min: Option<Version>,
-    /// First version that no longer works.
+    /// The first version that no longer works.
     pub below: Option<Version>,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// The oldest driver for toolkit releases from `since` on, up to the next row.
+/// The oldest driver for toolkit releases from `since` up to the next row.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriverRow {
-    /// First release.
+    /// The first release.
     pub since: Version,
-    /// By operating system.
+    /// The driver's version by operating system.
     pub min: BTreeMap<Os, Version>,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// The newest toolkit release that a driver branch knows.
+/// The newest toolkit release that a driver branch supports.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BranchRow {
-    /// First driver of the branch.
+    /// The first driver of the branch.
     pub driver: Version,
-    /// The release.
+    /// The toolkit release.
     pub toolkit: Version,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
@@ -114,164 +116,164 @@ pub struct BranchRow {
 pub struct PtxRow {
     /// The language's version: `8.5`.
     pub version: Version,
-    /// The first release of the toolkit that knows it.
+    /// The first toolkit release that supports it.
     pub toolkit: Version,
-    /// Where the row comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// A toolkit release with the driver in its installer.
+/// A toolkit release and the driver in its installer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BundledRow {
-    /// The release.
+    /// The toolkit release.
     pub toolkit: Version,
-    /// The driver by operating system; none where the installer has none.
+    /// The driver by operating system; none where the installer contains no driver.
     #[serde(default)]
     pub driver: BTreeMap<Os, Version>,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// A C library that a release can't be used with.
+/// A C library that is incompatible with a release.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LibcRow {
-    /// Family and first version: `glibc`, `2.42`.
+    /// The family: `glibc`.
     pub family: String,
-    /// First version of it that breaks.
+    /// The first incompatible version of it.
     pub since: Version,
-    /// First toolkit release that works again.
+    /// The first toolkit release that works again.
     pub fixed: Version,
-    /// Name of what mends a copy all the same (`[[mended]]`).
+    /// The id of a fix in a copy (`[[mended]]`) that makes it work anyway.
     pub unless: Option<String>,
-    /// Id of the finding.
-    pub id: String,
-    /// Where this comes from.
+    /// The finding's id.
+    pub id: DiagnosticId,
+    /// The source of the row.
     pub source: String,
 }
 
-/// Devices that a driver can't drive.
+/// Devices that a driver does not support.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceRow {
-    /// Oldest architecture concerned.
+    /// The oldest affected architecture.
     pub from: Option<String>,
-    /// Newest architecture concerned.
+    /// The newest affected architecture.
     pub to: Option<String>,
-    /// First driver that can't.
+    /// The first driver without support.
     pub driver: Option<Version>,
-    /// The flavour of the driver that can't.
+    /// The flavour of the driver without support.
     pub flavour: Option<String>,
-    /// The last driver branch that can.
+    /// The last driver branch with support.
     pub last: Option<Version>,
-    /// Id of the finding.
-    pub id: String,
-    /// Where this comes from.
+    /// The finding's id.
+    pub id: DiagnosticId,
+    /// The source of the row.
     pub source: String,
 }
 
-/// Names of cards with one architecture.
+/// Names of GPUs with one architecture.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NameRow {
-    /// Architecture: `sm_90`.
+    /// The architecture: `sm_90`.
     pub arch: String,
-    /// Texts that stand in a card's name.
+    /// Texts in the names of these GPUs.
     pub has: Vec<String>,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// What a card may be told to pass for, so that kernels of another architecture are loaded for it.
+/// The architecture that a GPU can be overridden with, so that kernels of that architecture are loaded for it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StandInRow {
-    /// The card's own architecture: `gfx1031`.
+    /// The GPU's architecture: `gfx1031`.
     pub arch: String,
-    /// The architecture that it may pass for; none if there is no good one.
+    /// The architecture to override it with; `None` if no choice is good.
     pub to: Option<String>,
-    /// How likely it goes wrong.
+    /// How likely the override fails.
     pub risk: Risk,
-    /// The cards, for messages.
+    /// The GPUs, for messages.
     pub cards: String,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// How likely something goes wrong.
+/// How likely an override fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Risk {
     /// The instructions are the same.
     Low,
-    /// It works for many and not for all.
+    /// It works on many GPUs, but not on all.
     Medium,
-    /// It is known to hang, to fault or to compute nonsense.
+    /// It is known to hang, to fault or to compute wrong results.
     High,
 }
 
-/// The toolkit releases that drivers from `driver` on work with, up to the next row.
+/// The toolkit releases that drivers from `driver` up to the next row support.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelRow {
-    /// First version of the kernel module.
+    /// The first version of the kernel module.
     pub driver: Version,
-    /// How the maker calls the release that it came with: `6.4`, `30.10`.
+    /// The vendor's name for the release that contains it: `6.4`, `30.10`.
     pub name: String,
-    /// The toolkit release that it came with.
+    /// The toolkit release that contains it.
     pub with: Version,
-    /// Oldest toolkit release that works on it.
+    /// The oldest toolkit release that it supports.
     pub oldest: Version,
-    /// Newest one that works on it, as far as it was known; all newer ones if left out.
+    /// The newest toolkit release that it is known to support; all newer ones if omitted.
     pub newest: Option<Version>,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// Architectures that the maker supports in toolkit releases from `since` on, up to the next row of the same system.
+/// Architectures that the vendor supports in toolkit releases from `since` up to the next row of the same system.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SupportRow {
-    /// First release.
+    /// The first release.
     pub since: Version,
-    /// Operating system.
+    /// The operating system.
     pub on: Os,
     /// The architectures.
     pub archs: Vec<String>,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
-/// The last release that the maker supported an architecture in.
+/// The last release in which the vendor supported an architecture.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LastRow {
-    /// Architecture.
+    /// The architecture.
     pub arch: String,
-    /// Release.
+    /// The release.
     pub release: Version,
-    /// Where this comes from.
+    /// The source of the row.
     pub source: String,
 }
 
 /// A pinned copy from a Python package index.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wheel {
-    /// Name of the distribution.
+pub struct WheelName {
+    /// The package's name.
     pub package: String,
-    /// Version.
+    /// The version that is pinned.
     pub version: Version,
-    /// One file per platform.
+    /// The wheels, one per platform.
     pub files: Vec<WheelFile>,
 }
 
-/// A wheel.
+/// A wheel, pinned by hash.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WheelFile {
-    /// File name, which tells its platform.
+    /// The file name, which contains the platform.
     pub name: String,
     /// Its sha256 in hexadecimal.
     pub sha256: String,

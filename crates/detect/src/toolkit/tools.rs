@@ -4,21 +4,21 @@ use gpubuild_host::HostPath;
 
 use super::Inventory;
 
-/// Programs that are on the machine. What is missing is fetched if the plan says so.
+/// Programs that exist on the machine. The plan fetches missing ones if it is allowed to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tools {
+pub struct InstalledTools {
     /// CMake.
     pub cmake: Option<HostPath>,
     /// Ninja.
     pub ninja: Option<HostPath>,
-    /// Python, for fetching.
+    /// Python, to fetch tools with.
     pub python: Option<HostPath>,
-    /// uv, for fetching.
+    /// uv, to fetch tools with.
     pub uv: Option<HostPath>,
 }
 
-impl Tools {
-    /// Those that were found. In place of those that are too old, the plan fetches others.
+impl InstalledTools {
+    /// The programs that were found. Versions that are too old are omitted; the plan fetches newer ones.
     #[must_use]
     pub fn of(inventory: &Inventory) -> Self {
         let program = |id: &str| inventory.chosen(id).and_then(|copy| copy.part("program")).cloned();

@@ -1,9 +1,9 @@
-//! The version of a copy, from files first.
+//! Determines the version of a copy, from files first.
 
 use std::time::Duration;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Command, Host, HostPath, Output};
+use gpubuild_host::{Command, CommandOutput, HostPath, InspectHost, RunPrograms};
 
 use super::description::{ArchQuestion, Description, Scale, VersionSource};
 use super::pattern::{extract, extract_all, fill};
@@ -11,20 +11,28 @@ use super::places::{expand, read_head};
 use crate::facts::Fact;
 use crate::finding::{Evidence, EvidenceKind};
 
-/// Where a copy is, for its version sources.
-pub struct Place<'a> {
-    /// Folder that relative paths start from.
+/// The paths of a copy that version sources refer to.
+pub struct VersionLocation<'a> {
+    /// The folder that relative paths start from.
     pub root: &'a HostPath,
-    /// Real path of the root, or of the program of a tool.
+    /// The real path of the root, or of a tool's program.
     pub real: &'a HostPath,
 }
 
-/// The version, from the first source that answers without running anything.
-pub fn from_files(host: &dyn Host, description: &Description, place: &Place<'_>) -> Option<Fact<Version>> {
+/// The version from the first source that yields one without running a program.
+pub fn from_files(
+    host: &dyn InspectHost,
+    description: &Description,
+    place: &VersionLocation<'_>,
+) -> Option<Fact<Version>> {
     description.version.iter().find_map(|source| from_source(host, source, place))
 }
 
-fn from_source(host: &dyn Host, source: &VersionSource, place: &Place<'_>) -> Option<Fact<Version>> {
+fn from_source(
+    host: &dyn InspectHost,
+    source: &VersionSource,
+    place: &VersionLocation<'_>,
+) -> Option<Fact<Version>> {
     if let Some(pattern) = &source.path {
         let versions = extract_all(&fill(pattern, host)?, &place.real.forward_slashes());
         let version =
@@ -38,7 +46,7 @@ fn from_source(host: &dyn Host, source: &VersionSource, place: &Place<'_>) -> Op
         return expand(host, &stars)
             .into_iter()
             .filter_map(|path| {
-                // `share/cmake-3.25` counts and `share/cmake-3.25.old` does not.
+                // `share/cmake-3.25` matches, `share/cmake-3.25.old` does not.
                 let version = extract(&format!("/{name}/"), &format!("/{}/", path.file_name()?))?;
                 Some(fact(version, "path", Evidence::file(path.as_str(), "name")))
             })
@@ -78,12 +86,16 @@ fn text_version(text: &str, source: &VersionSource) -> Option<Version> {
     }
 }
 
-/// How long a program has to tell its version.
+/// Time limit for a program that prints its version.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// The version that the program itself tells. Runs it once, with the first arguments that the description names; what a
-/// recording has for the others costs nothing.
-pub fn from_program(host: &dyn Host, description: &Description, program: &HostPath) -> Option<Fact<Version>> {
+/// The version that the program prints. Runs it once, with the first arguments in the description; for other arguments, only
+/// recorded output is used.
+pub fn from_program(
+    host: &dyn RunPrograms,
+    description: &Description,
+    program: &HostPath,
+) -> Option<Fact<Version>> {
     let mut sources = description.version.iter().filter(|source| !source.args.is_empty());
     let command =
         |source: &VersionSource| Command::new(program.as_str(), DEADLINE).args(source.args.iter().cloned());
@@ -94,8 +106,8 @@ pub fn from_program(host: &dyn Host, description: &Description, program: &HostPa
     })
 }
 
-/// The version in what a program printed.
-fn said(source: &VersionSource, program: &HostPath, output: &Output) -> Option<Fact<Version>> {
+/// The version in a program's output.
+fn said(source: &VersionSource, program: &HostPath, output: &CommandOutput) -> Option<Fact<Version>> {
     if !output.success() {
         return None;
     }
@@ -103,7 +115,7 @@ fn said(source: &VersionSource, program: &HostPath, output: &Output) -> Option<F
     let (line, version) = if let Some(pattern) = source.text.first() {
         lines.find_map(|line| Some((line, extract(pattern, line)?)))?
     } else {
-        // gcc -dumpfullversion prints nothing but the number; others print a sentence that has one.
+        // gcc -dumpfullversion prints only the number; other programs print it in a sentence.
         let line = lines.next()?;
         (line, Version::find_in(line).or_else(|| line.parse().ok())?)
     };
@@ -111,9 +123,9 @@ fn said(source: &VersionSource, program: &HostPath, output: &Output) -> Option<F
     Some(fact(version, "program", Evidence::new(EvidenceKind::Exec, place, line)))
 }
 
-/// The architectures that a compiler says it can build for, once it is asked.
+/// The architectures that a compiler reports for this query.
 pub fn archs_of_program(
-    host: &dyn Host,
+    host: &dyn RunPrograms,
     question: &ArchQuestion,
     program: &HostPath,
     ask: Ask,
@@ -123,7 +135,7 @@ pub fn archs_of_program(
         Ask::Recorded => host.recorded_output(&command),
         Ask::Program => host.run(&command).ok(),
     };
-    let Some(output) = output.filter(Output::success) else { return Vec::new() };
+    let Some(output) = output.filter(CommandOutput::success) else { return Vec::new() };
     let words = output.stdout.split_whitespace();
     words.filter_map(|word| word.strip_prefix(question.prefix.as_str())).map(str::to_owned).collect()
 }
@@ -131,9 +143,9 @@ pub fn archs_of_program(
 /// Whether a program may be started for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// Only what a recording has counts.
+    /// Only recorded output is used.
     Recorded,
-    /// It may.
+    /// The program may be started.
     Program,
 }
 
@@ -142,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_json_key_is_followed() {
+    fn a_version_is_read_from_a_json_key() {
         let text = r#"{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}"#;
         assert_eq!(json_version(text, "cuda.version").unwrap().as_str(), "12.4.1");
         assert!(json_version(text, "cuda.nothing").is_none());

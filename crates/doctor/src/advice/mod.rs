@@ -10,13 +10,13 @@ use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::description::{BranchRow, BundledRow};
 use gpubuild_host::{Arch, Os};
 
-use super::Case;
+use super::DiagnosisCase;
 use super::driver::known_to_driver;
 use table::table;
 
 /// What a toolkit has to do besides suiting the machine.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wish {
+pub(super) struct AdviceQuery {
     /// The oldest release that will do.
     pub(super) at_least: Option<Version>,
     /// The first release that will not.
@@ -29,7 +29,7 @@ pub(super) struct Wish {
 
 /// A toolkit to install and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Offer {
+pub(super) struct PackageOffer {
     /// The release: `12.8`.
     pub(super) release: String,
     /// The commands.
@@ -37,7 +37,7 @@ pub(super) struct Offer {
 }
 
 /// The newest toolkit that suits the machine and the wish, and how it is installed here.
-pub(super) fn toolkit(case: &Case<'_>, wish: &Wish) -> Option<Offer> {
+pub(super) fn toolkit(case: &DiagnosisCase<'_>, wish: &AdviceQuery) -> Option<PackageOffer> {
     let description = case.catalogue.get("cuda")?;
     let all = &description.compatibility.bundled;
     let mut suiting: Vec<&BundledRow> = all
@@ -51,16 +51,16 @@ pub(super) fn toolkit(case: &Case<'_>, wish: &Wish) -> Option<Offer> {
     }
     let newest = suiting.last()?;
     let facts = case.facts;
-    let place = Place { facts, newest: &description.compatibility.bundled.last()?.toolkit };
+    let place = AdvicePlace { facts, newest: &description.compatibility.bundled.last()?.toolkit };
     if facts.libc.as_ref().is_some_and(|libc| libc.value.family == "musl") {
-        return Some(Offer { release: newest.toolkit.release(), commands: Vec::new() });
+        return Some(PackageOffer { release: newest.toolkit.release(), commands: Vec::new() });
     }
     let mut offer = place
         .own(&suiting)
         .or_else(|| place.other(newest))
         .or_else(|| place.repository(&suiting))
         .or_else(|| place.runfile(newest))
-        .unwrap_or_else(|| Offer { release: newest.toolkit.release(), commands: Vec::new() });
+        .unwrap_or_else(|| PackageOffer { release: newest.toolkit.release(), commands: Vec::new() });
     if needs_driver {
         let release: Version = offer.release.parse().ok()?;
         let knows = |row: &&BranchRow| row.toolkit >= release;
@@ -72,7 +72,7 @@ pub(super) fn toolkit(case: &Case<'_>, wish: &Wish) -> Option<Offer> {
 }
 
 /// Whether a release suits cards, driver, C library and wish.
-fn suits(case: &Case<'_>, description: &Description, release: &Version, wish: &Wish) -> bool {
+fn suits(case: &DiagnosisCase<'_>, description: &Description, release: &Version, wish: &AdviceQuery) -> bool {
     let number = |arch: &str| {
         arch.trim_start_matches("sm_").trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse::<u16>().ok()
     };
@@ -99,7 +99,7 @@ fn suits(case: &Case<'_>, description: &Description, release: &Version, wish: &W
 }
 
 /// Whether the driver here runs what a release builds, PTX included.
-fn runs(case: &Case<'_>, description: &Description, release: &Version) -> bool {
+fn runs(case: &DiagnosisCase<'_>, description: &Description, release: &Version) -> bool {
     let driver = case.matrix.verdict(gpubuild_core::backend::Backend::Cuda).driver.as_ref();
     let floor = driver.zip(description.driver_floor(release, case.facts.platform.os));
     let newest = known_to_driver(case);
@@ -108,15 +108,15 @@ fn runs(case: &Case<'_>, description: &Description, release: &Version) -> bool {
 }
 
 /// A machine to install on.
-struct Place<'a> {
+struct AdvicePlace<'a> {
     facts: &'a Facts,
     /// The newest release that is known, which rolling distributions have.
     newest: &'a Version,
 }
 
-impl Place<'_> {
+impl AdvicePlace<'_> {
     /// The distribution's own package, if its release suits.
-    fn own(&self, suiting: &[&BundledRow]) -> Option<Offer> {
+    fn own(&self, suiting: &[&BundledRow]) -> Option<PackageOffer> {
         if self.facts.wsl.is_some() {
             // Under WSL the distribution's package would bring a Linux driver with it.
             return None;
@@ -125,19 +125,19 @@ impl Place<'_> {
         let release = own.toolkit.as_ref().unwrap_or(self.newest).release();
         let suits = suiting.iter().any(|row| row.toolkit.release() == release);
         let template = for_distribution(self.facts, &table().commands.own)?;
-        suits.then(|| Offer { commands: fill(template, &[("package", &own.package)]), release })
+        suits.then(|| PackageOffer { commands: fill(template, &[("package", &own.package)]), release })
     }
 
     /// A system with a way of its own.
-    fn other(&self, row: &BundledRow) -> Option<Offer> {
+    fn other(&self, row: &BundledRow) -> Option<PackageOffer> {
         let template = for_distribution(self.facts, &table().commands.other)?;
         let short = row.toolkit.release();
         let values = [("short", short.as_str()), ("attribute", &short.replace('.', "_"))];
-        Some(Offer { commands: fill(template, &values), release: short })
+        Some(PackageOffer { commands: fill(template, &values), release: short })
     }
 
     /// NVIDIA's repository, with the newest suiting release that it has.
-    fn repository(&self, suiting: &[&BundledRow]) -> Option<Offer> {
+    fn repository(&self, suiting: &[&BundledRow]) -> Option<PackageOffer> {
         let repository = table::of_machine(self.facts, &table().repository)?;
         let has = |row: &&&BundledRow| {
             row.toolkit >= repository.since
@@ -153,7 +153,7 @@ impl Place<'_> {
         };
         let dashed = release.replace('.', "-");
         let values = [("repository", repository.name.as_str()), ("machine", machine), ("release", &dashed)];
-        Some(Offer { commands: fill(template, &values), release })
+        Some(PackageOffer { commands: fill(template, &values), release })
     }
 
     /// Fedora has the fifth dnf, with other words, since 41.
@@ -164,7 +164,7 @@ impl Place<'_> {
     }
 
     /// The runfile from NVIDIA's archive.
-    fn runfile(&self, row: &BundledRow) -> Option<Offer> {
+    fn runfile(&self, row: &BundledRow) -> Option<PackageOffer> {
         if self.facts.platform.os != Os::Linux {
             return None;
         }
@@ -172,13 +172,13 @@ impl Place<'_> {
         let template = table().commands.runfile.get("linux")?;
         let suffix = if self.facts.platform.arch == Arch::Aarch64 { "_sbsa" } else { "" };
         let values = [("full", row.toolkit.as_str()), ("driver", &driver), ("runfile", suffix)];
-        Some(Offer { release: row.toolkit.release(), commands: fill(template, &values) })
+        Some(PackageOffer { release: row.toolkit.release(), commands: fill(template, &values) })
     }
 }
 
 /// A GCC to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Compiler {
+pub(super) struct CompilerAdvice {
     /// Its major version.
     pub(super) major: u64,
     /// The command that installs it.
@@ -188,12 +188,12 @@ pub(super) struct Compiler {
 }
 
 /// The newest GCC up to `max` that this distribution has.
-pub(super) fn gcc(facts: &Facts, max: u64, min: u64) -> Option<Compiler> {
+pub(super) fn gcc(facts: &Facts, max: u64, min: u64) -> Option<CompilerAdvice> {
     let have = &table::of_machine(facts, &table().gcc)?.have;
     let major = have.iter().copied().filter(|major| (min..=max).contains(major)).max()?;
     let how = for_distribution(facts, &table().gcc_commands)?;
     let fill = |text: &str| text.replace("{major}", &major.to_string());
-    Some(Compiler { major, command: fill(&how.command), program: fill(&how.program) })
+    Some(CompilerAdvice { major, command: fill(&how.command), program: fill(&how.program) })
 }
 
 fn fill(templates: &[String], values: &[(&str, &str)]) -> Vec<String> {

@@ -11,18 +11,18 @@ use serde::Deserialize;
 /// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
-    pub(super) own: Vec<Row<Own>>,
-    pub(super) repository: Vec<Row<Repository>>,
+pub(super) struct AdviceTable {
+    pub(super) own: Vec<AdviceRow<Own>>,
+    pub(super) repository: Vec<AdviceRow<Repository>>,
     pub(super) commands: Commands,
-    pub(super) gcc: Vec<Row<Gcc>>,
+    pub(super) gcc: Vec<AdviceRow<Gcc>>,
     pub(super) gcc_commands: BTreeMap<String, GccCommand>,
     derived: Vec<Derived>,
 }
 
 /// What is offered to a distribution from a version on.
 #[derive(Debug, Deserialize)]
-pub(super) struct Row<T> {
+pub(super) struct AdviceRow<T> {
     id: String,
     version: String,
     #[serde(flatten)]
@@ -87,8 +87,8 @@ struct Parent {
 }
 
 /// The embedded file, which a test reads.
-pub(super) fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
+pub(super) fn table() -> &'static AdviceTable {
+    static TABLE: OnceLock<AdviceTable> = OnceLock::new();
     TABLE.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::DISTRIBUTIONS)
             .expect("toolkits/tables/distributions.toml is tested")
@@ -123,7 +123,7 @@ fn parent(distro: &Distro) -> Option<&'static Parent> {
 }
 
 /// The row of the newest version that is not newer than the machine's.
-pub(super) fn of_machine<'t, T>(facts: &Facts, rows: &'t [Row<T>]) -> Option<&'t T> {
+pub(super) fn of_machine<'t, T>(facts: &Facts, rows: &'t [AdviceRow<T>]) -> Option<&'t T> {
     names(facts).iter().find_map(|(id, version)| {
         let row = rows.iter().rfind(|row| row.id == *id && at_least(version, &row.version))?;
         Some(&row.offer)

@@ -8,46 +8,46 @@ use gpubuild_detect::matrix::Probes;
 use gpubuild_detect::toolkit::{self, Catalogue};
 use gpubuild_host::recorded::RecordedHostBuilder;
 use gpubuild_host::{Arch, Os, RecordedHost};
-use gpubuild_object::graph::Target;
+use gpubuild_object::graph::EdgeTarget;
 use gpubuild_samples::{Elf, bundles, fat_binary, mach_o, pe, ptx, sass, universal};
 
 use super::{Examined, examine};
-use crate::{Case, Filter, Signs};
+use crate::{DiagnosisCase, Filter, MachineSigns};
 
 const LIB: &str = "/usr/lib/x86_64-linux-gnu";
 const APP: &str = "/opt/app/bin/app";
 
 /// A file on a machine, examined.
-struct Patient {
+struct BinarySample {
     examined: Examined,
     findings: Vec<Finding>,
 }
 
-fn look(host: RecordedHostBuilder, path: &str) -> Patient {
+fn look(host: RecordedHostBuilder, path: &str) -> BinarySample {
     let host = host.build();
     let catalogue = Catalogue::embedded();
     let facts = facts::gather(&host);
     let inventory = toolkit::probe(&host, &catalogue);
     let probes = Probes::new();
     let matrix = gpubuild_plan::offer::evaluate(&facts, &inventory, &catalogue, &probes);
-    let signs = Signs::default();
-    let case = Case {
+    let signs = MachineSigns::default();
+    let case = DiagnosisCase {
         facts: &facts,
         inventory: &inventory,
         catalogue: &catalogue,
         matrix: &matrix,
         probes: &probes,
         signs: &signs,
-        env: gpubuild_host::Host::env(&host),
+        env: gpubuild_host::HostInfo::env(&host),
         asked: None,
         project: None,
     };
-    let examined = examine(&host, &case, &gpubuild_host::Host::path(&host, path)).unwrap();
+    let examined = examine(&host, &case, &gpubuild_host::HostInfo::path(&host, path)).unwrap();
     let findings = crate::diagnose_binary(&case, &Findings::embedded(), &examined, &Filter::default());
-    Patient { examined, findings }
+    BinarySample { examined, findings }
 }
 
-impl Patient {
+impl BinarySample {
     /// Ids of errors and warnings, then what is only told.
     fn ids(&self) -> Vec<&str> {
         self.findings.iter().map(|finding| finding.id.as_str()).collect()
@@ -73,7 +73,7 @@ impl Patient {
             .iter()
             .map(|link| {
                 let place = match &link.target {
-                    Target::Loaded(index) => graph.objects[*index].path.to_string(),
+                    EdgeTarget::Loaded(index) => graph.objects[*index].path.to_string(),
                     other => format!("{other:?}"),
                 };
                 (link.needed.name.as_str(), place)
@@ -123,7 +123,7 @@ fn nvidia(set: &str, driver: &str) -> RecordedHostBuilder {
         .link(&format!("{LIB}/libcuda.so.1"), &format!("libcuda.so.{driver}"))
 }
 
-fn app(host: RecordedHostBuilder, file: &Elf) -> Patient {
+fn app(host: RecordedHostBuilder, file: &Elf) -> BinarySample {
     look(host.bytes(APP, &file.build()), APP)
 }
 
@@ -435,7 +435,7 @@ fn the_runtimes_major_release_sets_the_oldest_driver() {
 
 #[test]
 fn kernels_are_compared_with_the_card_and_the_driver() {
-    let file = |entries: &[gpubuild_samples::Entry]| {
+    let file = |entries: &[gpubuild_samples::SampleSection]| {
         Elf::program().section(".nvFatBinSegment", vec![0; 24]).section(".nv_fatbin", fat_binary(&[entries]))
     };
     for (entries, cc, driver, expected) in [

@@ -8,19 +8,19 @@ mod cases;
 mod sights;
 pub mod verdicts;
 
-use gpubuild_detect::finding::Draft;
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_detect::finding::FindingDraft;
+use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_object::graph::{self, Graph};
-use gpubuild_object::{Unreadable, read};
+use gpubuild_object::{UnreadableObject, read};
 
-use super::Case;
+use super::DiagnosisCase;
 
 /// Everything that is found out about a file on a machine.
 pub struct Examined {
     /// The file and what it loads.
     pub graph: Graph,
     /// What is to be said.
-    pub drafts: Vec<Draft>,
+    pub drafts: Vec<FindingDraft>,
     /// How its kernels run on the devices.
     pub coverage: Vec<verdicts::Coverage>,
 }
@@ -29,7 +29,11 @@ pub struct Examined {
 ///
 /// # Errors
 /// As [`read`].
-pub fn examine(host: &dyn Host, case: &Case<'_>, path: &HostPath) -> Result<Examined, Unreadable> {
+pub fn examine(
+    host: &dyn ReadFiles,
+    case: &DiagnosisCase<'_>,
+    path: &HostPath,
+) -> Result<Examined, UnreadableObject> {
     let binary = read(host, path, host.platform().arch)?;
     let here = host.platform();
     // Libraries are for the processor of the program; machines run those of their forerunners, or translate.
@@ -40,7 +44,7 @@ pub fn examine(host: &dyn Host, case: &Case<'_>, path: &HostPath) -> Result<Exam
         graph::Graph::of_file(path, binary)
     };
     let sights = sights::gather(host, case.inventory, &graph);
-    let subject = verdicts::Subject { graph: &graph, case, sights: &sights };
+    let subject = verdicts::BinarySubject { graph: &graph, case, sights: &sights };
     let (drafts, coverage) = (verdicts::all(&subject), verdicts::coverage(&subject));
     Ok(Examined { graph, drafts, coverage })
 }

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_detect::toolkit::Inventory;
-use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_host::{Host, HostPath, Os, glob};
-use gpubuild_object::Format;
-use gpubuild_object::graph::{Graph, Target};
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
+use gpubuild_host::{HostPath, Os, ReadFiles, glob};
+use gpubuild_object::ObjectFormat;
+use gpubuild_object::graph::{EdgeTarget, Graph};
 
 use super::verdicts::Sights;
 
 /// Looks.
 #[must_use]
-pub(super) fn gather(host: &dyn Host, inventory: &Inventory, graph: &Graph) -> Sights {
+pub(super) fn gather(host: &dyn ReadFiles, inventory: &Inventory, graph: &Graph) -> Sights {
     Sights {
         elsewhere: elsewhere(host, inventory, graph),
         rocblas: rocblas(host, graph),
@@ -22,14 +22,14 @@ pub(super) fn gather(host: &dyn Host, inventory: &Inventory, graph: &Graph) -> S
 }
 
 /// Folders that have a missing library.
-fn elsewhere(host: &dyn Host, inventory: &Inventory, graph: &Graph) -> BTreeMap<String, HostPath> {
+fn elsewhere(host: &dyn ReadFiles, inventory: &Inventory, graph: &Graph) -> BTreeMap<String, HostPath> {
     let mut found = BTreeMap::new();
-    let missing = graph.links.iter().filter(|link| link.target == Target::Missing);
+    let missing = graph.links.iter().filter(|link| link.target == EdgeTarget::Missing);
     let mut folders: Option<Vec<HostPath>> = None;
     for link in missing {
         let name = &link.needed.name;
         let leaf = name.rsplit(['/', '\\']).next().unwrap_or(name);
-        let is_driver = libraries::find(leaf).is_some_and(|library| library.role == Role::Driver);
+        let is_driver = libraries::find(leaf).is_some_and(|library| library.role == LibraryRole::Driver);
         let folder = if is_driver {
             // Toolkits have stubs of that name, so that only what is known as the driver counts.
             let mut known = inventory.runtimes.values().filter_map(|runtime| runtime.loader.as_ref());
@@ -47,7 +47,7 @@ fn elsewhere(host: &dyn Host, inventory: &Inventory, graph: &Graph) -> BTreeMap<
 }
 
 /// Folders with libraries of toolkits and of Python environments.
-fn candidates(host: &dyn Host, inventory: &Inventory) -> Vec<HostPath> {
+fn candidates(host: &dyn ReadFiles, inventory: &Inventory) -> Vec<HostPath> {
     const BELOW: [&str; 7] =
         ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib", "bin", "bin/x64", "lib/x64"];
     let mut folders = Vec::new();
@@ -81,7 +81,7 @@ fn is_sdk(toolkit: &str) -> bool {
 }
 
 /// `TensileLibrary_lazy_gfx1100.dat` and its like beside a rocBLAS that is loaded.
-fn rocblas(host: &dyn Host, graph: &Graph) -> BTreeMap<String, BTreeSet<String>> {
+fn rocblas(host: &dyn ReadFiles, graph: &Graph) -> BTreeMap<String, BTreeSet<String>> {
     let mut found = BTreeMap::new();
     for object in &graph.objects {
         let is_rocblas = object.name().starts_with("librocblas.so") || object.name() == "rocblas.dll";
@@ -89,7 +89,7 @@ fn rocblas(host: &dyn Host, graph: &Graph) -> BTreeMap<String, BTreeSet<String>>
             .objects
             .first()
             .and_then(|file| file.binary())
-            .is_some_and(|binary| matches!(binary.format, Format::Elf | Format::Pe));
+            .is_some_and(|binary| matches!(binary.format, ObjectFormat::Elf | ObjectFormat::Pe));
         let folder = [&object.path, &object.real].iter().find_map(|path| {
             let folder = path.parent()?.join("rocblas/library");
             host.list(&folder).ok()

@@ -1,15 +1,17 @@
 //! What belongs to no vendor.
 
-use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
+use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft};
+use gpubuild_detect::id;
 
-use super::Check;
-use crate::Case;
+use super::DoctorCheck;
+use crate::DiagnosisCase;
 
 /// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[Check { id: "cpu.compiler-missing", run: no_compiler }];
+pub(super) const CHECKS: &[DoctorCheck] =
+    &[DoctorCheck { id: id!("cpu.compiler-missing"), run: no_compiler }];
 
 /// Where a compiler was looked for.
-fn no_compiler(case: &Case<'_>) -> Vec<Draft> {
+fn no_compiler(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let told = case
         .matrix
         .verdicts
@@ -22,5 +24,5 @@ fn no_compiler(case: &Case<'_>) -> Vec<Draft> {
     let path = case.env.get("PATH").unwrap_or_default();
     let named = ["CC", "CXX"].iter().filter_map(|name| Some(Evidence::env(*name, case.env.get(name)?)));
     let places = std::iter::once(Evidence::new(EvidenceKind::Env, "PATH", path)).chain(named);
-    vec![places.fold(Draft::new("cpu.compiler-missing"), Draft::evidence)]
+    vec![places.fold(FindingDraft::new(id!("cpu.compiler-missing")), FindingDraft::evidence)]
 }

@@ -9,23 +9,24 @@ mod nvidia;
 mod rocm;
 mod verdicts;
 
-use gpubuild_detect::finding::Draft;
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::FindingDraft;
 
-use super::Case;
+use super::DiagnosisCase;
 
 pub(super) use verdicts::verdicts;
 
 /// One check.
 #[derive(Clone, Copy)]
-pub struct Check {
+pub struct DoctorCheck {
     /// The id of what it finds.
-    pub id: &'static str,
+    pub id: DiagnosticId,
     /// Looks.
-    pub run: fn(&Case<'_>) -> Vec<Draft>,
+    pub run: fn(&DiagnosisCase<'_>) -> Vec<FindingDraft>,
 }
 
 /// Every check that looks beyond the verdicts, family by family.
-pub fn all() -> impl Iterator<Item = &'static Check> {
+pub fn all() -> impl Iterator<Item = &'static DoctorCheck> {
     [
         general::CHECKS,
         cuda_toolkit::CHECKS,
@@ -48,7 +49,7 @@ mod tests {
     fn every_check_has_its_words() {
         let findings = Findings::embedded();
         for check in all() {
-            assert!(findings.get(check.id).is_some(), "`{}` is in no file of findings/", check.id);
+            assert!(findings.get(&check.id).is_some(), "`{}` is in no file of findings/", check.id);
         }
     }
 }

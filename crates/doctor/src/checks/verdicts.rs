@@ -1,15 +1,15 @@
 //! What the verdicts of the matrix say already, as drafts: `detect` and the doctor never disagree.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, Severity};
 use gpubuild_detect::matrix::{Presence, Readiness, Reason, Verdict};
 use gpubuild_host::Os;
 
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// One draft per reason, each told once although it blocks several backends.
-pub(crate) fn verdicts(case: &Case<'_>) -> Vec<Draft> {
-    let mut drafts: Vec<Draft> = Vec::new();
+pub(crate) fn verdicts(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let mut drafts: Vec<FindingDraft> = Vec::new();
     for verdict in &case.matrix.verdicts {
         let groups = [
             (Affects::Hardware, &verdict.hardware_reasons),
@@ -30,7 +30,7 @@ pub(crate) fn verdicts(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// That a machine has no AMD card, or is no Mac, is no finding: nobody is ill of it. It is one for who asked for it.
-fn is_finding(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> bool {
+fn is_finding(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> bool {
     let absent = reason.id.ends_with(".platform") || reason.id.ends_with(".hardware.absent");
     let asked = case.asked.is_some_and(|asked| asked.contains(&verdict.backend));
     let told_elsewhere = affects == Affects::Run && verdict.hardware == Presence::Absent;
@@ -39,7 +39,7 @@ fn is_finding(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Rea
 }
 
 /// What shows that something is not there: the devices that are, or the system.
-fn absence(case: &Case<'_>, id: &str) -> Option<Evidence> {
+fn absence(case: &DiagnosisCase<'_>, id: &str) -> Option<Evidence> {
     let os = case.facts.platform.os;
     if id.ends_with(".platform") {
         return Some(Evidence::new(EvidenceKind::File, "operating system", format!("{os:?}").to_lowercase()));
@@ -56,8 +56,8 @@ fn absence(case: &Case<'_>, id: &str) -> Option<Evidence> {
     })
 }
 
-fn draft(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> Draft {
-    let mut draft = Draft::new(&reason.id).summary(&reason.text).affects(affects);
+fn draft(case: &DiagnosisCase<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) -> FindingDraft {
+    let mut draft = FindingDraft::new(reason.id).summary(&reason.text).affects(affects);
     if verdict.backend != Backend::Cpu || reason.id.starts_with("cpu.") {
         draft = draft.backend(verdict.backend);
     }
@@ -88,7 +88,7 @@ fn draft(case: &Case<'_>, verdict: &Verdict, affects: Affects, reason: &Reason) 
     if affects != Affects::Build
         && let Some(gpu) = verdict.devices.first()
     {
-        draft = gpu.evidence.iter().take(1).cloned().fold(draft, Draft::evidence);
+        draft = gpu.evidence.iter().take(1).cloned().fold(draft, FindingDraft::evidence);
     }
     draft
 }

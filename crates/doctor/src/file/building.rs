@@ -2,19 +2,20 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
 use super::say;
-use super::shell::{Command, Word};
+use super::shell::{ShellCommand, ShellWord};
 use super::text::{Sheet, shown};
-use super::tools::archs::{self, Request, Unfit};
-use super::tools::build::{Configuration, Tool};
-use super::tools::packages::Driver;
+use super::tools::archs::{self, ArchRequest, UnfitArch};
+use super::tools::build::{CmakeInvocation, Tool};
+use super::tools::packages::DriverPackage;
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum BuildPlace {
     /// While an image is built: never with a GPU, and for machines elsewhere.
     Image,
     /// In a job of a runner without a GPU.
@@ -42,7 +43,7 @@ pub struct Site<'a> {
     /// The toolkit's tables.
     pub cuda: &'a Description,
     /// Where it runs.
-    pub place: Place,
+    pub place: BuildPlace,
     /// The release of the toolkit there.
     pub release: Option<&'a Version>,
     /// The line that a value comes from, where a variable carries it.
@@ -53,10 +54,10 @@ impl Site<'_> {
     /// What a command asks the compilers for.
     pub fn command(
         &self,
-        command: &Command,
-        configuration: Option<&Configuration>,
-        lookup: &dyn Fn(&str) -> Option<Word>,
-        drafts: &mut Vec<Draft>,
+        command: &ShellCommand,
+        configuration: Option<&CmakeInvocation>,
+        lookup: &dyn Fn(&str) -> Option<ShellWord>,
+        drafts: &mut Vec<FindingDraft>,
     ) {
         let mut requests = archs::requests(command, configuration);
         for request in &mut requests {
@@ -83,10 +84,10 @@ impl Site<'_> {
     }
 
     /// A list of architectures: whether it can be known here, and whether the toolkit knows it.
-    pub fn request(&self, request: &Request, drafts: &mut Vec<Draft>) {
+    pub fn request(&self, request: &ArchRequest, drafts: &mut Vec<FindingDraft>) {
         let line = request.word.line;
         if request.is_native() {
-            if self.place != Place::Elsewhere {
+            if self.place != BuildPlace::Elsewhere {
                 drafts.push(self.native(&request.name, line));
             }
             return;
@@ -104,8 +105,8 @@ impl Site<'_> {
             .collect();
         let names = names.join(", ");
         let (id, why, fix) = match first {
-            Unfit::TooNew(since) => (
-                "cuda.arch.too-new-for-toolkit",
+            UnfitArch::TooNew(since) => (
+                id!("cuda.arch.too-new-for-toolkit"),
                 format!(
                     "CUDA {} can't compile for {names}, which came with CUDA {}",
                     release.release(),
@@ -113,8 +114,8 @@ impl Site<'_> {
                 ),
                 format!("take CUDA {} or newer, or leave {names} out of line {line}", since.release()),
             ),
-            Unfit::Dropped(oldest) => (
-                "cuda.arch.dropped-by-toolkit",
+            UnfitArch::Dropped(oldest) => (
+                id!("cuda.arch.dropped-by-toolkit"),
                 format!(
                     "CUDA {} no longer compiles for {names}: its oldest is sm_{oldest}",
                     release.release()
@@ -133,13 +134,13 @@ impl Site<'_> {
         drafts.push(draft.summary(why).fix(fix));
     }
 
-    fn native(&self, name: &str, line: usize) -> Draft {
+    fn native(&self, name: &str, line: usize) -> FindingDraft {
         let place = match self.place {
-            Place::Image => "while an image is built",
+            BuildPlace::Image => "while an image is built",
             _ => "on this runner",
         };
         self.sheet
-            .draft("cuda.arch.native-no-gpu", Severity::Error, line)
+            .draft(id!("cuda.arch.native-no-gpu"), Severity::Error, line)
             .backend(Backend::Cuda)
             .affects(Affects::Build)
             .summary(format!(
@@ -151,16 +152,21 @@ impl Site<'_> {
     /// Projects that build for the machine at hand where nothing else is said.
     fn left_to_chance(
         &self,
-        command: &Command,
-        configuration: &Configuration,
+        command: &ShellCommand,
+        configuration: &CmakeInvocation,
         names_archs: bool,
-        drafts: &mut Vec<Draft>,
+        drafts: &mut Vec<FindingDraft>,
     ) {
-        let is_given_away = matches!(self.place, Place::Image | Place::Job(Fate::Kept | Fate::Published));
+        let is_given_away =
+            matches!(self.place, BuildPlace::Image | BuildPlace::Job(Fate::Kept | Fate::Published));
         let knows_better = configuration.native() == Some(false);
         let has_variants =
             configuration.get("GGML_CPU_ALL_VARIANTS").is_some_and(super::tools::build::Definition::is_on);
-        if !configuration.is_ggml() || knows_better || self.place == Place::Elsewhere || command.tolerated {
+        if !configuration.is_ggml()
+            || knows_better
+            || self.place == BuildPlace::Elsewhere
+            || command.tolerated
+        {
             return;
         }
         let line = configuration.definitions.first().map_or(configuration.line, |one| one.word.line);
@@ -173,7 +179,7 @@ impl Site<'_> {
             };
             drafts.push(
                 self.sheet
-                    .draft("cuda.arch.native-no-gpu", Severity::Warning, line)
+                    .draft(id!("cuda.arch.native-no-gpu"), Severity::Warning, line)
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
                     .summary(format!("`{}` builds for the GPU at hand unless architectures are named, and here there is none", shown(&cuda.word.text)))
@@ -183,7 +189,7 @@ impl Site<'_> {
             let anchor = configuration.definitions.first().map_or("", |one| one.word.text.as_str());
             drafts.push(
                 self.sheet
-                    .draft("file.native-cpu", Severity::Warning, line)
+                    .draft(id!("file.native-cpu"), Severity::Warning, line)
                     .backend(Backend::Cpu)
                     .affects(Affects::Run)
                     .summary("ggml is built for the processor that builds it: others end with an illegal instruction")
@@ -193,9 +199,9 @@ impl Site<'_> {
     }
 
     /// Flags for the processor at hand.
-    pub fn flags(&self, name: &str, text: &str, line: usize, drafts: &mut Vec<Draft>) {
+    pub fn flags(&self, name: &str, text: &str, line: usize, drafts: &mut Vec<FindingDraft>) {
         // Tests and measurements with such flags are fine; artifacts are often logs.
-        let is_given_away = matches!(self.place, Place::Image | Place::Job(Fate::Published));
+        let is_given_away = matches!(self.place, BuildPlace::Image | BuildPlace::Job(Fate::Published));
         if !is_given_away {
             return;
         }
@@ -209,7 +215,7 @@ impl Site<'_> {
         let what = if name.is_empty() { format!("`{flag}`") } else { format!("`{flag}` in `{name}`") };
         drafts.push(
             self.sheet
-                .draft("file.native-cpu", Severity::Warning, line)
+                .draft(id!("file.native-cpu"), Severity::Warning, line)
                 .backend(Backend::Cpu)
                 .affects(Affects::Run)
                 .summary(format!(
@@ -222,11 +228,11 @@ impl Site<'_> {
 
 /// A driver that is installed where only its host can have one.
 #[must_use]
-pub fn driver(sheet: &Sheet, driver: &Driver, place: Place) -> Draft {
+pub fn driver(sheet: &Sheet, driver: &DriverPackage, place: BuildPlace) -> FindingDraft {
     let line = driver.word.line;
     let name = &driver.word.text;
     let (severity, why) = match place {
-        Place::Image => (
+        BuildPlace::Image => (
             Severity::Error,
             "the container runtime brings in the driver of the host, and another one beside it does not fit the kernel",
         ),
@@ -237,7 +243,7 @@ pub fn driver(sheet: &Sheet, driver: &Driver, place: Place) -> Draft {
         None => format!("delete `{}` from line {line}", shown(name)),
     };
     sheet
-        .draft("file.driver-in-image", severity, line)
+        .draft(id!("file.driver-in-image"), severity, line)
         .affects(Affects::Run)
         .summary(format!("`{}` installs {}: {why}", shown(name), driver.what))
         .fix(fix)
@@ -247,13 +253,13 @@ pub fn driver(sheet: &Sheet, driver: &Driver, place: Place) -> Draft {
 #[must_use]
 pub fn distribution(
     sheet: &Sheet,
-    word: &Word,
+    word: &ShellWord,
     release: Option<&Version>,
     other: Option<&Version>,
-) -> Option<Draft> {
+) -> Option<FindingDraft> {
     let line = word.line;
     let draft = |severity| {
-        let draft = sheet.draft("file.distro-toolkit", severity, line);
+        let draft = sheet.draft(id!("file.distro-toolkit"), severity, line);
         draft.backend(Backend::Cuda).affects(Affects::Build)
     };
     if let Some(other) = other {

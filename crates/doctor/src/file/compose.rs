@@ -5,15 +5,16 @@ mod access;
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 
-use super::container::{self, Variable};
+use super::container::{self, ContainerVariable};
 use super::expand::expand;
-use super::image::{GpuImage, Image};
+use super::image::{GpuImage, ImageName};
 use super::say;
 use super::text::{Sheet, shown};
-use super::yaml::Node;
-use access::{Access, Service};
+use super::yaml::YamlNode;
+use access::{ComposeService, DeviceAccess};
 
 /// What other files say that are looked at together with this one.
 #[derive(Debug, Default)]
@@ -26,48 +27,48 @@ pub struct Others {
 
 /// The services that get a GPU in a compose file, for the others of its folder.
 #[must_use]
-pub fn served(document: &Node) -> Vec<String> {
-    let services = document.get("services").map(Node::pairs).unwrap_or_default();
-    let gets = |name: &str| Access::of(&Service::new(document, name)).is_any();
+pub fn served(document: &YamlNode) -> Vec<String> {
+    let services = document.get("services").map(YamlNode::pairs).unwrap_or_default();
+    let gets = |name: &str| DeviceAccess::of(&ComposeService::new(document, name)).is_any();
     services.iter().filter(|pair| gets(&pair.key)).map(|pair| pair.key.clone()).collect()
 }
 
 /// Every finding in a compose file.
 #[must_use]
-pub fn check(sheet: &Sheet, document: &Node, folder: &str, others: &Others) -> Vec<Draft> {
+pub fn check(sheet: &Sheet, document: &YamlNode, folder: &str, others: &Others) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
-    for pair in document.get("services").map(Node::pairs).unwrap_or_default() {
-        let service = Service::new(document, &pair.key);
-        let subject = Subject { sheet, service: &service, name: &pair.key, line: pair.line };
+    for pair in document.get("services").map(YamlNode::pairs).unwrap_or_default() {
+        let service = ComposeService::new(document, &pair.key);
+        let subject = ComposeSubject { sheet, service: &service, name: &pair.key, line: pair.line };
         subject.check(folder, others, &mut drafts);
     }
     drafts
 }
 
 /// What a service needs, and the line that shows it.
-struct Need {
+struct ServiceNeed {
     backend: Backend,
     line: usize,
     why: String,
     image: Option<GpuImage>,
 }
 
-struct Subject<'a> {
+struct ComposeSubject<'a> {
     sheet: &'a Sheet,
-    service: &'a Service<'a>,
+    service: &'a ComposeService<'a>,
     name: &'a str,
     line: usize,
 }
 
-impl Subject<'_> {
-    fn check(&self, folder: &str, others: &Others, drafts: &mut Vec<Draft>) {
+impl ComposeSubject<'_> {
+    fn check(&self, folder: &str, others: &Others, drafts: &mut Vec<FindingDraft>) {
         let variables = self.variables();
         let written = self.service.get("image").and_then(|node| Some((node.text()?, node.line)));
-        let image = written.and_then(|(text, _)| Image::parse(&without_variables(text)));
+        let image = written.and_then(|(text, _)| ImageName::parse(&without_variables(text)));
         if let (Some((written, line)), Some(image)) = (written, &image) {
             drafts.extend(container::image(self.sheet, written, image, line));
         }
-        let access = Access::of(self.service);
+        let access = DeviceAccess::of(self.service);
         access::reservations(self.sheet, self.service, self.name, drafts);
         let need = self.need(image.as_ref(), &variables, folder, others);
         if let Some(need) = &need {
@@ -102,8 +103,8 @@ impl Subject<'_> {
         }
     }
 
-    fn variables(&self) -> Vec<Variable> {
-        let mut list: Vec<Variable> =
+    fn variables(&self) -> Vec<ContainerVariable> {
+        let mut list: Vec<ContainerVariable> =
             self.service.all("environment").into_iter().rev().flat_map(container::variables).collect();
         for variable in &mut list {
             variable.value = variable.value.take().map(|value| without_variables(&value));
@@ -113,23 +114,23 @@ impl Subject<'_> {
 
     fn need(
         &self,
-        image: Option<&Image>,
-        variables: &[Variable],
+        image: Option<&ImageName>,
+        variables: &[ContainerVariable],
         folder: &str,
         others: &Others,
-    ) -> Option<Need> {
+    ) -> Option<ServiceNeed> {
         let line = self.service.get("image").map_or(self.line, |node| node.line);
-        if let Some(gpu) = image.and_then(Image::gpu) {
+        if let Some(gpu) = image.and_then(ImageName::gpu) {
             let why = format!(
                 "its image `{}` is one for {}",
                 image.map(ToString::to_string).unwrap_or_default(),
                 say::backend(gpu.backend)
             );
-            return Some(Need { backend: gpu.backend, line, why, image: Some(gpu) });
+            return Some(ServiceNeed { backend: gpu.backend, line, why, image: Some(gpu) });
         }
         if let Some(variable) = container::asks_for_nvidia(variables) {
             let why = "it sets NVIDIA_VISIBLE_DEVICES, which nothing reads without the runtime".to_owned();
-            return Some(Need { backend: Backend::Cuda, line: variable.line, why, image: None });
+            return Some(ServiceNeed { backend: Backend::Cuda, line: variable.line, why, image: None });
         }
         for key in ["command", "entrypoint"] {
             let Some(node) = self.service.get(key) else { continue };
@@ -143,7 +144,7 @@ impl Subject<'_> {
                 words.iter().find(|word| matches!(**word, "nvidia-smi" | "rocminfo" | "rocm-smi"))
             {
                 let backend = if *program == "nvidia-smi" { Backend::Cuda } else { Backend::Rocm };
-                return Some(Need {
+                return Some(ServiceNeed {
                     backend,
                     line: node.line,
                     why: format!("it runs `{program}`"),
@@ -157,12 +158,12 @@ impl Subject<'_> {
         let path = super::join(&super::join(folder, context), file);
         let backend = *others.dockerfiles.get(&path)?;
         let why = format!("`{path}` ends in an image for {}", say::backend(backend));
-        Some(Need { backend, line: build.line, why, image: None })
+        Some(ServiceNeed { backend, line: build.line, why, image: None })
     }
 
     /// A service that compiles and ends.
     fn only_builds(&self) -> bool {
-        let command = self.service.get("command").map(Node::one_or_many).unwrap_or_default();
+        let command = self.service.get("command").map(YamlNode::one_or_many).unwrap_or_default();
         let first =
             command.first().and_then(|word| word.text()).and_then(|text| text.split_whitespace().next());
         first
@@ -179,7 +180,7 @@ impl Subject<'_> {
             })
     }
 
-    fn lacks(&self, need: &Need, access: &Access, drafts: &mut Vec<Draft>) {
+    fn lacks(&self, need: &ServiceNeed, access: &DeviceAccess, drafts: &mut Vec<FindingDraft>) {
         let name = shown(self.name);
         match need.backend {
             Backend::Rocm => self.lacks_amd(need, access, drafts),
@@ -189,7 +190,7 @@ impl Subject<'_> {
             }
             _ if access.nvidia.is_none() && access.is_broken.is_none() => drafts.push(
                 self.sheet
-                    .draft("ctr.no-gpus-flag", Severity::Error, need.line)
+                    .draft(id!("ctr.no-gpus-flag"), Severity::Error, need.line)
                     .backend(need.backend)
                     .affects(Affects::Run)
                     .summary(format!("service `{name}` gets no GPU: {}", need.why))
@@ -202,7 +203,7 @@ impl Subject<'_> {
         }
     }
 
-    fn lacks_amd(&self, need: &Need, access: &Access, drafts: &mut Vec<Draft>) {
+    fn lacks_amd(&self, need: &ServiceNeed, access: &DeviceAccess, drafts: &mut Vec<FindingDraft>) {
         let name = shown(self.name);
         if access.is_privileged || access.amd {
             return;
@@ -213,7 +214,7 @@ impl Subject<'_> {
             .map(|(path, _)| path)
             .collect();
         let draft = |severity| {
-            let draft = self.sheet.draft("ctr.amd-devices", severity, need.line);
+            let draft = self.sheet.draft(id!("ctr.amd-devices"), severity, need.line);
             draft.backend(Backend::Rocm).affects(Affects::Run)
         };
         if !missing.is_empty() {
@@ -238,20 +239,20 @@ impl Subject<'_> {
         }
     }
 
-    fn no_dri(&self, need: &Need) -> Draft {
+    fn no_dri(&self, need: &ServiceNeed) -> FindingDraft {
         let name = shown(self.name);
         self.sheet
-            .draft("file.dri-missing", Severity::Error, need.line)
+            .draft(id!("file.dri-missing"), Severity::Error, need.line)
             .backend(need.backend)
             .affects(Affects::Run)
             .summary(format!("service `{name}` does not get /dev/dri: {}", need.why))
             .fix(format!("add `devices: [/dev/dri]` to service `{name}` of line {}", self.line))
     }
 
-    fn no_graphics(&self, line: usize) -> Draft {
+    fn no_graphics(&self, line: usize) -> FindingDraft {
         let name = shown(self.name);
         self.sheet
-            .draft("ctr.caps-graphics", Severity::Warning, line)
+            .draft(id!("ctr.caps-graphics"), Severity::Warning, line)
             .evidence(self.sheet.evidence(self.line))
             .backend(Backend::Vulkan)
             .affects(Affects::Run)
@@ -259,10 +260,10 @@ impl Subject<'_> {
             .fix(format!("add `NVIDIA_DRIVER_CAPABILITIES: compute,utility,graphics` to the environment of service `{name}` of line {}", self.line))
     }
 
-    fn legacy(&self, line: usize) -> Draft {
+    fn legacy(&self, line: usize) -> FindingDraft {
         let name = shown(self.name);
         self.sheet
-            .draft("file.runtime-legacy", Severity::Info, line)
+            .draft(id!("file.runtime-legacy"), Severity::Info, line)
             .backend(Backend::Cuda)
             .affects(Affects::Run)
             .summary(format!(

@@ -1,17 +1,17 @@
 //! What containers are started with, wherever that is written down: their environment, their image.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::Draft;
+use gpubuild_detect::finding::FindingDraft;
 
 use super::dockerfile::check::{capabilities, hidden, library_path};
-use super::image::Image;
+use super::image::ImageName;
 use super::text::Sheet;
-use super::yaml::{Node, Value};
+use super::yaml::{YamlNode, YamlValue};
 use super::{say, tags};
 
 /// A variable of a container's environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct ContainerVariable {
     /// Its name.
     pub name: String,
     /// Its value; none if it comes from outside.
@@ -22,10 +22,10 @@ pub struct Variable {
 
 /// The variables of a node: a map, or a list of `NAME=value`, or Kubernetes' list of names and values.
 #[must_use]
-pub fn variables(node: &Node) -> Vec<Variable> {
+pub fn variables(node: &YamlNode) -> Vec<ContainerVariable> {
     match &node.value {
-        Value::Map(pairs) => {
-            let of_pair = |pair: &super::yaml::Pair| Variable {
+        YamlValue::Map(pairs) => {
+            let of_pair = |pair: &super::yaml::YamlPair| ContainerVariable {
                 name: pair.key.clone(),
                 value: pair
                     .node
@@ -36,13 +36,13 @@ pub fn variables(node: &Node) -> Vec<Variable> {
             };
             pairs.iter().map(of_pair).collect()
         }
-        Value::List(items) => items
+        YamlValue::List(items) => items
             .iter()
             .filter_map(|item| {
                 if let Some(text) = item.text() {
                     let (name, value) =
                         text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-                    return Some(Variable {
+                    return Some(ContainerVariable {
                         name: name.to_owned(),
                         value: value.map(str::to_owned),
                         line: item.line,
@@ -50,22 +50,22 @@ pub fn variables(node: &Node) -> Vec<Variable> {
                 }
                 let name = item.text_of("name")?.to_owned();
                 let line = item.pair("value").map_or(item.line, |pair| pair.line);
-                Some(Variable { name, value: item.text_of("value").map(str::to_owned), line })
+                Some(ContainerVariable { name, value: item.text_of("value").map(str::to_owned), line })
             })
             .collect(),
-        Value::Text { .. } => Vec::new(),
+        YamlValue::Text { .. } => Vec::new(),
     }
 }
 
 /// The last variable of a name.
 #[must_use]
-pub fn find<'a>(variables: &'a [Variable], name: &str) -> Option<&'a Variable> {
+pub fn find<'a>(variables: &'a [ContainerVariable], name: &str) -> Option<&'a ContainerVariable> {
     variables.iter().rfind(|variable| variable.name == name)
 }
 
 /// Whether the environment asks NVIDIA's runtime for devices.
 #[must_use]
-pub fn asks_for_nvidia(variables: &[Variable]) -> Option<&Variable> {
+pub fn asks_for_nvidia(variables: &[ContainerVariable]) -> Option<&ContainerVariable> {
     let variable = find(variables, "NVIDIA_VISIBLE_DEVICES")?;
     let value = variable.value.as_deref()?;
     (!matches!(value.trim(), "" | "none" | "void")).then_some(variable)
@@ -73,7 +73,7 @@ pub fn asks_for_nvidia(variables: &[Variable]) -> Option<&Variable> {
 
 /// Whether the environment is one of a program that uses Vulkan.
 #[must_use]
-pub fn uses_vulkan(variables: &[Variable]) -> Option<&Variable> {
+pub fn uses_vulkan(variables: &[ContainerVariable]) -> Option<&ContainerVariable> {
     let names = ["VK_ICD_FILENAMES", "VK_DRIVER_FILES", "GGML_VK_VISIBLE_DEVICES", "VK_ADD_DRIVER_FILES"];
     variables.iter().find(|variable| names.contains(&variable.name.as_str()))
 }
@@ -82,10 +82,10 @@ pub fn uses_vulkan(variables: &[Variable]) -> Option<&Variable> {
 /// uses Vulkan.
 pub fn environment(
     sheet: &Sheet,
-    variables: &[Variable],
+    variables: &[ContainerVariable],
     gpu: bool,
     vulkan: Option<usize>,
-    drafts: &mut Vec<Draft>,
+    drafts: &mut Vec<FindingDraft>,
 ) {
     for variable in variables {
         let Some(value) = &variable.value else { continue };
@@ -106,7 +106,7 @@ pub fn environment(
 
 /// An image that can't be pulled.
 #[must_use]
-pub fn image(sheet: &Sheet, written: &str, image: &Image, line: usize) -> Option<Draft> {
+pub fn image(sheet: &Sheet, written: &str, image: &ImageName, line: usize) -> Option<FindingDraft> {
     let problem = tags::problem(image, false)?;
     // The image may be the default of a variable.
     let name = image.to_string();

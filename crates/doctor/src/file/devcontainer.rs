@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 
 use super::container;
-use super::image::Image;
+use super::image::ImageName;
 use super::say;
 use super::text::{Sheet, shown};
-use super::yaml::Node;
+use super::yaml::YamlNode;
 
 /// The text without its comments and tabs, each character in its place.
 #[must_use]
@@ -58,33 +59,33 @@ pub fn without_comments(text: &str) -> String {
 #[must_use]
 pub fn check(
     sheet: &Sheet,
-    node: &Node,
+    node: &YamlNode,
     folder: &str,
     dockerfiles: &BTreeMap<String, Backend>,
-) -> Vec<Draft> {
+) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     let arguments: Vec<(&str, usize)> = node
         .get("runArgs")
-        .map(Node::items)
+        .map(YamlNode::items)
         .unwrap_or_default()
         .iter()
         .filter_map(|item| Some((item.text()?, item.line)))
         .collect();
     glued(sheet, &arguments, &mut drafts);
     let image = node.get("image").and_then(|node| Some((node.text()?, node.line)));
-    let parsed = image.and_then(|(text, _)| Image::parse(text));
+    let parsed = image.and_then(|(text, _)| ImageName::parse(text));
     if let (Some((written, line)), Some(image)) = (image, &parsed) {
         drafts.extend(container::image(sheet, written, image, line));
     }
     for key in ["containerEnv", "remoteEnv"] {
         if let Some(variables) = node.get(key).map(container::variables) {
-            let is_gpu = parsed.as_ref().and_then(Image::gpu).is_some();
+            let is_gpu = parsed.as_ref().and_then(ImageName::gpu).is_some();
             container::environment(sheet, &variables, is_gpu, None, &mut drafts);
         }
     }
     let need = parsed
         .as_ref()
-        .and_then(Image::gpu)
+        .and_then(ImageName::gpu)
         .map(|gpu| (gpu.backend, image.map_or(node.line, |(_, line)| line)));
     let need = need.or_else(|| feature(node)).or_else(|| built(node, folder, dockerfiles));
     // The service of a compose file has its own way to a GPU.
@@ -95,7 +96,7 @@ pub fn check(
 }
 
 /// `--gpus all` in one text is one word that Docker does not know.
-fn glued(sheet: &Sheet, arguments: &[(&str, usize)], drafts: &mut Vec<Draft>) {
+fn glued(sheet: &Sheet, arguments: &[(&str, usize)], drafts: &mut Vec<FindingDraft>) {
     let options = ["--gpus", "--device", "--runtime", "--group-add"];
     for (text, line) in arguments {
         let Some((option, value)) = text.split_once(' ').filter(|(option, _)| options.contains(option))
@@ -105,7 +106,7 @@ fn glued(sheet: &Sheet, arguments: &[(&str, usize)], drafts: &mut Vec<Draft>) {
         let new = format!("{option}={}", value.trim());
         drafts.push(
             sheet
-                .draft("file.run-args", Severity::Error, *line)
+                .draft(id!("file.run-args"), Severity::Error, *line)
                 .affects(Affects::Run)
                 .summary(format!(
                     "Docker takes `{}` for the name of an option: every word is an entry of its own",
@@ -117,13 +118,13 @@ fn glued(sheet: &Sheet, arguments: &[(&str, usize)], drafts: &mut Vec<Draft>) {
 }
 
 /// The feature that installs CUDA.
-fn feature(node: &Node) -> Option<(Backend, usize)> {
-    let pairs = node.get("features").map(Node::pairs).unwrap_or_default();
+fn feature(node: &YamlNode) -> Option<(Backend, usize)> {
+    let pairs = node.get("features").map(YamlNode::pairs).unwrap_or_default();
     let found = pairs.iter().find(|pair| pair.key.contains("/nvidia-cuda"))?;
     Some((Backend::Cuda, found.line))
 }
 
-fn built(node: &Node, folder: &str, dockerfiles: &BTreeMap<String, Backend>) -> Option<(Backend, usize)> {
+fn built(node: &YamlNode, folder: &str, dockerfiles: &BTreeMap<String, Backend>) -> Option<(Backend, usize)> {
     let file = node.at(&["build", "dockerfile"]).or_else(|| node.get("dockerFile"))?;
     let path = super::join(folder, file.text()?);
     dockerfiles.get(&path).map(|backend| (*backend, file.line))
@@ -131,11 +132,11 @@ fn built(node: &Node, folder: &str, dockerfiles: &BTreeMap<String, Backend>) -> 
 
 fn lacks(
     sheet: &Sheet,
-    node: &Node,
+    node: &YamlNode,
     arguments: &[(&str, usize)],
     backend: Backend,
     line: usize,
-    drafts: &mut Vec<Draft>,
+    drafts: &mut Vec<FindingDraft>,
 ) {
     let has = |start: &str| arguments.iter().any(|(text, _)| text.starts_with(start));
     let contains = |part: &str| arguments.iter().any(|(text, _)| text.contains(part));
@@ -155,9 +156,9 @@ fn lacks(
         return;
     }
     let (id, why) = match backend {
-        Backend::Rocm if contains("/dev/dri") => ("ctr.amd-devices", "it does not get /dev/kfd"),
-        Backend::Rocm => ("ctr.amd-devices", "it gets neither /dev/kfd nor /dev/dri"),
-        _ => ("ctr.no-gpus-flag", "nothing gives it a GPU"),
+        Backend::Rocm if contains("/dev/dri") => (id!("ctr.amd-devices"), "it does not get /dev/kfd"),
+        Backend::Rocm => (id!("ctr.amd-devices"), "it gets neither /dev/kfd nor /dev/dri"),
+        _ => (id!("ctr.no-gpus-flag"), "nothing gives it a GPU"),
     };
     let fix = match node.pair("runArgs") {
         Some(pair) => format!("add {arguments} to the list of line {}", pair.line),

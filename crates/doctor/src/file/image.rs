@@ -7,7 +7,7 @@ use super::tables::{ImageRow, Tables, ToolkitIn, VersionIn, tables};
 
 /// A reference to an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct ImageName {
     /// The host that it is pulled from; none for Docker Hub.
     pub registry: Option<String>,
     /// `nvidia/cuda`, `ubuntu`.
@@ -18,7 +18,7 @@ pub struct Image {
     pub has_digest: bool,
 }
 
-impl Image {
+impl ImageName {
     /// Reads a reference. `None` if a variable in it is not known, or if it is none.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -132,7 +132,7 @@ impl Image {
     }
 }
 
-impl std::fmt::Display for Image {
+impl std::fmt::Display for ImageName {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(registry) = &self.registry {
             write!(formatter, "{registry}/")?;
@@ -216,7 +216,7 @@ mod tests {
             ("{{ .Values.image }}", None),
             ("", None),
         ] {
-            let image = Image::parse(text);
+            let image = ImageName::parse(text);
             let seen = image
                 .as_ref()
                 .map(|image| (image.registry.as_deref(), image.repository.as_str(), image.tag.as_deref()));
@@ -248,7 +248,7 @@ mod tests {
             ("ubuntu:22.04", None),
             ("cuda", None),
         ] {
-            let gpu = Image::parse(text).unwrap().gpu();
+            let gpu = ImageName::parse(text).unwrap().gpu();
             let seen = gpu
                 .as_ref()
                 .map(|gpu| (gpu.backend, gpu.version.as_ref().map(Version::as_str), gpu.has_toolkit));
@@ -258,12 +258,13 @@ mod tests {
 
     #[test]
     fn distributions_are_known() {
-        let toolkit = |text: &str| Image::parse(text).unwrap().distribution_toolkit().map(Version::to_string);
+        let toolkit =
+            |text: &str| ImageName::parse(text).unwrap().distribution_toolkit().map(Version::to_string);
         assert_eq!(toolkit("ubuntu:22.04").as_deref(), Some("11.5"));
         assert_eq!(toolkit("nvidia/cuda:12.2.0-base-ubuntu20.04").as_deref(), Some("10.1"));
         assert_eq!(toolkit("debian:bookworm-slim").as_deref(), Some("11.8"));
         assert_eq!(toolkit("alpine:3.20"), None);
-        assert!(Image::parse("public.ecr.aws/docker/library/ubuntu:22.04").unwrap().is_plain());
+        assert!(ImageName::parse("public.ecr.aws/docker/library/ubuntu:22.04").unwrap().is_plain());
     }
 
     #[test]

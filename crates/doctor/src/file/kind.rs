@@ -5,7 +5,7 @@ use super::dockerfile::parse::is_keyword;
 
 /// Kinds of files that are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum InputKind {
     /// Dockerfile, Containerfile.
     Dockerfile,
     /// A compose file.
@@ -18,7 +18,7 @@ pub enum Kind {
     Devcontainer,
 }
 
-impl Kind {
+impl InputKind {
     /// For messages.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -34,29 +34,29 @@ impl Kind {
 
 /// The kind that a path names.
 #[must_use]
-pub fn by_name(path: &str) -> Option<Kind> {
+pub fn by_name(path: &str) -> Option<InputKind> {
     let path = path.replace('\\', "/").to_ascii_lowercase();
     let name = path.rsplit('/').next().unwrap_or(&path);
     let is_yaml = has_end(name, &["yml", "yaml"]);
     let stem = name.split('.').next().unwrap_or(name);
     if is_yaml {
         if path.contains(".github/workflows/") || matches!(name, "action.yml" | "action.yaml") {
-            return Some(Kind::Workflow);
+            return Some(InputKind::Workflow);
         }
         let is_compose = stem.split(['-', '_']).any(|part| part == "compose");
-        return is_compose.then_some(Kind::Compose);
+        return is_compose.then_some(InputKind::Compose);
     }
     if has_end(name, &["json", "jsonc"]) {
         let is_devcontainer =
             name.trim_start_matches('.').starts_with("devcontainer.") || path.contains(".devcontainer/");
-        return is_devcontainer.then_some(Kind::Devcontainer);
+        return is_devcontainer.then_some(InputKind::Devcontainer);
     }
     let is_docker = |part: &str| matches!(part, "dockerfile" | "containerfile");
     let names_it = is_docker(stem)
         || name.rsplit('.').next().is_some_and(is_docker)
         || stem.split(['-', '_']).any(is_docker);
     (names_it && !has_end(name, &["md", "txt", "rs", "py", "sh", "toml", "dockerignore"]))
-        .then_some(Kind::Dockerfile)
+        .then_some(InputKind::Dockerfile)
 }
 
 fn has_end(name: &str, ends: &[&str]) -> bool {
@@ -65,7 +65,7 @@ fn has_end(name: &str, ends: &[&str]) -> bool {
 
 /// The kind that a content shows.
 #[must_use]
-pub fn by_content(text: &str) -> Option<Kind> {
+pub fn by_content(text: &str) -> Option<InputKind> {
     let first = text
         .lines()
         .map(str::trim)
@@ -83,28 +83,28 @@ pub fn by_content(text: &str) -> Option<Kind> {
             "\"customizations\"",
         ];
         if keys.iter().any(|key| clean.contains(key)) {
-            return Some(Kind::Devcontainer);
+            return Some(InputKind::Devcontainer);
         }
         let is_object = clean.contains("\"apiVersion\"") && clean.contains("\"kind\"");
-        return is_object.then_some(Kind::Kubernetes);
+        return is_object.then_some(InputKind::Kubernetes);
     }
     let word = first.split_whitespace().next().unwrap_or_default();
     if is_keyword(word) && !first.contains(": ") {
         let has_stage = text
             .lines()
             .any(|line| line.trim_start().get(..5).is_some_and(|start| start.eq_ignore_ascii_case("from ")));
-        return has_stage.then_some(Kind::Dockerfile);
+        return has_stage.then_some(InputKind::Dockerfile);
     }
     let has =
         |key: &str| text.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
     if has("apiVersion") && has("kind") {
-        Some(Kind::Kubernetes)
+        Some(InputKind::Kubernetes)
     } else if has("jobs") && (has("on") || has("\"on\"") || has("'on'") || has("true")) {
-        Some(Kind::Workflow)
+        Some(InputKind::Workflow)
     } else if has("services") {
-        Some(Kind::Compose)
+        Some(InputKind::Compose)
     } else if has("runs") && text.contains("composite") {
-        Some(Kind::Workflow)
+        Some(InputKind::Workflow)
     } else {
         None
     }
@@ -117,20 +117,20 @@ mod tests {
     #[test]
     fn names_tell() {
         for (path, expected) in [
-            ("Dockerfile", Some(Kind::Dockerfile)),
-            ("docker/Dockerfile.cuda", Some(Kind::Dockerfile)),
-            ("cuda.Dockerfile", Some(Kind::Dockerfile)),
-            (".devops\\cuda.dockerfile", Some(Kind::Dockerfile)),
-            ("Containerfile", Some(Kind::Dockerfile)),
-            ("Dockerfile-gpu", Some(Kind::Dockerfile)),
+            ("Dockerfile", Some(InputKind::Dockerfile)),
+            ("docker/Dockerfile.cuda", Some(InputKind::Dockerfile)),
+            ("cuda.Dockerfile", Some(InputKind::Dockerfile)),
+            (".devops\\cuda.dockerfile", Some(InputKind::Dockerfile)),
+            ("Containerfile", Some(InputKind::Dockerfile)),
+            ("Dockerfile-gpu", Some(InputKind::Dockerfile)),
             ("Dockerfile.md", None),
-            ("compose.yaml", Some(Kind::Compose)),
-            ("docker-compose.gpu.yml", Some(Kind::Compose)),
-            ("compose.override.yml", Some(Kind::Compose)),
-            (".github/workflows/ci.yml", Some(Kind::Workflow)),
-            ("action.yml", Some(Kind::Workflow)),
-            (".devcontainer/devcontainer.json", Some(Kind::Devcontainer)),
-            (".devcontainer.json", Some(Kind::Devcontainer)),
+            ("compose.yaml", Some(InputKind::Compose)),
+            ("docker-compose.gpu.yml", Some(InputKind::Compose)),
+            ("compose.override.yml", Some(InputKind::Compose)),
+            (".github/workflows/ci.yml", Some(InputKind::Workflow)),
+            ("action.yml", Some(InputKind::Workflow)),
+            (".devcontainer/devcontainer.json", Some(InputKind::Devcontainer)),
+            (".devcontainer.json", Some(InputKind::Devcontainer)),
             ("package.json", None),
             ("deployment.yaml", None),
         ] {
@@ -141,13 +141,13 @@ mod tests {
     #[test]
     fn contents_tell() {
         for (text, expected) in [
-            ("# x\n\nFROM a\n", Some(Kind::Dockerfile)),
-            ("ARG A\nfrom a\n", Some(Kind::Dockerfile)),
-            ("services:\n  a:\n", Some(Kind::Compose)),
-            ("name: x\non: push\njobs:\n", Some(Kind::Workflow)),
-            ("apiVersion: v1\nkind: Pod\n", Some(Kind::Kubernetes)),
-            ("// x\n{\n \"runArgs\": []\n}", Some(Kind::Devcontainer)),
-            ("{\"apiVersion\": \"v1\", \"kind\": \"Pod\"}", Some(Kind::Kubernetes)),
+            ("# x\n\nFROM a\n", Some(InputKind::Dockerfile)),
+            ("ARG A\nfrom a\n", Some(InputKind::Dockerfile)),
+            ("services:\n  a:\n", Some(InputKind::Compose)),
+            ("name: x\non: push\njobs:\n", Some(InputKind::Workflow)),
+            ("apiVersion: v1\nkind: Pod\n", Some(InputKind::Kubernetes)),
+            ("// x\n{\n \"runArgs\": []\n}", Some(InputKind::Devcontainer)),
+            ("{\"apiVersion\": \"v1\", \"kind\": \"Pod\"}", Some(InputKind::Kubernetes)),
             ("{}", None),
             ("hello: world\n", None),
             ("From: me\nTo: you\n", None),

@@ -3,24 +3,25 @@
 use std::rc::Rc;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 
 use super::container;
-use super::image::Image;
+use super::image::ImageName;
 use super::say;
 use super::text::{Sheet, shown};
-use super::yaml::{Node, Pair};
+use super::yaml::{YamlNode, YamlPair};
 
 /// Every finding in the documents of a manifest.
 #[must_use]
-pub fn check(sheet: &Sheet, documents: &[Rc<Node>]) -> Vec<Draft> {
+pub fn check(sheet: &Sheet, documents: &[Rc<YamlNode>]) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     for document in documents {
-        let items = document.get("items").map(Node::items).unwrap_or_default();
+        let items = document.get("items").map(YamlNode::items).unwrap_or_default();
         let objects = std::iter::once(document).chain(items);
         for pod in objects.filter_map(|object| pod(object)) {
             for list in ["initContainers", "containers"] {
-                for node in pod.get(list).map(Node::items).unwrap_or_default() {
+                for node in pod.get(list).map(YamlNode::items).unwrap_or_default() {
                     container(sheet, pod, node, &mut drafts);
                 }
             }
@@ -30,7 +31,7 @@ pub fn check(sheet: &Sheet, documents: &[Rc<Node>]) -> Vec<Draft> {
 }
 
 /// The specification of the pods that an object makes.
-fn pod(object: &Node) -> Option<&Node> {
+fn pod(object: &YamlNode) -> Option<&YamlNode> {
     let paths: [&[&str]; 3] =
         [&["spec"], &["spec", "template", "spec"], &["spec", "jobTemplate", "spec", "template", "spec"]];
     paths.into_iter().filter_map(|path| object.at(path)).find(|spec| spec.get("containers").is_some())
@@ -41,22 +42,22 @@ fn is_gpu(key: &str) -> bool {
     key.contains("gpu") || key.starts_with("nvidia.com/mig-")
 }
 
-fn gpus(node: Option<&Node>) -> Vec<&Pair> {
-    node.map(Node::pairs).unwrap_or_default().iter().filter(|pair| is_gpu(&pair.key)).collect()
+fn gpus(node: Option<&YamlNode>) -> Vec<&YamlPair> {
+    node.map(YamlNode::pairs).unwrap_or_default().iter().filter(|pair| is_gpu(&pair.key)).collect()
 }
 
-fn container(sheet: &Sheet, pod: &Node, node: &Node, drafts: &mut Vec<Draft>) {
+fn container(sheet: &Sheet, pod: &YamlNode, node: &YamlNode, drafts: &mut Vec<FindingDraft>) {
     let variables = node.get("env").map(container::variables).unwrap_or_default();
     let image_node = node.get("image");
-    let written = image_node.and_then(Node::text).unwrap_or_default();
-    let image = Image::parse(written);
+    let written = image_node.and_then(YamlNode::text).unwrap_or_default();
+    let image = ImageName::parse(written);
     let line = image_node.map_or(node.line, |node| node.line);
     if let Some(image) = &image {
         drafts.extend(container::image(sheet, written, image, line));
     }
     let name = shown(node.text_of("name").unwrap_or("?"));
     resources(sheet, node, &name, drafts);
-    let gpu = image.as_ref().and_then(Image::gpu);
+    let gpu = image.as_ref().and_then(ImageName::gpu);
     let vulkan = container::uses_vulkan(&variables).map(|variable| variable.line);
     let limits = gpus(node.at(&["resources", "limits"]));
     container::environment(sheet, &variables, gpu.is_some() || !limits.is_empty(), vulkan, drafts);
@@ -66,7 +67,7 @@ fn container(sheet: &Sheet, pod: &Node, node: &Node, drafts: &mut Vec<Draft>) {
     let has_runtime = pod
         .text_of("runtimeClassName")
         .is_some_and(|class| class.contains("nvidia") || class.contains("amd"));
-    let is_privileged = node.at(&["securityContext", "privileged"]).and_then(Node::text) == Some("true");
+    let is_privileged = node.at(&["securityContext", "privileged"]).and_then(YamlNode::text) == Some("true");
     let may_be_given =
         has_claims || has_runtime || is_privileged || !limits.is_empty() || !requests.is_empty();
     if may_be_given {
@@ -87,7 +88,7 @@ fn container(sheet: &Sheet, pod: &Node, node: &Node, drafts: &mut Vec<Draft>) {
     };
     drafts.push(
         sheet
-            .draft("ctr.no-gpus-flag", Severity::Error, line)
+            .draft(id!("ctr.no-gpus-flag"), Severity::Error, line)
             .backend(gpu.backend)
             .affects(Affects::Run)
             .summary(format!(
@@ -99,11 +100,11 @@ fn container(sheet: &Sheet, pod: &Node, node: &Node, drafts: &mut Vec<Draft>) {
 }
 
 /// Requests that the API server refuses.
-fn resources(sheet: &Sheet, node: &Node, name: &str, drafts: &mut Vec<Draft>) {
+fn resources(sheet: &Sheet, node: &YamlNode, name: &str, drafts: &mut Vec<FindingDraft>) {
     let limits = gpus(node.at(&["resources", "limits"]));
     let requests = gpus(node.at(&["resources", "requests"]));
     let refused = |line: usize, why: String, fix: String| {
-        let draft = sheet.draft("file.gpu-limit", Severity::Error, line).affects(Affects::Run);
+        let draft = sheet.draft(id!("file.gpu-limit"), Severity::Error, line).affects(Affects::Run);
         draft.summary(format!("Kubernetes refuses container `{name}`: {why}")).fix(fix)
     };
     for pair in limits.iter().chain(&requests) {

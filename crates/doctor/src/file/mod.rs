@@ -26,16 +26,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Draft, Severity};
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::finding::{FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
-pub use kind::Kind;
+pub use kind::InputKind;
 pub use tell::tell;
 use text::Sheet;
 
 /// A file that is looked at.
 #[derive(Debug, Clone)]
-pub struct Patient {
+pub struct InputFile {
     /// The name under which it was asked for.
     pub name: String,
     /// Its content.
@@ -47,7 +49,7 @@ pub const LARGEST: usize = 1 << 20;
 
 /// Why a file can't be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum UnreadableInput {
     /// Too large.
     #[error("`{0}` is larger than 1024 KiB")]
     Large(String),
@@ -63,60 +65,60 @@ pub enum Unreadable {
         /// The file.
         name: String,
         /// What it was taken for.
-        kind: Kind,
+        kind: InputKind,
         /// What is wrong.
         why: String,
     },
 }
 
-impl Unreadable {
-    /// The stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for UnreadableInput {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::Large(_) => "file.too-large",
-            Self::Binary(_) => "file.binary",
-            Self::Unknown(_) => "file.kind-unknown",
-            Self::Broken { .. } => "file.unreadable",
+            Self::Large(_) => id!("file.too-large"),
+            Self::Binary(_) => id!("file.binary"),
+            Self::Unknown(_) => id!("file.kind-unknown"),
+            Self::Broken { .. } => id!("file.unreadable"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Unknown(_) => "`--file` takes Dockerfiles, compose files, workflows and actions of GitHub, Kubernetes manifests and devcontainer.json".to_owned(),
             Self::Broken { why, .. } if why.contains("{{") => "render the template first, as `helm template` does".to_owned(),
             Self::Broken { .. } => "correct the line, or give the file a name that tells what it is".to_owned(),
             Self::Large(_) | Self::Binary(_) => "name the file that the container or the job is made from".to_owned(),
-        }
+        })
     }
 }
 
 /// A file after it was read.
-enum Content {
+enum FileContent {
     Dockerfile(dockerfile::model::Dockerfile),
-    Yaml(Vec<Rc<yaml::Node>>),
+    Yaml(Vec<Rc<yaml::YamlNode>>),
 }
 
 struct Chart {
     sheet: Sheet,
     name: String,
-    kind: Kind,
-    content: Content,
+    kind: InputKind,
+    content: FileContent,
 }
 
 /// Every finding in the files, those of a file together: errors first, then by line.
 ///
 /// # Errors
 /// The first file that can't be read or whose kind is not known.
-pub fn examine(patients: &[Patient], cuda: &Description) -> Result<Vec<Draft>, Unreadable> {
-    let charts = patients.iter().map(read).collect::<Result<Vec<Chart>, Unreadable>>()?;
+pub fn examine(patients: &[InputFile], cuda: &Description) -> Result<Vec<FindingDraft>, UnreadableInput> {
+    let charts = patients.iter().map(read).collect::<Result<Vec<Chart>, UnreadableInput>>()?;
     let mut dockerfiles: BTreeMap<String, Backend> = BTreeMap::new();
     for chart in &charts {
-        if let Content::Dockerfile(file) = &chart.content
-            && let Some(gpu) =
-                file.stages.len().checked_sub(1).and_then(|last| file.image(last)).and_then(image::Image::gpu)
+        if let FileContent::Dockerfile(file) = &chart.content
+            && let Some(gpu) = file
+                .stages
+                .len()
+                .checked_sub(1)
+                .and_then(|last| file.image(last))
+                .and_then(image::ImageName::gpu)
         {
             dockerfiles.insert(normal(&chart.name), gpu.backend);
         }
@@ -124,18 +126,22 @@ pub fn examine(patients: &[Patient], cuda: &Description) -> Result<Vec<Draft>, U
     let mut all = Vec::new();
     for (index, chart) in charts.iter().enumerate() {
         let mut drafts = match (&chart.content, chart.kind) {
-            (Content::Dockerfile(file), _) => dockerfile::check::check(&chart.sheet, file, cuda),
-            (Content::Yaml(documents), Kind::Kubernetes) => kubernetes::check(&chart.sheet, documents),
-            (Content::Yaml(documents), kind) => {
+            (FileContent::Dockerfile(file), _) => dockerfile::check::check(&chart.sheet, file, cuda),
+            (FileContent::Yaml(documents), InputKind::Kubernetes) => {
+                kubernetes::check(&chart.sheet, documents)
+            }
+            (FileContent::Yaml(documents), kind) => {
                 let Some(document) = documents.first() else { continue };
                 let folder = folder(&chart.name);
                 match kind {
-                    Kind::Compose => {
+                    InputKind::Compose => {
                         let served = served(&charts, index);
                         let others = compose::Others { served, dockerfiles: dockerfiles.clone() };
                         compose::check(&chart.sheet, document, &folder, &others)
                     }
-                    Kind::Devcontainer => devcontainer::check(&chart.sheet, document, &folder, &dockerfiles),
+                    InputKind::Devcontainer => {
+                        devcontainer::check(&chart.sheet, document, &folder, &dockerfiles)
+                    }
                     _ => workflow::check(&chart.sheet, document, cuda),
                 }
             }
@@ -147,11 +153,12 @@ pub fn examine(patients: &[Patient], cuda: &Description) -> Result<Vec<Draft>, U
 }
 
 /// Every draft once, in order. A matrix makes the same one many times.
-fn settle(drafts: &mut Vec<Draft>) {
-    let line =
-        |draft: &Draft| draft.values.get("line").and_then(|line| line.parse::<usize>().ok()).unwrap_or(0);
+fn settle(drafts: &mut Vec<FindingDraft>) {
+    let line = |draft: &FindingDraft| {
+        draft.values.get("line").and_then(|line| line.parse::<usize>().ok()).unwrap_or(0)
+    };
     drafts.sort_by(|left, right| {
-        let key = |draft: &Draft| (draft.severity.unwrap_or(Severity::Error), line(draft));
+        let key = |draft: &FindingDraft| (draft.severity.unwrap_or(Severity::Error), line(draft));
         key(left).cmp(&key(right)).then_with(|| (&left.id, &left.summary).cmp(&(&right.id, &right.summary)))
     });
     drafts.dedup_by(|later, first| {
@@ -163,46 +170,46 @@ fn settle(drafts: &mut Vec<Draft>) {
 fn served(charts: &[Chart], own: usize) -> Vec<String> {
     let here = folder(&charts[own].name);
     let others = charts.iter().enumerate().filter(|(index, _)| *index != own).map(|(_, chart)| chart);
-    let near = others.filter(|chart| chart.kind == Kind::Compose && folder(&chart.name) == here);
+    let near = others.filter(|chart| chart.kind == InputKind::Compose && folder(&chart.name) == here);
     near.filter_map(|chart| match &chart.content {
-        Content::Yaml(documents) => documents.first(),
-        Content::Dockerfile(_) => None,
+        FileContent::Yaml(documents) => documents.first(),
+        FileContent::Dockerfile(_) => None,
     })
     .flat_map(|document| compose::served(document))
     .collect()
 }
 
-fn read(patient: &Patient) -> Result<Chart, Unreadable> {
+fn read(patient: &InputFile) -> Result<Chart, UnreadableInput> {
     let name = &patient.name;
     if patient.bytes.len() > LARGEST {
-        return Err(Unreadable::Large(name.clone()));
+        return Err(UnreadableInput::Large(name.clone()));
     }
     let bytes = patient.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&patient.bytes);
-    let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::Binary(name.clone()))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| UnreadableInput::Binary(name.clone()))?;
     if text.contains('\0') {
-        return Err(Unreadable::Binary(name.clone()));
+        return Err(UnreadableInput::Binary(name.clone()));
     }
     let kind = kind::by_name(name)
         .or_else(|| kind::by_content(text))
-        .ok_or_else(|| Unreadable::Unknown(name.clone()))?;
-    let broken = |why: String| Unreadable::Broken { name: name.clone(), kind, why };
+        .ok_or_else(|| UnreadableInput::Unknown(name.clone()))?;
+    let broken = |why: String| UnreadableInput::Broken { name: name.clone(), kind, why };
     let content = match kind {
-        Kind::Dockerfile => {
+        InputKind::Dockerfile => {
             let instructions = dockerfile::parse::parse(text).map_err(|error| broken(error.to_string()))?;
-            Content::Dockerfile(dockerfile::model::Dockerfile::new(&instructions))
+            FileContent::Dockerfile(dockerfile::model::Dockerfile::new(&instructions))
         }
-        Kind::Devcontainer => {
-            Content::Yaml(documents(&devcontainer::without_comments(text)).map_err(broken)?)
+        InputKind::Devcontainer => {
+            FileContent::Yaml(documents(&devcontainer::without_comments(text)).map_err(broken)?)
         }
-        _ => Content::Yaml(documents(text).map_err(broken)?),
+        _ => FileContent::Yaml(documents(text).map_err(broken)?),
     };
-    if let Content::Yaml(documents) = &content {
+    if let FileContent::Yaml(documents) = &content {
         expect(kind, documents).map_err(broken)?;
     }
     Ok(Chart { sheet: Sheet::new(name, text), name: name.clone(), kind, content })
 }
 
-fn documents(text: &str) -> Result<Vec<Rc<yaml::Node>>, String> {
+fn documents(text: &str) -> Result<Vec<Rc<yaml::YamlNode>>, String> {
     let list = yaml::parse(text).map_err(|error| {
         let is_template = text.contains("{{") && !text.contains("${{");
         if is_template { format!("{error}; it has `{{{{` in it") } else { error.to_string() }
@@ -211,16 +218,16 @@ fn documents(text: &str) -> Result<Vec<Rc<yaml::Node>>, String> {
 }
 
 /// A name that promises a kind which the content is not.
-fn expect(kind: Kind, documents: &[Rc<yaml::Node>]) -> Result<(), String> {
+fn expect(kind: InputKind, documents: &[Rc<yaml::YamlNode>]) -> Result<(), String> {
     let Some(first) = documents.first() else { return Err("it is empty".to_owned()) };
     if first.pairs().is_empty() {
         return Err("it is no object".to_owned());
     }
     let keys: &[&str] = match kind {
-        Kind::Compose => &["services", "include", "networks", "volumes"],
-        Kind::Workflow => &["jobs", "runs"],
-        Kind::Kubernetes => &["kind"],
-        Kind::Devcontainer | Kind::Dockerfile => &[],
+        InputKind::Compose => &["services", "include", "networks", "volumes"],
+        InputKind::Workflow => &["jobs", "runs"],
+        InputKind::Kubernetes => &["kind"],
+        InputKind::Devcontainer | InputKind::Dockerfile => &[],
     };
     let is_there = keys.is_empty()
         || documents.iter().any(|document| keys.iter().any(|key| document.get(key).is_some()));

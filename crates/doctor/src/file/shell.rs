@@ -7,7 +7,7 @@ mod lex;
 use std::cell::Cell;
 
 use super::expand::expand;
-use super::text::Script;
+use super::text::ScriptText;
 
 /// Whose rules for quoting and long lines hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Dialect {
 
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Word {
+pub struct ShellWord {
     /// Its text without quotes, with the variables replaced that are known.
     pub text: String,
     /// The line of the file that it stands in.
@@ -31,11 +31,11 @@ pub struct Word {
 
 /// A program with its words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct ShellCommand {
     /// The words; the first is the program.
-    pub words: Vec<Word>,
+    pub words: Vec<ShellWord>,
     /// Variables that are set for it, or for everything after it if there are no words.
-    pub assigned: Vec<(String, Word)>,
+    pub assigned: Vec<(String, ShellWord)>,
     /// The line of the file that it begins in.
     pub line: usize,
     /// Whether the script expects that it fails or that it isn't reached: `|| true`, `if …`, `command -v x && x`.
@@ -46,7 +46,7 @@ pub struct Command {
     pub is_substituted: bool,
 }
 
-impl Command {
+impl ShellCommand {
     /// The program's name without its folder and `.exe`; empty if the command only sets variables.
     #[must_use]
     pub fn program(&self) -> &str {
@@ -80,7 +80,11 @@ const GROWTH: usize = 1 << 20;
 
 /// The commands of a script in their order, also those of `$(…)` and `sh -c`.
 #[must_use]
-pub fn commands(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+pub fn commands(
+    script: &ScriptText,
+    dialect: Dialect,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Vec<ShellCommand> {
     let mut list = Vec::new();
     let grown = Cell::new(0);
     let lookup = |name: &str| lookup(name).filter(|value| spend(&grown, value));
@@ -90,23 +94,23 @@ pub fn commands(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Opti
 
 /// The commands that a list of words is: one, and what `bash -c` in it is given.
 #[must_use]
-pub fn of_words(words: &[String], line: usize, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
-    let words = words.iter().map(|text| Word { text: text.clone(), line }).collect();
-    let command = Command { words, line, ..Command::default() };
+pub fn of_words(words: &[String], line: usize, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<ShellCommand> {
+    let words = words.iter().map(|text| ShellWord { text: text.clone(), line }).collect();
+    let command = ShellCommand { words, line, ..ShellCommand::default() };
     let nested = nested_script(&command);
     let mut list = vec![command];
     if let Some((line, text)) = nested {
-        list.extend(commands(&Script::of_line(line, &text), Dialect::Posix, lookup));
+        list.extend(commands(&ScriptText::of_line(line, &text), Dialect::Posix, lookup));
     }
     list
 }
 
 fn inner(
-    script: &Script,
+    script: &ScriptText,
     dialect: Dialect,
     lookup: &dyn Fn(&str) -> Option<String>,
     depth: usize,
-    list: &mut Vec<Command>,
+    list: &mut Vec<ShellCommand>,
 ) {
     let mut known: Vec<(String, String)> = Vec::new();
     let own_growth = Cell::new(0);
@@ -143,7 +147,7 @@ fn inner(
         if let (Some((line, text)), true) = (nested, depth < DEEPEST) {
             let tolerated = list.last().is_some_and(|command| command.tolerated);
             let from = list.len();
-            inner(&Script::of_line(line, &text), Dialect::Posix, lookup, depth + 1, list);
+            inner(&ScriptText::of_line(line, &text), Dialect::Posix, lookup, depth + 1, list);
             for command in &mut list[from..] {
                 command.tolerated |= tolerated;
             }
@@ -158,7 +162,7 @@ fn spend(grown: &Cell<usize>, value: &str) -> bool {
 }
 
 /// The script that `bash -c` is given.
-fn nested_script(command: &Command) -> Option<(usize, String)> {
+fn nested_script(command: &ShellCommand) -> Option<(usize, String)> {
     if !matches!(command.program(), "sh" | "bash" | "dash" | "zsh" | "ash") {
         return None;
     }
@@ -173,12 +177,12 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Vec<String> {
-        let mut script = Script::default();
+        let mut script = ScriptText::default();
         for (index, line) in text.lines().enumerate() {
             script.push_line(index + 1, line);
         }
         let lookup = |name: &str| (name == "ARCH").then(|| "90".to_owned());
-        let describe = |command: Command| {
+        let describe = |command: ShellCommand| {
             let words: Vec<&str> = command.words.iter().map(|word| word.text.as_str()).collect();
             let set: String = command
                 .assigned
@@ -239,12 +243,12 @@ mod tests {
 
     #[test]
     fn other_shells_have_other_line_ends() {
-        let mut script = Script::default();
+        let mut script = ScriptText::default();
         script.push_line(1, "cmake -S . ^");
         script.push_line(2, "  -B C:\\build");
         let list = commands(&script, Dialect::Cmd, &|_| None);
         assert_eq!(list[0].arguments().collect::<Vec<_>>(), ["-S", ".", "-B", "C:\\build"]);
-        let mut script = Script::default();
+        let mut script = ScriptText::default();
         script.push_line(1, "$env:X = 'native'");
         script.push_line(2, "cmake `");
         script.push_line(3, " -G Ninja");
@@ -268,7 +272,7 @@ mod tests {
             "sh -c '".repeat(50_000),
             "${A:-".repeat(100_000),
         ] {
-            let script = Script::of_line(1, &text);
+            let script = ScriptText::of_line(1, &text);
             assert!(commands(&script, Dialect::Posix, &|_| None).len() <= 100_001);
         }
     }

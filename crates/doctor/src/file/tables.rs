@@ -14,7 +14,7 @@ pub struct Tables {
     /// Images; the first row that fits counts.
     pub image: Vec<ImageRow>,
     /// Images of bare distributions.
-    pub plain: Plain,
+    pub plain: PlainTable,
     /// Which tags of NVIDIA's own images exist.
     pub cuda_tags: CudaTags,
     /// Toolkits of distributions.
@@ -82,7 +82,7 @@ pub enum VersionIn {
 /// Bare distributions.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plain {
+pub struct PlainTable {
     /// Repositories.
     pub images: Vec<String>,
 }

@@ -1,16 +1,18 @@
 //! Which tags of `nvidia/cuda` exist, and the nearest one that does.
 
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::finding::Severity;
+use gpubuild_detect::id;
 
-use super::image::Image;
+use super::image::ImageName;
 use super::tables::{CudaTags, tables};
 
 /// What is wrong with a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TagProblem {
     /// The id of the finding.
-    pub id: &'static str,
+    pub id: DiagnosticId,
     /// How much it matters.
     pub severity: Severity,
     /// Why it can't be pulled.
@@ -23,7 +25,7 @@ pub struct TagProblem {
 
 /// The parts of a tag.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Parts<'a> {
+struct TagParts<'a> {
     version: &'a str,
     /// `cudnn`, `cudnn8`.
     cudnn: Option<&'a str>,
@@ -35,7 +37,7 @@ struct Parts<'a> {
 
 /// Looks at the tag of an image of NVIDIA's. `builds`: whether the compiler is needed, for the proposal.
 #[must_use]
-pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
+pub fn problem(image: &ImageName, builds: bool) -> Option<TagProblem> {
     if !image.is_from_nvidia() || image.has_digest {
         return None;
     }
@@ -44,7 +46,7 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
     let default = || format!("{}-{wanted}-{}", rules.version, rules.os);
     let missing = |why: String, tag: String| {
         Some(TagProblem {
-            id: "file.image-tag",
+            id: id!("file.image-tag"),
             severity: Severity::Error,
             why,
             what: "can't be pulled",
@@ -59,11 +61,11 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
     let version: Version = parts.version.parse().ok()?;
     if version < rules.deleted_below {
         let why = format!("NVIDIA has deleted the images of CUDA {}", version.release());
-        return missing(why, complete(rules, &rules.version, &Parts { os: None, ..parts }, wanted));
+        return missing(why, complete(rules, &rules.version, &TagParts { os: None, ..parts }, wanted));
     }
     // Of what may go any day nothing is proposed.
     let proposal = if version < rules.retiring_below {
-        complete(rules, &rules.version, &Parts { os: None, ..parts }, wanted)
+        complete(rules, &rules.version, &TagParts { os: None, ..parts }, wanted)
     } else {
         complete(rules, &version, &parts, wanted)
     };
@@ -88,12 +90,12 @@ pub fn problem(image: &Image, builds: bool) -> Option<TagProblem> {
         if !why.is_empty() {
             return missing(
                 why,
-                complete(rules, &version, &Parts { os: Some(&row.instead), ..parts }, wanted),
+                complete(rules, &version, &TagParts { os: Some(&row.instead), ..parts }, wanted),
             );
         }
     }
     (version < rules.retiring_below).then(|| TagProblem {
-        id: "file.image-retiring",
+        id: id!("file.image-retiring"),
         severity: Severity::Warning,
         what: "may be gone any day",
         why: format!("CUDA {} is out of support, and NVIDIA deletes such images", version.release()),
@@ -115,10 +117,10 @@ fn cudnn_problem(rules: &CudaTags, version: &Version, cudnn: Option<&str>) -> Op
 }
 
 /// The parts of a tag; `None` for tags with other parts, of which nothing is known.
-fn split(tag: &str) -> Option<Parts<'_>> {
+fn split(tag: &str) -> Option<TagParts<'_>> {
     let mut pieces = tag.split('-');
     let version = pieces.next().filter(|text| text.starts_with(|c: char| c.is_ascii_digit()))?;
-    let mut parts = Parts { version, ..Parts::default() };
+    let mut parts = TagParts { version, ..TagParts::default() };
     for piece in pieces {
         match piece {
             "base" | "runtime" | "devel" => parts.flavour = Some(piece),
@@ -136,7 +138,7 @@ fn split(tag: &str) -> Option<Parts<'_>> {
 }
 
 /// A whole tag with what is missing filled in.
-fn complete(rules: &CudaTags, version: &Version, parts: &Parts<'_>, wanted: &str) -> String {
+fn complete(rules: &CudaTags, version: &Version, parts: &TagParts<'_>, wanted: &str) -> String {
     let release = match rules.last.get(&version.release()) {
         Some(last) if version.as_str().split('.').count() < 3 => last.clone(),
         _ if version.as_str().split('.').count() < 3 => format!("{}.0", version.release()),
@@ -152,8 +154,8 @@ fn complete(rules: &CudaTags, version: &Version, parts: &Parts<'_>, wanted: &str
     format!("{release}-{cudnn}{}-{}", parts.flavour.unwrap_or(wanted), parts.os.unwrap_or(default_os))
 }
 
-fn renamed(image: &Image, tag: &str) -> String {
-    Image { tag: Some(tag.to_owned()), ..image.clone() }.to_string()
+fn renamed(image: &ImageName, tag: &str) -> String {
+    ImageName { tag: Some(tag.to_owned()), ..image.clone() }.to_string()
 }
 
 #[cfg(test)]
@@ -207,7 +209,7 @@ mod tests {
             ("harbor.example.org/nvidia/cuda:latest", "-"),
             ("ubuntu", "-"),
         ] {
-            let seen = problem(&Image::parse(text).unwrap(), false)
+            let seen = problem(&ImageName::parse(text).unwrap(), false)
                 .map_or("-".to_owned(), |problem| format!("{} {}", problem.id, problem.instead));
             assert_eq!(seen, expected, "{text}");
         }

@@ -1,6 +1,7 @@
 //! A file as it was written, and text that was put together from its lines.
 
-use gpubuild_detect::finding::{Draft, Evidence, Severity};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
 
 /// The lines of a file under the name that was asked for.
 #[derive(Debug, Clone)]
@@ -30,8 +31,8 @@ impl Sheet {
 
     /// A finding that rests on a line.
     #[must_use]
-    pub fn draft(&self, id: &str, severity: Severity, number: usize) -> Draft {
-        Draft::new(id)
+    pub fn draft(&self, id: DiagnosticId, severity: Severity, number: usize) -> FindingDraft {
+        FindingDraft::new(id)
             .severity(severity)
             .value("line", number.to_string())
             .value("file", shown(&self.name))
@@ -77,13 +78,13 @@ pub fn shown(text: &str) -> String {
 
 /// A script whose pieces stood in different lines of a file.
 #[derive(Debug, Clone, Default)]
-pub struct Script {
+pub struct ScriptText {
     text: String,
     /// Where a line of the file begins in the text.
     marks: Vec<(usize, usize)>,
 }
 
-impl Script {
+impl ScriptText {
     /// A text that stands in one line.
     #[must_use]
     pub fn of_line(number: usize, text: &str) -> Self {
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_script_knows_its_lines() {
-        let mut script = Script::default();
+        let mut script = ScriptText::default();
         script.push(3, "a b ");
         script.push(5, "c");
         script.push_line(6, " d");

@@ -5,7 +5,7 @@ pub mod build;
 pub mod gpu;
 pub mod packages;
 
-use super::shell::{Command, Word};
+use super::shell::{ShellCommand, ShellWord};
 
 /// A command behind `uv run`, `conda run -n x`, `timeout 60`.
 #[derive(Debug, Clone, Copy)]
@@ -13,13 +13,13 @@ pub struct View<'a> {
     /// The program's name.
     pub program: &'a str,
     /// The words after it.
-    pub words: &'a [Word],
+    pub words: &'a [ShellWord],
 }
 
 impl<'a> View<'a> {
     /// The program that is meant.
     #[must_use]
-    pub fn new(command: &'a Command) -> Self {
+    pub fn new(command: &'a ShellCommand) -> Self {
         let mut view = Self { program: command.program(), words: command.words.get(1..).unwrap_or_default() };
         // Each turn takes a word away.
         while let Some(next) = view.behind() {
@@ -73,7 +73,7 @@ impl<'a> View<'a> {
 }
 
 /// What follows options; `valued` ones take the next word as well.
-fn after_flags<'a>(words: &'a [Word], valued: &[&str]) -> &'a [Word] {
+fn after_flags<'a>(words: &'a [ShellWord], valued: &[&str]) -> &'a [ShellWord] {
     let mut at = 0;
     while let Some(word) = words.get(at).filter(|word| word.text.starts_with('-')) {
         at += 1 + usize::from(valued.contains(&word.text.as_str()));
@@ -85,11 +85,11 @@ fn after_flags<'a>(words: &'a [Word], valued: &[&str]) -> &'a [Word] {
 pub(super) mod tests {
     use super::*;
     use crate::file::shell::{Dialect, commands};
-    use crate::file::text::Script;
+    use crate::file::text::ScriptText;
 
     /// The commands of a line.
-    pub(in super::super) fn of(text: &str) -> Vec<Command> {
-        commands(&Script::of_line(1, text), Dialect::Posix, &|_| None)
+    pub(in super::super) fn of(text: &str) -> Vec<ShellCommand> {
+        commands(&ScriptText::of_line(1, text), Dialect::Posix, &|_| None)
     }
 
     #[test]

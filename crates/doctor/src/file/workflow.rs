@@ -7,33 +7,34 @@ mod runner;
 mod steps;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
 use super::building::Fate;
-use super::container::{self, Variable};
-use super::image::Image;
+use super::container::{self, ContainerVariable};
+use super::image::ImageName;
 use super::text::Sheet;
-use super::yaml::Node;
-use expression::Value;
+use super::yaml::YamlNode;
+use expression::ExpressionValue;
 use matrix::Combination;
-use runner::{Os, Runner};
+use runner::{Runner, RunnerOs};
 
 /// Values from here on are not written into texts: a file must not grow by being read.
 const LONGEST: usize = 400;
 
 /// Every finding in a workflow.
 #[must_use]
-pub fn check(sheet: &Sheet, document: &Node, cuda: &Description) -> Vec<Draft> {
+pub fn check(sheet: &Sheet, document: &YamlNode, cuda: &Description) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     let mut retired = runner::Retired::new();
-    for job in document.get("jobs").map(Node::pairs).unwrap_or_default() {
+    for job in document.get("jobs").map(YamlNode::pairs).unwrap_or_default() {
         let steps = job.node.get("steps");
         let combinations = matrix::combinations(job.node.at(&["strategy", "matrix"]));
         // A job of a megabyte is not read hundreds of times.
         let size = steps.map_or(1, script_size).max(1);
         for combination in combinations.iter().take((4_000_000 / size).max(1)) {
-            let run = Run::new(sheet, cuda, document, &job.node, combination);
+            let run = WorkflowRun::new(sheet, cuda, document, &job.node, combination);
             run.runner.retired(&mut retired);
             run.check(&mut drafts);
         }
@@ -41,41 +42,41 @@ pub fn check(sheet: &Sheet, document: &Node, cuda: &Description) -> Vec<Draft> {
     drafts.extend(runner::told(sheet, &retired));
     if let Some(runs) = document.get("runs") {
         let combination = Combination::new();
-        let run = Run::new(sheet, cuda, document, runs, &combination);
+        let run = WorkflowRun::new(sheet, cuda, document, runs, &combination);
         run.check(&mut drafts);
     }
     drafts
 }
 
-fn script_size(steps: &Node) -> usize {
+fn script_size(steps: &YamlNode) -> usize {
     steps.items().iter().filter_map(|step| step.text_of("run")).map(str::len).sum()
 }
 
 /// A job with one combination of its matrix.
-struct Run<'a> {
+struct WorkflowRun<'a> {
     sheet: &'a Sheet,
     cuda: &'a Description,
-    job: &'a Node,
+    job: &'a YamlNode,
     combination: &'a Combination,
     runner: Runner,
     /// The variables of the workflow and of the job.
-    env: Vec<Variable>,
+    env: Vec<ContainerVariable>,
     container: Option<Container>,
 }
 
 /// What a job runs in.
 struct Container {
-    image: Image,
+    image: ImageName,
     line: usize,
     options: Option<(String, usize)>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> WorkflowRun<'a> {
     fn new(
         sheet: &'a Sheet,
         cuda: &'a Description,
-        document: &'a Node,
-        job: &'a Node,
+        document: &'a YamlNode,
+        job: &'a YamlNode,
         combination: &'a Combination,
     ) -> Self {
         let mut run = Self {
@@ -101,10 +102,10 @@ impl<'a> Run<'a> {
         let image = node.get("image").unwrap_or(node);
         let options = node.get("options").and_then(|node| Some((self.fill(node.text()?), node.line)));
         let text = self.fill(image.text()?);
-        Some(Container { image: Image::parse(&text)?, line: self.line_of(image), options })
+        Some(Container { image: ImageName::parse(&text)?, line: self.line_of(image), options })
     }
 
-    fn variables(&self, node: &Node) -> Vec<Variable> {
+    fn variables(&self, node: &YamlNode) -> Vec<ContainerVariable> {
         let mut list = container::variables(node);
         for variable in &mut list {
             variable.value =
@@ -114,29 +115,32 @@ impl<'a> Run<'a> {
     }
 
     /// The value of a name in an expression.
-    fn lookup(&self, name: &str) -> Value {
+    fn lookup(&self, name: &str) -> ExpressionValue {
         if let Some(path) = name.strip_prefix("matrix.") {
             return match matrix::value(self.combination, path) {
-                Some(node) => node.text().filter(|text| text.len() < LONGEST).map_or(
-                    Value::Unknown,
-                    |text| match text {
-                        "true" => Value::Bool(true),
-                        "false" => Value::Bool(false),
-                        "" | "null" => Value::Null,
-                        text => Value::Text(text.to_owned()),
-                    },
-                ),
-                None if self.combination.is_empty() => Value::Unknown,
-                None => Value::Null,
+                Some(node) => {
+                    node.text().filter(|text| text.len() < LONGEST).map_or(ExpressionValue::Unknown, |text| {
+                        match text {
+                            "true" => ExpressionValue::Bool(true),
+                            "false" => ExpressionValue::Bool(false),
+                            "" | "null" => ExpressionValue::Null,
+                            text => ExpressionValue::Text(text.to_owned()),
+                        }
+                    })
+                }
+                None if self.combination.is_empty() => ExpressionValue::Unknown,
+                None => ExpressionValue::Null,
             };
         }
         if let Some(name) = name.strip_prefix("env.") {
             let value = container::find(&self.env, name).and_then(|variable| variable.value.clone());
-            return value.filter(|value| value.len() < LONGEST).map_or(Value::Unknown, Value::Text);
+            return value
+                .filter(|value| value.len() < LONGEST)
+                .map_or(ExpressionValue::Unknown, ExpressionValue::Text);
         }
         match (name, self.runner.os) {
-            ("runner.os", Some(os)) => Value::Text(os.name().to_owned()),
-            _ => Value::Unknown,
+            ("runner.os", Some(os)) => ExpressionValue::Text(os.name().to_owned()),
+            _ => ExpressionValue::Unknown,
         }
     }
 
@@ -146,7 +150,7 @@ impl<'a> Run<'a> {
     }
 
     /// The line of a value: that in the matrix if it comes from there.
-    fn line_of(&self, node: &Node) -> usize {
+    fn line_of(&self, node: &YamlNode) -> usize {
         let name = node.text().and_then(expression::only_name);
         let path = name.and_then(|name| name.strip_prefix("matrix."));
         path.and_then(|path| matrix::value(self.combination, path)).map_or(node.line, |node| node.line)
@@ -154,7 +158,7 @@ impl<'a> Run<'a> {
 
     /// The line of the matrix that a value comes from.
     fn origin(&self, value: &str) -> Option<usize> {
-        let of_node = |node: &std::rc::Rc<Node>| {
+        let of_node = |node: &std::rc::Rc<YamlNode>| {
             let own = (node.text() == Some(value)).then_some(node.line);
             own.or_else(|| {
                 node.pairs().iter().find(|pair| pair.node.text() == Some(value)).map(|pair| pair.line)
@@ -163,7 +167,7 @@ impl<'a> Run<'a> {
         self.combination.values().find_map(of_node)
     }
 
-    fn check(&self, drafts: &mut Vec<Draft>) {
+    fn check(&self, drafts: &mut Vec<FindingDraft>) {
         let condition = self.job.text_of("if").filter(|text| !text.is_empty());
         if condition.and_then(|text| expression::holds(text, &|name| self.lookup(name))) == Some(false) {
             return;
@@ -174,7 +178,7 @@ impl<'a> Run<'a> {
         steps::Steps::new(self).check(drafts);
     }
 
-    fn check_container(&self, container: &Container, drafts: &mut Vec<Draft>) {
+    fn check_container(&self, container: &Container, drafts: &mut Vec<FindingDraft>) {
         let tag = container.image.tag.as_deref().unwrap_or_default();
         let written = if tag.is_empty() { container.image.repository.as_str() } else { tag };
         let name = container.image.to_string();
@@ -185,7 +189,7 @@ impl<'a> Run<'a> {
         if self.runner.is_hosted && (options.contains("--gpus") || options.contains("--runtime=nvidia")) {
             drafts.push(
                 self.sheet
-                    .draft("file.runner-no-gpu", Severity::Error, *line)
+                    .draft(id!("file.runner-no-gpu"), Severity::Error, *line)
                     .evidence(self.sheet.evidence(self.runner.line))
                     .backend(Backend::Cuda)
                     .affects(Affects::Run)
@@ -203,8 +207,8 @@ impl<'a> Run<'a> {
 
     /// What becomes of the things that the job builds.
     fn fate(&self) -> Fate {
-        let steps = self.job.get("steps").map(Node::items).unwrap_or_default();
-        let of_step = |step: &std::rc::Rc<Node>| {
+        let steps = self.job.get("steps").map(YamlNode::items).unwrap_or_default();
+        let of_step = |step: &std::rc::Rc<YamlNode>| {
             let uses = step.text_of("uses").unwrap_or_default();
             let run = step.text_of("run").unwrap_or_default();
             let publishers = [
@@ -229,6 +233,6 @@ impl<'a> Run<'a> {
     }
 
     fn is_windows(&self) -> bool {
-        self.runner.os == Some(Os::Windows)
+        self.runner.os == Some(RunnerOs::Windows)
     }
 }

@@ -6,46 +6,46 @@ use std::rc::Rc;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use super::text::Script;
+use super::text::ScriptText;
 
 /// A value and where it stands.
 #[derive(Debug)]
-pub struct Node {
+pub struct YamlNode {
     /// Its first line, counted from one.
     pub line: usize,
     /// What it is.
-    pub value: Value,
+    pub value: YamlValue,
     /// How many values it is when all aliases are followed.
     size: usize,
 }
 
 /// What a node is.
 #[derive(Debug)]
-pub enum Value {
+pub enum YamlValue {
     /// Text. Numbers and words such as `true` are text as well.
     Text {
         /// The text.
         text: String,
         /// For a text over several lines: each line of it with its number in the file.
-        script: Script,
+        script: ScriptText,
         /// Whether it stands in quotes or in a block, so that `0` in it is text and no number.
         is_quoted: bool,
     },
     /// A list.
-    List(Vec<Rc<Node>>),
+    List(Vec<Rc<YamlNode>>),
     /// A map, in the order of the file.
-    Map(Vec<Pair>),
+    Map(Vec<YamlPair>),
 }
 
 /// A key with its value.
 #[derive(Debug, Clone)]
-pub struct Pair {
+pub struct YamlPair {
     /// The key.
     pub key: String,
     /// The line of the key.
     pub line: usize,
     /// The value.
-    pub node: Rc<Node>,
+    pub node: Rc<YamlNode>,
 }
 
 /// Why a text is no YAML that can be read.
@@ -79,10 +79,10 @@ const LARGEST: usize = 500_000;
 ///
 /// # Errors
 /// It is no YAML, or has too many values.
-pub fn parse(text: &str) -> Result<Vec<Rc<Node>>, YamlError> {
+pub fn parse(text: &str) -> Result<Vec<Rc<YamlNode>>, YamlError> {
     let lines: Vec<&str> = text.lines().collect();
     let mut builder =
-        Builder { lines, open: Vec::new(), anchors: HashMap::new(), done: Vec::new(), total: 0 };
+        YamlBuilder { lines, open: Vec::new(), anchors: HashMap::new(), done: Vec::new(), total: 0 };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| YamlError::Syntax {
             line: error.marker().line(),
@@ -98,19 +98,19 @@ struct Open {
     anchor: usize,
     line: usize,
     is_map: bool,
-    items: Vec<Rc<Node>>,
+    items: Vec<Rc<YamlNode>>,
 }
 
-struct Builder<'a> {
+struct YamlBuilder<'a> {
     lines: Vec<&'a str>,
     open: Vec<Open>,
-    anchors: HashMap<usize, Rc<Node>>,
-    done: Vec<Rc<Node>>,
+    anchors: HashMap<usize, Rc<YamlNode>>,
+    done: Vec<Rc<YamlNode>>,
     /// Values of all documents together.
     total: usize,
 }
 
-impl Builder<'_> {
+impl YamlBuilder<'_> {
     fn take(&mut self, event: Event<'_>, line: usize, end: usize) -> Result<(), YamlError> {
         match event {
             Event::Alias(anchor) => {
@@ -120,8 +120,11 @@ impl Builder<'_> {
             Event::Scalar(text, style, anchor, _) => {
                 let script = self.script(&text, style, line, end);
                 let is_quoted = style != ScalarStyle::Plain;
-                let node =
-                    Node { line, value: Value::Text { text: text.into_owned(), script, is_quoted }, size: 1 };
+                let node = YamlNode {
+                    line,
+                    value: YamlValue::Text { text: text.into_owned(), script, is_quoted },
+                    size: 1,
+                };
                 self.finish(anchor, node)
             }
             Event::SequenceStart(anchor, _) => self.start(anchor, line, false),
@@ -145,7 +148,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, anchor: usize, node: Node) -> Result<(), YamlError> {
+    fn finish(&mut self, anchor: usize, node: YamlNode) -> Result<(), YamlError> {
         let line = node.line;
         if node.size > LARGEST {
             return Err(YamlError::Large(line));
@@ -157,7 +160,7 @@ impl Builder<'_> {
         self.add(node, line)
     }
 
-    fn add(&mut self, node: Rc<Node>, line: usize) -> Result<(), YamlError> {
+    fn add(&mut self, node: Rc<YamlNode>, line: usize) -> Result<(), YamlError> {
         if let Some(open) = self.open.last_mut() {
             open.items.push(node);
             return Ok(());
@@ -171,8 +174,8 @@ impl Builder<'_> {
     }
 
     /// The lines of a text as they stand in the file, so that each keeps its number.
-    fn script(&self, text: &str, style: ScalarStyle, line: usize, end: usize) -> Script {
-        let mut script = Script::default();
+    fn script(&self, text: &str, style: ScalarStyle, line: usize, end: usize) -> ScriptText {
+        let mut script = ScriptText::default();
         match style {
             ScalarStyle::Literal => {
                 let blank = text.len() - text.trim_start_matches('\n').len();
@@ -217,23 +220,23 @@ fn near(rest: &str, word: &str) -> Option<usize> {
 }
 
 /// The finished list or map. Merge keys give what the map does not have itself.
-fn close(open: Open, size: usize) -> Result<Node, YamlError> {
+fn close(open: Open, size: usize) -> Result<YamlNode, YamlError> {
     let Open { line, is_map, items, .. } = open;
     if !is_map {
-        return Ok(Node { line, value: Value::List(items), size });
+        return Ok(YamlNode { line, value: YamlValue::List(items), size });
     }
-    let mut pairs: Vec<Pair> = Vec::with_capacity(items.len() / 2);
-    let mut merged: Vec<Rc<Node>> = Vec::new();
+    let mut pairs: Vec<YamlPair> = Vec::with_capacity(items.len() / 2);
+    let mut merged: Vec<Rc<YamlNode>> = Vec::new();
     let mut items = items.into_iter();
     while let (Some(key), Some(node)) = (items.next(), items.next()) {
         let Some(text) = key.text() else { continue };
         if text == "<<" {
             match &node.value {
-                Value::List(list) => merged.extend(list.iter().cloned()),
+                YamlValue::List(list) => merged.extend(list.iter().cloned()),
                 _ => merged.push(node),
             }
         } else {
-            pairs.push(Pair { key: text.to_owned(), line: key.line, node });
+            pairs.push(YamlPair { key: text.to_owned(), line: key.line, node });
         }
     }
     if !merged.is_empty() {
@@ -256,42 +259,42 @@ fn close(open: Open, size: usize) -> Result<Node, YamlError> {
         .map(|pair| pair.line)
         .min()
         .map_or(line, |first| if first < line { line } else { first });
-    Ok(Node { line, value: Value::Map(pairs), size })
+    Ok(YamlNode { line, value: YamlValue::Map(pairs), size })
 }
 
-impl Node {
+impl YamlNode {
     /// The text, if it is one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.value {
-            Value::Text { text, .. } => Some(text),
+            YamlValue::Text { text, .. } => Some(text),
             _ => None,
         }
     }
 
     /// The text with the lines that it comes from.
     #[must_use]
-    pub fn script(&self) -> Option<&Script> {
+    pub fn script(&self) -> Option<&ScriptText> {
         match &self.value {
-            Value::Text { script, .. } => Some(script),
+            YamlValue::Text { script, .. } => Some(script),
             _ => None,
         }
     }
 
     /// The pairs of a map; none if it is no map.
     #[must_use]
-    pub fn pairs(&self) -> &[Pair] {
+    pub fn pairs(&self) -> &[YamlPair] {
         match &self.value {
-            Value::Map(pairs) => pairs,
+            YamlValue::Map(pairs) => pairs,
             _ => &[],
         }
     }
 
     /// The values of a list; none if it is no list.
     #[must_use]
-    pub fn items(&self) -> &[Rc<Node>] {
+    pub fn items(&self) -> &[Rc<YamlNode>] {
         match &self.value {
-            Value::List(items) => items,
+            YamlValue::List(items) => items,
             _ => &[],
         }
     }
@@ -300,26 +303,26 @@ impl Node {
     #[must_use]
     pub fn one_or_many(&self) -> Vec<&Self> {
         match &self.value {
-            Value::List(items) => items.iter().map(AsRef::as_ref).collect(),
+            YamlValue::List(items) => items.iter().map(AsRef::as_ref).collect(),
             _ => vec![self],
         }
     }
 
     /// The pair of a key.
     #[must_use]
-    pub fn pair(&self, key: &str) -> Option<&Pair> {
+    pub fn pair(&self, key: &str) -> Option<&YamlPair> {
         self.pairs().iter().find(|pair| pair.key == key)
     }
 
     /// The value of a key.
     #[must_use]
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub fn get(&self, key: &str) -> Option<&YamlNode> {
         self.pair(key).map(|pair| pair.node.as_ref())
     }
 
     /// The value at the end of a path of keys.
     #[must_use]
-    pub fn at(&self, path: &[&str]) -> Option<&Node> {
+    pub fn at(&self, path: &[&str]) -> Option<&YamlNode> {
         path.iter().try_fold(self, |node, key| node.get(key))
     }
 
@@ -338,7 +341,7 @@ impl Node {
     /// Whether it is a number that is not written as a text.
     #[must_use]
     pub fn is_number(&self) -> bool {
-        matches!(&self.value, Value::Text { text, is_quoted: false, .. } if text.parse::<f64>().is_ok())
+        matches!(&self.value, YamlValue::Text { text, is_quoted: false, .. } if text.parse::<f64>().is_ok())
     }
 
     /// Whether nothing was written.
@@ -354,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    fn one(text: &str) -> Rc<Node> {
+    fn one(text: &str) -> Rc<YamlNode> {
         parse(text).unwrap().remove(0)
     }
 

@@ -14,23 +14,23 @@ use gpubuild_host::{Arch, Os};
 use gpubuild_toolkits::tables;
 use serde::{Deserialize, Serialize};
 
-static TABLE: OnceLock<Table> = OnceLock::new();
+static TABLE: OnceLock<PackageTable> = OnceLock::new();
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct PackageTable {
     #[serde(rename = "schema")]
     _schema: u32,
-    torch: Vec<Row>,
-    cupy: Vec<Row>,
-    onnxruntime: Vec<Row>,
+    torch: Vec<PackageLine>,
+    cupy: Vec<PackageLine>,
+    onnxruntime: Vec<PackageLine>,
     instead: Vec<Instead>,
-    cpu: Cpu,
+    cpu: PackageCpu,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct PackageLine {
     id: String,
     vendor: Vendor,
     on: Vec<Os>,
@@ -88,7 +88,7 @@ impl Product {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Cpu {
+struct PackageCpu {
     torch: String,
     index: String,
     cupy: String,
@@ -97,7 +97,7 @@ struct Cpu {
 }
 
 /// The table is part of the program, and a test reads it.
-fn table() -> &'static Table {
+fn table() -> &'static PackageTable {
     TABLE.get_or_init(|| {
         gpubuild_toml::from_bytes(tables::PACKAGES).expect("toolkits/tables/packages.toml is tested")
     })
@@ -106,7 +106,7 @@ fn table() -> &'static Table {
 /// What to install for a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Choice {
+pub struct PackageChoice {
     /// Name of the GPU; `processor` where there is none.
     pub gpu: String,
     /// How many of them there are.
@@ -152,7 +152,7 @@ pub struct Advice {
 
 /// What the choice rests on.
 #[derive(Clone, Copy)]
-struct Scene<'a> {
+struct PackageContext<'a> {
     facts: &'a Facts,
     inventory: &'a Inventory,
     catalogue: &'a Catalogue,
@@ -169,13 +169,13 @@ pub fn choose(
     catalogue: &Catalogue,
     matrix: &Matrix,
     probes: &Probes,
-) -> Vec<Choice> {
+) -> Vec<PackageChoice> {
     let cuda = probes.get(&Backend::Cuda).and_then(|answer| cuda_version(&answer.answer));
-    let scene = Scene { facts, inventory, catalogue, matrix, cuda: cuda.as_ref() };
-    let mut choices: Vec<Choice> = Vec::new();
+    let scene = PackageContext { facts, inventory, catalogue, matrix, cuda: cuda.as_ref() };
+    let mut choices: Vec<PackageChoice> = Vec::new();
     for gpu in gpus(facts, matrix) {
         let choice = scene.choice(gpu);
-        let is_same = |known: &&mut Choice| (&known.gpu, &known.arch) == (&choice.gpu, &choice.arch);
+        let is_same = |known: &&mut PackageChoice| (&known.gpu, &known.arch) == (&choice.gpu, &choice.arch);
         match choices.iter_mut().find(is_same) {
             Some(known) => known.count += 1,
             None => choices.push(choice),
@@ -212,10 +212,10 @@ fn gpus<'a>(facts: &'a Facts, matrix: &'a Matrix) -> Vec<&'a Gpu> {
     all
 }
 
-fn processor() -> Choice {
+fn processor() -> PackageChoice {
     let cpu = &table().cpu;
     let why = "no GPU was found".to_owned();
-    Choice {
+    PackageChoice {
         gpu: "processor".to_owned(),
         count: 1,
         arch: None,
@@ -248,15 +248,15 @@ fn command(package: &str, index: Option<&str>) -> String {
 }
 
 /// Why a row does not fit.
-enum Refusal {
+enum PackageRefusal {
     /// It is for something else.
     Other,
     /// It would fit if it were not for this.
     But(String),
 }
 
-impl Scene<'_> {
-    fn choice(&self, gpu: &Gpu) -> Choice {
+impl PackageContext<'_> {
+    fn choice(&self, gpu: &Gpu) -> PackageChoice {
         let mut torch = self.advise(&table().torch, Product::Torch, gpu);
         let mut cupy = self.advise(&table().cupy, Product::Cupy, gpu);
         let mut onnxruntime = self.advise(&table().onnxruntime, Product::OnnxRuntime, gpu);
@@ -277,18 +277,18 @@ impl Scene<'_> {
                 advice.beside = table().instead.iter().find(fits).map(|row| row.text.clone());
             }
         }
-        Choice { gpu: gpu.name.clone(), count: 1, arch: gpu.arch.clone(), torch, cupy, onnxruntime }
+        PackageChoice { gpu: gpu.name.clone(), count: 1, arch: gpu.arch.clone(), torch, cupy, onnxruntime }
     }
 
-    fn advise(&self, rows: &[Row], product: Product, gpu: &Gpu) -> Advice {
+    fn advise(&self, rows: &[PackageLine], product: Product, gpu: &Gpu) -> Advice {
         let mut but: Option<String> = None;
         for row in rows {
             match self.fits(row, gpu, gpu.arch.as_deref()) {
                 Ok(needs) => return advice(row, gpu, needs),
-                Err(Refusal::But(why)) => {
+                Err(PackageRefusal::But(why)) => {
                     but.get_or_insert(why);
                 }
-                Err(Refusal::Other) => {}
+                Err(PackageRefusal::Other) => {}
             }
         }
         if let Some(advice) = self.as_another(rows, gpu) {
@@ -300,7 +300,7 @@ impl Scene<'_> {
     }
 
     /// What a card gets that may pass for another one.
-    fn as_another(&self, rows: &[Row], gpu: &Gpu) -> Option<Advice> {
+    fn as_another(&self, rows: &[PackageLine], gpu: &Gpu) -> Option<Advice> {
         if self.facts.platform.os != Os::Linux || gpu.vendor != Vendor::Amd {
             return None;
         }
@@ -321,25 +321,25 @@ impl Scene<'_> {
     }
 
     /// Whether a row fits a card that is taken for `arch`: what else it needs, or why not.
-    fn fits(&self, row: &Row, gpu: &Gpu, arch: Option<&str>) -> Result<Vec<String>, Refusal> {
+    fn fits(&self, row: &PackageLine, gpu: &Gpu, arch: Option<&str>) -> Result<Vec<String>, PackageRefusal> {
         let platform = self.facts.platform;
         let here =
             row.on.contains(&platform.os) && (row.machine.is_empty() || row.machine.contains(&platform.arch));
         if row.vendor != gpu.vendor || !here || is_board(gpu) || !is_for(row, gpu, arch) {
-            return Err(Refusal::Other);
+            return Err(PackageRefusal::Other);
         }
         let mut needs = Vec::new();
         if let Some(floor) = row.driver.get(&self.driver_os()) {
             match self.driver(gpu.vendor) {
                 Some(driver) if driver < *floor => {
                     let text = format!("the driver {driver} is older than {floor}, which {} needs", row.id);
-                    return Err(Refusal::But(text));
+                    return Err(PackageRefusal::But(text));
                 }
                 Some(_) => {}
                 None => match (self.cuda, self.cuda_of(floor)) {
                     (Some(cuda), Some(wanted)) if cuda.major() < wanted.major() => {
                         let text = format!("the driver knows CUDA {cuda}, and {} needs {wanted}", row.id);
-                        return Err(Refusal::But(text));
+                        return Err(PackageRefusal::But(text));
                     }
                     (Some(_), Some(_)) => {}
                     _ => needs.push(format!("a driver from {floor} on")),
@@ -391,7 +391,7 @@ fn is_board(gpu: &Gpu) -> bool {
     gpu.vendor == Vendor::Nvidia && gpu.integrated == Some(true)
 }
 
-fn advice(row: &Row, gpu: &Gpu, needs: Vec<String>) -> Advice {
+fn advice(row: &PackageLine, gpu: &Gpu, needs: Vec<String>) -> Advice {
     let own = gpu.arch.as_deref();
     let code = own.and_then(|own| match gpu.vendor {
         Vendor::Nvidia => row.archs.iter().rfind(|arch| runs(arch, own)).map(|arch| format!("sm_{arch}")),
@@ -420,7 +420,7 @@ fn advice(row: &Row, gpu: &Gpu, needs: Vec<String>) -> Advice {
 }
 
 /// Whether a row is for a card.
-fn is_for(row: &Row, gpu: &Gpu, arch: Option<&str>) -> bool {
+fn is_for(row: &PackageLine, gpu: &Gpu, arch: Option<&str>) -> bool {
     if !row.ids.is_empty() {
         let id = gpu.ids.map(|(_, device)| format!("{device:04x}"));
         return id.is_some_and(|id| row.ids.iter().any(|first| id.starts_with(first)));

@@ -1,11 +1,11 @@
 use gpubuild_detect::matrix::Probes;
 use gpubuild_detect::toolkit;
 use gpubuild_host::recorded::RecordedHostBuilder;
-use gpubuild_host::{Host, RecordedHost};
+use gpubuild_host::{HostInfo, RecordedHost};
 
 use super::*;
 
-fn choices(host: RecordedHostBuilder) -> Vec<Choice> {
+fn choices(host: RecordedHostBuilder) -> Vec<PackageChoice> {
     let host = host.build();
     let catalogue = Catalogue::embedded();
     let facts = gpubuild_detect::facts::gather(&host);
@@ -29,13 +29,13 @@ fn pci(host: RecordedHostBuilder, vendor: &str, device: &str, driver: &str) -> R
         .directory(&format!("/sys/bus/pci/drivers/{driver}"))
 }
 
-fn nvidia(device: &str, version: &str) -> Choice {
+fn nvidia(device: &str, version: &str) -> PackageChoice {
     let host =
         pci(linux(), "0x10de", device, "nvidia").file("/sys/module/nvidia/version", &format!("{version}\n"));
     choices(host).remove(0)
 }
 
-fn amd(gfx: u32, device: u16) -> Choice {
+fn amd(gfx: u32, device: u16) -> PackageChoice {
     let node = format!(
         "cpu_cores_count 0\nvendor_id 4098\ndevice_id {device}\nlocation_id 768\ndomain 0\ngfx_target_version {gfx}\n"
     );

@@ -8,8 +8,8 @@ use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::{self, Installation};
 use gpubuild_host::{Environment, HostPath, Os, Overlay};
 
-use super::description::{Family, LineDescription};
-use super::{Resolution, Scene, resolve};
+use super::description::{LineDescription, ResolverFamily};
+use super::{Resolution, ResolverContext, resolve};
 
 /// Whether the build systems agree on a toolkit, and what makes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Agreement {
     /// Whether all of them take it as things are.
     pub agree: bool,
     /// The fewest lines with which as many as possible take it; none if nothing helps.
-    pub lines: Vec<Line>,
+    pub lines: Vec<AgreementLine>,
     /// CMake cache entries that say the same for one build.
     pub cmake: BTreeMap<String, String>,
     /// Those that do not take it even with the lines.
@@ -32,16 +32,16 @@ pub struct Agreement {
 
 /// A line for a shell, as its effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct AgreementLine {
     /// A script to source that has these effects.
     pub source: Option<HostPath>,
     /// What it changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ResolverChange>,
 }
 
 /// A change of the environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum ResolverChange {
     /// A variable gets a value.
     Set {
         /// The variable.
@@ -63,7 +63,7 @@ pub enum Change {
     },
 }
 
-impl Change {
+impl ResolverChange {
     /// The variable that is changed.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -97,9 +97,13 @@ pub fn takes(resolution: &Resolution, copy: &HostPath) -> bool {
 }
 
 /// The agreement on a family's toolkit; `None` if gpubuild takes no copy of it.
-pub(super) fn agree(scene: Scene<'_>, family: &Family, now: &[Resolution]) -> Option<Agreement> {
+pub(super) fn agree(
+    scene: ResolverContext<'_>,
+    family: &ResolverFamily,
+    now: &[Resolution],
+) -> Option<Agreement> {
     let chosen = scene.inventory.chosen(&family.toolkit)?;
-    let trial = Trial { scene, family, chosen };
+    let trial = ResolverTrial { scene, family, chosen };
     let mut agreement = Agreement {
         chosen: chosen.root.clone(),
         version: chosen.version().cloned(),
@@ -113,7 +117,7 @@ pub(super) fn agree(scene: Scene<'_>, family: &Family, now: &[Resolution]) -> Op
         return Some(agreement);
     }
     agreement.cmake = cmake_entries(scene, family, chosen);
-    let mut lines: Vec<Line> = family.lines.iter().filter_map(|line| trial.line(line)).collect();
+    let mut lines: Vec<AgreementLine> = family.lines.iter().filter_map(|line| trial.line(line)).collect();
     let mut then = trial.with(&lines);
     if trial.is_as_good(now, &then) {
         lines.clear();
@@ -134,15 +138,15 @@ pub(super) fn agree(scene: Scene<'_>, family: &Family, now: &[Resolution]) -> Op
 }
 
 /// What a line would do on a host.
-struct Trial<'a> {
-    scene: Scene<'a>,
-    family: &'a Family,
+struct ResolverTrial<'a> {
+    scene: ResolverContext<'a>,
+    family: &'a ResolverFamily,
     chosen: &'a Installation,
 }
 
-impl Trial<'_> {
+impl ResolverTrial<'_> {
     /// The line for this copy on this host, unless it changes nothing or a part that it names is missing.
-    fn line(&self, line: &LineDescription) -> Option<Line> {
+    fn line(&self, line: &LineDescription) -> Option<AgreementLine> {
         let host = self.scene.host;
         let in_list =
             |list: &[String]| list.iter().any(|folder| host.path(folder).key() == self.chosen.root.key());
@@ -155,21 +159,21 @@ impl Trial<'_> {
         let mut changes = Vec::new();
         for name in &line.unset {
             if host.env().get_raw(name).is_some() {
-                changes.push(Change::Unset { name: name.clone() });
+                changes.push(ResolverChange::Unset { name: name.clone() });
             }
         }
         for (name, template) in &line.set {
             let value = self.fill(template)?;
             if host.env().get(name) != Some(value.as_str()) {
-                changes.push(Change::Set { name: name.clone(), value });
+                changes.push(ResolverChange::Set { name: name.clone(), value });
             }
         }
         for (name, template) in &line.prepend {
             let value = self.fill(template)?;
             match host.env().get(name) {
-                None => changes.push(Change::Set { name: name.clone(), value }),
+                None => changes.push(ResolverChange::Set { name: name.clone(), value }),
                 Some(old) if first_folder(host.platform().os, old) == value => {}
-                Some(_) => changes.push(Change::Prepend { name: name.clone(), value }),
+                Some(_) => changes.push(ResolverChange::Prepend { name: name.clone(), value }),
             }
         }
         let source = match &line.source {
@@ -178,7 +182,7 @@ impl Trial<'_> {
             }
             None => None,
         };
-        (!changes.is_empty()).then_some(Line { source, changes })
+        (!changes.is_empty()).then_some(AgreementLine { source, changes })
     }
 
     /// Puts the folders of the copy into a template.
@@ -204,7 +208,7 @@ impl Trial<'_> {
     }
 
     /// What the build systems take with these lines.
-    fn with(&self, lines: &[Line]) -> Vec<Resolution> {
+    fn with(&self, lines: &[AgreementLine]) -> Vec<Resolution> {
         let host = self.scene.host;
         let env = changed(host.env(), host.platform().os, lines);
         let overlay = Overlay::new(host, env);
@@ -213,7 +217,10 @@ impl Trial<'_> {
             let copies = toolkit::probe_one(&overlay, description);
             inventory.installations.insert(description.id.clone(), copies);
         }
-        resolve(Scene { host: &overlay, inventory: &inventory, catalogue: self.scene.catalogue }, self.family)
+        resolve(
+            ResolverContext { host: &overlay, inventory: &inventory, catalogue: self.scene.catalogue },
+            self.family,
+        )
     }
 
     /// Whether all that take the chosen copy in one case do so in the other as well, and no more go astray.
@@ -253,12 +260,12 @@ impl Trial<'_> {
 
 /// The environment after these lines.
 #[must_use]
-pub fn changed(env: &Environment, os: Os, lines: &[Line]) -> Environment {
+pub fn changed(env: &Environment, os: Os, lines: &[AgreementLine]) -> Environment {
     let separator = if os == Os::Windows { ';' } else { ':' };
     lines.iter().flat_map(|line| &line.changes).fold(env.clone(), |env, change| match change {
-        Change::Set { name, value } => env.with(name, Some(value)),
-        Change::Unset { name } => env.with(name, None),
-        Change::Prepend { name, value } => {
+        ResolverChange::Set { name, value } => env.with(name, Some(value)),
+        ResolverChange::Unset { name } => env.with(name, None),
+        ResolverChange::Prepend { name, value } => {
             let list = match env.get(name) {
                 Some(old) => format!("{value}{separator}{old}"),
                 None => value.clone(),
@@ -273,9 +280,13 @@ fn first_folder(os: Os, list: &str) -> &str {
 }
 
 /// The CMake cache entries of the chosen copy, as its description has them.
-fn cmake_entries(scene: Scene<'_>, family: &Family, chosen: &Installation) -> BTreeMap<String, String> {
+fn cmake_entries(
+    scene: ResolverContext<'_>,
+    family: &ResolverFamily,
+    chosen: &Installation,
+) -> BTreeMap<String, String> {
     let Some(description) = scene.catalogue.get(&family.toolkit) else { return BTreeMap::new() };
-    let trial = Trial { scene, family, chosen };
+    let trial = ResolverTrial { scene, family, chosen };
     let value = |entry: &toolkit::description::CmakeEntry| {
         let template = match entry {
             toolkit::description::CmakeEntry::Everywhere(value) => value.as_str(),

@@ -1,6 +1,6 @@
 //! The form of a file in `toolkits/resolvers/`: how a build system looks for a toolkit, step by step, as its public source has it.
 //!
-//! Only the form is here; `docs/resolvers.md` explains it to people who write such a file.
+//! Only the form is here; `docs/reference/resolvers-and-profiles.md` explains it to people who write such a file.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// One file: the resolvers of a toolkit, and the lines that can make them agree.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Family {
+pub struct ResolverFamily {
     /// The toolkit that is looked for: an id of `toolkits/`.
     pub toolkit: String,
     /// The backend that it is for.
@@ -78,13 +78,13 @@ pub struct Resolver {
     pub separate: bool,
     /// How it finds the compiler, if it looks for one.
     #[serde(default)]
-    pub compiler: Vec<Step>,
+    pub compiler: Vec<ResolverStep>,
     /// How it finds the folder with headers and libraries; from the compiler, if it does not look.
     #[serde(default)]
-    pub root: Vec<Step>,
+    pub root: Vec<ResolverStep>,
     /// What it wants of what it has found.
     #[serde(default, rename = "check")]
-    pub checks: Vec<Check>,
+    pub checks: Vec<ResolverCheck>,
     /// What to do where no variable can change its mind.
     pub otherwise: Option<Otherwise>,
 }
@@ -94,7 +94,7 @@ pub struct Resolver {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "keys of a file")]
-pub struct Step {
+pub struct ResolverStep {
     /// A variable that names a folder, or in a search for the compiler perhaps a program.
     pub env: Option<String>,
     /// The variable is a list of folders.
@@ -158,7 +158,7 @@ pub struct Step {
     pub drop_last: Option<String>,
     /// The order in which several places are tried.
     #[serde(default)]
-    pub order: Order,
+    pub order: PlaceOrder,
     /// Only the first place counts, whatever is in it.
     #[serde(default)]
     pub single: bool,
@@ -200,7 +200,7 @@ pub struct Beside {
 /// In which order several places are tried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum PlaceOrder {
     /// As they are listed; of a pattern as its numbers say, small ones first.
     #[default]
     Listed,
@@ -213,7 +213,7 @@ pub enum Order {
 /// What has to be true of what was found.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
+pub struct ResolverCheck {
     /// Of these below the root one has to be there; nothing is looked for if empty.
     #[serde(default)]
     pub any: Vec<String>,
@@ -240,7 +240,7 @@ pub struct Otherwise {
     pub remedy: String,
 }
 
-impl Step {
+impl ResolverStep {
     /// How many of the kinds of places are given.
     fn kinds(&self) -> usize {
         let kinds = [
@@ -264,8 +264,8 @@ impl Step {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn read(bytes: &[u8]) -> Result<Family, String> {
-    let family: Family = gpubuild_toml::from_bytes(bytes).map_err(|error| error.to_string())?;
+pub fn read(bytes: &[u8]) -> Result<ResolverFamily, String> {
+    let family: ResolverFamily = gpubuild_toml::from_bytes(bytes).map_err(|error| error.to_string())?;
     for (index, resolver) in family.resolvers.iter().enumerate() {
         let id = &resolver.id;
         if resolver.compiler.is_empty() && resolver.root.is_empty() {

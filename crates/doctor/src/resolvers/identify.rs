@@ -1,13 +1,13 @@
 //! Tells which copy a folder or a compiler belongs to, however it was reached.
 
-use gpubuild_detect::toolkit::description::{Candidate, Description};
+use gpubuild_detect::toolkit::description::{CandidateRule, Description};
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_detect::toolkit::places::go_up;
-use gpubuild_detect::toolkit::versions::{Place, from_files};
+use gpubuild_detect::toolkit::versions::{VersionLocation, from_files};
 use gpubuild_detect::toolkit::{Installation, Inventory};
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, InspectHost};
 
-use super::Taken;
+use super::TakenPath;
 
 /// Folders of a copy below which its compilers may lie. Other folders of a shared prefix (`/usr/local/cuda-12.4` in `/usr`)
 /// are not its own.
@@ -15,14 +15,14 @@ const OWN_FOLDERS: [&str; 8] = ["bin", "lib", "lib64", "libexec", "llvm", "hip",
 
 /// Knows the copies of a toolkit on a host.
 pub(super) struct Identifier<'a> {
-    host: &'a dyn Host,
+    host: &'a dyn InspectHost,
     description: Option<&'a Description>,
     copies: &'a [Installation],
 }
 
 impl<'a> Identifier<'a> {
     pub(super) fn new(
-        host: &'a dyn Host,
+        host: &'a dyn InspectHost,
         description: Option<&'a Description>,
         inventory: &'a Inventory,
     ) -> Self {
@@ -49,7 +49,7 @@ impl<'a> Identifier<'a> {
     }
 
     /// What was found, as one copy or two.
-    pub(super) fn identify(&self, root: HostPath, compiler: Option<HostPath>, separate: bool) -> Taken {
+    pub(super) fn identify(&self, root: HostPath, compiler: Option<HostPath>, separate: bool) -> TakenPath {
         let real = self.real(&root);
         let is_it = |copy: &&Installation| copy.root.key() == real.key();
         // A folder of `targets` that a variable names is found as an incomplete copy of its own.
@@ -65,12 +65,12 @@ impl<'a> Identifier<'a> {
         let version = match known {
             Some(known) => known.version().cloned(),
             None => self.description.and_then(|description| {
-                let place = Place { root: &root, real: &real };
+                let place = VersionLocation { root: &root, real: &real };
                 from_files(self.host, description, &place).map(|fact| fact.value)
             }),
         };
         let compiler = compiler.or_else(|| self.own_compiler(&root));
-        Taken { root, compiler, version, copy, compiler_copy }
+        TakenPath { root, compiler, version, copy, compiler_copy }
     }
 
     fn real(&self, path: &HostPath) -> HostPath {
@@ -96,7 +96,7 @@ impl<'a> Identifier<'a> {
 
     fn own_compiler(&self, root: &HostPath) -> Option<HostPath> {
         let part = self.description?.parts.get("compiler")?;
-        let on = |candidate: &Candidate| {
+        let on = |candidate: &CandidateRule| {
             let relative = fill(candidate.on(self.host.platform())?, self.host)?;
             Some(root.join(&relative)).filter(|path| self.host.is_file(path))
         };

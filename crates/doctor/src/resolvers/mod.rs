@@ -18,14 +18,14 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, InspectHost};
 use gpubuild_toolkits::RESOLVERS;
 use serde::Serialize;
 
-pub use agree::{Agreement, Exception, Line};
-use description::{Check, Family, Resolver};
+pub use agree::{Agreement, AgreementLine, Exception};
+use description::{Resolver, ResolverCheck, ResolverFamily};
 use identify::Identifier;
-use steps::{Aim, Outcome, Walker};
+use steps::{Aim, StepOutcome, Walker};
 pub use typed::line_text;
 
 /// What the embedded files say.
@@ -33,8 +33,8 @@ pub use typed::line_text;
 /// # Panics
 /// If an embedded file is broken, which a test rules out.
 #[must_use]
-pub fn families() -> &'static [Family] {
-    static FAMILIES: OnceLock<Vec<Family>> = OnceLock::new();
+pub fn families() -> &'static [ResolverFamily] {
+    static FAMILIES: OnceLock<Vec<ResolverFamily>> = OnceLock::new();
     FAMILIES.get_or_init(|| {
         let read = |(name, bytes): &(&str, &[u8])| {
             description::read(bytes).unwrap_or_else(|error| panic!("toolkits/resolvers/{name}.toml: {error}"))
@@ -55,18 +55,18 @@ pub struct Resolution {
     /// The backend that it is for.
     pub backend: Backend,
     /// What it takes; with an `error` beside it, what it would have taken.
-    pub takes: Option<Taken>,
+    pub takes: Option<TakenPath>,
     /// Why: the step that led there. Empty if it finds nothing.
     pub rule: String,
     /// The message with which it fails.
     pub error: Option<String>,
     /// Variables that were set and that it passed over, because they lead nowhere.
-    pub passed: Vec<Passed>,
+    pub passed: Vec<PassedOver>,
 }
 
 /// A copy of a toolkit as a build system sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenPath {
     /// The folder with headers and libraries, in the spelling in which it was reached.
     pub root: HostPath,
     /// The compiler, if it looks for one or the folder has it.
@@ -82,7 +82,7 @@ pub struct Taken {
 /// A variable that a resolver looked at in vain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Passed {
+pub struct PassedOver {
     /// Its name.
     pub variable: String,
     /// What it says.
@@ -131,10 +131,10 @@ impl Resolutions {
 
 /// What every build system takes on this host, and the lines that make them agree with gpubuild's choice.
 #[must_use]
-pub fn resolve_all(host: &dyn Host, inventory: &Inventory, catalogue: &Catalogue) -> Resolutions {
+pub fn resolve_all(host: &dyn InspectHost, inventory: &Inventory, catalogue: &Catalogue) -> Resolutions {
     let mut resolutions = Resolutions::default();
     for family in families() {
-        let scene = Scene { host, inventory, catalogue };
+        let scene = ResolverContext { host, inventory, catalogue };
         let list = resolve(scene, family);
         if let Some(agreement) = agree::agree(scene, family, &list) {
             resolutions.agreements.insert(family.toolkit.clone(), agreement);
@@ -146,15 +146,15 @@ pub fn resolve_all(host: &dyn Host, inventory: &Inventory, catalogue: &Catalogue
 
 /// What resolvers look at.
 #[derive(Clone, Copy)]
-struct Scene<'a> {
-    host: &'a dyn Host,
+struct ResolverContext<'a> {
+    host: &'a dyn InspectHost,
     inventory: &'a Inventory,
     catalogue: &'a Catalogue,
 }
 
 /// What the build systems of a family take.
-fn resolve(scene: Scene<'_>, family: &Family) -> Vec<Resolution> {
-    let walk = Walk {
+fn resolve(scene: ResolverContext<'_>, family: &ResolverFamily) -> Vec<Resolution> {
+    let walk = ResolverWalk {
         scene,
         family,
         walker: Walker::new(scene.host),
@@ -176,9 +176,9 @@ fn resolve(scene: Scene<'_>, family: &Family) -> Vec<Resolution> {
 }
 
 /// One family on one host.
-struct Walk<'a> {
-    scene: Scene<'a>,
-    family: &'a Family,
+struct ResolverWalk<'a> {
+    scene: ResolverContext<'a>,
+    family: &'a ResolverFamily,
     walker: Walker<'a>,
     identifier: Identifier<'a>,
 }
@@ -189,7 +189,7 @@ enum Half {
     Failed(String),
 }
 
-impl Walk<'_> {
+impl ResolverWalk<'_> {
     fn is_present(&self, resolver: &Resolver) -> bool {
         resolver.present.is_empty() || resolver.present.iter().any(|place| self.walker.is_somewhere(place))
     }
@@ -237,7 +237,8 @@ impl Walk<'_> {
         };
         let taken = self.identifier.identify(root, compiler, resolver.separate);
         let tool = self.tool(resolver);
-        let applies = |check: &&Check| steps::is_meant(tool, check.since.as_ref(), check.before.as_ref());
+        let applies =
+            |check: &&ResolverCheck| steps::is_meant(tool, check.since.as_ref(), check.before.as_ref());
         let failed = resolver.checks.iter().filter(applies).find(|check| !self.holds(check, &taken));
         resolution.error = failed.map(|check| check.error.replace("{root}", taken.root.as_str()));
         resolution.takes = Some(taken);
@@ -250,20 +251,20 @@ impl Walk<'_> {
         aim: Aim,
         before: Option<&HostPath>,
         done: &BTreeMap<&str, Resolution>,
-        passed: &mut Vec<Passed>,
+        passed: &mut Vec<PassedOver>,
     ) -> Option<Half> {
         let steps = if aim == Aim::Compiler { &resolver.compiler } else { &resolver.root };
         if steps.is_empty() {
             return None;
         }
         Some(match self.walker.search(steps, aim, self.tool(resolver), before, passed) {
-            Outcome::Found { path, rule } => Half::Found { path, rule },
-            Outcome::Failed(error) => Half::Failed(error),
-            Outcome::Gpubuild => match self.scene.inventory.chosen(&self.family.toolkit) {
+            StepOutcome::Found { path, rule } => Half::Found { path, rule },
+            StepOutcome::Failed(error) => Half::Failed(error),
+            StepOutcome::Gpubuild => match self.scene.inventory.chosen(&self.family.toolkit) {
                 Some(chosen) => Half::Found { path: chosen.root.clone(), rule: chosen.reason.clone() },
                 None => Half::Failed("no complete copy was found".to_owned()),
             },
-            Outcome::Like { id, wrong } => {
+            StepOutcome::Like { id, wrong } => {
                 let other = done.get(id.as_str());
                 for one in other.into_iter().flat_map(|other| &other.passed) {
                     if !passed.contains(one) {
@@ -292,7 +293,7 @@ impl Walk<'_> {
         self.scene.inventory.chosen(resolver.tool.as_ref()?)?.version()
     }
 
-    fn holds(&self, check: &Check, taken: &Taken) -> bool {
+    fn holds(&self, check: &ResolverCheck, taken: &TakenPath) -> bool {
         if !is_on(&check.on, self.scene.host.platform().os) {
             return true;
         }

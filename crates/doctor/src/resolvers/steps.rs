@@ -4,12 +4,12 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_detect::toolkit::places::{expand, go_up, path_folders, programs};
-use gpubuild_host::library::Loader;
+use gpubuild_host::library::LibraryLoader;
 use gpubuild_host::search::natural_order;
-use gpubuild_host::{FileKind, Host, HostPath, Os};
+use gpubuild_host::{FileKind, HostPath, InspectHost, Os};
 
-use super::Passed;
-use super::description::{Beside, Order, Step};
+use super::PassedOver;
+use super::description::{Beside, PlaceOrder, ResolverStep};
 
 /// Programs that hand over to the next of the name they were called by.
 const WRAPPERS: [&str; 4] = ["ccache", "sccache", "buildcache", "colornvcc"];
@@ -25,7 +25,7 @@ pub(super) enum Aim {
 
 /// How a search ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum StepOutcome {
     /// With this, by this rule.
     Found { path: HostPath, rule: String },
     /// With this message.
@@ -38,75 +38,75 @@ pub(super) enum Outcome {
 
 /// A host with what is the same for all steps.
 pub(super) struct Walker<'a> {
-    pub(super) host: &'a dyn Host,
+    pub(super) host: &'a dyn InspectHost,
     path: Vec<HostPath>,
-    loader: Loader<'a>,
+    loader: LibraryLoader<'a>,
 }
 
 impl<'a> Walker<'a> {
-    pub(super) fn new(host: &'a dyn Host) -> Self {
-        Self { host, path: path_folders(host), loader: Loader::new(host) }
+    pub(super) fn new(host: &'a dyn InspectHost) -> Self {
+        Self { host, path: path_folders(host), loader: LibraryLoader::new(host) }
     }
 
     /// Walks the steps. `tool` is the version of the tool that takes them, `before` the compiler that was found before;
     /// variables that were set and led nowhere go into `passed`.
     pub(super) fn search(
         &self,
-        steps: &[Step],
+        steps: &[ResolverStep],
         aim: Aim,
         tool: Option<&Version>,
         before: Option<&HostPath>,
-        passed: &mut Vec<Passed>,
-    ) -> Outcome {
+        passed: &mut Vec<PassedOver>,
+    ) -> StepOutcome {
         for step in steps.iter().filter(|step| self.applies(step, tool)) {
             if let Some(other) = &step.like {
-                return Outcome::Like { id: other.clone(), wrong: step.wrong.clone() };
+                return StepOutcome::Like { id: other.clone(), wrong: step.wrong.clone() };
             }
             if step.gpubuild {
-                return Outcome::Gpubuild;
+                return StepOutcome::Gpubuild;
             }
             let value =
                 step.env.as_ref().or(step.with_env.as_ref()).and_then(|name| self.host.env().get(name));
             let message = |text: &str| text.replace("{value}", value.unwrap_or_default());
             if let Some(text) = &step.fail {
-                return Outcome::Failed(message(text));
+                return StepOutcome::Failed(message(text));
             }
             if let (Some(refused), Some(text), Some(value)) = (&step.refuse, &step.wrong, value)
                 && value.contains(refused.as_str())
             {
-                return Outcome::Failed(message(text));
+                return StepOutcome::Failed(message(text));
             }
             if step.refuse.is_some() {
                 continue;
             }
             match self.take(step, aim, before) {
-                Taken::Found(path, rule) => {
+                StepMatch::Found(path, rule) => {
                     return match &step.still_fails {
-                        Some(text) => Outcome::Failed(message(text)),
-                        None => Outcome::Found { path, rule },
+                        Some(text) => StepOutcome::Failed(message(text)),
+                        None => StepOutcome::Found { path, rule },
                     };
                 }
-                Taken::Nothing => {}
-                Taken::Misled(found) => {
+                StepMatch::Nothing => {}
+                StepMatch::Misled(found) => {
                     if let Some(text) = &step.wrong {
-                        return Outcome::Failed(message(text).replace("{found}", &found));
+                        return StepOutcome::Failed(message(text).replace("{found}", &found));
                     }
                 }
             }
             if let (Some(name), Some(value)) = (&step.env, value) {
                 if let Some(text) = &step.wrong {
-                    return Outcome::Failed(message(text));
+                    return StepOutcome::Failed(message(text));
                 }
-                let one = Passed { variable: name.clone(), value: value.to_owned() };
+                let one = PassedOver { variable: name.clone(), value: value.to_owned() };
                 if !passed.contains(&one) {
                     passed.push(one);
                 }
             }
         }
-        Outcome::Failed("nothing was found".to_owned())
+        StepOutcome::Failed("nothing was found".to_owned())
     }
 
-    fn applies(&self, step: &Step, tool: Option<&Version>) -> bool {
+    fn applies(&self, step: &ResolverStep, tool: Option<&Version>) -> bool {
         let env = self.host.env();
         let is_set = |name: &String| env.get(name).is_some();
         let is_there =
@@ -173,7 +173,7 @@ impl<'a> Walker<'a> {
     }
 
     /// The places of a step, each with what it is called.
-    fn places(&self, step: &Step, aim: Aim, before: Option<&HostPath>) -> Vec<(HostPath, String)> {
+    fn places(&self, step: &ResolverStep, aim: Aim, before: Option<&HostPath>) -> Vec<(HostPath, String)> {
         if let Some(name) = &step.env {
             let Some(value) = self.host.env().get(name) else { return Vec::new() };
             let rule = format!("`{name}`");
@@ -219,7 +219,7 @@ impl<'a> Walker<'a> {
         self.known(step)
     }
 
-    fn known(&self, step: &Step) -> Vec<(HostPath, String)> {
+    fn known(&self, step: &ResolverStep) -> Vec<(HostPath, String)> {
         let mut places: Vec<HostPath> = Vec::new();
         for pattern in &step.known {
             let Some(filled) = fill(pattern, self.host) else { continue };
@@ -234,7 +234,7 @@ impl<'a> Walker<'a> {
         places.into_iter().map(|place| (place.clone(), format!("`{place}`"))).collect()
     }
 
-    fn take(&self, step: &Step, aim: Aim, before: Option<&HostPath>) -> Taken {
+    fn take(&self, step: &ResolverStep, aim: Aim, before: Option<&HostPath>) -> StepMatch {
         let mut places = self.places(step, aim, before);
         if step.single {
             places.truncate(1);
@@ -246,7 +246,7 @@ impl<'a> Walker<'a> {
             for candidate in self.candidates(step, &base) {
                 if step.leads.is_empty() {
                     if self.fits(step, aim, &candidate) {
-                        return Taken::Found(candidate, rule);
+                        return StepMatch::Found(candidate, rule);
                     }
                     continue;
                 }
@@ -258,16 +258,16 @@ impl<'a> Walker<'a> {
                     Some(self.place(&fill(&text, self.host)?)).filter(|path| self.host.exists(path))
                 };
                 match step.leads.iter().find_map(lead) {
-                    Some(path) => return Taken::Found(path, rule),
+                    Some(path) => return StepMatch::Found(path, rule),
                     None => misled = Some(found),
                 }
             }
         }
-        misled.map_or(Taken::Nothing, Taken::Misled)
+        misled.map_or(StepMatch::Nothing, StepMatch::Misled)
     }
 
     /// From a place to the folder that paths below start from.
-    fn base(&self, step: &Step, place: &HostPath) -> Option<HostPath> {
+    fn base(&self, step: &ResolverStep, place: &HostPath) -> Option<HostPath> {
         let followed = if step.follow { self.host.canonical(place).ok()? } else { place.clone() };
         let mut base = go_up(&followed, step.up);
         if let Some(last) = &step.drop_last
@@ -278,7 +278,7 @@ impl<'a> Walker<'a> {
         Some(base)
     }
 
-    fn candidates(&self, step: &Step, base: &HostPath) -> Vec<HostPath> {
+    fn candidates(&self, step: &ResolverStep, base: &HostPath) -> Vec<HostPath> {
         if step.sub.is_empty() {
             return vec![base.clone()];
         }
@@ -292,7 +292,7 @@ impl<'a> Walker<'a> {
         all
     }
 
-    fn fits(&self, step: &Step, aim: Aim, candidate: &HostPath) -> bool {
+    fn fits(&self, step: &ResolverStep, aim: Aim, candidate: &HostPath) -> bool {
         if !candidate.is_absolute() {
             return false;
         }
@@ -319,7 +319,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-enum Taken {
+enum StepMatch {
     Found(HostPath, String),
     Nothing,
     /// A name was found and where it leads is nothing.
@@ -332,12 +332,12 @@ pub(super) fn is_meant(tool: Option<&Version>, since: Option<&Version>, before: 
         && before.is_none_or(|before| tool.is_some_and(|tool| tool < before))
 }
 
-fn sort(places: &mut [HostPath], order: Order) {
+fn sort(places: &mut [HostPath], order: PlaceOrder) {
     let name = |place: &HostPath| place.file_name().unwrap_or_default().to_owned();
     match order {
-        Order::Listed => {}
-        Order::Name => places.sort_by_key(|place| name(place).to_lowercase()),
-        Order::Newest => places.sort_by(|left, right| natural_order(&name(right), &name(left))),
+        PlaceOrder::Listed => {}
+        PlaceOrder::Name => places.sort_by_key(|place| name(place).to_lowercase()),
+        PlaceOrder::Newest => places.sort_by(|left, right| natural_order(&name(right), &name(left))),
     }
 }
 

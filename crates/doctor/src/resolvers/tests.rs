@@ -1,4 +1,4 @@
-use gpubuild_detect::toolkit::{self, description::Kind};
+use gpubuild_detect::toolkit::{self, description::ToolkitKind};
 use gpubuild_host::{Arch, Os, RecordedHost};
 
 use super::*;
@@ -9,7 +9,7 @@ fn the_embedded_files_are_whole() {
     let mut ids = std::collections::BTreeSet::new();
     for family in families() {
         let description = catalogue.get(&family.toolkit).unwrap_or_else(|| panic!("{}", family.toolkit));
-        assert_eq!(description.kind, Kind::Sdk);
+        assert_eq!(description.kind, ToolkitKind::Sdk);
         assert!(description.backends.contains(&family.backend), "{}", family.toolkit);
         for resolver in &family.resolvers {
             assert!(ids.insert(&resolver.id), "{} stands twice", resolver.id);

@@ -3,28 +3,30 @@
 use gpubuild_core::shell;
 use gpubuild_host::Os;
 
-use super::Line;
-use super::agree::Change;
+use super::AgreementLine;
+use super::agree::ResolverChange;
 
 /// A line as it is typed: for a POSIX shell, on Windows for PowerShell. Nothing lasts beyond that shell. `None` if a value
 /// has what no command should hold.
 #[must_use]
-pub fn line_text(line: &Line, os: Os) -> Option<String> {
+pub fn line_text(line: &AgreementLine, os: Os) -> Option<String> {
     if let Some(source) = &line.source {
         return Some(format!(". {}", shell::quote(os, source.as_str())?));
     }
-    let one = |change: &Change| {
+    let one = |change: &ResolverChange| {
         Some(match (os, change) {
-            (Os::Windows, Change::Set { name, value }) => format!("$env:{name} = {}", literal(value)?),
-            (Os::Windows, Change::Prepend { name, value }) => {
+            (Os::Windows, ResolverChange::Set { name, value }) => {
+                format!("$env:{name} = {}", literal(value)?)
+            }
+            (Os::Windows, ResolverChange::Prepend { name, value }) => {
                 format!("$env:{name} = {} + ';' + $env:{name}", literal(value)?)
             }
-            (Os::Windows, Change::Unset { name }) => format!("Remove-Item Env:{name}"),
-            (_, Change::Set { name, value }) => format!("export {name}={}", shell::quote(os, value)?),
-            (_, Change::Prepend { name, value }) => {
+            (Os::Windows, ResolverChange::Unset { name }) => format!("Remove-Item Env:{name}"),
+            (_, ResolverChange::Set { name, value }) => format!("export {name}={}", shell::quote(os, value)?),
+            (_, ResolverChange::Prepend { name, value }) => {
                 format!("export {name}={}:\"${name}\"", shell::quote(os, value)?)
             }
-            (_, Change::Unset { name }) => format!("unset {name}"),
+            (_, ResolverChange::Unset { name }) => format!("unset {name}"),
         })
     };
     Some(line.changes.iter().map(one).collect::<Option<Vec<String>>>()?.join("; "))
@@ -43,9 +45,9 @@ mod tests {
 
     #[test]
     fn a_path_stays_a_value_in_every_shell() {
-        let set = |value: &str| Line {
+        let set = |value: &str| AgreementLine {
             source: None,
-            changes: vec![Change::Set { name: "CUDA_HOME".to_owned(), value: value.to_owned() }],
+            changes: vec![ResolverChange::Set { name: "CUDA_HOME".to_owned(), value: value.to_owned() }],
         };
         for (os, value, expected) in [
             (Os::Linux, "/usr/local/cuda-12.4", "export CUDA_HOME=/usr/local/cuda-12.4"),
@@ -65,19 +67,25 @@ mod tests {
 
     #[test]
     fn lists_keep_what_was_in_them() {
-        let prepend = Line {
+        let prepend = AgreementLine {
             source: None,
-            changes: vec![Change::Prepend { name: "PATH".to_owned(), value: "/opt/cuda/bin".to_owned() }],
+            changes: vec![ResolverChange::Prepend {
+                name: "PATH".to_owned(),
+                value: "/opt/cuda/bin".to_owned(),
+            }],
         };
         assert_eq!(line_text(&prepend, Os::Linux).unwrap(), "export PATH=/opt/cuda/bin:\"$PATH\"");
         assert_eq!(
             line_text(&prepend, Os::Windows).unwrap(),
             "$env:PATH = '/opt/cuda/bin' + ';' + $env:PATH"
         );
-        let unset = Line { source: None, changes: vec![Change::Unset { name: "VULKAN_SDK".to_owned() }] };
+        let unset = AgreementLine {
+            source: None,
+            changes: vec![ResolverChange::Unset { name: "VULKAN_SDK".to_owned() }],
+        };
         assert_eq!(line_text(&unset, Os::Macos).unwrap(), "unset VULKAN_SDK");
         assert_eq!(line_text(&unset, Os::Windows).unwrap(), "Remove-Item Env:VULKAN_SDK");
-        let source = Line {
+        let source = AgreementLine {
             source: Some(HostPath::new(PathRules::Unix, "/opt/intel/oneapi/setvars.sh")),
             changes: Vec::new(),
         };

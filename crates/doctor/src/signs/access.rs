@@ -2,22 +2,22 @@
 
 use gpubuild_host::Os;
 
-use super::Scene;
+use super::SignContext;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct AccessSigns {
     /// Name of the user that asks.
     pub user: Option<String>,
     /// The groups of the process.
     pub held: Vec<u32>,
     /// `/etc/group`.
-    pub groups: Vec<Group>,
+    pub groups: Vec<GroupSign>,
 }
 
 /// A line of `/etc/group`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct GroupSign {
     /// Name.
     pub name: String,
     /// Number.
@@ -26,7 +26,7 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-impl Signs {
+impl AccessSigns {
     /// The name of a group.
     #[must_use]
     pub fn name_of(&self, gid: u32) -> Option<&str> {
@@ -44,17 +44,17 @@ impl Signs {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+pub(super) fn gather(scene: &SignContext<'_>) -> AccessSigns {
     let host = scene.host;
     if host.platform().os != Os::Linux {
-        return Signs::default();
+        return AccessSigns::default();
     }
     let read = |path: &str| host.read_text(&host.path(path)).unwrap_or_default();
     let uid = host.identity().uid;
     let user = uid.and_then(|uid| user_of(&read("/etc/passwd"), uid));
     let user =
         user.or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| host.env().get(name).map(str::to_owned)));
-    Signs { user, held: host.identity().groups.clone(), groups: parse_groups(&read("/etc/group")) }
+    AccessSigns { user, held: host.identity().groups.clone(), groups: parse_groups(&read("/etc/group")) }
 }
 
 fn user_of(text: &str, uid: u32) -> Option<String> {
@@ -65,14 +65,14 @@ fn user_of(text: &str, uid: u32) -> Option<String> {
     })
 }
 
-fn parse_groups(text: &str) -> Vec<Group> {
+fn parse_groups(text: &str) -> Vec<GroupSign> {
     text.lines()
         .filter_map(|line| {
             let mut fields = line.trim().split(':');
             let (name, gid) = (fields.next()?, fields.nth(1)?.parse().ok()?);
             let members = fields.next().unwrap_or_default().split(',').map(str::trim);
             let members = members.filter(|name| !name.is_empty()).map(str::to_owned).collect();
-            Some(Group { name: name.to_owned(), gid, members })
+            Some(GroupSign { name: name.to_owned(), gid, members })
         })
         .collect()
 }
@@ -91,7 +91,7 @@ mod tests {
             Some("user")
         );
         assert_eq!(user_of("", 0), None);
-        let signs = Signs { user: Some("user".to_owned()), held: vec![1000, 44], groups };
+        let signs = AccessSigns { user: Some("user".to_owned()), held: vec![1000, 44], groups };
         assert!(signs.is_joined_since(109));
         assert!(!signs.is_joined_since(44), "the process has it");
         assert!(!signs.is_joined_since(27));

@@ -2,15 +2,15 @@
 //! machine has to start containers with.
 
 use gpubuild_detect::finding::Evidence;
-use gpubuild_host::{Host, Os, find_program, glob, library};
+use gpubuild_host::{HostInfo, Os, ReadFiles, find_program, glob, library};
 
-use super::Scene;
+use super::SignContext;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct ContainerSigns {
     /// What an image says that it wants.
-    pub image: Image,
+    pub image: ContainerImage,
     /// That this runs unattended, to build or test something.
     pub ci: Option<Evidence>,
     /// Whether the PCI bus is visible at all: a card that is not on it then is not there.
@@ -25,7 +25,7 @@ pub struct Signs {
 
 /// What the variables of NVIDIA's images and of NVIDIA's container toolkit say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Image {
+pub struct ContainerImage {
     /// `NVIDIA_VISIBLE_DEVICES`, as it is set.
     pub devices: Option<String>,
     /// `NVIDIA_DRIVER_CAPABILITIES`, as it is set.
@@ -34,7 +34,7 @@ pub struct Image {
     pub is_for_cuda: Option<Evidence>,
 }
 
-impl Image {
+impl ContainerImage {
     /// Whether somebody asked for no GPU.
     #[must_use]
     pub fn wants_none(&self) -> bool {
@@ -87,10 +87,10 @@ pub struct Wsl {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+pub(super) fn gather(scene: &SignContext<'_>) -> ContainerSigns {
     let host = scene.host;
     if scene.facts.platform.os != Os::Linux {
-        return Signs::default();
+        return ContainerSigns::default();
     }
     let names =
         ["CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "BUILDKITE", "TF_BUILD", "TEAMCITY_VERSION"];
@@ -99,7 +99,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
         Some(Evidence::env(*name, value))
     });
     let nodes = glob(host, "/dev/nvidia*");
-    Signs {
+    ContainerSigns {
         image: image(host),
         ci,
         sees_bus: !host.list(&host.path("/sys/bus/pci/devices")).unwrap_or_default().is_empty(),
@@ -109,16 +109,20 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
     }
 }
 
-fn image(host: &dyn Host) -> Image {
+fn image(host: &dyn HostInfo) -> ContainerImage {
     let value = |name: &str| host.env().get_raw(name).map(str::to_owned);
     let devices = value("NVIDIA_VISIBLE_DEVICES");
     let named = devices.as_ref().map(|list| Evidence::env("NVIDIA_VISIBLE_DEVICES", list));
     let others = ["NVIDIA_REQUIRE_CUDA", "NV_CUDA_CUDART_VERSION", "CUDA_VERSION"];
     let by_version = others.iter().find_map(|name| Some(Evidence::env(*name, value(name)?)));
-    Image { devices, capabilities: value("NVIDIA_DRIVER_CAPABILITIES"), is_for_cuda: named.or(by_version) }
+    ContainerImage {
+        devices,
+        capabilities: value("NVIDIA_DRIVER_CAPABILITIES"),
+        is_for_cuda: named.or(by_version),
+    }
 }
 
-fn engines(host: &dyn Host) -> Engines {
+fn engines(host: &dyn ReadFiles) -> Engines {
     let home = host.env().get("HOME").unwrap_or("/nonexistent").to_owned();
     let program = |name: &str| {
         let fixed = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/nvidia/toolkit"];
@@ -173,7 +177,7 @@ fn configuration(file: &str, text: &str) -> (bool, Evidence) {
     (knows, Evidence::file(file, format!("{said}{default}")))
 }
 
-fn wsl(host: &dyn Host) -> Wsl {
+fn wsl(host: &dyn ReadFiles) -> Wsl {
     let there = |path: &str| host.exists(&host.path(path)).then(|| Evidence::file(path, "present"));
     let bridge = library::find(host, "librocdxg.so")
         .or_else(|| library::find(host, "librocdxg.so.1"))
@@ -203,16 +207,16 @@ mod tests {
 
     #[test]
     fn capabilities_have_a_default() {
-        let image = |capabilities: Option<&str>| Image {
+        let image = |capabilities: Option<&str>| ContainerImage {
             capabilities: capabilities.map(str::to_owned),
-            ..Image::default()
+            ..ContainerImage::default()
         };
         assert!(image(None).has("compute") && !image(None).has("graphics"));
         assert!(image(Some("")).has("utility"));
         assert!(image(Some("all")).has("graphics"));
         assert!(image(Some("compute, graphics")).has("graphics") && !image(Some("graphics")).has("compute"));
         for (devices, none) in [("void", true), ("none", true), ("", true), ("all", false), ("0", false)] {
-            let image = Image { devices: Some(devices.to_owned()), ..Image::default() };
+            let image = ContainerImage { devices: Some(devices.to_owned()), ..ContainerImage::default() };
             assert_eq!(image.wants_none(), none, "{devices}");
         }
     }

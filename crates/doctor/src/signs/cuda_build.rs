@@ -1,16 +1,16 @@
 //! Signs about compiling for CUDA: the host compiler that nvcc takes by itself, PyTorch, libclang, nvidia-smi.
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Command, Host, HostPath, Os, find_program, glob};
+use gpubuild_host::{Command, HostPath, Os, ReadFiles, RunPrograms, find_program, glob};
 
-use super::Scene;
+use super::SignContext;
 use super::cuda_toolkit::site_folders;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct CudaBuildSigns {
     /// The host compiler that nvcc takes where nobody tells it another.
-    pub host_compiler: Option<HostCompiler>,
+    pub host_compiler: Option<HostCompilerSign>,
     /// `nvidia-smi` on PATH.
     pub nvidia_smi: Option<HostPath>,
     /// `nvidia-smi` elsewhere.
@@ -31,7 +31,7 @@ pub struct Signs {
 
 /// A host compiler that was named, or that is taken by default.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostCompiler {
+pub struct HostCompilerSign {
     /// The variable or file that names it; `PATH`.
     pub origin: String,
     /// The program.
@@ -52,13 +52,13 @@ pub struct Torch {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+pub(super) fn gather(scene: &SignContext<'_>) -> CudaBuildSigns {
     let host = scene.host;
     let path = |path: &str| host.path(path);
     let smi = find_program(host, "nvidia-smi").into_iter().next();
     let elsewhere = ["/usr/lib/wsl/lib/nvidia-smi", "/usr/bin/nvidia-smi", "/opt/bin/nvidia-smi"];
     let (libclang, libclang_dead_end) = gpubuild_detect::toolkit::libclang::find(host);
-    Signs {
+    CudaBuildSigns {
         host_compiler: host_compiler(scene),
         nvidia_smi_elsewhere: elsewhere.iter().map(|text| path(text)).find(|path| host.is_file(path)),
         nvidia_smi_lines: smi.as_ref().and_then(|smi| lines_of_smi(host, smi)),
@@ -74,14 +74,14 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
 }
 
 /// What nvcc compiles the host's part with: its variables, its profile, else `gcc` on PATH.
-fn host_compiler(scene: &Scene<'_>) -> Option<HostCompiler> {
+fn host_compiler(scene: &SignContext<'_>) -> Option<HostCompilerSign> {
     let host = scene.host;
     let flags = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
     let flag = flags.iter().find_map(|name| Some((*name, ccbin(host.env().get(name)?)?)));
     let named =
         ["NVCC_CCBIN", "CUDAHOSTCXX"].iter().find_map(|name| Some((*name, host.env().get(name)?.to_owned())));
     if let Some((origin, value)) = named.or(flag) {
-        return program(host, &value).map(|(program, real)| HostCompiler {
+        return program(host, &value).map(|(program, real)| HostCompilerSign {
             origin: origin.to_owned(),
             program,
             real,
@@ -92,10 +92,10 @@ fn host_compiler(scene: &Scene<'_>) -> Option<HostCompiler> {
     }
     if let Some((profile, folder)) = profile(scene) {
         let (program, real) = program(host, &folder)?;
-        return Some(HostCompiler { origin: profile.to_string(), program, real });
+        return Some(HostCompilerSign { origin: profile.to_string(), program, real });
     }
     let (program, real) = program(host, "gcc")?;
-    Some(HostCompiler { origin: "PATH".to_owned(), program, real })
+    Some(HostCompilerSign { origin: "PATH".to_owned(), program, real })
 }
 
 /// The value of `-ccbin` among flags.
@@ -113,7 +113,7 @@ fn ccbin(flags: &str) -> Option<String> {
 }
 
 /// `compiler-bindir` in the profile beside the chosen nvcc, which Debian's package sets.
-fn profile(scene: &Scene<'_>) -> Option<(HostPath, String)> {
+fn profile(scene: &SignContext<'_>) -> Option<(HostPath, String)> {
     let copy = scene.inventory.chosen("cuda")?;
     let beside = copy.part("compiler")?.parent()?.join("nvcc.profile");
     let places = [
@@ -129,7 +129,7 @@ fn profile(scene: &Scene<'_>) -> Option<(HostPath, String)> {
 }
 
 /// The compiler that a name, a path or a folder means, and its real file.
-fn program(host: &dyn Host, text: &str) -> Option<(HostPath, HostPath)> {
+fn program(host: &dyn ReadFiles, text: &str) -> Option<(HostPath, HostPath)> {
     let path = host.path(text);
     let program = if path.is_absolute() && host.is_dir(&path) {
         ["g++", "gcc"].iter().map(|name| path.join(name)).find(|path| host.is_file(path))?
@@ -140,14 +140,14 @@ fn program(host: &dyn Host, text: &str) -> Option<(HostPath, HostPath)> {
     Some((program, real))
 }
 
-fn lines_of_smi(host: &dyn Host, smi: &HostPath) -> Option<usize> {
+fn lines_of_smi(host: &dyn RunPrograms, smi: &HostPath) -> Option<usize> {
     let command = Command::new(smi.as_str(), std::time::Duration::from_secs(3))
         .args(["--query-gpu=driver_version", "--format=csv,noheader"]);
     let output = host.recorded_output(&command)?;
     Some(output.stdout.lines().filter(|line| !line.trim().is_empty()).count())
 }
 
-fn torch(host: &dyn Host) -> Option<Torch> {
+fn torch(host: &dyn ReadFiles) -> Option<Torch> {
     let env = |name: &str| host.env().get(name).map(|value| value.trim_end_matches(['/', '\\']).to_owned());
     let environments: Vec<String> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env).collect();
     let patterns: Vec<String> = match host.platform().os {
@@ -172,7 +172,7 @@ fn parse_torch(text: &str) -> (Option<Version>, Option<Version>) {
     (value("__version__"), value("cuda"))
 }
 
-fn conda(host: &dyn Host) -> Option<HostPath> {
+fn conda(host: &dyn ReadFiles) -> Option<HostPath> {
     let prefix = host.env().get("CONDA_PREFIX").or_else(|| host.env().get("MAMBA_ROOT_PREFIX"));
     let active = prefix.map(|prefix| host.path(prefix));
     let programs = ["conda", "mamba", "micromamba", "pixi"];

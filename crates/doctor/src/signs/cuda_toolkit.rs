@@ -2,17 +2,17 @@
 //! stubs are searched, and what Visual Studio knows.
 
 use gpubuild_detect::toolkit::Installation;
-use gpubuild_host::{Host, HostPath, Os, find_program, glob, library};
+use gpubuild_host::{HostPath, Os, ReadFiles, find_program, glob, library};
 
-use super::Scene;
+use super::SignContext;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct CudaToolkitSigns {
     /// The first nvcc on PATH.
     pub nvcc: Option<Nvcc>,
     /// `/usr/local/cuda`, where it is a link.
-    pub link: Option<Link>,
+    pub link: Option<ToolkitLink>,
     /// Variables that name a folder inside of a copy instead of the copy: its `bin`.
     pub inside: Vec<Inside>,
     /// Whether `CUDACXX` names a compiler that is there, be it NVIDIA's or Clang.
@@ -46,7 +46,7 @@ pub struct Nvcc {
 
 /// A link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct ToolkitLink {
     /// The link.
     pub place: HostPath,
     /// Where it really leads; `None` if there is nothing.
@@ -109,12 +109,12 @@ pub struct Integration {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+pub(super) fn gather(scene: &SignContext<'_>) -> CudaToolkitSigns {
     let host = scene.host;
     let copies = scene.inventory.of("cuda");
     let chosen = scene.inventory.chosen("cuda");
     let is_linux = host.platform().os == Os::Linux;
-    Signs {
+    CudaToolkitSigns {
         nvcc: nvcc(host),
         link: is_linux.then(|| link(host)).flatten(),
         inside: inside(host, copies),
@@ -130,7 +130,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
     }
 }
 
-fn nvcc(host: &dyn Host) -> Option<Nvcc> {
+fn nvcc(host: &dyn ReadFiles) -> Option<Nvcc> {
     // Under WSL the programs of the Windows side are on PATH as well.
     let own = |path: &HostPath| host.platform().os != Os::Linux || !path.as_str().starts_with("/mnt/");
     let program = find_program(host, "nvcc").into_iter().find(own)?;
@@ -139,15 +139,15 @@ fn nvcc(host: &dyn Host) -> Option<Nvcc> {
     Some(Nvcc { program, root })
 }
 
-fn link(host: &dyn Host) -> Option<Link> {
+fn link(host: &dyn ReadFiles) -> Option<ToolkitLink> {
     let place = host.path("/usr/local/cuda");
     host.read_link(&place).ok()?;
     let root = host.canonical(&place).ok().filter(|root| host.is_dir(root));
-    Some(Link { place, root })
+    Some(ToolkitLink { place, root })
 }
 
 /// Variables whose real folder is not the copy that was found by way of them.
-fn inside(host: &dyn Host, copies: &[Installation]) -> Vec<Inside> {
+fn inside(host: &dyn ReadFiles, copies: &[Installation]) -> Vec<Inside> {
     let mut found = Vec::new();
     for copy in copies {
         for variable in copy.found_via.iter().filter_map(|via| via.strip_prefix("env:")) {
@@ -165,7 +165,7 @@ fn inside(host: &dyn Host, copies: &[Installation]) -> Vec<Inside> {
 }
 
 /// The variable may hold a bare name, and options after the program.
-fn cudacxx_works(host: &dyn Host) -> bool {
+fn cudacxx_works(host: &dyn ReadFiles) -> bool {
     let value = host.env().get("CUDACXX").unwrap_or_default().trim_matches('"');
     let words = [value, value.split_whitespace().next().unwrap_or_default()];
     words.iter().any(|word| {
@@ -174,7 +174,7 @@ fn cudacxx_works(host: &dyn Host) -> bool {
     })
 }
 
-fn runtimes(host: &dyn Host) -> Vec<HostPath> {
+fn runtimes(host: &dyn ReadFiles) -> Vec<HostPath> {
     let env = |name: &str| host.env().get(name).map(|value| value.trim_end_matches(['/', '\\']).to_owned());
     let environments: Vec<String> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(env).collect();
     let mut patterns = Vec::new();
@@ -219,7 +219,7 @@ pub(super) fn site_folders(environments: &[String], home: Option<&str>) -> Vec<S
 }
 
 /// Folders of stubs among those that the loader searches.
-fn stubs(host: &dyn Host) -> Vec<Stubs> {
+fn stubs(host: &dyn ReadFiles) -> Vec<Stubs> {
     let variable = host.env().get("LD_LIBRARY_PATH").unwrap_or_default();
     let named: Vec<String> = variable.split([':', ';']).map(|text| host.path(text).key()).collect();
     library::folders(host)
@@ -237,7 +237,7 @@ fn has_stubs(list: &str) -> bool {
     list.split([':', ';']).any(|folder| folder.split(['/', '\\']).any(|name| name == "stubs"))
 }
 
-fn conda(host: &dyn Host) -> Option<Conda> {
+fn conda(host: &dyn ReadFiles) -> Option<Conda> {
     let prefix = host.path(host.env().get("CONDA_PREFIX")?.trim_end_matches(['/', '\\']));
     let real = host.canonical(&prefix).ok()?;
     let first = |pattern: &str| glob(host, prefix.join(pattern).as_str()).into_iter().next();
@@ -251,7 +251,7 @@ fn conda(host: &dyn Host) -> Option<Conda> {
     (nvcc.is_some() || headers).then_some(Conda { prefix, real, target, nvcc, headers })
 }
 
-fn debian(host: &dyn Host, copies: &[Installation]) -> Option<Debian> {
+fn debian(host: &dyn ReadFiles, copies: &[Installation]) -> Option<Debian> {
     let own = host.path("/usr/lib/nvidia-cuda-toolkit");
     let copy = copies.iter().find(|copy| copy.root.as_str() == "/usr" && copy.part("compiler").is_some())?;
     if !host.is_dir(&own) {
@@ -267,7 +267,7 @@ fn debian(host: &dyn Host, copies: &[Installation]) -> Option<Debian> {
 }
 
 /// The folder of a server's libraries, where the usual `lib64` is not there.
-fn target_libraries(host: &dyn Host, copy: &Installation) -> Option<HostPath> {
+fn target_libraries(host: &dyn ReadFiles, copy: &Installation) -> Option<HostPath> {
     let has_plain = ["lib64", "lib/libcudart_static.a", "lib/libcudart.so"]
         .iter()
         .any(|path| host.exists(&copy.root.join(path)));
@@ -275,7 +275,7 @@ fn target_libraries(host: &dyn Host, copy: &Installation) -> Option<HostPath> {
     (!has_plain && host.is_dir(&folder)).then_some(folder)
 }
 
-fn integrations(host: &dyn Host) -> Vec<Integration> {
+fn integrations(host: &dyn ReadFiles) -> Vec<Integration> {
     let folder = |name: &str, default: &str| host.env().get(name).unwrap_or(default).to_owned();
     let roots =
         [folder("ProgramFiles", r"C:\Program Files"), folder("ProgramFiles(x86)", r"C:\Program Files (x86)")];
@@ -307,12 +307,12 @@ mod tests {
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, RecordedHost};
 
-    fn look(host: RecordedHostBuilder) -> Signs {
+    fn look(host: RecordedHostBuilder) -> CudaToolkitSigns {
         let host = host.build();
         let facts = facts::gather(&host);
         let catalogue = Catalogue::embedded();
         let inventory = toolkit::probe(&host, &catalogue);
-        gather(&Scene { host: &host, facts: &facts, inventory: &inventory, catalogue: &catalogue })
+        gather(&SignContext { host: &host, facts: &facts, inventory: &inventory, catalogue: &catalogue })
     }
 
     fn linux(arch: Arch) -> RecordedHostBuilder {

@@ -11,15 +11,15 @@ pub mod rocm;
 
 use gpubuild_detect::facts::Facts;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
-use gpubuild_host::Host;
+use gpubuild_host::InspectHost;
 
 use super::resolvers::{Resolutions, resolve_all};
 
 /// What a `gather` function looks at.
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub struct SignContext<'a> {
     /// The machine.
-    pub host: &'a dyn Host,
+    pub host: &'a dyn InspectHost,
     /// What is known of it.
     pub facts: &'a Facts,
     /// Toolkits on it.
@@ -30,32 +30,37 @@ pub struct Scene<'a> {
 
 /// Everything that the checks look at beside facts and toolkits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct MachineSigns {
     /// Who asks needs no `sudo`.
     pub is_root: bool,
     /// Who may open what.
-    pub access: access::Signs,
+    pub access: access::AccessSigns,
     /// About containers and WSL.
-    pub container: container::Signs,
+    pub container: container::ContainerSigns,
     /// About compiling for CUDA.
-    pub cuda_build: cuda_build::Signs,
+    pub cuda_build: cuda_build::CudaBuildSigns,
     /// About finding the CUDA Toolkit.
-    pub cuda_toolkit: cuda_toolkit::Signs,
+    pub cuda_toolkit: cuda_toolkit::CudaToolkitSigns,
     /// About Vulkan, Metal, OpenCL and SYCL.
-    pub graphics: graphics::Signs,
+    pub graphics: graphics::GraphicsSigns,
     /// About NVIDIA's driver.
-    pub nvidia: nvidia::Signs,
+    pub nvidia: nvidia::NvidiaSigns,
     /// About ROCm and HIP.
-    pub rocm: rocm::Signs,
+    pub rocm: rocm::RocmSigns,
     /// Which toolkit each build system will take.
     pub resolutions: Resolutions,
 }
 
-impl Signs {
+impl MachineSigns {
     /// Looks at a machine.
     #[must_use]
-    pub fn gather(host: &dyn Host, facts: &Facts, inventory: &Inventory, catalogue: &Catalogue) -> Self {
-        let scene = Scene { host, facts, inventory, catalogue };
+    pub fn gather(
+        host: &dyn InspectHost,
+        facts: &Facts,
+        inventory: &Inventory,
+        catalogue: &Catalogue,
+    ) -> Self {
+        let scene = SignContext { host, facts, inventory, catalogue };
         Self {
             is_root: host.identity().uid == Some(0),
             access: access::gather(&scene),

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Matrix, Verdict};
-use gpubuild_detect::toolkit::description::{Stage, Validate, is_on};
+use gpubuild_detect::toolkit::description::{PipelineStage, Validate, is_on};
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
-use gpubuild_host::{Command, Host, HostPath, Os, RunError};
+use gpubuild_host::{Command, Host, HostPath, Os, RunError, RunPrograms};
 use serde::Serialize;
 
 /// The programs, by name.
@@ -45,13 +46,13 @@ pub struct Bench<'a> {
 
 /// The commands for one backend. Paths of the folder stand as `{source}` and the like until [`run`] knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trial {
+pub struct ValidationTrial {
     /// The backend.
     pub backend: Backend,
     /// Names and texts of the files that are needed.
     pub files: Vec<(&'static str, &'static str)>,
     /// Commands with the stage that each belongs to.
-    pub steps: Vec<(Stage, Vec<String>)>,
+    pub steps: Vec<(PipelineStage, Vec<String>)>,
     /// Whether the program gets the compiled shader.
     pub takes_shader: bool,
 }
@@ -59,14 +60,14 @@ pub struct Trial {
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Outcome {
+pub struct TrialOutcome {
     /// The backend.
     pub backend: Backend,
     /// Whether the program ran and its result was right.
     pub ok: bool,
     /// The stage that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed: Option<Stage>,
+    pub failed: Option<PipelineStage>,
     /// The device that it ran on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
@@ -81,7 +82,7 @@ pub struct Outcome {
     pub output: String,
 }
 
-impl Outcome {
+impl TrialOutcome {
     fn new(backend: Backend) -> Self {
         Self {
             backend,
@@ -102,18 +103,20 @@ impl Outcome {
 
     /// The finding of a failure.
     #[must_use]
-    pub fn draft(&self) -> Option<Draft> {
+    pub fn draft(&self) -> Option<FindingDraft> {
         let stage = self.failed?;
         let (id, affects) = match stage {
-            Stage::Compile => ("validate.compile-failed", Affects::Build),
-            Stage::Link => ("validate.link-failed", Affects::Build),
-            Stage::Run if self.message.starts_with("result:") => ("validate.wrong-result", Affects::Run),
-            Stage::Run => ("validate.run-failed", Affects::Run),
+            PipelineStage::Compile => (id!("validate.compile-failed"), Affects::Build),
+            PipelineStage::Link => (id!("validate.link-failed"), Affects::Build),
+            PipelineStage::Run if self.message.starts_with("result:") => {
+                (id!("validate.wrong-result"), Affects::Run)
+            }
+            PipelineStage::Run => (id!("validate.run-failed"), Affects::Run),
         };
         let evidence = Evidence::new(EvidenceKind::Exec, self.command.join(" "), self.message.clone());
         let backend = self.backend.id();
         Some(
-            Draft::new(id)
+            FindingDraft::new(id)
                 .backend(self.backend)
                 .affects(affects)
                 .value("backend", backend)
@@ -127,7 +130,7 @@ impl Outcome {
 ///
 /// # Errors
 /// A line for people.
-pub fn plan(bench: &Bench<'_>, backend: Backend) -> Result<Trial, String> {
+pub fn plan(bench: &Bench<'_>, backend: Backend) -> Result<ValidationTrial, String> {
     let verdict = bench.matrix.verdict(backend);
     let (description, copy) = chosen(bench, backend).ok_or_else(|| {
         verdict
@@ -140,7 +143,7 @@ pub fn plan(bench: &Bench<'_>, backend: Backend) -> Result<Trial, String> {
         let compiler = bench.inventory.for_role(bench.catalogue, "host-compiler")?;
         compiler.part(part).map(ToString::to_string)
     };
-    let words = Words {
+    let words = TrialWords {
         copy,
         host_cc: host("program"),
         host_cxx: cxx(bench, description, copy).or_else(|| host("cxx")),
@@ -154,7 +157,7 @@ pub fn plan(bench: &Bench<'_>, backend: Backend) -> Result<Trial, String> {
         .collect::<Result<Vec<_>, String>>()?;
     let names = std::iter::once(&rules.source).chain(&rules.shader);
     let files = names.filter_map(|name| PROGRAMS.iter().find(|(known, _)| known == name).copied()).collect();
-    Ok(Trial { backend, files, steps, takes_shader: rules.shader.is_some() })
+    Ok(ValidationTrial { backend, files, steps, takes_shader: rules.shader.is_some() })
 }
 
 fn chosen<'a>(bench: &Bench<'a>, backend: Backend) -> Option<(&'a Description, &'a Installation)> {
@@ -203,7 +206,7 @@ fn arch(verdict: &Verdict) -> Option<String> {
     real.and_then(|gpu| gpu.arch.clone())
 }
 
-struct Words<'a> {
+struct TrialWords<'a> {
     copy: &'a Installation,
     host_cc: Option<String>,
     host_cxx: Option<String>,
@@ -215,7 +218,7 @@ const LATER: [&str; 5] = ["source", "object", "program", "shader", "shader_objec
 /// A word without these is left out.
 const OPTIONAL: [&str; 2] = ["host_cxx", "arch"];
 
-impl Words<'_> {
+impl TrialWords<'_> {
     fn fill(&self, words: &[String]) -> Result<Vec<String>, String> {
         let mut filled = Vec::new();
         for word in words {
@@ -250,11 +253,11 @@ impl Words<'_> {
 
 /// Tries it in a folder of its own, which is removed afterwards.
 #[must_use]
-pub fn run(host: &dyn Host, trial: &Trial, parent: &HostPath) -> Outcome {
-    let outcome = Outcome::new(trial.backend);
+pub fn run(host: &dyn Host, trial: &ValidationTrial, parent: &HostPath) -> TrialOutcome {
+    let outcome = TrialOutcome::new(trial.backend);
     let folder = match host.create_dir_all(parent).and_then(|()| host.temporary_dir(parent)) {
         Ok(folder) => folder,
-        Err(error) => return Outcome::untried(trial.backend, format!("no folder to work in: {error}")),
+        Err(error) => return TrialOutcome::untried(trial.backend, format!("no folder to work in: {error}")),
     };
     let outcome = in_folder(host, trial, &folder, outcome);
     // Left-over files of a proof change nothing about its outcome.
@@ -262,7 +265,12 @@ pub fn run(host: &dyn Host, trial: &Trial, parent: &HostPath) -> Outcome {
     outcome
 }
 
-fn in_folder(host: &dyn Host, trial: &Trial, folder: &HostPath, mut outcome: Outcome) -> Outcome {
+fn in_folder(
+    host: &dyn Host,
+    trial: &ValidationTrial,
+    folder: &HostPath,
+    mut outcome: TrialOutcome,
+) -> TrialOutcome {
     let windows = host.platform().os == Os::Windows;
     for (name, text) in &trial.files {
         if let Err(error) = host.write(&folder.join(name), text.as_bytes()) {
@@ -285,11 +293,11 @@ fn in_folder(host: &dyn Host, trial: &Trial, folder: &HostPath, mut outcome: Out
     let mut last = vec![program];
     last.extend(trial.takes_shader.then_some(shader));
     let commands = trial.steps.iter().map(|(stage, words)| (*stage, words.iter().map(fill).collect()));
-    for (stage, argv) in commands.chain([(Stage::Run, last)]) {
+    for (stage, argv) in commands.chain([(PipelineStage::Run, last)]) {
         match step(host, stage, &argv, folder) {
             Ok(said) => outcome.device = said.strip_prefix("ok: ").map(str::to_owned),
             Err((message, output)) => {
-                return Outcome { failed: Some(stage), message, command: argv, output, ..outcome };
+                return TrialOutcome { failed: Some(stage), message, command: argv, output, ..outcome };
             }
         }
     }
@@ -299,12 +307,12 @@ fn in_folder(host: &dyn Host, trial: &Trial, folder: &HostPath, mut outcome: Out
 
 /// The last line that a command printed, or what went wrong with everything that it printed.
 fn step(
-    host: &dyn Host,
-    stage: Stage,
+    host: &dyn RunPrograms,
+    stage: PipelineStage,
     argv: &[String],
     folder: &HostPath,
 ) -> Result<String, (String, String)> {
-    let deadline = if stage == Stage::Run { RUN_DEADLINE } else { COMPILE_DEADLINE };
+    let deadline = if stage == PipelineStage::Run { RUN_DEADLINE } else { COMPILE_DEADLINE };
     let (program, arguments) = argv.split_first().ok_or_else(|| ("no command".to_owned(), String::new()))?;
     let command = Command::new(program, deadline).args(arguments).current_dir(folder.clone());
     let output = host.run(&command).map_err(|error| match error {
@@ -319,7 +327,7 @@ fn step(
         return Ok(lines().next_back().unwrap_or_default().to_owned());
     }
     let said = match stage {
-        Stage::Run => lines().next_back(),
+        PipelineStage::Run => lines().next_back(),
         _ => lines()
             .find(|line| line.contains("error") || line.contains("undefined"))
             .or_else(|| lines().next_back()),
@@ -343,7 +351,7 @@ mod tests {
             for name in std::iter::once(&rules.source).chain(&rules.shader) {
                 assert!(PROGRAMS.iter().any(|(known, _)| known == name), "{name}");
             }
-            assert!(rules.steps.iter().any(|step| step.stage == Stage::Link));
+            assert!(rules.steps.iter().any(|step| step.stage == PipelineStage::Link));
             seen += 1;
         }
         assert_eq!(seen, Backend::ALL.len());

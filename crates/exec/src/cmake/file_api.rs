@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::Compiler;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -44,11 +44,11 @@ pub enum FileApiError {
 
 /// What a configured tree told.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reply {
+pub struct FileApiReply {
     /// The targets of the configuration that was asked for.
-    pub targets: Vec<Target>,
+    pub targets: Vec<CmakeTarget>,
     /// Compilers by language.
-    pub compilers: BTreeMap<String, Toolchain>,
+    pub compilers: BTreeMap<String, CmakeToolchain>,
     /// Cache entries by name.
     pub cache: BTreeMap<String, String>,
     /// Cache entries that are files and were searched in vain.
@@ -63,7 +63,7 @@ pub struct Reply {
 
 /// A target of the project.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct CmakeTarget {
     /// Its name.
     pub name: String,
     /// `STATIC_LIBRARY`, `SHARED_LIBRARY`, `MODULE_LIBRARY`, `EXECUTABLE`, `INTERFACE_LIBRARY`, …
@@ -104,17 +104,17 @@ pub struct Fragment {
 
 /// A compiler with what its linker adds by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Toolchain {
+pub struct CmakeToolchain {
     /// The compiler.
     pub compiler: Compiler,
     /// Libraries that its linker adds by itself.
     pub implicit_libraries: Vec<String>,
 }
 
-impl Reply {
+impl FileApiReply {
     /// The target of that name.
     #[must_use]
-    pub fn target(&self, name: &str) -> Option<&Target> {
+    pub fn target(&self, name: &str) -> Option<&CmakeTarget> {
         self.targets.iter().find(|target| target.name == name)
     }
 }
@@ -123,7 +123,11 @@ impl Reply {
 ///
 /// # Errors
 /// There is none, or it is not what the format says.
-pub fn read(host: &dyn Host, build: &HostPath, configuration: &str) -> Result<Reply, FileApiError> {
+pub fn read(
+    host: &dyn ReadFiles,
+    build: &HostPath,
+    configuration: &str,
+) -> Result<FileApiReply, FileApiError> {
     let folder = build.join(".cmake/api/v1/reply");
     let names = host.list(&folder).unwrap_or_default();
     let newest = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).max();
@@ -138,17 +142,17 @@ pub fn read(host: &dyn Host, build: &HostPath, configuration: &str) -> Result<Re
         });
     }
     let index = index.ok_or_else(|| FileApiError::NoReply { folder: folder.to_string() })?;
-    let reader = Reader { host, folder: &folder, build };
+    let reader = ReplyReader { host, folder: &folder, build };
     reader.reply(index, configuration)
 }
 
-struct Reader<'a> {
-    host: &'a dyn Host,
+struct ReplyReader<'a> {
+    host: &'a dyn ReadFiles,
     folder: &'a HostPath,
     build: &'a HostPath,
 }
 
-impl Reader<'_> {
+impl ReplyReader<'_> {
     fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, FileApiError> {
         let path = self.folder.join(name);
         let broken = |message: String| FileApiError::Broken { path: path.to_string(), message };
@@ -156,10 +160,11 @@ impl Reader<'_> {
         serde_json::from_slice(&bytes).map_err(|error| broken(error.to_string()))
     }
 
-    fn reply(&self, index: &str, configuration: &str) -> Result<Reply, FileApiError> {
-        let index_file: raw::Index = self.json(index)?;
+    fn reply(&self, index: &str, configuration: &str) -> Result<FileApiReply, FileApiError> {
+        let index_file: raw::IndexReply = self.json(index)?;
         let object = |kind: &str| index_file.objects.iter().find(|object| object.kind == kind);
-        let mut reply = Reply { cmake_version: index_file.cmake.version.string, ..Reply::default() };
+        let mut reply =
+            FileApiReply { cmake_version: index_file.cmake.version.string, ..FileApiReply::default() };
         let codemodel = object("codemodel").ok_or_else(|| FileApiError::Broken {
             path: self.folder.join(index).to_string(),
             message: "there is no codemodel in it".to_owned(),
@@ -171,15 +176,15 @@ impl Reader<'_> {
             .find(|entry| entry.name.eq_ignore_ascii_case(configuration))
             .or_else(|| codemodel.configurations.first());
         for entry in chosen.map(|entry| entry.targets.as_slice()).unwrap_or_default() {
-            let target: raw::Target = self.json(&entry.json_file)?;
+            let target: raw::TargetReply = self.json(&entry.json_file)?;
             reply.targets.push(self.target(target));
         }
         if let Some(object) = object("toolchains") {
             let file: raw::Toolchains = self.json(&object.json_file)?;
-            reply.compilers = file.toolchains.into_iter().map(raw::Toolchain::into_entry).collect();
+            reply.compilers = file.toolchains.into_iter().map(raw::ToolchainReply::into_entry).collect();
         }
         if let Some(object) = object("cache") {
-            let file: raw::Cache = self.json(&object.json_file)?;
+            let file: raw::CacheReply = self.json(&object.json_file)?;
             let in_vain = |entry: &&raw::CacheEntry| {
                 entry.kind == "FILEPATH"
                     && entry.value.ends_with("-NOTFOUND")
@@ -206,7 +211,7 @@ impl Reader<'_> {
         Ok(reply)
     }
 
-    fn target(&self, target: raw::Target) -> Target {
+    fn target(&self, target: raw::TargetReply) -> CmakeTarget {
         let absolute = |path: &str| self.build.join(path).normalized().to_string();
         let link = target.link.unwrap_or_default();
         let source = |index: &usize| target.sources.get(*index).map(|source| source.path.clone());
@@ -218,7 +223,7 @@ impl Reader<'_> {
         let groups = &target.compile_groups;
         let includes = groups.iter().flat_map(|group| &group.includes).map(|entry| absolute(&entry.path));
         let defines = groups.iter().flat_map(|group| &group.defines).map(|entry| entry.define.clone());
-        Target {
+        CmakeTarget {
             includes: without_repeats(includes),
             defines: without_repeats(defines),
             compile: compile.collect(),
@@ -243,9 +248,9 @@ mod raw {
     use gpubuild_plan::artifacts::Compiler;
 
     #[derive(Deserialize)]
-    pub(super) struct Index {
+    pub(super) struct IndexReply {
         pub(super) cmake: Cmake,
-        pub(super) objects: Vec<Object>,
+        pub(super) objects: Vec<TargetReference>,
     }
 
     #[derive(Deserialize)]
@@ -259,7 +264,7 @@ mod raw {
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Object {
+    pub(super) struct TargetReference {
         pub(super) kind: String,
         #[serde(rename = "jsonFile")]
         pub(super) json_file: String,
@@ -267,11 +272,11 @@ mod raw {
 
     #[derive(Deserialize)]
     pub(super) struct Codemodel {
-        pub(super) configurations: Vec<Configuration>,
+        pub(super) configurations: Vec<ConfigurationReply>,
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Configuration {
+    pub(super) struct ConfigurationReply {
         #[serde(default)]
         pub(super) name: String,
         #[serde(default)]
@@ -285,25 +290,25 @@ mod raw {
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Target {
+    pub(super) struct TargetReply {
         pub(super) name: String,
         #[serde(rename = "type")]
         pub(super) kind: String,
         #[serde(default)]
         pub(super) artifacts: Vec<PathEntry>,
-        pub(super) link: Option<Link>,
+        pub(super) link: Option<LinkReply>,
         #[serde(default)]
         pub(super) sources: Vec<PathEntry>,
         #[serde(default, rename = "compileGroups")]
-        pub(super) compile_groups: Vec<CompileGroup>,
+        pub(super) compile_groups: Vec<CompileGroupReply>,
     }
 
     #[derive(Deserialize)]
-    pub(super) struct CompileGroup {
+    pub(super) struct CompileGroupReply {
         #[serde(default)]
         pub(super) language: String,
         #[serde(default, rename = "compileCommandFragments")]
-        pub(super) fragments: Vec<Piece>,
+        pub(super) fragments: Vec<FragmentReply>,
         #[serde(default, rename = "sourceIndexes")]
         pub(super) source_indexes: Vec<usize>,
         #[serde(default)]
@@ -318,7 +323,7 @@ mod raw {
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Piece {
+    pub(super) struct FragmentReply {
         pub(super) fragment: String,
     }
 
@@ -328,7 +333,7 @@ mod raw {
     }
 
     #[derive(Deserialize, Default)]
-    pub(super) struct Link {
+    pub(super) struct LinkReply {
         pub(super) language: Option<String>,
         #[serde(default, rename = "commandFragments")]
         pub(super) command_fragments: Vec<super::Fragment>,
@@ -336,11 +341,11 @@ mod raw {
 
     #[derive(Deserialize)]
     pub(super) struct Toolchains {
-        pub(super) toolchains: Vec<Toolchain>,
+        pub(super) toolchains: Vec<ToolchainReply>,
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Toolchain {
+    pub(super) struct ToolchainReply {
         language: String,
         compiler: RawCompiler,
     }
@@ -363,16 +368,16 @@ mod raw {
         link_libraries: Vec<String>,
     }
 
-    impl Toolchain {
-        pub(super) fn into_entry(self) -> (String, super::Toolchain) {
+    impl ToolchainReply {
+        pub(super) fn into_entry(self) -> (String, super::CmakeToolchain) {
             let RawCompiler { id, version, path, implicit } = self.compiler;
             let compiler = Compiler { id, version, path };
-            (self.language, super::Toolchain { compiler, implicit_libraries: implicit.link_libraries })
+            (self.language, super::CmakeToolchain { compiler, implicit_libraries: implicit.link_libraries })
         }
     }
 
     #[derive(Deserialize)]
-    pub(super) struct Cache {
+    pub(super) struct CacheReply {
         pub(super) entries: Vec<CacheEntry>,
     }
 

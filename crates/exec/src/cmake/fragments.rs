@@ -3,11 +3,11 @@
 use gpubuild_host::{HostPath, Os, PathRules};
 use gpubuild_plan::artifacts::LinkItem;
 
-use super::file_api::{Reply, Target};
+use super::file_api::{CmakeTarget, FileApiReply};
 
 /// What is needed to read a link line.
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
+pub struct FragmentContext<'a> {
     /// Folder that relative paths start from: the top of the build tree.
     pub build: &'a HostPath,
     /// Operating system of the host.
@@ -16,8 +16,8 @@ pub struct Context<'a> {
 
 /// The link line of the probe, complete for a linker that a C compiler drives.
 #[must_use]
-pub fn link_items(context: Context<'_>, reply: &Reply, probe: &Target) -> Vec<LinkItem> {
-    let mut reader = Reader { context, reply, items: Vec::new() };
+pub fn link_items(context: FragmentContext<'_>, reply: &FileApiReply, probe: &CmakeTarget) -> Vec<LinkItem> {
+    let mut reader = FragmentReader { context, reply, items: Vec::new() };
     for fragment in &probe.link {
         let words = split(&fragment.fragment, context.build.rules());
         reader.read(&words, &fragment.role);
@@ -64,13 +64,13 @@ pub fn split(text: &str, rules: PathRules) -> Vec<String> {
     words
 }
 
-struct Reader<'a> {
-    context: Context<'a>,
-    reply: &'a Reply,
+struct FragmentReader<'a> {
+    context: FragmentContext<'a>,
+    reply: &'a FileApiReply,
     items: Vec<LinkItem>,
 }
 
-impl Reader<'_> {
+impl FragmentReader<'_> {
     fn read(&mut self, words: &[String], role: &str) {
         let mut rest = words.iter().map(String::as_str);
         while let Some(word) = rest.next() {
@@ -248,12 +248,12 @@ fn without_repeats(items: Vec<LinkItem>) -> Vec<LinkItem> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::file_api::{Fragment, Toolchain};
+    use super::super::file_api::{CmakeToolchain, Fragment};
     use super::*;
     use gpubuild_plan::artifacts::Compiler;
 
-    fn target(name: &str, kind: &str, artifact: &str) -> Target {
-        Target {
+    fn target(name: &str, kind: &str, artifact: &str) -> CmakeTarget {
+        CmakeTarget {
             includes: Vec::new(),
             name: name.into(),
             kind: kind.into(),
@@ -268,27 +268,30 @@ mod tests {
     fn read(
         os: Os,
         build: &str,
-        targets: Vec<Target>,
+        targets: Vec<CmakeTarget>,
         language: &str,
         fragments: &[(&str, &str)],
     ) -> Vec<String> {
         let rules = if os == Os::Windows { PathRules::Windows } else { PathRules::Unix };
         let build = HostPath::new(rules, build);
-        let toolchain = Toolchain {
+        let toolchain = CmakeToolchain {
             compiler: Compiler { id: "GNU".into(), version: "12".into(), path: "/usr/bin/c++".into() },
             implicit_libraries: ["stdc++", "m", "gcc_s", "gcc", "c"].map(String::from).to_vec(),
         };
-        let reply =
-            Reply { targets, compilers: BTreeMap::from([("CXX".to_owned(), toolchain)]), ..Reply::default() };
+        let reply = FileApiReply {
+            targets,
+            compilers: BTreeMap::from([("CXX".to_owned(), toolchain)]),
+            ..FileApiReply::default()
+        };
         let link =
             fragments.iter().map(|(role, text)| Fragment { fragment: (*text).into(), role: (*role).into() });
-        let probe = Target {
+        let probe = CmakeTarget {
             link: link.collect(),
             link_language: Some(language.into()),
             compile: Vec::new(),
             ..target("p", "EXECUTABLE", "p")
         };
-        link_items(Context { build: &build, os }, &reply, &probe).iter().map(show).collect()
+        link_items(FragmentContext { build: &build, os }, &reply, &probe).iter().map(show).collect()
     }
 
     fn show(item: &LinkItem) -> String {

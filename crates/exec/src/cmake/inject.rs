@@ -1,7 +1,7 @@
 //! The script that is injected into a project's configuration (`inject.cmake`), with the names of a plan filled in.
 
 use gpubuild_core::shell::cmake_bracket;
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 
 use super::initial_cache::MARK;
 use super::unused;
@@ -14,7 +14,7 @@ pub const TEMPLATE: &str = include_str!("inject.cmake");
 
 /// The script for a tree.
 #[must_use]
-pub fn script(tree: &Tree) -> String {
+pub fn script(tree: &PlannedTree) -> String {
     let list = |names: &mut dyn Iterator<Item = &str>| {
         let joined: Vec<&str> = names.collect();
         cmake_bracket(&joined.join(";"))

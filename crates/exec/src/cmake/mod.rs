@@ -12,8 +12,8 @@ pub mod unused;
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath};
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::{Command, HostPath, WriteFiles};
+use gpubuild_plan::plan::PlannedTree;
 
 /// The oldest CMake that reads `CMAKE_PROJECT_TOP_LEVEL_INCLUDES`, which the probe needs.
 pub const OLDEST: &str = "3.24";
@@ -26,7 +26,7 @@ const BUILD_DEADLINE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The folder inside a build tree that holds our own files.
 #[must_use]
-pub fn own_folder(tree: &Tree) -> HostPath {
+pub fn own_folder(tree: &PlannedTree) -> HostPath {
     own_folder_in(&tree.build)
 }
 
@@ -38,7 +38,7 @@ pub fn own_folder_in(build: &HostPath) -> HostPath {
 
 /// Whether to keep what an earlier configuration left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum ConfigureStart {
     /// Keep the cache: only inputs of the configuration changed.
     Keep,
     /// Forget the cache and the compiler checks: options, compilers or environment changed.
@@ -49,7 +49,7 @@ pub enum Start {
 ///
 /// # Errors
 /// An entry that CMake cannot store, or the operating system's word on why a file could not be written.
-pub fn write_inputs(host: &dyn Host, tree: &Tree) -> std::io::Result<()> {
+pub fn write_inputs(host: &dyn WriteFiles, tree: &PlannedTree) -> std::io::Result<()> {
     let own = own_folder(tree);
     let script = own.join("inject.cmake");
     let cache = initial_cache::with_include(&tree.cache, &script.forward_slashes());
@@ -65,18 +65,18 @@ pub fn write_inputs(host: &dyn Host, tree: &Tree) -> std::io::Result<()> {
 
 /// The folder of headers that stand before those of toolkits.
 #[must_use]
-pub fn shim_folder(tree: &Tree) -> HostPath {
+pub fn shim_folder(tree: &PlannedTree) -> HostPath {
     own_folder(tree).join("shims")
 }
 
 /// The command that configures a tree.
 #[must_use]
-pub fn configure_command(cmake: &HostPath, tree: &Tree, start: Start) -> Command {
+pub fn configure_command(cmake: &HostPath, tree: &PlannedTree, start: ConfigureStart) -> Command {
     let mut command = Command::new(cmake.as_str(), CONFIGURE_DEADLINE)
         .args(["-S", tree.source.as_str(), "-B", tree.build.as_str(), "-G", tree.generator.as_str()])
         .arg("-C")
         .arg(own_folder(tree).join("initial-cache.cmake").as_str());
-    if start == Start::Fresh {
+    if start == ConfigureStart::Fresh {
         command = command.arg("--fresh");
     }
     with_tree_env(command, tree)
@@ -93,7 +93,7 @@ pub enum Width<'a> {
 
 /// The command that builds the named targets of a tree.
 #[must_use]
-pub fn build_command(cmake: &HostPath, tree: &Tree, targets: &[String], width: Width<'_>) -> Command {
+pub fn build_command(cmake: &HostPath, tree: &PlannedTree, targets: &[String], width: Width<'_>) -> Command {
     let mut command = Command::new(cmake.as_str(), BUILD_DEADLINE).args(["--build", tree.build.as_str()]);
     command = match width {
         Width::Jobs(jobs) => command.args(["--parallel", &jobs.max(1).to_string()]),
@@ -117,11 +117,11 @@ pub fn is_multi_config(generator: &str) -> bool {
 
 /// The configuration that is built and read back: `Release` unless the plan says otherwise.
 #[must_use]
-pub fn configuration(tree: &Tree) -> &str {
+pub fn configuration(tree: &PlannedTree) -> &str {
     tree.cache.get("CMAKE_BUILD_TYPE").map_or("Release", String::as_str)
 }
 
-fn with_tree_env(mut command: Command, tree: &Tree) -> Command {
+fn with_tree_env(mut command: Command, tree: &PlannedTree) -> Command {
     for (name, value) in &tree.env {
         command = command.env(name, value);
     }

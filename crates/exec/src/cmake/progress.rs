@@ -5,7 +5,7 @@ pub const STATUS_FORMAT: &str = "[%f/%t] ";
 
 /// A step that the build tool announced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step<'a> {
+pub struct NinjaStep<'a> {
     /// Steps that are done.
     pub done: u32,
     /// Steps in all, as far as is known.
@@ -16,7 +16,7 @@ pub struct Step<'a> {
 
 /// Reads Ninja's `[3/12] Building …` and Make's `[ 25%] Building …`.
 #[must_use]
-pub fn parse(line: &str) -> Option<Step<'_>> {
+pub fn parse(line: &str) -> Option<NinjaStep<'_>> {
     let (status, what) = line.strip_prefix('[')?.split_once("] ")?;
     let (done, total) = if let Some(percent) = status.trim().strip_suffix('%') {
         (percent.parse().ok()?, 100)
@@ -24,7 +24,7 @@ pub fn parse(line: &str) -> Option<Step<'_>> {
         let (done, total) = status.split_once('/')?;
         (done.parse().ok()?, total.parse().ok()?)
     };
-    Some(Step { done, total, what: what.trim() })
+    Some(NinjaStep { done, total, what: what.trim() })
 }
 
 #[cfg(test)]

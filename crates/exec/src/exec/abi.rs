@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::Host;
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::ReadFiles;
+use gpubuild_plan::plan::PlannedTree;
 use gpubuild_plan::project::abi::{default_of, version};
 use gpubuild_plan::project::profile::Abi;
 
-use crate::cmake::file_api::Reply;
+use crate::cmake::file_api::FileApiReply;
 
 /// Definitions with their values, hashes of headers, and the version; what the project does not have is left out.
-pub(super) fn read(host: &dyn Host, tree: &Tree, abi: &Abi, reply: &Reply) -> BTreeMap<String, String> {
+pub(super) fn read(
+    host: &dyn ReadFiles,
+    tree: &PlannedTree,
+    abi: &Abi,
+    reply: &FileApiReply,
+) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut defaults = BTreeMap::new();
     for header in &abi.headers {

@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath};
+use gpubuild_host::{Command, HostPath, ReadFiles, WriteFiles};
 use gpubuild_plan::artifacts::{Artifact, Manifest};
-use gpubuild_plan::plan::Binary;
+use gpubuild_plan::plan::PlannedBinary;
 use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
-use super::log::Log;
+use super::log::BuildLog;
 use super::modules::Reachable;
-use super::{Job, changed};
+use super::{BuildJob, changed};
 use crate::diagnose::first_error;
 use crate::event::FirstError;
-use crate::event::{Event, State};
+use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
-use crate::store::files::{self, Snapshot};
+use crate::store::files::{self, FileSnapshot};
 use crate::store::{self, sha256};
 
 /// Release builds with link-time optimisation of large programs take long.
@@ -31,24 +31,24 @@ const STAMP: &str = "binary.json";
 struct BinaryStamp {
     key: String,
     /// `None`: not everything that went in is known, so cargo is asked each time.
-    inputs: Option<Snapshot>,
+    inputs: Option<FileSnapshot>,
     artifact: Artifact,
-    output: Snapshot,
+    output: FileSnapshot,
 }
 
 /// The program that was built last in a build root.
 #[must_use]
-pub fn last_built(host: &dyn Host, root: &HostPath) -> Option<Artifact> {
+pub fn last_built(host: &dyn ReadFiles, root: &HostPath) -> Option<Artifact> {
     store::read_json::<BinaryStamp>(host, &root.join(STAMP)).map(|stamp| stamp.artifact)
 }
 
 /// Builds the program and tells where it is.
 pub(super) fn build(
-    job: &Job<'_>,
-    binary: &Binary,
+    job: &BuildJob<'_>,
+    binary: &PlannedBinary,
     manifest_path: &HostPath,
     manifest: &Manifest,
-) -> Result<(Artifact, State), BuildError> {
+) -> Result<(Artifact, TreeState), BuildError> {
     let host = job.host;
     let stamp_path = job.root.join(STAMP);
     let key = key(host, binary, manifest, &job.root);
@@ -58,14 +58,14 @@ pub(super) fn build(
         && stamp.inputs.as_ref().is_some_and(|inputs| is_current(host, binary, inputs))
         && files::unchanged(host, &stamp.output)
     {
-        return Ok((stamp.artifact.clone(), State::Unchanged));
+        return Ok((stamp.artifact.clone(), TreeState::Unchanged));
     }
     if let Some(stamp) = stamp.filter(|stamp| !changed::is_intact(host, &stamp.artifact, Some(&stamp.output)))
     {
         remove_program(host, &host.path(&stamp.artifact.path))?;
     }
     host.remove(&stamp_path).map_err(|error| BuildError::io("remove", &stamp_path, &error))?;
-    (job.sink)(&Event::Linking { package: binary.package.to_string() });
+    (job.sink)(&BuildEvent::Linking { package: binary.package.to_string() });
     let executable = run_cargo(job, binary, manifest_path, manifest)?;
     let path = host.path(&executable);
     let bytes = host.read(&path).map_err(|error| BuildError::io("read", &path, &error))?;
@@ -83,12 +83,12 @@ pub(super) fn build(
     let stamp = BinaryStamp { key, inputs, artifact: artifact.clone(), output };
     store::write_json(host, &stamp_path, &stamp)
         .map_err(|error| BuildError::io("write", &stamp_path, &error))?;
-    Ok((artifact, State::Built))
+    Ok((artifact, TreeState::Built))
 }
 
 /// Removes a program that is not what cargo made. Cargo looks at neither size nor content of what it made before: it links
 /// the program again only where the file in `deps`, of which this one is a hard link, is gone too.
-fn remove_program(host: &dyn Host, program: &HostPath) -> Result<(), BuildError> {
+fn remove_program(host: &dyn WriteFiles, program: &HostPath) -> Result<(), BuildError> {
     let deps = program.parent().map(|folder| folder.join("deps"));
     let inner = deps.iter().flat_map(|deps| {
         let names = host.list(deps).unwrap_or_default();
@@ -103,8 +103,8 @@ fn remove_program(host: &dyn Host, program: &HostPath) -> Result<(), BuildError>
 }
 
 fn run_cargo(
-    job: &Job<'_>,
-    binary: &Binary,
+    job: &BuildJob<'_>,
+    binary: &PlannedBinary,
     manifest_path: &HostPath,
     manifest: &Manifest,
 ) -> Result<String, BuildError> {
@@ -124,7 +124,7 @@ fn run_cargo(
     // cargo build again whenever it is called by hand, without the variable. `Build` has to be told that it need not build.
     let variable = if is_of_project(&binary.package, &job.root) { BUILT } else { "GPUBUILD_MANIFEST" };
     command = command.env(variable, manifest_path.as_str());
-    let mut log = Log::new(job, "cargo", job.root.join("cargo.log"));
+    let mut log = BuildLog::new(job, "cargo", job.root.join("cargo.log"));
     let output = log.run_with(&command, &mut |line| !line.starts_with('{'))?;
     let executable = log.last().iter().rev().find_map(|line| executable(line));
     if let Some(executable) = executable.filter(|_| output.success()) {
@@ -164,15 +164,15 @@ fn project_root(root: &HostPath) -> Option<HostPath> {
 /// The path in cargo's message about a program that it built.
 fn executable(line: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Message {
+    struct CargoMessage {
         reason: String,
         executable: Option<String>,
     }
-    let message: Message = line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
+    let message: CargoMessage = line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
     message.executable.filter(|_| message.reason == "compiler-artifact")
 }
 
-fn key(host: &dyn Host, binary: &Binary, manifest: &Manifest, root: &HostPath) -> String {
+fn key(host: &dyn ReadFiles, binary: &PlannedBinary, manifest: &Manifest, root: &HostPath) -> String {
     let env = host.env().iter().filter(|(name, _)| matters(name)).collect::<Vec<_>>();
     let trees: Vec<_> = manifest.trees.iter().map(|tree| (&tree.key, &tree.files, &tree.link)).collect();
     // Folders of an environment stand in the program.
@@ -203,7 +203,12 @@ fn matters(name: &str) -> bool {
 
 /// Everything that went into the program: what cargo lists beside it, every file of the package, and the files that steer
 /// cargo. `None` if there is no such list, or a whole folder stands in it.
-fn inputs(host: &dyn Host, binary: &Binary, executable: &HostPath, manifest: &Manifest) -> Option<Snapshot> {
+fn inputs(
+    host: &dyn ReadFiles,
+    binary: &PlannedBinary,
+    executable: &HostPath,
+    manifest: &Manifest,
+) -> Option<FileSnapshot> {
     const STEERING: [&str; 6] = [
         "Cargo.toml",
         "Cargo.lock",
@@ -231,12 +236,12 @@ fn inputs(host: &dyn Host, binary: &Binary, executable: &HostPath, manifest: &Ma
     Some(inputs)
 }
 
-fn package_files(host: &dyn Host, binary: &Binary) -> Option<Snapshot> {
+fn package_files(host: &dyn ReadFiles, binary: &PlannedBinary) -> Option<FileSnapshot> {
     files::walk(host, &binary.package, &binary.package.join("target")).ok()
 }
 
 /// Whether nothing that went in changed, and no file came to the package.
-fn is_current(host: &dyn Host, binary: &Binary, inputs: &Snapshot) -> bool {
+fn is_current(host: &dyn ReadFiles, binary: &PlannedBinary, inputs: &FileSnapshot) -> bool {
     files::unchanged(host, inputs)
         && package_files(host, binary).is_some_and(|now| now.keys().all(|path| inputs.contains_key(path)))
 }

@@ -1,19 +1,19 @@
 //! Which artifacts are not what a build left.
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, Manifest};
 
-use super::stamp::Stamp;
-use crate::store::files::{self, Snapshot};
+use super::stamp::BuildStamp;
+use crate::store::files::{self, FileSnapshot};
 use crate::store::sha256;
 
 /// The artifacts of a manifest that are missing or have other content than they were built with. A file whose size and times
 /// are those of its tree's stamp is not read.
 #[must_use]
-pub fn changed_files<'a>(host: &dyn Host, manifest: &'a Manifest) -> Vec<&'a str> {
+pub fn changed_files<'a>(host: &dyn ReadFiles, manifest: &'a Manifest) -> Vec<&'a str> {
     let mut changed = Vec::new();
     for tree in &manifest.trees {
-        let stamp = Stamp::read_in(host, &host.path(&tree.build));
+        let stamp = BuildStamp::read_in(host, &host.path(&tree.build));
         for file in &tree.files {
             let stamp = stamp.as_ref().filter(|stamp| stamp.built.files.contains(file));
             if !is_intact(host, file, stamp.map(|stamp| &stamp.outputs)) {
@@ -25,7 +25,7 @@ pub fn changed_files<'a>(host: &dyn Host, manifest: &'a Manifest) -> Vec<&'a str
 }
 
 /// Whether an artifact has the content that it was built with.
-pub(super) fn is_intact(host: &dyn Host, file: &Artifact, seen: Option<&Snapshot>) -> bool {
+pub(super) fn is_intact(host: &dyn ReadFiles, file: &Artifact, seen: Option<&FileSnapshot>) -> bool {
     let path = host.path(&file.path);
     let Some(stamp) = files::stamp(host, &path) else { return false };
     if seen.and_then(|seen| seen.get(&file.path)) == Some(&stamp) {
@@ -34,6 +34,6 @@ pub(super) fn is_intact(host: &dyn Host, file: &Artifact, seen: Option<&Snapshot
     stamp.size == file.bytes && has_hash(host, &path, &file.sha256)
 }
 
-fn has_hash(host: &dyn Host, path: &HostPath, expected: &str) -> bool {
+fn has_hash(host: &dyn ReadFiles, path: &HostPath, expected: &str) -> bool {
     host.read(path).is_ok_and(|bytes| sha256(&bytes) == expected)
 }

@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::isa::{self, is_machine_flag};
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 use gpubuild_linker::symbols;
 use gpubuild_object::{KernelKind, embedded};
-use gpubuild_plan::artifacts::{Artifact, BuiltTree, CompileGroup, DeviceCode, Interface, LinkItem};
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::artifacts::{Artifact, BuiltInterface, BuiltTree, CompileGroup, DeviceCode, LinkItem};
+use gpubuild_plan::plan::PlannedTree;
 
 use super::abi;
 use super::error::{self, BuildError};
-use crate::cmake::file_api::{Reply, Target};
-use crate::cmake::fragments::{self, Context};
+use crate::cmake::file_api::{CmakeTarget, FileApiReply};
+use crate::cmake::fragments::{self, FragmentContext};
 use crate::cmake::inject::PROBE;
 
 /// The targets to build: those of the plan that produce something, and the project's libraries on the link line.
 #[must_use]
-pub fn targets_to_build(tree: &Tree, reply: &Reply) -> Vec<String> {
+pub fn targets_to_build(tree: &PlannedTree, reply: &FileApiReply) -> Vec<String> {
     let on_line = linked_targets(tree, reply);
     let asked = asked_for(tree, reply);
     let wanted = reply.targets.iter().filter(|target| {
@@ -35,7 +35,7 @@ pub fn targets_to_build(tree: &Tree, reply: &Reply) -> Vec<String> {
 }
 
 /// Whether a target is one of the tree's modules: `ggml-cuda`, or `ggml-cpu-haswell` for `ggml-cpu`.
-fn is_module_of(tree: &Tree, target: &Target) -> bool {
+fn is_module_of(tree: &PlannedTree, target: &CmakeTarget) -> bool {
     let is_one = |module: &String| {
         target.name.strip_prefix(module.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
@@ -43,30 +43,30 @@ fn is_module_of(tree: &Tree, target: &Target) -> bool {
 }
 
 /// The targets of the plan by the names that they have in this version of the project.
-fn asked_for<'a>(tree: &'a Tree, reply: &Reply) -> BTreeSet<&'a str> {
+fn asked_for<'a>(tree: &'a PlannedTree, reply: &FileApiReply) -> BTreeSet<&'a str> {
     let there = |name: &&String| reply.target(name).is_some();
     let chosen = tree.choices.iter().filter_map(|choice| choice.any.iter().find(there));
     tree.targets.iter().chain(chosen).map(String::as_str).collect()
 }
 
-fn link_line(tree: &Tree, reply: &Reply, os: gpubuild_host::Os) -> Vec<LinkItem> {
+fn link_line(tree: &PlannedTree, reply: &FileApiReply, os: gpubuild_host::Os) -> Vec<LinkItem> {
     if tree.targets.is_empty() {
         return Vec::new();
     }
-    let context = Context { build: &tree.build, os };
+    let context = FragmentContext { build: &tree.build, os };
     reply.target(PROBE).map(|probe| fragments::link_items(context, reply, probe)).unwrap_or_default()
 }
 
 /// What the probe's one source would be compiled with, were it compiled.
-fn interface(reply: &Reply) -> Interface {
+fn interface(reply: &FileApiReply) -> BuiltInterface {
     let probe = reply.target(PROBE);
     probe
-        .map(|probe| Interface { includes: probe.includes.clone(), defines: probe.defines.clone() })
+        .map(|probe| BuiltInterface { includes: probe.includes.clone(), defines: probe.defines.clone() })
         .unwrap_or_default()
 }
 
 /// The project's own libraries that stand on the probe's link line.
-fn linked_targets<'a>(tree: &Tree, reply: &'a Reply) -> BTreeSet<&'a str> {
+fn linked_targets<'a>(tree: &PlannedTree, reply: &'a FileApiReply) -> BTreeSet<&'a str> {
     // Paths are told apart from names in the same way on every platform.
     let os = match tree.build.rules() {
         gpubuild_host::PathRules::Windows => gpubuild_host::Os::Windows,
@@ -75,7 +75,7 @@ fn linked_targets<'a>(tree: &Tree, reply: &'a Reply) -> BTreeSet<&'a str> {
     let items = link_line(tree, reply, os);
     let paths: BTreeSet<&str> = items.iter().filter_map(path_of).collect();
     let is_linked =
-        |target: &&Target| target.artifacts.iter().any(|artifact| paths.contains(artifact.as_str()));
+        |target: &&CmakeTarget| target.artifacts.iter().any(|artifact| paths.contains(artifact.as_str()));
     reply.targets.iter().filter(is_linked).map(|target| target.name.as_str()).collect()
 }
 
@@ -90,7 +90,12 @@ fn path_of(item: &LinkItem) -> Option<&str> {
 ///
 /// # Errors
 /// A file that CMake promised is not there or cannot be read, or is no library.
-pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Result<BuiltTree, BuildError> {
+pub fn built_tree(
+    host: &dyn ReadFiles,
+    tree: &PlannedTree,
+    key: &str,
+    reply: &FileApiReply,
+) -> Result<BuiltTree, BuildError> {
     let built: BTreeSet<String> = targets_to_build(tree, reply).into_iter().collect();
     let mut files = Vec::new();
     for target in reply.targets.iter().filter(|target| built.contains(&target.name)) {
@@ -128,8 +133,8 @@ pub fn built_tree(host: &dyn Host, tree: &Tree, key: &str, reply: &Reply) -> Res
 }
 
 /// How the sources were compiled that may be in what was built: object libraries become part of other targets.
-fn compile_groups(reply: &Reply, built: &BTreeSet<String>) -> Vec<CompileGroup> {
-    let is_in = |target: &&Target| target.kind == "OBJECT_LIBRARY" || built.contains(&target.name);
+fn compile_groups(reply: &FileApiReply, built: &BTreeSet<String>) -> Vec<CompileGroup> {
+    let is_in = |target: &&CmakeTarget| target.kind == "OBJECT_LIBRARY" || built.contains(&target.name);
     let mut groups: Vec<CompileGroup> = Vec::new();
     for target in reply.targets.iter().filter(is_in) {
         for group in &target.compile {
@@ -155,7 +160,12 @@ fn compile_groups(reply: &Reply, built: &BTreeSet<String>) -> Vec<CompileGroup> 
     groups
 }
 
-fn artifact(host: &dyn Host, tree: &Tree, target: &Target, path: &str) -> Result<Artifact, BuildError> {
+fn artifact(
+    host: &dyn ReadFiles,
+    tree: &PlannedTree,
+    target: &CmakeTarget,
+    path: &str,
+) -> Result<Artifact, BuildError> {
     let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
     let bytes = host.read(&host.path(path)).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -184,7 +194,7 @@ fn artifact(host: &dyn Host, tree: &Tree, target: &Target, path: &str) -> Result
 }
 
 /// Code for GPUs in a file. One that hides it in a form of its own has none here, which is no error.
-fn device_code(host: &dyn Host, path: &str, bytes: &[u8]) -> Vec<DeviceCode> {
+fn device_code(host: &dyn ReadFiles, path: &str, bytes: &[u8]) -> Vec<DeviceCode> {
     let Ok((cuda, hip)) = embedded(host, &host.path(path), bytes) else { return Vec::new() };
     let cuda = cuda.bytes.iter().map(|(kernel, bytes)| {
         let (arch, kind) = match kernel.kind {
@@ -220,7 +230,11 @@ fn kind_of(kind: &str) -> &'static str {
 ///
 /// # Errors
 /// What is missing.
-pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Result<(), BuildError> {
+pub fn refuse_incomplete(
+    tree: &PlannedTree,
+    reply: &FileApiReply,
+    built: &BuiltTree,
+) -> Result<(), BuildError> {
     let incomplete = |what: String| BuildError::Incomplete { tree: tree.id.clone(), what };
     if reply.target(PROBE).is_none() {
         let (version, oldest) = (&reply.cmake_version, crate::cmake::OLDEST);
@@ -239,7 +253,7 @@ pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Resul
         return Err(incomplete(format!("CMake knows no target `{name}`")));
     }
     let is_there = |module: &&String| {
-        let of_this = Tree { modules: vec![(*module).clone()], ..tree.clone() };
+        let of_this = PlannedTree { modules: vec![(*module).clone()], ..tree.clone() };
         reply.targets.iter().any(|target| is_module_of(&of_this, target))
     };
     if let Some(name) = tree.modules.iter().find(|module| !is_there(module)) {
@@ -276,7 +290,7 @@ pub fn refuse_incomplete(tree: &Tree, reply: &Reply, built: &BuiltTree) -> Resul
 ///
 /// # Errors
 /// The first such symbol with both libraries.
-pub fn refuse_duplicates(host: &dyn Host, trees: &[BuiltTree]) -> Result<(), BuildError> {
+pub fn refuse_duplicates(host: &dyn ReadFiles, trees: &[BuiltTree]) -> Result<(), BuildError> {
     let mut seen = BTreeSet::new();
     let mut libraries = Vec::new();
     for file in trees.iter().flat_map(|tree| &tree.files) {

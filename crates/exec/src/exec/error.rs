@@ -1,7 +1,9 @@
 //! Why a build did not come to its end.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::finding::Finding;
+use gpubuild_detect::id;
 
 use crate::event::FirstError;
 
@@ -116,7 +118,7 @@ pub enum BuildError {
     },
     /// A tool could not be fetched.
     #[error("{0}")]
-    Fetch(#[from] crate::python::FetchError),
+    Fetch(#[from] crate::python::WheelFetchError),
     /// A backend of the project downloads something, and may not.
     #[error("the backend `{extra}` of the project downloads {what}, and may not offline")]
     Offline {
@@ -172,40 +174,6 @@ impl BuildError {
         Self::Io { what, path: path.to_string(), message: error.to_string(), kind: error.kind() }
     }
 
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
-        match self {
-            Self::Interrupted => "build.interrupted",
-            Self::Configure { error, .. } | Self::Compile { error, .. } | Self::Binary { error, .. }
-                if is_disk_full(&error.message) =>
-            {
-                "disk.full"
-            }
-            Self::Configure { .. } => "build.configure-failed",
-            Self::Compile { error, .. } if is_out_of_memory(&error.message) => "build.out-of-memory",
-            Self::Compile { .. } => "build.compile-failed",
-            Self::Binary { .. } => "build.binary-failed",
-            Self::UnusedEntries { .. } => "project.option-unused",
-            Self::Patch { .. } => "project.patch-failed",
-            Self::Duplicate { .. } => "build.duplicate-symbol",
-            Self::ModuleCalled { .. } => "build.module-called",
-            Self::Together(error) => error.id(),
-            Self::Link(_) => gpubuild_host::links::LinkRefused::ID,
-            Self::Incomplete { .. } => "build.incomplete",
-            Self::FileApi(_) => "cmake.file-api",
-            Self::NoTool { .. } => "build.tool-missing",
-            Self::Fetch(error) => error.id(),
-            Self::Offline { .. } => "build.offline",
-            Self::Run(_) => "build.program-failed",
-            Self::DiskFull { .. } => "disk.full",
-            Self::Io { kind: std::io::ErrorKind::PermissionDenied, .. } => "file.denied",
-            Self::Io { kind: std::io::ErrorKind::ReadOnlyFilesystem, .. } => "disk.read-only",
-            Self::Io { .. } => "file.failed",
-            Self::Replan(_) => "plan.refused",
-        }
-    }
-
     /// The causes that the output of the failing program shows, the root cause first.
     #[must_use]
     pub fn causes(&self) -> &[Finding] {
@@ -216,15 +184,47 @@ impl BuildError {
             _ => &[],
         }
     }
+}
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+impl Diagnostic for BuildError {
+    fn id(&self) -> DiagnosticId {
+        match self {
+            Self::Interrupted => id!("build.interrupted"),
+            Self::Configure { error, .. } | Self::Compile { error, .. } | Self::Binary { error, .. }
+                if is_disk_full(&error.message) =>
+            {
+                id!("disk.full")
+            }
+            Self::Configure { .. } => id!("build.configure-failed"),
+            Self::Compile { error, .. } if is_out_of_memory(&error.message) => id!("build.out-of-memory"),
+            Self::Compile { .. } => id!("build.compile-failed"),
+            Self::Binary { .. } => id!("build.binary-failed"),
+            Self::UnusedEntries { .. } => id!("project.option-unused"),
+            Self::Patch { .. } => id!("project.patch-failed"),
+            Self::Duplicate { .. } => id!("build.duplicate-symbol"),
+            Self::ModuleCalled { .. } => id!("build.module-called"),
+            Self::Together(error) => error.id(),
+            Self::Link(error) => error.id(),
+            Self::Incomplete { .. } => id!("build.incomplete"),
+            Self::FileApi(_) => id!("cmake.file-api"),
+            Self::NoTool { .. } => id!("build.tool-missing"),
+            Self::Fetch(error) => error.id(),
+            Self::Offline { .. } => id!("build.offline"),
+            Self::Run(_) => id!("build.program-failed"),
+            Self::DiskFull { .. } => id!("disk.full"),
+            Self::Io { kind: std::io::ErrorKind::PermissionDenied, .. } => id!("file.denied"),
+            Self::Io { kind: std::io::ErrorKind::ReadOnlyFilesystem, .. } => id!("disk.read-only"),
+            Self::Io { .. } => id!("file.failed"),
+            Self::Replan(_) => id!("plan.refused"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Configure { error, log, .. }
             | Self::Compile { error, log, .. }
             | Self::Binary { error, log, .. } => Some(if is_disk_full(&error.message) {
-                "free some space and build again; what is built so far stays".to_owned()
+                "free some space and build again; finished files are kept".to_owned()
             } else if error.message.starts_with(ALONE) {
                 format!(
                     "build where more memory or swap is, or for fewer architectures: it was tried with one compiler at \
@@ -259,8 +259,8 @@ impl BuildError {
                  offers, or build with `linkage = \"shared\"` or `\"static\"`"
                     .to_owned(),
             ),
-            Self::Link(error) => Some(error.hint()),
-            Self::Together(error) => Some(error.hint()),
+            Self::Link(error) => error.hint(),
+            Self::Together(error) => error.hint(),
             Self::NoTool { tool } => {
                 Some(format!("install {tool}, or build without `--offline` to have it fetched"))
             }
@@ -269,7 +269,7 @@ impl BuildError {
                 "build it once without `--offline`: then it lies in the build folder; or leave `{extra}` out of `extra`"
             )),
             Self::DiskFull { .. } => {
-                Some("free some space and build again; what is built so far stays".to_owned())
+                Some("free some space and build again; finished files are kept".to_owned())
             }
             Self::Io { kind: std::io::ErrorKind::PermissionDenied, path, .. } => {
                 Some(format!("look at its owner and mode: `ls -ld {path}`"))

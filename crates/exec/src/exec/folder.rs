@@ -4,7 +4,7 @@
 //! wherever the link leads, so nothing is done in a build folder that has one.
 
 use gpubuild_host::links::{LinkRefused, refuse_link, refuse_links_below};
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 
 use super::stage;
 use crate::cmake;
@@ -40,7 +40,7 @@ const IN_TREE: [&str; 6] =
 ///
 /// # Errors
 /// The first link.
-pub fn refuse_links(host: &dyn Host, lock: &HostPath, root: &HostPath) -> Result<(), LinkRefused> {
+pub fn refuse_links(host: &dyn ReadFiles, lock: &HostPath, root: &HostPath) -> Result<(), LinkRefused> {
     let base = lock.parent().unwrap_or_else(|| root.clone());
     let mut chain = Vec::new();
     let mut at = Some(root.clone());

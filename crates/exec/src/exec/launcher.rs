@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath, find_program};
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::{Command, Host, HostPath, RunPrograms, find_program};
+use gpubuild_plan::plan::PlannedTree;
 use gpubuild_plan::plan::launchers::{LANGUAGES, LOG, entry};
 use serde::{Deserialize, Serialize};
 
 use crate::cmake;
-use crate::event::{Event, Sink};
+use crate::event::{BuildEvent, Sink};
 use crate::store::sha256;
 
 /// How long one small file may take. The first call of a launcher may start a server or an archive of the compiler.
@@ -19,7 +19,7 @@ const STATS_DEADLINE: Duration = Duration::from_secs(20);
 
 /// What came of trying a launcher with a compiler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Trial {
+struct LauncherTrial {
     /// Hash of the pair and of what else decides.
     key: String,
     /// Why the launcher cannot be used; `None` if it can.
@@ -27,22 +27,23 @@ struct Trial {
 }
 
 /// Tries every launcher of a tree with its compiler, once per pair, and takes out those that break it.
-pub(super) fn settle(host: &dyn Host, sink: Sink<'_>, tree: &mut Tree) {
+pub(super) fn settle(host: &dyn Host, sink: Sink<'_>, tree: &mut PlannedTree) {
     let path = cmake::own_folder(tree).join("launchers.json");
-    let known: BTreeMap<String, Trial> = crate::store::read_json(host, &path).unwrap_or_default();
+    let known: BTreeMap<String, LauncherTrial> = crate::store::read_json(host, &path).unwrap_or_default();
     let mut trials = BTreeMap::new();
     for language in LANGUAGES {
         let name = entry(language);
         let Some(value) = tree.cache.get(&name).filter(|value| !value.is_empty()).cloned() else { continue };
-        let pair = Pair { host, tree, language, launcher: value.split(';').collect() };
+        let pair = CounterPair { host, tree, language, launcher: value.split(';').collect() };
         let key = pair.key();
         let trial = match known.get(language).filter(|trial| trial.key == key) {
             Some(trial) => trial.clone(),
-            None => Trial { key, fault: pair.fault() },
+            None => LauncherTrial { key, fault: pair.fault() },
         };
         if let Some(why) = &trial.fault {
             let (tree_id, language) = (tree.id.clone(), language.to_owned());
-            let event = Event::LauncherDropped { tree: tree_id, language, launcher: value, why: why.clone() };
+            let event =
+                BuildEvent::LauncherDropped { tree: tree_id, language, launcher: value, why: why.clone() };
             tree.cache.insert(name, String::new());
             sink(&event);
         }
@@ -58,14 +59,14 @@ pub(super) fn settle(host: &dyn Host, sink: Sink<'_>, tree: &mut Tree) {
 }
 
 /// A launcher in front of a compiler.
-struct Pair<'a> {
+struct CounterPair<'a> {
     host: &'a dyn Host,
-    tree: &'a Tree,
+    tree: &'a PlannedTree,
     language: &'static str,
     launcher: Vec<&'a str>,
 }
 
-impl Pair<'_> {
+impl CounterPair<'_> {
     /// Changes with the programs, their places and the variables of the plan.
     fn key(&self) -> String {
         let mut parts: Vec<String> = self.launcher.iter().map(|part| self.identity(part)).collect();
@@ -154,8 +155,8 @@ impl Pair<'_> {
         let log = self.host.read_text(&folder.join("log")).ok()?;
         let calls = parse_log(&log);
         let why = calls.iter().find_map(|call| match call.outcome {
-            Outcome::Hit | Outcome::Miss => None,
-            Outcome::Other => Some(call.words.join(", ")),
+            LauncherOutcome::Hit | LauncherOutcome::Miss => None,
+            LauncherOutcome::Other => Some(call.words.join(", ")),
         })?;
         Some(format!("it does not cache what this compiler makes ({why})"))
     }
@@ -201,7 +202,7 @@ fn stem(program: &str) -> String {
 /// What became of one call of a compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum LauncherOutcome {
     /// It was in the cache.
     Hit,
     /// It was compiled, and is in the cache now.
@@ -212,27 +213,27 @@ pub enum Outcome {
 
 /// One call in a launcher's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct LauncherCall {
     /// The source file as it was named.
     pub source: String,
     /// What became of it.
-    pub outcome: Outcome,
+    pub outcome: LauncherOutcome,
     /// The launcher's words for it.
     pub words: Vec<String>,
 }
 
 /// Reads a log of ccache: `# source`, then one word per line.
 #[must_use]
-pub fn parse_log(text: &str) -> Vec<Call> {
-    let mut calls: Vec<Call> = Vec::new();
+pub fn parse_log(text: &str) -> Vec<LauncherCall> {
+    let mut calls: Vec<LauncherCall> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(source) = line.strip_prefix('#') {
             let (source, words) = (source.trim().to_owned(), Vec::new());
-            calls.push(Call { source, outcome: Outcome::Other, words });
+            calls.push(LauncherCall { source, outcome: LauncherOutcome::Other, words });
         } else if let Some(call) = calls.last_mut() {
             match line {
-                "direct_cache_hit" | "preprocessed_cache_hit" => call.outcome = Outcome::Hit,
-                "cache_miss" => call.outcome = Outcome::Miss,
+                "direct_cache_hit" | "preprocessed_cache_hit" => call.outcome = LauncherOutcome::Hit,
+                "cache_miss" => call.outcome = LauncherOutcome::Miss,
                 _ => {}
             }
             call.words.push(line.to_owned());
@@ -243,7 +244,7 @@ pub fn parse_log(text: &str) -> Vec<Call> {
 
 /// Hits, misses and calls that cannot be cached.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counts {
+struct LauncherCounts {
     hits: u64,
     misses: u64,
     other: u64,
@@ -252,15 +253,15 @@ struct Counts {
 /// Counts while a tree is built.
 pub(super) struct Counting<'a> {
     host: &'a dyn Host,
-    tree: &'a Tree,
+    tree: &'a PlannedTree,
     /// The launcher's program whose server counts, with what it had counted before.
-    server: Option<(String, Counts)>,
+    server: Option<(String, LauncherCounts)>,
     log: Option<HostPath>,
 }
 
 impl<'a> Counting<'a> {
     /// Begins to count: an older log is removed.
-    pub(super) fn begin(host: &'a dyn Host, tree: &'a Tree) -> Self {
+    pub(super) fn begin(host: &'a dyn Host, tree: &'a PlannedTree) -> Self {
         let names = LANGUAGES.map(entry);
         let mut programs =
             names.iter().filter_map(|name| tree.cache.get(name)).filter(|value| !value.is_empty());
@@ -282,12 +283,12 @@ impl<'a> Counting<'a> {
         if let Some(log) = &self.log
             && let Ok(text) = self.host.read_text(log)
         {
-            let mut counts = Counts::default();
+            let mut counts = LauncherCounts::default();
             for call in parse_log(&text) {
                 match call.outcome {
-                    Outcome::Hit => counts.hits += 1,
-                    Outcome::Miss => counts.misses += 1,
-                    Outcome::Other => counts.other += 1,
+                    LauncherOutcome::Hit => counts.hits += 1,
+                    LauncherOutcome::Miss => counts.misses += 1,
+                    LauncherOutcome::Other => counts.other += 1,
                 }
             }
             self.send(sink, "ccache", counts, Some(log), None);
@@ -295,7 +296,7 @@ impl<'a> Counting<'a> {
         if let Some((program, before)) = &self.server
             && let Some((after, place)) = ask(self.host, self.tree, program)
         {
-            let counts = Counts {
+            let counts = LauncherCounts {
                 hits: after.hits.saturating_sub(before.hits),
                 misses: after.misses.saturating_sub(before.misses),
                 other: after.other.saturating_sub(before.other),
@@ -315,11 +316,11 @@ impl<'a> Counting<'a> {
         &self,
         sink: Sink<'_>,
         launcher: &str,
-        counts: Counts,
+        counts: LauncherCounts,
         log: Option<&HostPath>,
         note: Option<String>,
     ) {
-        sink(&Event::Cached {
+        sink(&BuildEvent::Cached {
             tree: self.tree.id.clone(),
             launcher: launcher.to_owned(),
             hits: counts.hits,
@@ -332,18 +333,18 @@ impl<'a> Counting<'a> {
 }
 
 /// What sccache's server has counted, and where it keeps its cache.
-fn ask(host: &dyn Host, tree: &Tree, program: &str) -> Option<(Counts, String)> {
+fn ask(host: &dyn RunPrograms, tree: &PlannedTree, program: &str) -> Option<(LauncherCounts, String)> {
     let mut command = Command::new(program, STATS_DEADLINE).args(["--show-stats", "--stats-format=json"]);
     for (name, value) in &tree.env {
         command = command.env(name, value);
     }
-    let output = host.run(&command).ok().filter(gpubuild_host::Output::success)?;
+    let output = host.run(&command).ok().filter(gpubuild_host::CommandOutput::success)?;
     parse_stats(&output.stdout)
 }
 
-fn parse_stats(text: &str) -> Option<(Counts, String)> {
+fn parse_stats(text: &str) -> Option<(LauncherCounts, String)> {
     #[derive(Deserialize)]
-    struct Document {
+    struct StatisticsDocument {
         stats: Stats,
         #[serde(default)]
         cache_location: String,
@@ -361,9 +362,9 @@ fn parse_stats(text: &str) -> Option<(Counts, String)> {
     struct ByLanguage {
         counts: BTreeMap<String, u64>,
     }
-    let document: Document = serde_json::from_str(text.trim()).ok()?;
+    let document: StatisticsDocument = serde_json::from_str(text.trim()).ok()?;
     let stats = document.stats;
-    let counts = Counts {
+    let counts = LauncherCounts {
         hits: stats.cache_hits.counts.values().sum(),
         misses: stats.cache_misses.counts.values().sum(),
         other: stats.requests_not_cacheable + stats.non_cacheable_compilations,

@@ -1,14 +1,14 @@
 //! The whole output of the programs of one tree, kept for the first error and for the log file.
 
-use gpubuild_host::{Command, Host, HostPath, Output, RunError};
+use gpubuild_host::{Command, CommandOutput, Host, HostPath, RunError};
 
-use super::Job;
+use super::BuildJob;
 use super::error::BuildError;
 use crate::cmake::progress;
-use crate::event::{Event, Sink};
+use crate::event::{BuildEvent, Sink};
 
 /// Lines of all programs that ran for a tree.
-pub struct Log<'a> {
+pub struct BuildLog<'a> {
     host: &'a dyn Host,
     /// Lock of the folder that the programs work in.
     lock: HostPath,
@@ -21,10 +21,10 @@ pub struct Log<'a> {
     start: usize,
 }
 
-impl<'a> Log<'a> {
+impl<'a> BuildLog<'a> {
     /// An empty log that will be written to `path`.
     #[must_use]
-    pub fn new(job: &Job<'a>, name: &'a str, path: HostPath) -> Self {
+    pub fn new(job: &BuildJob<'a>, name: &'a str, path: HostPath) -> Self {
         let (host, sink, lock) = (job.host, job.sink, job.lock.clone());
         Self { host, lock, sink, name, path, lines: Vec::new(), start: 0 }
     }
@@ -48,7 +48,7 @@ impl<'a> Log<'a> {
     }
 
     /// Runs a program, keeps its lines and tells of them. Whatever happens, the log is on disk afterwards.
-    pub fn run(&mut self, command: &Command) -> Result<Output, BuildError> {
+    pub fn run(&mut self, command: &Command) -> Result<CommandOutput, BuildError> {
         self.run_with(command, &mut |_| true)
     }
 
@@ -57,7 +57,7 @@ impl<'a> Log<'a> {
         &mut self,
         command: &Command,
         is_talk: &mut dyn FnMut(&str) -> bool,
-    ) -> Result<Output, BuildError> {
+    ) -> Result<CommandOutput, BuildError> {
         self.lines.push(format!("$ {}", command.argv.join(" ")));
         self.start = self.lines.len();
         let (lines, sink, name) = (&mut self.lines, self.sink, self.name);
@@ -65,9 +65,14 @@ impl<'a> Log<'a> {
             lines.push(line.text.to_owned());
             if let Some(step) = progress::parse(line.text) {
                 let what = step.what.to_owned();
-                sink(&Event::Progress { tree: name.to_owned(), done: step.done, total: step.total, what });
+                sink(&BuildEvent::Progress {
+                    tree: name.to_owned(),
+                    done: step.done,
+                    total: step.total,
+                    what,
+                });
             } else if is_talk(line.text) {
-                sink(&Event::Line { tree: name.to_owned(), text: line.text.to_owned() });
+                sink(&BuildEvent::Line { tree: name.to_owned(), text: line.text.to_owned() });
             }
         });
         self.write();

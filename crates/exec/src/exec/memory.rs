@@ -2,13 +2,15 @@
 //!
 //! Pure but for [`killed_by_kernel`], which reads one counter.
 
-use gpubuild_host::Host;
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
+use gpubuild_host::ReadFiles;
 
 use crate::cmake::progress;
 use crate::log::Signatures;
 
 /// Id of the finding.
-pub const OUT_OF_MEMORY: &str = "build.out-of-memory";
+pub const OUT_OF_MEMORY: DiagnosticId = id!("build.out-of-memory");
 
 /// What hints at a compiler that was killed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +66,7 @@ pub fn width_of(lines: &[String], jobs: u32, device: u32) -> u32 {
 
 /// How many processes Linux has killed for want of memory since it started; `None` where it does not tell.
 #[must_use]
-pub fn killed_by_kernel(host: &dyn Host) -> Option<u64> {
+pub fn killed_by_kernel(host: &dyn ReadFiles) -> Option<u64> {
     parse_vmstat(&host.read_text(&host.path("/proc/vmstat")).ok()?)
 }
 

@@ -1,5 +1,5 @@
 //! Walks a plan: fetches tools, configures and builds the trees, collects what they produced, writes the manifest and
-//! has cargo build the program. Everything it does stands in the plan; everything that happens is an [`Event`].
+//! has cargo build the program. Everything it does stands in the plan; everything that happens is an [`BuildEvent`].
 
 mod abi;
 pub mod binary;
@@ -29,23 +29,24 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::Diagnostic;
 use gpubuild_detect::finding::Finding;
-pub use gpubuild_detect::toolkit::Tools;
-use gpubuild_host::{Host, HostPath, Lock, Wait};
+pub use gpubuild_detect::toolkit::InstalledTools;
+use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait};
 use gpubuild_plan::artifacts::{self, Artifact, BuiltTree, CargoLink, Manifest};
 use gpubuild_plan::glue;
 use gpubuild_plan::link;
-use gpubuild_plan::plan::{Dropped, Package, Plan};
+use gpubuild_plan::plan::{CmakePackage, Dropped, Plan};
 
-use self::shares::{Share, Shares};
-pub use crate::event::{Event, Sink, State};
+use self::shares::{JobShare, Shares};
+pub use crate::event::{BuildEvent, Sink, TreeState};
 use crate::python::Network;
 use crate::store::settings::Store;
 pub use changed::changed_files;
 pub use error::BuildError;
 
 /// What a build needs beside its plan.
-pub struct Job<'a> {
+pub struct BuildJob<'a> {
     /// The machine.
     pub host: &'a dyn Host,
     /// Name of the project.
@@ -55,7 +56,7 @@ pub struct Job<'a> {
     /// The lock that is held meanwhile: see [`folder::lock_path`].
     pub lock: HostPath,
     /// Programs that are on the machine.
-    pub tools: Tools,
+    pub tools: InstalledTools,
     /// Whether tools and crates may be fetched.
     pub network: Network,
     /// Whether the Rust program is built as well.
@@ -63,7 +64,7 @@ pub struct Job<'a> {
     /// Makes another plan without the backends that failed, with the reason for each.
     pub replan: Option<Replan<'a>>,
     /// Finds the causes in what failing programs printed.
-    pub explain: Option<Explain<'a>>,
+    pub explain: Option<ExplainFn<'a>>,
     /// Where results are taken from and put into.
     pub store: Option<Store>,
     /// Where events go.
@@ -82,11 +83,11 @@ pub struct Printed<'a> {
 }
 
 /// Names the causes of a failure, the root cause first.
-pub type Explain<'a> = &'a (dyn Fn(Printed<'_>) -> Vec<Finding> + Sync);
+pub type ExplainFn<'a> = &'a (dyn Fn(Printed<'_>) -> Vec<Finding> + Sync);
 
-impl Job<'_> {
+impl BuildJob<'_> {
     /// The causes that the last program of a log shows.
-    fn causes(&self, log: &log::Log<'_>) -> Vec<Finding> {
+    fn causes(&self, log: &log::BuildLog<'_>) -> Vec<Finding> {
         let path = log.path().to_string();
         let printed = Printed { lines: log.last(), log: &path, before: log.before() };
         self.explain.map(|explain| explain(printed)).unwrap_or_default()
@@ -107,7 +108,7 @@ pub enum BuildBinary {
 
 /// What came of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct BuildOutcome {
     /// The manifest as it was written.
     pub manifest: Manifest,
     /// Where.
@@ -117,14 +118,14 @@ pub struct Outcome {
     /// Backends that are not in it, with reasons: those of the plan and those that failed.
     pub dropped: Vec<Dropped>,
     /// Whether anything had to be done.
-    pub state: State,
+    pub state: TreeState,
 }
 
 /// Builds everything in a plan.
 ///
 /// # Errors
 /// See [`BuildError`]. Whatever is reported, the next build goes on from what is on disk.
-pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
+pub fn build(job: &BuildJob<'_>, plan: &Plan) -> Result<BuildOutcome, BuildError> {
     let started = job.host.elapsed();
     let _lock = lock(job)?;
     if let Some(copy) = &plan.copy {
@@ -135,7 +136,7 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
     }
     let tools = fetch_tools(job, plan)?;
     let (plan, built) = build_trees(job, plan, &tools)?;
-    let (trees, states): (Vec<BuiltTree>, Vec<State>) = built.into_iter().unzip();
+    let (trees, states): (Vec<BuiltTree>, Vec<TreeState>) = built.into_iter().unzip();
     let mut state = any_built(&states);
     let path = artifacts::manifest_path(&job.root);
     let mut manifest = Manifest {
@@ -160,7 +161,7 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
         }
         program = Some(artifact);
     }
-    (job.sink)(&Event::Done {
+    (job.sink)(&BuildEvent::Done {
         backends: manifest.backends.clone(),
         manifest: path.to_string(),
         binary: program.as_ref().map(|program| program.path.clone()),
@@ -168,23 +169,23 @@ pub fn build(job: &Job<'_>, plan: &Plan) -> Result<Outcome, BuildError> {
         state,
         seconds: job.host.elapsed().saturating_sub(started).as_secs_f64(),
     });
-    Ok(Outcome { manifest, path, program, dropped: plan.dropped, state })
+    Ok(BuildOutcome { manifest, path, program, dropped: plan.dropped, state })
 }
 
 /// How cargo links a program with what was built.
-fn for_cargo(host: &dyn Host, manifest: &Manifest) -> CargoLink {
+fn for_cargo(host: &dyn ReadFiles, manifest: &Manifest) -> CargoLink {
     let beside = stage::needed(host, manifest);
     let modules = glue::modules(manifest, &beside);
     CargoLink { beside, modules, ..link::for_cargo(manifest, host.platform().os) }
 }
 
-fn any_built(states: &[State]) -> State {
-    let most = [State::Built, State::Taken].into_iter().find(|state| states.contains(state));
-    most.unwrap_or(State::Unchanged)
+fn any_built(states: &[TreeState]) -> TreeState {
+    let most = [TreeState::Built, TreeState::Taken].into_iter().find(|state| states.contains(state));
+    most.unwrap_or(TreeState::Unchanged)
 }
 
 /// Writes the manifest if it differs (the program's build script watches it), once its libraries are found to go together.
-fn publish(job: &Job<'_>, path: &HostPath, manifest: &Manifest) -> Result<(), BuildError> {
+fn publish(job: &BuildJob<'_>, path: &HostPath, manifest: &Manifest) -> Result<(), BuildError> {
     if Manifest::read(job.host, path).is_ok_and(|before| before == *manifest) {
         return Ok(());
     }
@@ -194,7 +195,7 @@ fn publish(job: &Job<'_>, path: &HostPath, manifest: &Manifest) -> Result<(), Bu
 }
 
 /// Writes a package unless it is there as it should be: CMake configures again where one is newer.
-fn write_package(job: &Job<'_>, package: &Package) -> Result<(), BuildError> {
+fn write_package(job: &BuildJob<'_>, package: &CmakePackage) -> Result<(), BuildError> {
     if job.host.read_text(&package.file).is_ok_and(|before| before == package.text) {
         return Ok(());
     }
@@ -204,20 +205,20 @@ fn write_package(job: &Job<'_>, package: &Package) -> Result<(), BuildError> {
 }
 
 /// Puts shared libraries and modules where programs find them.
-fn place(job: &Job<'_>, manifest: &Manifest, folder: &HostPath) -> Result<(), BuildError> {
+fn place(job: &BuildJob<'_>, manifest: &Manifest, folder: &HostPath) -> Result<(), BuildError> {
     stage::place(job.host, manifest, folder)
         .map_err(|error| BuildError::io("put libraries into", folder, &error))
 }
 
 /// Locks the build folder, after waiting for another build that uses it.
-fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
+fn lock(job: &BuildJob<'_>) -> Result<FileLock, BuildError> {
     let path = &job.lock;
     folder::refuse_links(job.host, path, &job.root)?;
     let failed = |error: std::io::Error| BuildError::io("lock", path, &error);
     let lock = if let Some(lock) = job.host.lock(path, Wait::No).map_err(failed)? {
         lock
     } else {
-        (job.sink)(&Event::Waiting { lock: path.to_string() });
+        (job.sink)(&BuildEvent::Waiting { lock: path.to_string() });
         let lock = job.host.lock(path, Wait::Yes).map_err(failed)?;
         // The other process may have changed the folder.
         folder::refuse_links(job.host, path, &job.root)?;
@@ -228,7 +229,7 @@ fn lock(job: &Job<'_>) -> Result<Lock, BuildError> {
 }
 
 /// The programs of the machine, completed by those that the plan has fetched.
-fn fetch_tools(job: &Job<'_>, plan: &Plan) -> Result<Tools, BuildError> {
+fn fetch_tools(job: &BuildJob<'_>, plan: &Plan) -> Result<InstalledTools, BuildError> {
     let mut tools = job.tools.clone();
     for fetch in &plan.fetch {
         let slot = match fetch.tool.as_str() {
@@ -242,10 +243,14 @@ fn fetch_tools(job: &Job<'_>, plan: &Plan) -> Result<Tools, BuildError> {
     Ok(tools)
 }
 
-type Built = Vec<(BuiltTree, State)>;
+type TreeResult = Vec<(BuiltTree, TreeState)>;
 
 /// Builds the trees. One that fails for a backend that nobody named makes a smaller plan, until one succeeds.
-fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built), BuildError> {
+fn build_trees(
+    job: &BuildJob<'_>,
+    plan: &Plan,
+    tools: &InstalledTools,
+) -> Result<(Plan, TreeResult), BuildError> {
     let mut plan = plan.clone();
     let mut without: Vec<(Backend, String)> = Vec::new();
     loop {
@@ -280,7 +285,7 @@ fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built
                 let because = |cause: &Finding| format!(", because {} [{}]", cause.summary, cause.id);
                 let because = error.causes().first().map(because).unwrap_or_default();
                 let why = format!("{error} [{}]{because}", error.id());
-                (job.sink)(&Event::Dropped { backend, why: why.clone() });
+                (job.sink)(&BuildEvent::Dropped { backend, why: why.clone() });
                 without.push((backend, why));
             }
         }
@@ -298,7 +303,11 @@ fn build_trees(job: &Job<'_>, plan: &Plan, tools: &Tools) -> Result<(Plan, Built
 }
 
 /// Runs the trees at the same time. Together they never use more jobs than the plan allows.
-fn run_all(job: &Job<'_>, tools: &Tools, plan: &Plan) -> Vec<Result<(BuiltTree, State), BuildError>> {
+fn run_all(
+    job: &BuildJob<'_>,
+    tools: &InstalledTools,
+    plan: &Plan,
+) -> Vec<Result<(BuiltTree, TreeState), BuildError>> {
     let trees = &plan.trees;
     let total = trees.iter().map(|tree| tree.jobs.total).max().unwrap_or(1).max(1);
     let count = u32::try_from(trees.len()).unwrap_or(u32::MAX);
@@ -309,7 +318,7 @@ fn run_all(job: &Job<'_>, tools: &Tools, plan: &Plan) -> Vec<Result<(BuiltTree, 
     let pipe = job.root.join(".jobs");
     let shares = Shares::new(job.host, pipe, tools.ninja.as_ref(), trees, (total, workers));
     let work = |worker: u32| {
-        let share = Share { shares: &shares, fixed: shares.fixed(worker, workers) };
+        let share = JobShare { shares: &shares, fixed: shares.fixed(worker, workers) };
         while let Some(index) = take(&queue).filter(|_| !interrupted.load(Ordering::Relaxed)) {
             let result = tree::run(job, tools, &trees[index], &plan.extra, share);
             if matches!(result, Err(BuildError::Interrupted)) {

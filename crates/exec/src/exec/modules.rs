@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 use gpubuild_plan::artifacts::{Artifact, Manifest};
 use object::{NameOrOrdinal, Object};
 
@@ -20,7 +20,7 @@ impl Reachable {
     ///
     /// # Errors
     /// A library that cannot be read.
-    pub fn of(host: &dyn Host, manifest: &Manifest) -> Result<Self, BuildError> {
+    pub fn of(host: &dyn ReadFiles, manifest: &Manifest) -> Result<Self, BuildError> {
         let mut only_in_modules = BTreeMap::new();
         for module in files(manifest, "module") {
             let name = file_name(module);
@@ -51,7 +51,7 @@ impl Reachable {
 ///
 /// # Errors
 /// The first such function.
-pub fn refuse_called(host: &dyn Host, manifest: &Manifest) -> Result<(), BuildError> {
+pub fn refuse_called(host: &dyn ReadFiles, manifest: &Manifest) -> Result<(), BuildError> {
     let reachable = Reachable::of(host, manifest)?;
     if reachable.only_in_modules.is_empty() {
         return Ok(());
@@ -100,7 +100,7 @@ fn file_name(file: &Artifact) -> &str {
 }
 
 /// What a library offers, and what it wants of others. One in a form of its own has neither.
-fn symbols(host: &dyn Host, file: &Artifact) -> Result<(Vec<String>, Vec<String>), BuildError> {
+fn symbols(host: &dyn ReadFiles, file: &Artifact) -> Result<(Vec<String>, Vec<String>), BuildError> {
     let bytes =
         host.read(&host.path(&file.path)).map_err(|error| BuildError::io("read", &file.path, &error))?;
     let Ok(library) = object::File::parse(bytes.as_slice()) else { return Ok((Vec::new(), Vec::new())) };

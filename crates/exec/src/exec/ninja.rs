@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::timings::Unit;
+use super::timings::TimedUnit;
 
 /// Ninja's log, below a build folder.
 pub const LOG: &str = ".ninja_log";
 
 /// An output that Ninja made.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Made {
+pub struct NinjaProducts {
     /// The first of the outputs of its step.
     pub output: String,
     /// Seconds after Ninja began.
@@ -20,7 +20,7 @@ pub struct Made {
 
 /// Reads the lines of a log that were not there before. A step with several outputs counts once.
 #[must_use]
-pub fn parse_log(text: &str, before: &BTreeSet<String>) -> Vec<Made> {
+pub fn parse_log(text: &str, before: &BTreeSet<String>) -> Vec<NinjaProducts> {
     let mut seen = BTreeSet::new();
     let fresh = text.lines().filter(|line| !line.starts_with('#') && !before.contains(*line));
     let made = fresh.filter_map(|line| {
@@ -28,7 +28,7 @@ pub fn parse_log(text: &str, before: &BTreeSet<String>) -> Vec<Made> {
         let (start, end): (u32, u32) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
         let (output, command) = (fields.nth(1)?, fields.next()?);
         let milliseconds = |value: u32| f64::from(value) / 1000.0;
-        seen.insert((start, end, command.to_owned())).then(|| Made {
+        seen.insert((start, end, command.to_owned())).then(|| NinjaProducts {
             output: output.replace('\\', "/"),
             start: milliseconds(start),
             end: milliseconds(end.max(start)),
@@ -92,7 +92,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// For each unit the units that had to be made before it; what was not made this time is passed through.
 #[must_use]
-pub fn needs(units: &[Unit], edges: &BTreeMap<String, Vec<Edge>>) -> Vec<Vec<usize>> {
+pub fn needs(units: &[TimedUnit], edges: &BTreeMap<String, Vec<Edge>>) -> Vec<Vec<usize>> {
     let mut needs = vec![Vec::new(); units.len()];
     for (tree, edges) in edges {
         let by_output: BTreeMap<&str, &Edge> = edges
@@ -133,7 +133,7 @@ fn first_made(edge: &Edge, made: &BTreeMap<&str, usize>) -> Option<usize> {
 
 /// The chain of units that took longest, one needing the other: no number of processors makes a build shorter.
 #[must_use]
-pub fn critical_path(units: &[Unit], needs: &[Vec<usize>]) -> Vec<usize> {
+pub fn critical_path(units: &[TimedUnit], needs: &[Vec<usize>]) -> Vec<usize> {
     // What a unit needs has ended before it: in the order of ends each is settled before it is asked for.
     let mut order: Vec<usize> = (0..units.len()).collect();
     order.sort_by(|left, right| units[*left].end.total_cmp(&units[*right].end));

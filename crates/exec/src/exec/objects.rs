@@ -12,14 +12,14 @@ use gpubuild_host::{Host, HostPath};
 use serde::Deserialize;
 
 use super::stamp;
-use crate::cmake::file_api::Reply;
+use crate::cmake::file_api::FileApiReply;
 use crate::store::contents::Contents;
-use crate::store::files::Snapshot;
-use crate::store::key::Parts;
+use crate::store::files::FileSnapshot;
+use crate::store::key::KeyParts;
 use crate::store::places::Places;
 use crate::store::sha256;
-use crate::store::surroundings::{self, Elsewhere};
-use crate::store::table::{Table, has_extension};
+use crate::store::surroundings::{self, RelocatedFolders};
+use crate::store::table::{StampTable, has_extension};
 
 /// Kind of the entries that hold the objects of a target.
 pub(super) const OBJECTS: &str = "objects";
@@ -30,7 +30,7 @@ const UNTOLD: [&str; 7] =
 
 /// A step of Ninja: `ninja -t compdb`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Step {
+pub(super) struct CompileStep {
     pub(super) command: String,
     pub(super) file: String,
     pub(super) output: String,
@@ -38,15 +38,15 @@ pub(super) struct Step {
 
 /// A target that is compiled, with all of its objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Compiled {
+pub(super) struct CompiledObject {
     pub(super) target: String,
     /// Language, source and object, both absolute, and the command.
-    pub(super) units: Vec<Unit>,
+    pub(super) units: Vec<CompileUnit>,
 }
 
 /// One object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Unit {
+pub(super) struct CompileUnit {
     pub(super) language: String,
     pub(super) source: String,
     pub(super) object: String,
@@ -56,9 +56,14 @@ pub(super) struct Unit {
 }
 
 /// The targets of which every object is known, in the order of CMake.
-pub(super) fn compiled(reply: &Reply, steps: &[Step], source: &HostPath, build: &HostPath) -> Vec<Compiled> {
+pub(super) fn compiled(
+    reply: &FileApiReply,
+    steps: &[CompileStep],
+    source: &HostPath,
+    build: &HostPath,
+) -> Vec<CompiledObject> {
     let absolute = |path: &str| build.join(path).normalized().to_string();
-    let mut by_target: BTreeMap<&str, Vec<(&Step, &str)>> = BTreeMap::new();
+    let mut by_target: BTreeMap<&str, Vec<(&CompileStep, &str)>> = BTreeMap::new();
     for step in steps {
         let Some((_, rest)) = step.output.rsplit_once("CMakeFiles/") else { continue };
         let Some((target, name)) = rest.split_once(".dir/") else { continue };
@@ -75,11 +80,11 @@ pub(super) fn compiled(reply: &Reply, steps: &[Step], source: &HostPath, build: 
             }
         }
         let steps = by_target.remove(target.name.as_str()).unwrap_or_default();
-        let units: Option<Vec<Unit>> = steps
+        let units: Option<Vec<CompileUnit>> = steps
             .into_iter()
             .map(|(step, name)| {
                 let source = absolute(&step.file);
-                Some(Unit {
+                Some(CompileUnit {
                     language: languages.get(&source)?.clone(),
                     source,
                     object: absolute(&step.output),
@@ -92,31 +97,31 @@ pub(super) fn compiled(reply: &Reply, steps: &[Step], source: &HostPath, build: 
             continue;
         };
         if target.kind != "OBJECT_LIBRARY" {
-            found.push(Compiled { target: target.name.clone(), units });
+            found.push(CompiledObject { target: target.name.clone(), units });
         }
     }
     found
 }
 
 /// What the keys of targets are made of, beside their own commands.
-pub(super) struct Scene<'a, 'h> {
+pub(super) struct ObjectContext<'a, 'h> {
     pub(super) host: &'h dyn Host,
     pub(super) places: &'a Places,
-    pub(super) sources: &'a Snapshot,
+    pub(super) sources: &'a FileSnapshot,
     pub(super) contents: &'a Contents,
-    pub(super) elsewhere: &'a mut Elsewhere<'h>,
+    pub(super) elsewhere: &'a mut RelocatedFolders<'h>,
     /// The parts of the whole tree's key.
-    pub(super) tree: &'a Parts,
+    pub(super) tree: &'a KeyParts,
     /// Everything that Ninja makes.
     pub(super) outputs: &'a BTreeSet<String>,
     /// Names of headers by folder.
     pub(super) layouts: BTreeMap<String, String>,
 }
 
-impl Scene<'_, '_> {
+impl ObjectContext<'_, '_> {
     /// The parts of a target's key; `None` if its objects depend on what cannot be told before they are compiled.
-    pub(super) fn parts(&mut self, compiled: &Compiled) -> Option<Parts> {
-        let mut parts = Parts::default();
+    pub(super) fn parts(&mut self, compiled: &CompiledObject) -> Option<KeyParts> {
+        let mut parts = KeyParts::default();
         for name in ["gpubuild", "environment"] {
             if let Some(items) = self.tree.0.get(name) {
                 parts.0.insert(name.to_owned(), items.clone());
@@ -131,11 +136,11 @@ impl Scene<'_, '_> {
         Some(parts)
     }
 
-    fn add(&mut self, unit: &Unit, parts: &mut Parts) -> Option<()> {
+    fn add(&mut self, unit: &CompileUnit, parts: &mut KeyParts) -> Option<()> {
         if UNTOLD.iter().any(|word| unit.command.contains(word)) || self.outputs.contains(&unit.source) {
             return None;
         }
-        let native = Table::embedded().native_words.iter().any(|word| unit.command.contains(word));
+        let native = StampTable::embedded().native_words.iter().any(|word| unit.command.contains(word));
         if native {
             parts.set("processor", "", surroundings::processor(self.host)?);
         }
@@ -174,7 +179,7 @@ impl Scene<'_, '_> {
         }
         let is_header = |name: &str| {
             let last = name.rsplit(['/', '\\']).next().unwrap_or(name);
-            !last.contains('.') || has_extension(last, &Table::embedded().headers)
+            !last.contains('.') || has_extension(last, &StampTable::embedded().headers)
         };
         let path = self.host.path(folder).normalized();
         let mut names: Vec<String> = if path.is_inside(&self.places.source) {
@@ -235,7 +240,7 @@ fn include_folders(words: &[&str]) -> Option<Vec<String>> {
 /// Everything that the objects of a target were made of beside their sources, as Ninja has noted it. `None` if it is not
 /// complete, or something of it was made during the build.
 pub(super) fn closure(
-    compiled: &Compiled,
+    compiled: &CompiledObject,
     deps: &[(String, Vec<String>)],
     outputs: &BTreeSet<String>,
 ) -> Option<BTreeSet<String>> {
@@ -259,7 +264,7 @@ pub(super) fn outputs(text: &str, build: &HostPath) -> BTreeSet<String> {
 }
 
 /// The script that puts objects in the place of sources; `folder` holds them.
-pub(super) fn script(reused: &[Compiled], folder: &HostPath) -> String {
+pub(super) fn script(reused: &[CompiledObject], folder: &HostPath) -> String {
     let mut text = String::from("# Written by gpubuild: targets whose objects came from the store.\n");
     for one in reused {
         let list = |values: Vec<String>| cmake_bracket(&values.join(";"));
@@ -274,7 +279,7 @@ pub(super) fn script(reused: &[Compiled], folder: &HostPath) -> String {
 }
 
 /// The steps in the words of `ninja -t compdb`.
-pub(super) fn steps(text: &str) -> Vec<Step> {
+pub(super) fn steps(text: &str) -> Vec<CompileStep> {
     serde_json::from_str(text).unwrap_or_default()
 }
 

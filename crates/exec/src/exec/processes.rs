@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 use serde::Serialize;
 
 /// More moments than this are made half as many.
@@ -21,7 +21,7 @@ pub struct Sample {
 
 /// When something was seen, and with how much memory at most.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub struct ObservedProcess {
     /// The first time.
     pub first: f64,
     /// The last time.
@@ -36,7 +36,7 @@ pub struct Processes {
     own: Option<u32>,
     /// What a process makes, by process and start time.
     names: BTreeMap<(u32, u64), Option<String>>,
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, ObservedProcess>,
     samples: Vec<Sample>,
     /// Every how manieth moment is kept.
     stride: usize,
@@ -48,14 +48,14 @@ const CRATE: &str = "crate ";
 
 /// A process in a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
+struct RunningProcess {
     parent: u32,
     started: u64,
 }
 
 impl Processes {
     /// Looks at the processes once.
-    pub fn look(&mut self, host: &dyn Host, now: f64) {
+    pub fn look(&mut self, host: &dyn ReadFiles, now: f64) {
         let own = *self.own.get_or_insert_with(|| own(host).unwrap_or_default());
         if own == 0 {
             return;
@@ -85,7 +85,7 @@ impl Processes {
         let active = u32::try_from(makes.len()).unwrap_or(u32::MAX);
         for (name, (sum, peak)) in makes {
             let bytes = sum.max(peak);
-            let seen = self.seen.entry(name).or_insert(Seen { first: now, last: now, peak: 0 });
+            let seen = self.seen.entry(name).or_insert(ObservedProcess { first: now, last: now, peak: 0 });
             (seen.last, seen.peak) = (now, seen.peak.max(bytes));
         }
         self.keep(Sample { time: now, bytes: total, active });
@@ -113,7 +113,7 @@ impl Processes {
     }
 
     /// What a process makes, asked once for each.
-    fn name(&mut self, host: &dyn Host, id: u32, process: Process) -> Option<String> {
+    fn name(&mut self, host: &dyn ReadFiles, id: u32, process: RunningProcess) -> Option<String> {
         if let Some(known) = self.names.get(&(id, process.started)) {
             return known.clone();
         }
@@ -140,7 +140,7 @@ impl Processes {
     }
 
     /// The crates that were seen being compiled.
-    pub fn crates(&self) -> impl Iterator<Item = (&str, Seen)> {
+    pub fn crates(&self) -> impl Iterator<Item = (&str, ObservedProcess)> {
         self.seen.iter().filter_map(|(name, seen)| Some((name.strip_prefix(CRATE)?, *seen)))
     }
 
@@ -169,11 +169,11 @@ fn output_of(arguments: &[&str]) -> Option<String> {
     after("-o").or_else(|| after("--output")).filter(|name| !name.starts_with('-')).map(str::to_owned)
 }
 
-fn own(host: &dyn Host) -> Option<u32> {
+fn own(host: &dyn ReadFiles) -> Option<u32> {
     host.read_link(&host.path("/proc/self")).ok()?.parse().ok()
 }
 
-fn all(host: &dyn Host) -> BTreeMap<u32, Process> {
+fn all(host: &dyn ReadFiles) -> BTreeMap<u32, RunningProcess> {
     let names = host.list(&host.path("/proc")).unwrap_or_default();
     let ids = names.iter().filter_map(|name| name.parse::<u32>().ok());
     ids.filter_map(|id| {
@@ -184,14 +184,14 @@ fn all(host: &dyn Host) -> BTreeMap<u32, Process> {
 }
 
 /// `12 (name with ) in it) S 7 …`: the parent, and when it was started.
-fn parse_stat(text: &str) -> Option<Process> {
+fn parse_stat(text: &str) -> Option<RunningProcess> {
     let (_, rest) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    Some(Process { parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
+    Some(RunningProcess { parent: fields.get(1)?.parse().ok()?, started: fields.get(19)?.parse().ok()? })
 }
 
 /// Memory of a process now and at most.
-fn memory(host: &dyn Host, id: u32) -> (u64, u64) {
+fn memory(host: &dyn ReadFiles, id: u32) -> (u64, u64) {
     let text = host.read_text(&host.path(&format!("/proc/{id}/status"))).unwrap_or_default();
     (field(&text, "VmRSS:"), field(&text, "VmHWM:"))
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gpubuild_core::version::Version;
 use gpubuild_host::JobPool;
 use gpubuild_host::{Command, Host, HostPath};
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 
 /// The first Ninja that takes part.
 const NINJA: &str = "1.13";
@@ -22,18 +22,18 @@ pub(super) struct Shares<'a> {
     ninja: Option<&'a HostPath>,
     /// Of all trees together.
     pub(super) total: u32,
-    state: Mutex<State>,
+    state: Mutex<ShareState>,
 }
 
 /// What a tree may use of them.
 #[derive(Clone, Copy)]
-pub(super) struct Share<'a> {
+pub(super) struct JobShare<'a> {
     pub(super) shares: &'a Shares<'a>,
     /// Where nothing is handed on.
     pub(super) fixed: u32,
 }
 
-struct State {
+struct ShareState {
     /// Who may still build: each has one job without asking.
     workers: u32,
     pool: Pool,
@@ -53,10 +53,10 @@ impl<'a> Shares<'a> {
         host: &'a dyn Host,
         place: HostPath,
         ninja: Option<&'a HostPath>,
-        trees: &[Tree],
+        trees: &[PlannedTree],
         (total, workers): (u32, u32),
     ) -> Self {
-        let takes_part = |tree: &Tree| {
+        let takes_part = |tree: &PlannedTree| {
             let own = tree.cache.get("CMAKE_MAKE_PROGRAM").map(|own| host.path(own));
             tree.generator.starts_with("Ninja") && own.is_none_or(|own| Some(&own) == ninja)
         };
@@ -64,7 +64,7 @@ impl<'a> Shares<'a> {
         let shared =
             workers > 1 && trees.iter().all(takes_part) && !place.as_str().contains(char::is_whitespace);
         let pool = if shared { Pool::Unasked } else { Pool::None };
-        Self { host, place, ninja, total, state: Mutex::new(State { workers, pool }) }
+        Self { host, place, ninja, total, state: Mutex::new(ShareState { workers, pool }) }
     }
 
     /// The share of a worker where nothing is handed on.

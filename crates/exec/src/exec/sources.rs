@@ -3,18 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 use gpubuild_plan::project::SourceCopy;
 use serde::{Deserialize, Serialize};
 
 use super::error::BuildError;
-use super::{Event, Job};
-use crate::patch::{self, Done, Files};
-use crate::store::files::{self, FileStamp, Snapshot};
+use super::{BuildEvent, BuildJob};
+use crate::patch::{self, PatchResult, PatchedFiles};
+use crate::store::files::{self, FileSnapshot, FileStamp};
 
 /// What the copy was made of, by path below the folder.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
+struct SourceRecord {
     /// The original's files.
     from: BTreeMap<String, FileStamp>,
     /// The copy's files.
@@ -27,10 +27,10 @@ struct Record {
 ///
 /// # Errors
 /// A patch that does not apply, or a file that cannot be read or written.
-pub(super) fn prepare(job: &Job<'_>, copy: &SourceCopy) -> Result<(), BuildError> {
+pub(super) fn prepare(job: &BuildJob<'_>, copy: &SourceCopy) -> Result<(), BuildError> {
     let host = job.host;
     let path = HostPath::new(copy.to.rules(), &format!("{}.json", copy.to));
-    let last: Record = crate::store::read_json(host, &path).unwrap_or_default();
+    let last: SourceRecord = crate::store::read_json(host, &path).unwrap_or_default();
     let from = below(&walk(host, &copy.from, &job.root)?, &copy.from);
     let diffs = read_patches(host, copy)?;
     let hashes: Vec<String> = diffs.iter().map(|text| crate::store::sha256(text.as_bytes())).collect();
@@ -73,23 +73,23 @@ pub(super) fn prepare(job: &Job<'_>, copy: &SourceCopy) -> Result<(), BuildError
         }
     }
     let to = below(&walk(host, &copy.to, &job.root.join("no-such-folder"))?, &copy.to);
-    crate::store::write_json(host, &path, &Record { from, to, patches: hashes })
+    crate::store::write_json(host, &path, &SourceRecord { from, to, patches: hashes })
         .map_err(|error| BuildError::io("write", &path, &error))
 }
 
-fn walk(host: &dyn Host, folder: &HostPath, without: &HostPath) -> Result<Snapshot, BuildError> {
+fn walk(host: &dyn ReadFiles, folder: &HostPath, without: &HostPath) -> Result<FileSnapshot, BuildError> {
     files::walk_all(host, folder, without)
         .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))
 }
 
 /// The same by path below a folder, with forward slashes.
-fn below(snapshot: &Snapshot, folder: &HostPath) -> BTreeMap<String, FileStamp> {
+fn below(snapshot: &FileSnapshot, folder: &HostPath) -> BTreeMap<String, FileStamp> {
     let start = folder.as_str().len();
     let name = |path: &str| path[start..].trim_start_matches(['/', '\\']).replace('\\', "/");
     snapshot.iter().map(|(path, stamp)| (name(path), *stamp)).collect()
 }
 
-fn read_patches(host: &dyn Host, copy: &SourceCopy) -> Result<Vec<String>, BuildError> {
+fn read_patches(host: &dyn ReadFiles, copy: &SourceCopy) -> Result<Vec<String>, BuildError> {
     let read = |patch: &gpubuild_plan::project::PlannedPatch| {
         host.read_text(&patch.path).map_err(|error| BuildError::io("read", &patch.path, &error))
     };
@@ -97,9 +97,9 @@ fn read_patches(host: &dyn Host, copy: &SourceCopy) -> Result<Vec<String>, Build
 }
 
 /// The texts of all files that patches speak of, after all patches. One that is optional and does not apply is passed over.
-fn changed(job: &Job<'_>, copy: &SourceCopy, diffs: &[String]) -> Result<Files, BuildError> {
+fn changed(job: &BuildJob<'_>, copy: &SourceCopy, diffs: &[String]) -> Result<PatchedFiles, BuildError> {
     let host = job.host;
-    let mut texts = Files::new();
+    let mut texts = PatchedFiles::new();
     for (patch, text) in copy.patches.iter().zip(diffs) {
         let failed = |error: &patch::PatchError| BuildError::Patch {
             patch: patch.path.to_string(),
@@ -116,12 +116,16 @@ fn changed(job: &Job<'_>, copy: &SourceCopy, diffs: &[String]) -> Result<Files, 
         }
         let name = patch.path.to_string();
         match patch::apply(text, &mut texts) {
-            Ok(Done::Applied) => {}
-            Ok(Done::Already) => {
-                (job.sink)(&Event::Note { text: format!("the sources have the change of `{name}` already") });
+            Ok(PatchResult::Applied) => {}
+            Ok(PatchResult::Already) => {
+                (job.sink)(&BuildEvent::Note {
+                    text: format!("the sources have the change of `{name}` already"),
+                });
             }
             Err(error) if patch.optional => {
-                (job.sink)(&Event::Note { text: format!("optional patch `{name}` is left out: {error}") });
+                (job.sink)(&BuildEvent::Note {
+                    text: format!("optional patch `{name}` is left out: {error}"),
+                });
             }
             Err(error) => return Err(failed(&error)),
         }

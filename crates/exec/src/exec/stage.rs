@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::artifacts::{Artifact, Manifest, Placed};
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
+use gpubuild_plan::artifacts::{Artifact, Manifest, PlacedLibrary};
 use serde::{Deserialize, Serialize};
 
 /// Folder in a build root that holds all shared libraries and modules together, as they lie beside a program.
@@ -12,7 +12,7 @@ pub const FOLDER: &str = "runtime";
 
 /// What lies in a folder because we put it there.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Record {
+struct StageRecord {
     names: BTreeSet<String>,
 }
 
@@ -24,20 +24,20 @@ pub fn runtime_folder(root: &HostPath) -> HostPath {
 
 /// What a program of a manifest needs beside it: nothing, if all of it is static.
 #[must_use]
-pub fn needed(host: &dyn Host, manifest: &Manifest) -> Vec<Placed> {
+pub fn needed(host: &dyn ReadFiles, manifest: &Manifest) -> Vec<PlacedLibrary> {
     let mut placed = Vec::new();
     for tree in &manifest.trees {
         for file in &tree.files {
             let Some(name) = name_of(host, file) else { continue };
             let name = tree.folder.as_ref().map_or(name.clone(), |folder| format!("{folder}/{name}"));
-            placed.push(Placed { from: file.path.clone(), name });
+            placed.push(PlacedLibrary { from: file.path.clone(), name });
         }
     }
     placed
 }
 
 /// The name by which a file is looked for while a program runs; none for what only a linker needs.
-fn name_of(host: &dyn Host, file: &Artifact) -> Option<String> {
+fn name_of(host: &dyn ReadFiles, file: &Artifact) -> Option<String> {
     let own = file.path.rsplit(['/', '\\']).next()?.to_owned();
     match file.kind.as_str() {
         "module" => Some(own),
@@ -66,10 +66,10 @@ pub(super) fn is_for_linkers(path: &str) -> bool {
 ///
 /// # Errors
 /// What the operating system says.
-pub fn place(host: &dyn Host, manifest: &Manifest, folder: &HostPath) -> io::Result<()> {
+pub fn place(host: &dyn WriteFiles, manifest: &Manifest, folder: &HostPath) -> io::Result<()> {
     let placed = needed(host, manifest);
     let record_path = folder.join(&format!(".gpubuild-{}.json", manifest.project));
-    let before: Record = crate::store::read_json(host, &record_path).unwrap_or_default();
+    let before: StageRecord = crate::store::read_json(host, &record_path).unwrap_or_default();
     if placed.is_empty() && before.names.is_empty() {
         return Ok(());
     }
@@ -86,14 +86,14 @@ pub fn place(host: &dyn Host, manifest: &Manifest, folder: &HostPath) -> io::Res
         }
     }
     if before.names != names {
-        crate::store::write_json(host, &record_path, &Record { names })?;
+        crate::store::write_json(host, &record_path, &StageRecord { names })?;
     }
     Ok(())
 }
 
 /// Whether a placed file is the one that was built: a hard link of it, or a copy with the same content where the two are on
 /// different disks.
-fn is_there(host: &dyn Host, from: &HostPath, to: &HostPath) -> bool {
+fn is_there(host: &dyn ReadFiles, from: &HostPath, to: &HostPath) -> bool {
     let (Ok(source), Ok(placed)) = (host.stat(from), host.stat(to)) else { return false };
     let same_content = || matches!((host.read(from), host.read(to)), (Ok(from), Ok(to)) if from == to);
     host.is_same_file(from, to) || (source.size == placed.size && same_content())

@@ -1,13 +1,13 @@
 //! What a tree was built from, so that a build with nothing changed starts nothing.
 
-use gpubuild_host::{Environment, Host, HostPath};
+use gpubuild_host::{Environment, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem};
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 use serde::{Deserialize, Serialize};
 
 use super::changed;
-use crate::cmake::file_api::Reply;
-use crate::store::files::{self, Snapshot};
+use crate::cmake::file_api::FileApiReply;
+use crate::store::files::{self, FileSnapshot};
 use crate::store::listened::listened;
 use crate::store::sha256;
 
@@ -16,7 +16,7 @@ const SCHEMA: u32 = 3;
 
 /// What a tree was built from and what came of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stamp {
+pub struct BuildStamp {
     schema: u32,
     /// [`key`] of the tree.
     pub key: String,
@@ -24,26 +24,26 @@ pub struct Stamp {
     #[serde(default)]
     pub content: Option<String>,
     /// Every file below the source folder before the build.
-    pub sources: Snapshot,
+    pub sources: FileSnapshot,
     /// Files elsewhere that configuring or compiling read, and the tools.
-    pub outside: Snapshot,
+    pub outside: FileSnapshot,
     /// The files that were built.
-    pub outputs: Snapshot,
+    pub outputs: FileSnapshot,
     /// Every file that configuring or compiling read, and the tools: what a build script has cargo watch.
     pub read: Vec<String>,
     /// What goes into the manifest.
     pub built: BuiltTree,
 }
 
-impl Stamp {
+impl BuildStamp {
     /// The stamp of a tree that was just built.
     #[must_use]
     pub fn new(
         key: String,
         content: Option<String>,
-        sources: Snapshot,
-        outside: Snapshot,
-        outputs: Snapshot,
+        sources: FileSnapshot,
+        outside: FileSnapshot,
+        outputs: FileSnapshot,
         read: Vec<String>,
         built: BuiltTree,
     ) -> Self {
@@ -52,38 +52,38 @@ impl Stamp {
 
     /// The same with sources of the same content that look different.
     #[must_use]
-    pub fn looking_like(self, sources: Snapshot) -> Self {
+    pub fn looking_like(self, sources: FileSnapshot) -> Self {
         Self { sources, ..self }
     }
 
     /// Where a tree keeps it.
     #[must_use]
-    pub fn path(tree: &Tree) -> HostPath {
+    pub fn path(tree: &PlannedTree) -> HostPath {
         crate::cmake::own_folder(tree).join("stamp.json")
     }
 
     /// The stamp that a tree has, if it is of this form.
     #[must_use]
-    pub fn read(host: &dyn Host, tree: &Tree) -> Option<Self> {
+    pub fn read(host: &dyn ReadFiles, tree: &PlannedTree) -> Option<Self> {
         Self::read_in(host, &tree.build)
     }
 
     /// The same for the build folder of a tree.
     #[must_use]
-    pub fn read_in(host: &dyn Host, build: &HostPath) -> Option<Self> {
+    pub fn read_in(host: &dyn ReadFiles, build: &HostPath) -> Option<Self> {
         let path = crate::cmake::own_folder_in(build).join("stamp.json");
         crate::store::read_json(host, &path).filter(|stamp: &Self| stamp.schema == SCHEMA)
     }
 
     /// Whether nothing changed: same options, same sources, same tools and headers, and what was built is still there.
     #[must_use]
-    pub fn holds(&self, host: &dyn Host, key: &str, sources: &Snapshot) -> bool {
+    pub fn holds(&self, host: &dyn ReadFiles, key: &str, sources: &FileSnapshot) -> bool {
         self.key == key && self.sources == *sources && self.rest_holds(host)
     }
 
     /// Whether tools and headers look as they did, and the artifacts have the content that they were built with.
     #[must_use]
-    pub fn rest_holds(&self, host: &dyn Host) -> bool {
+    pub fn rest_holds(&self, host: &dyn ReadFiles) -> bool {
         let is_intact = |file: &Artifact| changed::is_intact(host, file, Some(&self.outputs));
         files::unchanged(host, &self.outside) && self.built.files.iter().all(is_intact)
     }
@@ -91,7 +91,7 @@ impl Stamp {
     /// The same with the present times of artifacts, if they differ: placing a library beside a program makes a second link
     /// of it, which changes them. Without new times every later build would read the whole file.
     #[must_use]
-    pub fn with_new_times(&self, host: &dyn Host) -> Option<Self> {
+    pub fn with_new_times(&self, host: &dyn ReadFiles) -> Option<Self> {
         let paths = self.built.files.iter().map(|file| file.path.as_str());
         let outputs = files::snapshot(host, paths);
         (outputs != self.outputs).then(|| Self { outputs, ..self.clone() })
@@ -104,9 +104,9 @@ impl Stamp {
 /// # Panics
 /// Never: plain data always serialises.
 #[must_use]
-pub fn key(tree: &Tree, env: &Environment) -> String {
+pub fn key(tree: &PlannedTree, env: &Environment) -> String {
     #[derive(Serialize)]
-    struct Parts<'a> {
+    struct StampParts<'a> {
         generator: &'a str,
         source: &'a str,
         build: &'a str,
@@ -114,13 +114,13 @@ pub fn key(tree: &Tree, env: &Environment) -> String {
         targets: &'a [String],
         modules: &'a [String],
         folder: Option<&'a str>,
-        choices: &'a [gpubuild_plan::project::profile::Wanted],
+        choices: &'a [gpubuild_plan::project::profile::WantedOption],
         shims: Vec<&'a str>,
         plan_env: &'a std::collections::BTreeMap<String, String>,
         host_env: Vec<(&'a str, &'a str)>,
         version: &'a str,
     }
-    let parts = Parts {
+    let parts = StampParts {
         generator: &tree.generator,
         source: tree.source.as_str(),
         build: tree.build.as_str(),
@@ -141,8 +141,8 @@ pub fn key(tree: &Tree, env: &Environment) -> String {
 /// the libraries of others on its link line, the compilers and the tools.
 #[must_use]
 pub fn read_paths(
-    tree: &Tree,
-    reply: &Reply,
+    tree: &PlannedTree,
+    reply: &FileApiReply,
     built: &BuiltTree,
     depfiles: &[String],
     tools: &[&HostPath],
@@ -221,7 +221,8 @@ mod tests {
     fn variables_that_change_a_build_are_known() {
         use gpubuild_host::Os;
         let heard = [("CXXFLAGS", "-g"), ("CMAKE_NEW", "1"), ("PATH", "/bin"), ("HOME", "/h")];
-        let env = Environment::new(Os::Linux, heard).recording();
+        let env = Environment::new(Os::Linux, heard);
+        env.listen();
         assert_eq!(listened(&env), [("CMAKE_NEW", "1"), ("CXXFLAGS", "-g")]);
         let asked = env.asked();
         assert!(asked.iter().any(|name| name == "CC") && !asked.iter().any(|name| name == "PATH"));

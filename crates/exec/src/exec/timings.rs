@@ -1,39 +1,39 @@
 //! What a build took: times of its steps and files, memory of its compilers, hits of its cache.
 //!
-//! A [`Recorder`] listens to the events of a build, reads Ninja's log of every run, and looks at the processes below us
-//! from time to time. What came of it is a [`Recording`], a plain value.
+//! A [`TimingRecorder`] listens to the events of a build, reads Ninja's log of every run, and looks at the processes below us
+//! from time to time. What came of it is a [`TimingRecording`], a plain value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, InspectHost};
 use serde::Serialize;
 
-use super::launcher::{self, Outcome};
+use super::launcher::{self, LauncherOutcome};
 use super::ninja::{self, Edge};
 use super::processes::{Processes, Sample};
-use crate::event::{Event, State};
+use crate::event::{BuildEvent, TreeState};
 
 /// How often the processes are looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Everything that was recorded; times are seconds since the build began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Recording {
+pub struct TimingRecording {
     /// How long it took.
     pub seconds: f64,
     /// Trees, in the order in which they began.
     pub trees: Vec<TreeTime>,
     /// Steps of trees and of the whole.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TimedStep>,
     /// Files that were made.
-    pub units: Vec<Unit>,
+    pub units: Vec<TimedUnit>,
     /// What compiler caches have saved.
-    pub caches: Vec<Cache>,
+    pub caches: Vec<LauncherTotals>,
     /// What was told on the way.
-    pub messages: Vec<Message>,
+    pub messages: Vec<TimedMessage>,
     /// Memory and work, over time.
     pub samples: Vec<Sample>,
     /// For each unit the units that it waited for.
@@ -48,12 +48,12 @@ pub struct TreeTime {
     pub id: String,
     /// What became of it; none if it did not come to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
+    pub state: Option<TreeState>,
 }
 
 /// A step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Step {
+pub struct TimedStep {
     /// Its tree, `cargo`, or nothing for the whole build.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tree: String,
@@ -69,7 +69,7 @@ pub struct Step {
 
 /// A file that was made.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Unit {
+pub struct TimedUnit {
     /// Its tree, or `cargo`.
     pub tree: String,
     /// The file, below the build folder; of cargo the crate.
@@ -85,13 +85,13 @@ pub struct Unit {
     pub memory_bytes: Option<u64>,
     /// What the compiler cache said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache: Option<Outcome>,
+    pub cache: Option<LauncherOutcome>,
     /// Whether its times are only when it was seen, and not told by the tool.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub seen: bool,
 }
 
-impl Unit {
+impl TimedUnit {
     /// How long it took.
     #[must_use]
     pub fn seconds(&self) -> f64 {
@@ -101,7 +101,7 @@ impl Unit {
 
 /// What a compiler cache has saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cache {
+pub struct LauncherTotals {
     /// Tree.
     pub tree: String,
     /// `ccache`.
@@ -116,7 +116,7 @@ pub struct Cache {
 
 /// Something that was told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Message {
+pub struct TimedMessage {
     /// When.
     pub time: f64,
     /// The text.
@@ -124,19 +124,19 @@ pub struct Message {
 }
 
 /// Listens to a build.
-pub struct Recorder<'a> {
-    host: &'a dyn Host,
+pub struct TimingRecorder<'a> {
+    host: &'a dyn InspectHost,
     began: Duration,
-    state: Mutex<Inner>,
+    state: Mutex<RecorderState>,
     ended: AtomicBool,
 }
 
 #[derive(Default)]
-struct Inner {
-    recording: Recording,
+struct RecorderState {
+    recording: TimingRecording,
     /// Steps that are going on, as indices.
     open: BTreeMap<(String, &'static str), usize>,
-    runs: BTreeMap<String, Run>,
+    runs: BTreeMap<String, TimedRun>,
     /// Per tree, what its edges need, by output.
     edges: BTreeMap<String, Vec<Edge>>,
     /// Build folders by tree.
@@ -145,15 +145,15 @@ struct Inner {
 }
 
 /// A run of the build tool that is going on.
-struct Run {
+struct TimedRun {
     start: f64,
     lines: BTreeSet<String>,
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> TimingRecorder<'a> {
     /// Begins to record.
     #[must_use]
-    pub fn new(host: &'a dyn Host) -> Self {
+    pub fn new(host: &'a dyn InspectHost) -> Self {
         Self { host, began: host.elapsed(), state: Mutex::default(), ended: AtomicBool::new(false) }
     }
 
@@ -161,7 +161,7 @@ impl<'a> Recorder<'a> {
         self.host.elapsed().saturating_sub(self.began).as_secs_f64()
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,50 +180,51 @@ impl<'a> Recorder<'a> {
     }
 
     /// Takes note of an event.
-    pub fn event(&self, event: &Event) {
+    pub fn event(&self, event: &BuildEvent) {
         let now = self.now();
         let inner = &mut *self.inner();
         inner.close("", now);
         match event {
-            Event::Waiting { lock } => {
+            BuildEvent::Waiting { lock } => {
                 inner.begin("", "wait", format!("for the build that holds {lock}"), now);
             }
-            Event::WaitingForStore { tree, .. } => {
+            BuildEvent::WaitingForStore { tree, .. } => {
                 inner.begin("", "wait", format!("for another build that makes {tree}"), now);
             }
-            Event::Taken { tree, .. } => {
+            BuildEvent::Taken { tree, .. } => {
                 inner.tree(tree);
                 inner.say(now, format!("{tree} came from the store"));
             }
-            Event::StoreUnused { tree, why } => {
+            BuildEvent::StoreUnused { tree, why } => {
                 inner.say(now, format!("{tree}: the store is not used: {why}"));
             }
-            Event::Fetching { tool, version, .. } => {
+            BuildEvent::Fetching { tool, version, .. } => {
                 inner.begin("", "fetch", format!("{tool} {version}"), now);
             }
-            Event::Configuring { tree, .. } => {
+            BuildEvent::Configuring { tree, .. } => {
                 inner.tree(tree);
                 inner.begin(tree, "configure", "configure".to_owned(), now);
             }
-            Event::Configured { tree, .. } => inner.close(tree, now),
-            Event::Compiling { tree, build, jobs } => {
+            BuildEvent::Configured { tree, .. } => inner.close(tree, now),
+            BuildEvent::Compiling { tree, build, jobs } => {
                 inner.tree(tree);
                 inner.close(tree, now);
                 inner.begin(tree, "build", format!("build, {jobs} at once"), now);
                 let folder = self.host.path(build);
                 let text = self.host.read_text(&folder.join(ninja::LOG)).unwrap_or_default();
                 let lines = text.lines().map(str::to_owned).collect();
-                inner.runs.insert(tree.clone(), Run { start: now, lines });
+                inner.runs.insert(tree.clone(), TimedRun { start: now, lines });
                 inner.folders.insert(tree.clone(), folder);
             }
-            Event::Compiled { tree, .. } => {
+            BuildEvent::Compiled { tree, .. } => {
                 inner.close(tree, now);
                 self.read_run(inner, tree);
                 inner.begin(tree, "collect", "collect".to_owned(), now);
             }
-            Event::Cached { tree, launcher, hits, misses, other, log, .. } => {
+            BuildEvent::Cached { tree, launcher, hits, misses, other, log, .. } => {
                 let (hits, misses, other) = (*hits, *misses, *other);
-                let cache = Cache { tree: tree.clone(), launcher: launcher.clone(), hits, misses, other };
+                let cache =
+                    LauncherTotals { tree: tree.clone(), launcher: launcher.clone(), hits, misses, other };
                 inner.recording.caches.push(cache);
                 if let Some(text) =
                     log.as_ref().and_then(|log| self.host.read_text(&self.host.path(log)).ok())
@@ -231,38 +232,38 @@ impl<'a> Recorder<'a> {
                     inner.mark_cached(tree, &launcher::parse_log(&text));
                 }
             }
-            Event::Finished { tree, state, .. } => {
+            BuildEvent::Finished { tree, state, .. } => {
                 inner.close(tree, now);
                 inner.tree(tree).state = Some(*state);
             }
-            Event::Failed { tree, error, .. } => {
+            BuildEvent::Failed { tree, error, .. } => {
                 inner.close(tree, now);
                 inner.say(now, format!("{tree} failed: {error}"));
             }
-            Event::Narrowed { tree, before, jobs, why } => {
+            BuildEvent::Narrowed { tree, before, jobs, why } => {
                 inner.say(
                     now,
                     format!("{tree}: {before} compilers at once were too many ({why}), going on with {jobs}"),
                 );
             }
-            Event::LauncherDropped { tree, language, launcher, why } => {
+            BuildEvent::LauncherDropped { tree, language, launcher, why } => {
                 inner.say(now, format!("{tree}: {language} without {launcher}: {why}"));
             }
-            Event::Dropped { backend, why } => inner.say(now, format!("{backend} is left out: {why}")),
-            Event::Linking { package } => {
+            BuildEvent::Dropped { backend, why } => inner.say(now, format!("{backend} is left out: {why}")),
+            BuildEvent::Linking { package } => {
                 inner.begin("cargo", "cargo", format!("cargo build of {package}"), now);
             }
-            Event::Done { .. } => inner.close("cargo", now),
+            BuildEvent::Done { .. } => inner.close("cargo", now),
             _ => {}
         }
     }
 
     /// Reads what a run of Ninja added to its log, and what its edges need.
-    fn read_run(&self, inner: &mut Inner, tree: &str) {
+    fn read_run(&self, inner: &mut RecorderState, tree: &str) {
         let (Some(run), Some(folder)) = (inner.runs.remove(tree), inner.folders.get(tree)) else { return };
         let log = self.host.read_text(&folder.join(ninja::LOG)).unwrap_or_default();
         for made in ninja::parse_log(&log, &run.lines) {
-            inner.recording.units.push(Unit {
+            inner.recording.units.push(TimedUnit {
                 tree: tree.to_owned(),
                 kind: kind_of(&made.output),
                 output: made.output,
@@ -279,10 +280,10 @@ impl<'a> Recorder<'a> {
 
     /// What was recorded.
     #[must_use]
-    pub fn finish(self) -> Recording {
+    pub fn finish(self) -> TimingRecording {
         let now = self.now();
         let inner = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let Inner { mut recording, folders, edges, processes, .. } = inner;
+        let RecorderState { mut recording, folders, edges, processes, .. } = inner;
         recording.seconds = now;
         for step in recording.steps.iter_mut().filter(|step| step.end.is_infinite()) {
             step.end = now;
@@ -291,7 +292,7 @@ impl<'a> Recorder<'a> {
             let path = folders.get(&unit.tree).map(|folder| folder.join(&unit.output));
             unit.memory_bytes = path.and_then(|path| processes.peak(path.as_str()));
         }
-        recording.units.extend(processes.crates().map(|(name, seen)| Unit {
+        recording.units.extend(processes.crates().map(|(name, seen)| TimedUnit {
             tree: "cargo".to_owned(),
             output: name.to_owned(),
             kind: "rust",
@@ -308,7 +309,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-impl Inner {
+impl RecorderState {
     fn tree(&mut self, id: &str) -> &mut TreeTime {
         let trees = &mut self.recording.trees;
         let index = trees.iter().position(|tree| tree.id == id).unwrap_or_else(|| {
@@ -320,7 +321,7 @@ impl Inner {
 
     fn begin(&mut self, tree: &str, kind: &'static str, name: String, now: f64) {
         // Until it is closed, it lasts to the end.
-        let step = Step { tree: tree.to_owned(), kind, name, start: now, end: f64::INFINITY };
+        let step = TimedStep { tree: tree.to_owned(), kind, name, start: now, end: f64::INFINITY };
         self.recording.steps.push(step);
         self.open.insert((tree.to_owned(), kind), self.recording.steps.len() - 1);
     }
@@ -337,14 +338,14 @@ impl Inner {
     }
 
     fn say(&mut self, time: f64, text: String) {
-        self.recording.messages.push(Message { time, text });
+        self.recording.messages.push(TimedMessage { time, text });
     }
 
     /// Gives each unit of a tree what the cache said of its source, where one unit alone can be meant.
-    fn mark_cached(&mut self, tree: &str, calls: &[launcher::Call]) {
+    fn mark_cached(&mut self, tree: &str, calls: &[launcher::LauncherCall]) {
         for call in calls {
             let source = call.source.replace('\\', "/");
-            let mut fitting: Vec<&mut Unit> = (self.recording.units.iter_mut())
+            let mut fitting: Vec<&mut TimedUnit> = (self.recording.units.iter_mut())
                 .filter(|unit| unit.tree == tree && unit.cache.is_none() && is_made_of(&unit.output, &source))
                 .collect();
             if let [unit] = fitting.as_mut_slice() {

@@ -1,9 +1,9 @@
 use super::*;
 use crate::exec::ninja::{critical_path, parse_edges, parse_log};
 
-fn unit(output: &str, start: f64, end: f64) -> Unit {
+fn unit(output: &str, start: f64, end: f64) -> TimedUnit {
     let (tree, kind) = ("t".to_owned(), kind_of(output));
-    Unit { tree, output: output.into(), kind, start, end, memory_bytes: None, cache: None, seen: false }
+    TimedUnit { tree, output: output.into(), kind, start, end, memory_bytes: None, cache: None, seen: false }
 }
 
 #[test]
@@ -61,12 +61,12 @@ fn kinds_and_sources_follow_from_the_names_that_cmake_gives() {
 fn steps_that_were_cut_off_end_with_the_build() {
     let host =
         gpubuild_host::RecordedHost::builder(gpubuild_host::Os::Linux, gpubuild_host::Arch::X86_64).build();
-    let recorder = Recorder::new(&host);
+    let recorder = TimingRecorder::new(&host);
     let tree = || "cpu".to_owned();
-    recorder.event(&Event::Configuring { tree: tree(), backends: Vec::new(), build: "/b".into() });
-    recorder.event(&Event::Configured { tree: tree(), seconds: 1.0 });
-    recorder.event(&Event::Compiling { tree: tree(), build: "/b".into(), jobs: 2 });
-    recorder.event(&Event::Narrowed { tree: tree(), before: 2, jobs: 1, why: "Killed".into() });
+    recorder.event(&BuildEvent::Configuring { tree: tree(), backends: Vec::new(), build: "/b".into() });
+    recorder.event(&BuildEvent::Configured { tree: tree(), seconds: 1.0 });
+    recorder.event(&BuildEvent::Compiling { tree: tree(), build: "/b".into(), jobs: 2 });
+    recorder.event(&BuildEvent::Narrowed { tree: tree(), before: 2, jobs: 1, why: "Killed".into() });
     let recording = recorder.finish();
     let kinds: Vec<&str> = recording.steps.iter().map(|step| step.kind).collect();
     assert_eq!(kinds, ["configure", "build"]);

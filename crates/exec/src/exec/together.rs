@@ -7,12 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_host::{Command, HostPath, Os, find_program};
 use gpubuild_linker::symbols;
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, LinkItem, Manifest, ManifestError};
-use gpubuild_plan::project::together::{Difference, SameSymbols, With};
+use gpubuild_plan::project::together::{InterfaceDifference, SameSymbols, With};
 
-use super::Job;
+use super::BuildJob;
 use super::error::BuildError;
 use crate::store::{self, sha256};
 
@@ -50,7 +52,7 @@ pub enum TogetherError {
         /// How many more.
         more: usize,
         /// How their interfaces differ.
-        differences: Vec<Difference>,
+        differences: Vec<InterfaceDifference>,
     },
     /// There is no program that renames symbols.
     #[error("renaming the symbols of `{name}` takes objcopy, and there is none")]
@@ -76,32 +78,28 @@ pub enum TogetherError {
     },
 }
 
-fn told(differences: &[Difference]) -> String {
+fn told(differences: &[InterfaceDifference]) -> String {
     let list: Vec<String> = differences.iter().map(ToString::to_string).collect();
     if list.is_empty() { String::new() } else { format!("; the two copies differ: {}", list.join(", ")) }
 }
 
-impl TogetherError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for TogetherError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::NotBuilt { .. } => "symbols.other-not-built",
-            Self::SameSymbols { .. } => "symbols.same",
-            Self::NoObjcopy { .. } => "symbols.no-objcopy",
-            Self::Tool { .. } => "symbols.tool-failed",
-            Self::Unsupported { .. } => "symbols.unsupported",
+            Self::NotBuilt { .. } => id!("symbols.other-not-built"),
+            Self::SameSymbols { .. } => id!("symbols.same"),
+            Self::NoObjcopy { .. } => id!("symbols.no-objcopy"),
+            Self::Tool { .. } => id!("symbols.tool-failed"),
+            Self::Unsupported { .. } => id!("symbols.unsupported"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::NotBuilt { folder, .. } => format!("build it first: `gpubuild build --project {folder}`"),
             Self::SameSymbols { name, .. } => format!(
                 "say in gpubuild.toml, under `[[with]]` of `{name}`, what to do: `same_symbols = \"prefix\"` renames its \
-                 symbols, `\"dynamic\"` keeps them inside a shared library (docs/symbols.md)"
+                 symbols, `\"dynamic\"` keeps them inside a shared library (docs/guide/several-projects.md)"
             ),
             Self::NoObjcopy { .. } => {
                 "install binutils or LLVM, name the program in OBJCOPY, or use `same_symbols = \"dynamic\"`"
@@ -109,7 +107,7 @@ impl TogetherError {
             }
             Self::Tool { .. } => "run the command by hand to see more".to_owned(),
             Self::Unsupported { .. } => "use `same_symbols = \"prefix\"`".to_owned(),
-        }
+        })
     }
 }
 
@@ -117,7 +115,7 @@ impl TogetherError {
 ///
 /// # Errors
 /// A project is not built, the same symbols stand in two and nothing may be done about it, or a tool fails.
-pub(super) fn add(job: &Job<'_>, with: &[With], manifest: &mut Manifest) -> Result<(), BuildError> {
+pub(super) fn add(job: &BuildJob<'_>, with: &[With], manifest: &mut Manifest) -> Result<(), BuildError> {
     for one in with {
         let mut trees = Other { job, with: one, manifest }.trees()?;
         if one.same_symbols == SameSymbols::Shared {
@@ -132,7 +130,7 @@ pub(super) fn add(job: &Job<'_>, with: &[With], manifest: &mut Manifest) -> Resu
 }
 
 struct Other<'a> {
-    job: &'a Job<'a>,
+    job: &'a BuildJob<'a>,
     with: &'a With,
     manifest: &'a Manifest,
 }

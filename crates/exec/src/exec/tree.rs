@@ -6,24 +6,24 @@ use std::time::Duration;
 use gpubuild_host::{Command, HostPath};
 use gpubuild_plan::artifacts::{Artifact, BuiltTree, Manifest};
 use gpubuild_plan::plan::extra::PlannedExtra;
-use gpubuild_plan::plan::{Tree, options};
+use gpubuild_plan::plan::{PlannedTree, options};
 use serde::{Deserialize, Serialize};
 
 use super::error::{ALONE, BuildError, is_disk_full};
 use super::launcher;
-use super::log::Log;
+use super::log::BuildLog;
 use super::memory::{self, Sign};
-use super::reuse::{Found, Reuse};
-use super::shares::Share;
-use super::stamp::{self, Stamp};
-use super::{Job, Tools, changed, collect};
-use crate::cmake::file_api::{self, Reply};
-use crate::cmake::{self, Start, Width, unused};
+use super::reuse::{Reuse, ReuseResult};
+use super::shares::JobShare;
+use super::stamp::{self, BuildStamp};
+use super::{BuildJob, InstalledTools, changed, collect};
+use crate::cmake::file_api::{self, FileApiReply};
+use crate::cmake::{self, ConfigureStart, Width, unused};
 use crate::diagnose::first_error;
 use crate::event::FirstError;
-use crate::event::{Event, State};
+use crate::event::{BuildEvent, TreeState};
 use crate::python::Network;
-use crate::store::files::{self, Snapshot};
+use crate::store::files::{self, FileSnapshot};
 
 /// How Ninja begins to say that it takes part in a jobserver.
 const JOBSERVER: &str = "ninja: Jobserver mode detected";
@@ -41,12 +41,12 @@ struct Configured {
 
 /// Configures and builds a tree, unless nothing changed.
 pub(super) fn run(
-    job: &Job<'_>,
-    tools: &Tools,
-    tree: &Tree,
+    job: &BuildJob<'_>,
+    tools: &InstalledTools,
+    tree: &PlannedTree,
     extra: &[PlannedExtra],
-    share: Share<'_>,
-) -> Result<(BuiltTree, State), BuildError> {
+    share: JobShare<'_>,
+) -> Result<(BuiltTree, TreeState), BuildError> {
     let started = job.host.elapsed();
     let missing = |tool: &str| BuildError::NoTool { tool: tool.to_owned() };
     let cmake = tools.cmake.as_ref().ok_or_else(|| missing("CMake"))?;
@@ -57,46 +57,46 @@ pub(super) fn run(
         tree.cache.entry("CMAKE_MAKE_PROGRAM".to_owned()).or_insert_with(|| ninja.forward_slashes());
     }
     launcher::settle(job.host, job.sink, &mut tree);
-    let run = Run { job, cmake, ninja, tree: &tree, extra, share };
+    let run = TreeRun { job, cmake, ninja, tree: &tree, extra, share };
     let result = run.unless_unchanged();
     let seconds = job.host.elapsed().saturating_sub(started).as_secs_f64();
     match &result {
-        Ok((_, state)) => (job.sink)(&Event::Finished { tree: tree.id.clone(), state: *state, seconds }),
+        Ok((_, state)) => (job.sink)(&BuildEvent::Finished { tree: tree.id.clone(), state: *state, seconds }),
         Err(
             BuildError::Configure { error, causes, log, .. } | BuildError::Compile { error, causes, log, .. },
         ) => {
             let (error, causes, log) = ((**error).clone(), causes.clone(), log.clone());
-            (job.sink)(&Event::Failed { tree: tree.id.clone(), error, causes, log });
+            (job.sink)(&BuildEvent::Failed { tree: tree.id.clone(), error, causes, log });
         }
         Err(_) => {}
     }
     result
 }
 
-struct Run<'a> {
-    job: &'a Job<'a>,
+struct TreeRun<'a> {
+    job: &'a BuildJob<'a>,
     cmake: &'a HostPath,
     ninja: Option<&'a HostPath>,
-    tree: &'a Tree,
+    tree: &'a PlannedTree,
     /// What is known of the project's further backends.
     extra: &'a [PlannedExtra],
-    share: Share<'a>,
+    share: JobShare<'a>,
 }
 
-impl Run<'_> {
-    fn unless_unchanged(&self) -> Result<(BuiltTree, State), BuildError> {
+impl TreeRun<'_> {
+    fn unless_unchanged(&self) -> Result<(BuiltTree, TreeState), BuildError> {
         let host = self.job.host;
         let key = stamp::key(self.tree, host.env());
         let sources = files::walk(host, &self.tree.source, &self.tree.build)
             .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;
-        let stamp = Stamp::read(host, self.tree);
+        let stamp = BuildStamp::read(host, self.tree);
         if let Some(stamp) = &stamp
             && stamp.holds(host, &key, &sources)
         {
             if let Some(newer) = stamp.with_new_times(host) {
                 self.write_stamp(&newer)?;
             }
-            return Ok((stamp.built.clone(), State::Unchanged));
+            return Ok((stamp.built.clone(), TreeState::Unchanged));
         }
         self.remove_damaged(stamp.as_ref())?;
         let tools = [("cmake", Some(self.cmake)), ("ninja", self.ninja)];
@@ -104,23 +104,23 @@ impl Run<'_> {
         if let Some(stamp) = stamp.filter(|stamp| reuse.is_same(stamp, &key)) {
             let stamp = stamp.looking_like(sources);
             self.write_stamp(&stamp)?;
-            return Ok((stamp.built, State::Unchanged));
+            return Ok((stamp.built, TreeState::Unchanged));
         }
         let lock = match reuse.take()? {
-            Found::Hit(built, read) => {
+            ReuseResult::Hit(built, read) => {
                 let elsewhere = read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path));
                 let outside = files::snapshot(host, elsewhere);
                 let outputs = self.outputs(&built);
-                let stamp = Stamp::new(key, reuse.key(), sources, outside, outputs, read, *built);
+                let stamp = BuildStamp::new(key, reuse.key(), sources, outside, outputs, read, *built);
                 self.write_stamp(&stamp)?;
-                return Ok((stamp.built, State::Taken));
+                return Ok((stamp.built, TreeState::Taken));
             }
-            Found::Miss(lock) => lock,
+            ReuseResult::Miss(lock) => lock,
         };
         let started = host.elapsed();
         let log_path = cmake::own_folder(self.tree).join("build.log");
-        let mut log = Log::new(self.job, &self.tree.id, log_path);
-        self.remove(&Stamp::path(self.tree))?;
+        let mut log = BuildLog::new(self.job, &self.tree.id, log_path);
+        self.remove(&BuildStamp::path(self.tree))?;
         reuse.settle(self.ninja)?;
         self.configure(&key, &sources, &mut log)?;
         let mut reply = self.reply()?;
@@ -136,7 +136,7 @@ impl Run<'_> {
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
         let changed = reuse.note_changes()?;
         // Without Ninja the headers that were read are not known, and there is no stamp.
-        let Some(mut depfiles) = self.dependencies(&reply) else { return Ok((built, State::Built)) };
+        let Some(mut depfiles) = self.dependencies(&reply) else { return Ok((built, TreeState::Built)) };
         depfiles.extend(reuse.also_read());
         let mut tools = vec![self.cmake];
         tools.extend(self.ninja);
@@ -147,19 +147,19 @@ impl Run<'_> {
             read.iter().map(String::as_str).filter(|path| !sources.contains_key(*path)).collect();
         let outside = files::snapshot(host, elsewhere);
         let content = reuse.key().filter(|_| changed.is_empty());
-        let stamp = Stamp::new(key, content, sources, outside, self.outputs(&built), read, built);
+        let stamp = BuildStamp::new(key, content, sources, outside, self.outputs(&built), read, built);
         self.write_stamp(&stamp)?;
         reuse.publish(lock, self.ninja, &reply, &stamp, seconds);
-        Ok((stamp.built, State::Built))
+        Ok((stamp.built, TreeState::Built))
     }
 
-    fn outputs(&self, built: &BuiltTree) -> Snapshot {
+    fn outputs(&self, built: &BuiltTree) -> FileSnapshot {
         files::snapshot(self.job.host, built.files.iter().map(|file| file.path.as_str()))
     }
 
     /// Removes artifacts that differ from what was recorded when they were built, and those of a build that ended before it
     /// recorded anything. Ninja compares times only, and would take a truncated library for a new one.
-    fn remove_damaged(&self, stamp: Option<&Stamp>) -> Result<(), BuildError> {
+    fn remove_damaged(&self, stamp: Option<&BuildStamp>) -> Result<(), BuildError> {
         let host = self.job.host;
         let manifest = if stamp.is_none() {
             Manifest::read(host, &gpubuild_plan::artifacts::manifest_path(&self.job.root)).ok()
@@ -191,8 +191,8 @@ impl Run<'_> {
 
     /// What is needed to see next time that nothing changed. The artifacts are on the disk before it: after a power failure
     /// there is no stamp of a library that was not written.
-    fn write_stamp(&self, stamp: &Stamp) -> Result<(), BuildError> {
-        let path = Stamp::path(self.tree);
+    fn write_stamp(&self, stamp: &BuildStamp) -> Result<(), BuildError> {
+        let path = BuildStamp::path(self.tree);
         for file in &stamp.built.files {
             self.job
                 .host
@@ -207,14 +207,14 @@ impl Run<'_> {
         self.job.host.remove(path).map_err(|error| BuildError::io("remove", path, &error))
     }
 
-    fn reply(&self) -> Result<Reply, BuildError> {
+    fn reply(&self) -> Result<FileApiReply, BuildError> {
         let configuration = cmake::configuration(self.tree);
         Ok(file_api::read(self.job.host, &self.tree.build, configuration)?)
     }
 
     /// Configures, unless the last configuration was the same and complete. CMake's own rules in the build files notice
     /// changes inside the project's scripts.
-    fn configure(&self, key: &str, sources: &Snapshot, log: &mut Log<'_>) -> Result<(), BuildError> {
+    fn configure(&self, key: &str, sources: &FileSnapshot, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         let names: Vec<&str> = sources.keys().map(String::as_str).collect();
         let wanted =
@@ -226,7 +226,7 @@ impl Run<'_> {
         }
         self.refuse_download()?;
         let started = host.elapsed();
-        (self.job.sink)(&Event::Configuring {
+        (self.job.sink)(&BuildEvent::Configuring {
             tree: tree.id.clone(),
             backends: tree.backends.clone(),
             build: tree.build.to_string(),
@@ -235,7 +235,7 @@ impl Run<'_> {
         cmake::write_inputs(host, tree).map_err(|error| BuildError::io("write into", &tree.build, &error))?;
         let same_options = last.is_some_and(|last| last.key == wanted.key);
         let untouched = !host.exists(&tree.build.join("CMakeCache.txt"));
-        let start = if same_options || untouched { Start::Keep } else { Start::Fresh };
+        let start = if same_options || untouched { ConfigureStart::Keep } else { ConfigureStart::Fresh };
         let output = log.run(&cmake::configure_command(self.cmake, tree, start))?;
         if !output.success() {
             self.refuse_full_disk(log)?;
@@ -248,7 +248,7 @@ impl Run<'_> {
         crate::store::write_json(host, &path, &wanted)
             .map_err(|error| BuildError::io("write", &path, &error))?;
         let seconds = host.elapsed().saturating_sub(started).as_secs_f64();
-        (self.job.sink)(&Event::Configured { tree: tree.id.clone(), seconds });
+        (self.job.sink)(&BuildEvent::Configured { tree: tree.id.clone(), seconds });
         Ok(())
     }
 
@@ -268,10 +268,10 @@ impl Run<'_> {
     fn configure_with_objects(
         &self,
         reuse: &mut Reuse<'_>,
-        before: &Reply,
-        log: &mut Log<'_>,
+        before: &FileApiReply,
+        log: &mut BuildLog<'_>,
     ) -> Result<bool, BuildError> {
-        let command = cmake::configure_command(self.cmake, self.tree, Start::Keep);
+        let command = cmake::configure_command(self.cmake, self.tree, ConfigureStart::Keep);
         let done = log.run(&command)?.success();
         let after = if done { self.reply().ok() } else { None };
         if reuse.keeps_objects(before, after.as_ref())? {
@@ -316,7 +316,7 @@ impl Run<'_> {
 
     /// A full disk makes tools fail with all kinds of messages, CMake without a word about the disk. So after a failure it
     /// is asked whether a file of moderate size can still be written.
-    fn refuse_full_disk(&self, log: &Log<'_>) -> Result<(), BuildError> {
+    fn refuse_full_disk(&self, log: &BuildLog<'_>) -> Result<(), BuildError> {
         let path = cmake::own_folder(self.tree).join("room");
         let written = self.job.host.write(&path, &vec![0; ROOM]);
         // If it cannot be removed, it is in nobody's way.
@@ -329,7 +329,7 @@ impl Run<'_> {
     }
 
     /// Builds, and tries again with fewer compilers at once after one was killed: what is compiled by then stays.
-    fn build(&self, log: &mut Log<'_>) -> Result<(), BuildError> {
+    fn build(&self, log: &mut BuildLog<'_>) -> Result<(), BuildError> {
         let (host, tree, sink) = (self.job.host, self.tree, self.job.sink);
         let targets = collect::targets_to_build(tree, &self.reply()?);
         let counting = launcher::Counting::begin(host, tree);
@@ -340,11 +340,11 @@ impl Run<'_> {
         loop {
             let killed_before = memory::killed_by_kernel(host);
             let (name, build) = (tree.id.clone(), tree.build.to_string());
-            sink(&Event::Compiling { tree: name, build, jobs });
+            sink(&BuildEvent::Compiling { tree: name, build, jobs });
             let width = pool.as_deref().map_or(Width::Jobs(jobs), Width::Pool);
             let command = cmake::build_command(self.cmake, tree, &targets, width);
             let output = log.run_with(&command, &mut |line| !line.starts_with(JOBSERVER))?;
-            sink(&Event::Compiled { tree: tree.id.clone(), success: output.success() });
+            sink(&BuildEvent::Compiled { tree: tree.id.clone(), success: output.success() });
             if output.success() {
                 counting.tell(sink);
                 return Ok(());
@@ -364,12 +364,12 @@ impl Run<'_> {
                 Some(Sign::Said(line)) => line,
                 _ => "a step failed without a word".to_owned(),
             };
-            sink(&Event::Narrowed { tree: tree.id.clone(), before: width, jobs: next, why });
+            sink(&BuildEvent::Narrowed { tree: tree.id.clone(), before: width, jobs: next, why });
             (pool, jobs, attempts) = (None, next, attempts + 1);
         }
     }
 
-    fn compile_error(&self, log: &Log<'_>, exit: Option<i32>, sign: Option<Sign>) -> BuildError {
+    fn compile_error(&self, log: &BuildLog<'_>, exit: Option<i32>, sign: Option<Sign>) -> BuildError {
         let mut error = Box::new(failure(log, exit));
         if let Some(Sign::Said(line)) = sign {
             error.message = format!("{ALONE}: {line}");
@@ -385,13 +385,13 @@ impl Run<'_> {
 
     /// What compilers read, from Ninja's log of depfiles, and what other steps are declared to read; also in trees that
     /// this one builds for itself. `None` without Ninja.
-    fn dependencies(&self, reply: &Reply) -> Option<Vec<String>> {
+    fn dependencies(&self, reply: &FileApiReply) -> Option<Vec<String>> {
         let host = self.job.host;
         let ask = |build: &HostPath, words: &[String]| {
             let command = Command::new(self.ninja?.as_str(), Duration::from_secs(120))
                 .args(["-C", build.as_str(), "-t"])
                 .args(words.iter().map(String::as_str));
-            host.run(&command).ok().filter(gpubuild_host::Output::success).map(|output| output.stdout)
+            host.run(&command).ok().filter(gpubuild_host::CommandOutput::success).map(|output| output.stdout)
         };
         let build = &self.tree.build;
         let mut paths = stamp::parse_deps(&ask(build, &["deps".to_owned()])?, build);
@@ -408,7 +408,7 @@ impl Run<'_> {
     }
 }
 
-fn failure(log: &Log<'_>, exit: Option<i32>) -> FirstError {
+fn failure(log: &BuildLog<'_>, exit: Option<i32>) -> FirstError {
     first_error(log.last()).unwrap_or_else(|| {
         let how = exit
             .map_or_else(|| "a signal ended it".to_owned(), |code| format!("it ended with status {code}"));

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 const KEY: usize = 4;
 
 /// Literals by their first bytes.
-pub(super) struct Index {
+pub(super) struct SignatureIndex {
     /// By hash of four bytes: the bucket, from 1; 0 for none.
     slots: Vec<u16>,
     buckets: Vec<Vec<(Vec<u8>, usize)>>,
 }
 
-impl Index {
+impl SignatureIndex {
     /// An index of literals of at least four bytes, each with what it stands for.
     pub(super) fn new<'a>(literals: impl Iterator<Item = (&'a [u8], usize)>) -> Self {
         let mut index = Self { slots: vec![0; 1 << 16], buckets: vec![Vec::new()] };
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn every_literal_of_a_line_is_found() {
-        let index = Index::new(
+        let index = SignatureIndex::new(
             [(&b"cannot find"[..], 0), (b"cannot", 1), (b"find -lcuda", 2), (b"other", 3)].into_iter(),
         );
         let mut hits = BTreeSet::new();

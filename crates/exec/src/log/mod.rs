@@ -16,11 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use memchr::memchr;
 
 use crate::diagnose::first_recognised;
-use index::Index;
-use signature::Compiled;
+use index::SignatureIndex;
+use signature::CompiledSignature;
 pub use signature::Signature;
 pub use tell::{UNRECOGNISED, tell};
 
@@ -37,15 +38,15 @@ const VALUE: usize = 160;
 
 /// The failures that are known.
 pub struct Signatures {
-    list: Vec<Compiled>,
-    index: Index,
+    list: Vec<CompiledSignature>,
+    index: SignatureIndex,
 }
 
 /// What a log shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct LogReading {
     /// Recognised failures, the root cause first; at most one per id.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<LogCause>,
     /// How many lines there are.
     pub lines: usize,
     /// Without a recognised failure: the first thing that looks like an error.
@@ -54,9 +55,9 @@ pub struct Reading {
 
 /// A failure that was recognised.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
+pub struct LogCause {
     /// Id of the finding.
-    pub id: String,
+    pub id: DiagnosticId,
     /// What the pattern captured.
     pub values: BTreeMap<String, String>,
     /// Line of the log, from 1.
@@ -83,12 +84,12 @@ impl Signatures {
     }
 
     fn new(list: Vec<Signature>) -> Self {
-        let list: Vec<Compiled> = list.into_iter().map(Compiled::new).collect();
+        let list: Vec<CompiledSignature> = list.into_iter().map(CompiledSignature::new).collect();
         let literals = list
             .iter()
             .enumerate()
             .flat_map(|(at, one)| one.literals.iter().map(move |literal| (literal.as_bytes(), at)));
-        let index = Index::new(literals);
+        let index = SignatureIndex::new(literals);
         Self { list, index }
     }
 
@@ -99,7 +100,7 @@ impl Signatures {
 
     /// Reads a log. Bytes that are no UTF-8 are no obstacle.
     #[must_use]
-    pub fn read(&self, log: &[u8]) -> Reading {
+    pub fn read(&self, log: &[u8]) -> LogReading {
         let mut search = Search { tries: vec![0; self.list.len()], found: Vec::new() };
         let (mut start, mut number) = (0, 0);
         let mut hits = BTreeSet::new();
@@ -122,11 +123,11 @@ impl Signatures {
         }
         let causes = self.rank(found);
         let first_error = if causes.is_empty() { first_error(log) } else { None };
-        Reading { causes, lines: number, first_error }
+        LogReading { causes, lines: number, first_error }
     }
 
     /// The first failure of its kind is told; what says only that something failed counts where nothing else is found.
-    fn rank(&self, mut found: Vec<(usize, Cause)>) -> Vec<Cause> {
+    fn rank(&self, mut found: Vec<(usize, LogCause)>) -> Vec<LogCause> {
         found.sort_by_key(|(at, cause)| (cause.line, *at));
         let is_weak = |at: usize| self.list[at].signature.weak;
         if found.iter().any(|(at, _)| !is_weak(*at)) {
@@ -135,21 +136,21 @@ impl Signatures {
             found.truncate(1);
         }
         let mut seen = BTreeSet::new();
-        found.into_iter().map(|(_, cause)| cause).filter(|cause| seen.insert(cause.id.clone())).collect()
+        found.into_iter().map(|(_, cause)| cause).filter(|cause| seen.insert(cause.id)).collect()
     }
 }
 
 /// What was found so far, by signature.
 struct Search {
     tries: Vec<u32>,
-    found: Vec<(usize, Cause)>,
+    found: Vec<(usize, LogCause)>,
 }
 
 impl Search {
     /// Tries the signatures that a line may fit. A line shows one failure: the first that fits, told already or not.
     fn line(
         &mut self,
-        list: &[Compiled],
+        list: &[CompiledSignature],
         hits: &BTreeSet<usize>,
         log: &[u8],
         range: std::ops::Range<usize>,
@@ -175,11 +176,11 @@ impl Search {
     }
 }
 
-impl Compiled {
+impl CompiledSignature {
     /// Matches the line at `range`, with its neighbours where the pattern spans several.
-    fn matches(&self, log: &[u8], range: std::ops::Range<usize>, number: usize) -> Option<Cause> {
+    fn matches(&self, log: &[u8], range: std::ops::Range<usize>, number: usize) -> Option<LogCause> {
         let signature = &self.signature;
-        let window = Window::around(log, range, number, signature.lines);
+        let window = LogWindow::around(log, range, number, signature.lines);
         let captures = self.regex().captures(&window.text)?;
         if let Some(before) = &signature.after
             && memchr::memmem::find(&log[..window.start], before.as_bytes()).is_none()
@@ -192,8 +193,8 @@ impl Compiled {
             .filter(|(_, value)| !value.is_empty())
             .collect();
         let (line, text) = window.line_at(captures.get(0).map_or(0, |whole| whole.start()));
-        Some(Cause {
-            id: signature.id.clone(),
+        Some(LogCause {
+            id: signature.id,
             line,
             text: shorten(text, EVIDENCE),
             summary: signature.summary.as_ref().and_then(|template| signature::fill(template, &values)),
@@ -205,14 +206,14 @@ impl Compiled {
 }
 
 /// Cleaned lines, joined by a space, with the place where each begins.
-struct Window {
+struct LogWindow {
     text: String,
     starts: Vec<(usize, usize)>,
     /// Where it begins in the log.
     start: usize,
 }
 
-impl Window {
+impl LogWindow {
     /// A line and, of a pattern over several, its neighbours on both sides: the literal may stand in any of them.
     fn around(log: &[u8], line: std::ops::Range<usize>, number: usize, lines: usize) -> Self {
         let mut parts = vec![(number, line.clone())];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use regex_lite::Regex;
 use serde::Deserialize;
 
@@ -11,7 +12,7 @@ use super::literal::literals;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct SignatureFile {
     signature: Vec<Signature>,
 }
 
@@ -20,7 +21,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 pub struct Signature {
     /// The finding that it shows.
-    pub id: String,
+    pub id: DiagnosticId,
     /// A regular expression for a line without escape sequences, time stamps, marks of build tools and outer blanks. Named
     /// captures become values. Every match has to hold a text of some length that stands in the pattern as it is.
     pub pattern: String,
@@ -55,7 +56,7 @@ fn one() -> usize {
 /// The signatures of all embedded files.
 pub(super) fn embedded() -> Vec<Signature> {
     let parse = |(name, bytes): &(&str, &[u8])| {
-        let file: File = gpubuild_toml::from_bytes(bytes)
+        let file: SignatureFile = gpubuild_toml::from_bytes(bytes)
             .unwrap_or_else(|error| panic!("findings/logs/{name}.toml: {error}"));
         file.signature
     };
@@ -64,13 +65,13 @@ pub(super) fn embedded() -> Vec<Signature> {
 }
 
 /// A signature with the texts of which every match of it holds one.
-pub(super) struct Compiled {
+pub(super) struct CompiledSignature {
     pub(super) signature: Signature,
     pub(super) literals: Vec<String>,
     regex: OnceLock<Regex>,
 }
 
-impl Compiled {
+impl CompiledSignature {
     pub(super) fn new(signature: Signature) -> Self {
         let mut literals = literals(&signature.pattern).unwrap_or_default();
         if signature.lines > 1 {

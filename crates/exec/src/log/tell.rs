@@ -1,17 +1,19 @@
 //! Findings from what a log shows: words, the remedy for this machine, consequences under their causes.
 
-use gpubuild_detect::finding::{Consequence, Draft, Evidence, Finding, Findings, Severity, catalogue};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Consequence, Evidence, Finding, FindingDraft, Findings, Severity, catalogue};
+use gpubuild_detect::id;
 use gpubuild_detect::tell::Teller;
 
-use super::{Cause, Reading};
+use super::{LogCause, LogReading};
 
 /// The finding of a log in which nothing was recognised.
-pub const UNRECOGNISED: &str = "build.unrecognised";
+pub const UNRECOGNISED: DiagnosticId = id!("build.unrecognised");
 
 /// The findings of a log, the root cause first; one note if nothing is recognised. `place` is the name under which the log
 /// is quoted.
 #[must_use]
-pub fn tell(reading: &Reading, place: &str, teller: &Teller<'_>, findings: &Findings) -> Vec<Finding> {
+pub fn tell(reading: &LogReading, place: &str, teller: &Teller<'_>, findings: &Findings) -> Vec<Finding> {
     if reading.causes.is_empty() {
         return vec![teller.tell(&unrecognised(reading), Severity::Info)];
     }
@@ -30,9 +32,9 @@ pub fn tell(reading: &Reading, place: &str, teller: &Teller<'_>, findings: &Find
     told
 }
 
-fn draft(cause: &Cause, place: &str) -> Draft {
+fn draft(cause: &LogCause, place: &str) -> FindingDraft {
     let mut draft =
-        Draft::new(&cause.id).evidence(Evidence::file(format!("{place}:{}", cause.line), &cause.text));
+        FindingDraft::new(cause.id).evidence(Evidence::file(format!("{place}:{}", cause.line), &cause.text));
     for (name, value) in &cause.values {
         draft = draft.value(name, value);
     }
@@ -50,8 +52,8 @@ fn root(told: &[Finding], finding: &Finding, findings: &Findings) -> Option<usiz
     told.iter().position(|cause| follows(cause) || (entry.symptom && cause.backend == finding.backend))
 }
 
-fn unrecognised(reading: &Reading) -> Draft {
-    let draft = Draft::new(UNRECOGNISED).value("lines", reading.lines.to_string());
+fn unrecognised(reading: &LogReading) -> FindingDraft {
+    let draft = FindingDraft::new(UNRECOGNISED).value("lines", reading.lines.to_string());
     match &reading.first_error {
         Some(error) => draft.value("error", error),
         None => draft.case("calm"),

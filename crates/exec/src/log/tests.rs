@@ -2,12 +2,12 @@ use gpubuild_detect::finding::Findings;
 
 use super::*;
 
-fn read(log: &str) -> Reading {
+fn read(log: &str) -> LogReading {
     Signatures::embedded().read(log.as_bytes())
 }
 
 #[track_caller]
-fn ids(log: &str) -> Vec<String> {
+fn ids(log: &str) -> Vec<DiagnosticId> {
     read(log).causes.into_iter().map(|cause| cause.id).collect()
 }
 
@@ -48,8 +48,11 @@ fn every_id_is_in_the_catalogue_and_every_entry_has_a_signature() {
     let missing: Vec<&&str> = used.iter().filter(|id| findings.get(id).is_none()).collect();
     assert!(missing.is_empty(), "{missing:?}");
     let build = findings.families().iter().find(|family| family.family == "build").unwrap();
-    let idle: Vec<&String> =
-        build.findings.keys().filter(|id| !used.contains(id.as_str()) && *id != UNRECOGNISED).collect();
+    let idle: Vec<&String> = build
+        .findings
+        .keys()
+        .filter(|id| !used.contains(id.as_str()) && id.as_str() != UNRECOGNISED.as_str())
+        .collect();
     assert!(idle.is_empty(), "no log shows {idle:?}");
 }
 

@@ -1,10 +1,13 @@
 //! Why wheels are not there.
 
-use super::said::Cause;
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
+
+use super::said::PipCause;
 
 /// Why wheels could not be installed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InstallError {
+pub enum PipInstallError {
     /// Neither uv nor Python.
     #[error("neither uv nor Python is there to install {what}")]
     NoPython {
@@ -45,7 +48,7 @@ pub enum InstallError {
         /// Version that is pinned.
         version: String,
         /// What its words mean.
-        cause: Cause,
+        cause: PipCause,
         /// What it said.
         message: String,
     },
@@ -62,32 +65,28 @@ pub enum InstallError {
     },
 }
 
-impl InstallError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for PipInstallError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::NoPython { .. } => "python.missing",
-            Self::NoPip { .. } => "python.pip-missing",
-            Self::Offline { .. } => "fetch.offline",
-            Self::Truncated { .. } => "wheel.damaged",
+            Self::NoPython { .. } => id!("python.missing"),
+            Self::NoPip { .. } => id!("python.pip-missing"),
+            Self::Offline { .. } => id!("fetch.offline"),
+            Self::Truncated { .. } => id!("wheel.damaged"),
             Self::Failed { cause, .. } => match cause {
-                Cause::Hash => "wheel.hash-mismatch",
-                Cause::Damaged => "wheel.damaged",
-                Cause::Network => "wheel.network",
-                Cause::NotFound => "wheel.not-found",
-                Cause::Space => "disk.full",
-                Cause::ReadOnly => "cache.read-only",
-                Cause::Other => "wheel.failed",
+                PipCause::Hash => id!("wheel.hash-mismatch"),
+                PipCause::Damaged => id!("wheel.damaged"),
+                PipCause::Network => id!("wheel.network"),
+                PipCause::NotFound => id!("wheel.not-found"),
+                PipCause::Space => id!("disk.full"),
+                PipCause::ReadOnly => id!("cache.read-only"),
+                PipCause::Other => id!("wheel.failed"),
             },
-            Self::Interrupted => "build.interrupted",
-            Self::Write { .. } => "cache.failed",
+            Self::Interrupted => id!("build.interrupted"),
+            Self::Write { .. } => id!("cache.failed"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoPython { .. } => "install uv, or Python with pip",
             Self::NoPip { .. } => "install pip (Debian, Ubuntu: `sudo apt install python3-pip`) or uv",
@@ -96,23 +95,23 @@ impl InstallError {
             }
             Self::Truncated { .. } => "download that wheel again",
             Self::Failed { cause, .. } => match cause {
-                Cause::Hash => {
+                PipCause::Hash => {
                     "the file is not the one that was pinned: look at the index, the proxy and the folders that uv or pip are set to use; nothing of it was kept"
                 }
-                Cause::Damaged => {
+                PipCause::Damaged => {
                     "download that wheel again: `uv cache clean` or `pip cache purge` forgets the copy"
                 }
-                Cause::Network => {
+                PipCause::Network => {
                     "look at the network and at the proxy and index that uv or pip are set to use, then run the same command: what is there already is not downloaded again"
                 }
-                Cause::NotFound => {
+                PipCause::NotFound => {
                     "look at the index that uv or pip are set to use: it lacks this file; with `--find-links` a folder with the wheels serves as well"
                 }
-                Cause::Space => "free some space, or set GPUBUILD_CACHE to a folder on a larger disk",
-                Cause::ReadOnly => {
+                PipCause::Space => "free some space, or set GPUBUILD_CACHE to a folder on a larger disk",
+                PipCause::ReadOnly => {
                     "set GPUBUILD_CACHE (and UV_CACHE_DIR or PIP_CACHE_DIR) to a folder that may be written"
                 }
-                Cause::Other => return None,
+                PipCause::Other => return None,
             },
             Self::Write { .. } => "set GPUBUILD_CACHE to a folder that may be written",
             Self::Interrupted => return None,
@@ -123,7 +122,7 @@ impl InstallError {
 
 /// Why a tool could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
+pub enum WheelFetchError {
     /// Fetching is forbidden.
     #[error("{tool} is needed, there is none on this machine, and it may not be fetched offline")]
     Offline {
@@ -184,25 +183,38 @@ pub enum FetchError {
     },
 }
 
-impl FetchError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl WheelFetchError {
+    /// The installer's words about a tool.
+    pub(super) fn of_install(tool: &str, version: &str, error: PipInstallError) -> Self {
+        let (tool, version) = (tool.to_owned(), version.to_owned());
+        match error {
+            PipInstallError::NoPython { .. } => Self::NoPython { tool },
+            PipInstallError::NoPip { python, .. } => Self::NoPip { tool, python },
+            PipInstallError::Interrupted => Self::Interrupted,
+            PipInstallError::Write { path, message } => Self::Cache { path, message },
+            PipInstallError::Failed { message, .. } => Self::Install { tool, version, message },
+            other @ (PipInstallError::Offline { .. } | PipInstallError::Truncated { .. }) => {
+                Self::Install { tool, version, message: other.to_string() }
+            }
+        }
+    }
+}
+
+impl Diagnostic for WheelFetchError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::Offline { .. } => "fetch.offline",
-            Self::NoPython { .. } => "python.missing",
-            Self::NoPip { .. } => "python.pip-missing",
-            Self::Install { .. } => "fetch.failed",
-            Self::Broken { .. } => "fetch.broken",
-            Self::NoCache => "cache.missing",
-            Self::Interrupted => "build.interrupted",
-            Self::Cache { .. } => "cache.failed",
+            Self::Offline { .. } => id!("fetch.offline"),
+            Self::NoPython { .. } => id!("python.missing"),
+            Self::NoPip { .. } => id!("python.pip-missing"),
+            Self::Install { .. } => id!("fetch.failed"),
+            Self::Broken { .. } => id!("fetch.broken"),
+            Self::NoCache => id!("cache.missing"),
+            Self::Interrupted => id!("build.interrupted"),
+            Self::Cache { .. } => id!("cache.failed"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
+    fn hint(&self) -> Option<String> {
         match self {
             Self::Offline { tool, command } => {
                 Some(format!("install {tool}, or run `{command}`, or once build without `--offline`"))
@@ -215,21 +227,6 @@ impl FetchError {
                 Some(format!("look at pip's settings for its index and proxy, or install {tool} yourself"))
             }
             _ => None,
-        }
-    }
-
-    /// The installer's words about a tool.
-    pub(super) fn of_install(tool: &str, version: &str, error: InstallError) -> Self {
-        let (tool, version) = (tool.to_owned(), version.to_owned());
-        match error {
-            InstallError::NoPython { .. } => Self::NoPython { tool },
-            InstallError::NoPip { python, .. } => Self::NoPip { tool, python },
-            InstallError::Interrupted => Self::Interrupted,
-            InstallError::Write { path, message } => Self::Cache { path, message },
-            InstallError::Failed { message, .. } => Self::Install { tool, version, message },
-            other @ (InstallError::Offline { .. } | InstallError::Truncated { .. }) => {
-                Self::Install { tool, version, message: other.to_string() }
-            }
         }
     }
 }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_host::{Command, Host, HostPath, Os, Wait};
+use gpubuild_detect::toolkit::InstalledTools;
+use gpubuild_host::{Command, Host, HostPath, Os, ReadFiles, RunPrograms, Wait};
 use gpubuild_plan::plan::Fetch;
-use gpubuild_plan::wheels::lock::{Pinned, PinnedFile};
+use gpubuild_plan::wheels::lock::{PinnedFile, PinnedWheel};
 use serde::{Deserialize, Serialize};
 
 use super::Network;
-use super::error::FetchError;
-use super::install::{Options, Target, install};
+use super::error::WheelFetchError;
+use super::install::{InstallTarget, Options, install};
 use super::said::what_it_said;
-use crate::event::{Event, Sink};
+use crate::event::{BuildEvent, Sink};
 use crate::store;
 
 /// The folder of the cache.
@@ -20,7 +20,7 @@ const FOLDER: &str = "tools";
 
 /// Written into a folder of the cache once what is in it was installed by hash and ran.
 #[derive(Debug, Serialize, Deserialize)]
-struct Verified {
+struct VerifiedWheel {
     package: String,
     version: String,
     program: String,
@@ -30,7 +30,7 @@ const VERIFIED: &str = "verified.json";
 
 /// What of a wheel is wanted.
 #[derive(Debug, Clone, Copy)]
-pub enum Wanted<'a> {
+pub enum WantedWheel<'a> {
     /// The program that bears the tool's name. It is started once before it counts.
     Program,
     /// A file at this place in the wheel.
@@ -40,20 +40,20 @@ pub enum Wanted<'a> {
 /// The program of a tool, from the cache or fetched into it.
 ///
 /// # Errors
-/// See [`FetchError`].
+/// See [`WheelFetchError`].
 pub fn fetch(
     host: &dyn Host,
     fetch: &Fetch,
-    tools: &Tools,
+    tools: &InstalledTools,
     network: Network,
     sink: Sink<'_>,
-) -> Result<HostPath, FetchError> {
-    fetch_wanted(host, fetch, Wanted::Program, tools, network, sink)
+) -> Result<HostPath, WheelFetchError> {
+    fetch_wanted(host, fetch, WantedWheel::Program, tools, network, sink)
 }
 
 /// What was fetched at an earlier time.
 #[must_use]
-pub fn fetched(host: &dyn Host, fetch: &Fetch) -> Option<HostPath> {
+pub fn fetched(host: &dyn ReadFiles, fetch: &Fetch) -> Option<HostPath> {
     verified(host, &gpubuild_host::folders::cache_folder(host)?.join(FOLDER).join(&name(fetch)))
 }
 
@@ -64,16 +64,16 @@ fn name(fetch: &Fetch) -> String {
 /// A program or another file, from the cache or fetched into it.
 ///
 /// # Errors
-/// See [`FetchError`].
+/// See [`WheelFetchError`].
 pub fn fetch_wanted(
     host: &dyn Host,
     fetch: &Fetch,
-    wanted: Wanted<'_>,
-    tools: &Tools,
+    wanted: WantedWheel<'_>,
+    tools: &InstalledTools,
     network: Network,
     sink: Sink<'_>,
-) -> Result<HostPath, FetchError> {
-    let cache = gpubuild_host::folders::cache_folder(host).ok_or(FetchError::NoCache)?.join(FOLDER);
+) -> Result<HostPath, WheelFetchError> {
+    let cache = gpubuild_host::folders::cache_folder(host).ok_or(WheelFetchError::NoCache)?.join(FOLDER);
     let name = name(fetch);
     let folder = cache.join(&name);
     if let Some(program) = verified(host, &folder) {
@@ -81,9 +81,9 @@ pub fn fetch_wanted(
     }
     if network == Network::Offline {
         let command = format!("python3 -m pip install {}=={}", fetch.package, fetch.version);
-        return Err(FetchError::Offline { tool: fetch.tool.clone(), command });
+        return Err(WheelFetchError::Offline { tool: fetch.tool.clone(), command });
     }
-    let failed = |path: &HostPath, error: &std::io::Error| FetchError::Cache {
+    let failed = |path: &HostPath, error: &std::io::Error| WheelFetchError::Cache {
         path: path.to_string(),
         message: error.to_string(),
     };
@@ -94,7 +94,7 @@ pub fn fetch_wanted(
         return Ok(program);
     }
     let (tool, version) = (fetch.tool.clone(), fetch.version.clone());
-    sink(&Event::Fetching { tool, version, into: folder.to_string() });
+    sink(&BuildEvent::Fetching { tool, version, into: folder.to_string() });
     let temporary = host.temporary_dir(&cache).map_err(|error| failed(&cache, &error))?;
     let result = install_and_publish(host, fetch, wanted, tools, &temporary, &folder);
     // Whatever is left of a failure is in nobody's way, so a second failure to clean up is not worth a message.
@@ -102,8 +102,8 @@ pub fn fetch_wanted(
     result
 }
 
-fn verified(host: &dyn Host, folder: &HostPath) -> Option<HostPath> {
-    let marker: Verified = store::read_json(host, &folder.join(VERIFIED))?;
+fn verified(host: &dyn ReadFiles, folder: &HostPath) -> Option<HostPath> {
+    let marker: VerifiedWheel = store::read_json(host, &folder.join(VERIFIED))?;
     let program = folder.join(&marker.program);
     host.is_file(&program).then_some(program)
 }
@@ -111,51 +111,56 @@ fn verified(host: &dyn Host, folder: &HostPath) -> Option<HostPath> {
 fn install_and_publish(
     host: &dyn Host,
     fetch: &Fetch,
-    wanted: Wanted<'_>,
-    tools: &Tools,
+    wanted: WantedWheel<'_>,
+    tools: &InstalledTools,
     temporary: &HostPath,
     folder: &HostPath,
-) -> Result<HostPath, FetchError> {
-    let cache_error =
-        |error: std::io::Error| FetchError::Cache { path: temporary.to_string(), message: error.to_string() };
+) -> Result<HostPath, WheelFetchError> {
+    let cache_error = |error: std::io::Error| WheelFetchError::Cache {
+        path: temporary.to_string(),
+        message: error.to_string(),
+    };
     let site = temporary.join("site");
     let options = Options { network: Network::Allowed, find_links: &[] };
     // One small wheel: that it is being fetched was told.
-    install(host, tools, &[pinned(fetch)], Target::Folder(&site), options, &|_| {})
-        .map_err(|error| FetchError::of_install(&fetch.tool, &fetch.version, error))?;
-    let broken = |what: &str| FetchError::Broken {
+    install(host, tools, &[pinned(fetch)], InstallTarget::Folder(&site), options, &|_| {})
+        .map_err(|error| WheelFetchError::of_install(&fetch.tool, &fetch.version, error))?;
+    let broken = |what: &str| WheelFetchError::Broken {
         tool: fetch.tool.clone(),
         version: fetch.version.clone(),
         message: format!("there is no {what} in `{}`", fetch.package),
     };
     let program = match wanted {
-        Wanted::Program => {
+        WantedWheel::Program => {
             let program = find_program(host, &fetch.tool, &site).ok_or_else(|| broken("program"))?;
             verify(host, fetch, &site.join(&program))?;
             program
         }
-        Wanted::File(path) => {
+        WantedWheel::File(path) => {
             Some(path.to_owned()).filter(|path| host.is_file(&site.join(path))).ok_or_else(|| broken(path))?
         }
     };
-    let marker =
-        Verified { package: fetch.package.clone(), version: fetch.version.clone(), program: program.clone() };
+    let marker = VerifiedWheel {
+        package: fetch.package.clone(),
+        version: fetch.version.clone(),
+        program: program.clone(),
+    };
     store::write_json(host, &site.join(VERIFIED), &marker).map_err(cache_error)?;
     // A folder without marker is what a kill left behind.
     host.remove(folder)
         .and_then(|()| host.rename(&site, folder))
-        .map_err(|error| FetchError::Cache { path: folder.to_string(), message: error.to_string() })?;
+        .map_err(|error| WheelFetchError::Cache { path: folder.to_string(), message: error.to_string() })?;
     Ok(folder.join(&program))
 }
 
-fn pinned(fetch: &Fetch) -> Pinned {
+fn pinned(fetch: &Fetch) -> PinnedWheel {
     let file = |sum: &String| PinnedFile { name: String::new(), sha256: sum.clone(), size: 0 };
     let files = fetch.sha256.iter().map(file).collect();
-    Pinned { package: fetch.package.clone(), version: fetch.version.clone(), files }
+    PinnedWheel { package: fetch.package.clone(), version: fetch.version.clone(), files }
 }
 
 /// Where wheels put the program itself; what they put into `bin` may be a script that needs the Python that installed it.
-fn find_program(host: &dyn Host, tool: &str, site: &HostPath) -> Option<String> {
+fn find_program(host: &dyn ReadFiles, tool: &str, site: &HostPath) -> Option<String> {
     let suffix = if host.platform().os == Os::Windows { ".exe" } else { "" };
     let folders = [
         format!("{tool}/data/bin"),
@@ -167,8 +172,8 @@ fn find_program(host: &dyn Host, tool: &str, site: &HostPath) -> Option<String> 
     candidates.into_iter().find(|path| host.is_file(&site.join(path)))
 }
 
-fn verify(host: &dyn Host, fetch: &Fetch, program: &HostPath) -> Result<(), FetchError> {
-    let broken = |message: String| FetchError::Broken {
+fn verify(host: &dyn RunPrograms, fetch: &Fetch, program: &HostPath) -> Result<(), WheelFetchError> {
+    let broken = |message: String| WheelFetchError::Broken {
         tool: fetch.tool.clone(),
         version: fetch.version.clone(),
         message,

@@ -5,14 +5,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_host::{Command, Host, HostPath, Os, Output, RunError};
-use gpubuild_plan::wheels::lock::Pinned;
+use gpubuild_detect::toolkit::InstalledTools;
+use gpubuild_host::{Command, CommandOutput, Host, HostPath, Os, ReadFiles, RunError, WriteFiles};
+use gpubuild_plan::wheels::lock::PinnedWheel;
 
 use super::Network;
-use super::error::InstallError;
-use super::said::{Cause, cause, what_it_said};
-use crate::event::{Event, Sink};
+use super::error::PipInstallError;
+use super::said::{PipCause, cause, what_it_said};
+use crate::event::{BuildEvent, Sink};
 
 /// The least time that an installation gets: a slow line and a wheel of 50 MB.
 const SHORTEST_DEADLINE: Duration = Duration::from_secs(20 * 60);
@@ -23,7 +23,7 @@ const SMALL: u64 = 4 << 20;
 
 /// Where wheels go.
 #[derive(Debug, Clone, Copy)]
-pub enum Target<'a> {
+pub enum InstallTarget<'a> {
     /// A folder that becomes like `site-packages`; all wheels go there in one call.
     Folder(&'a HostPath),
     /// The environment of this Python; a call for each large wheel, so that what is there stays there.
@@ -45,35 +45,35 @@ pub struct Options<'a> {
 /// Installs pinned wheels. Offline, uv still takes what is in its cache; pip needs a folder with the wheels.
 ///
 /// # Errors
-/// See [`InstallError`]. What was downloaded stays in the cache of uv or pip.
+/// See [`PipInstallError`]. What was downloaded stays in the cache of uv or pip.
 pub fn install(
     host: &dyn Host,
-    tools: &Tools,
-    wheels: &[Pinned],
-    into: Target<'_>,
+    tools: &InstalledTools,
+    wheels: &[PinnedWheel],
+    into: InstallTarget<'_>,
     options: Options<'_>,
     sink: Sink<'_>,
-) -> Result<(), InstallError> {
+) -> Result<(), PipInstallError> {
     refuse_truncated(host, wheels, options.find_links)?;
-    let total = wheels.iter().map(Pinned::size).sum();
+    let total = wheels.iter().map(PinnedWheel::size).sum();
     let mut done = 0;
     for group in groups(wheels, into) {
         let names = group.iter().map(|wheel| wheel.package.as_str()).collect::<Vec<_>>().join(", ");
-        sink(&Event::Installing { what: names, done, total });
+        sink(&BuildEvent::Installing { what: names, done, total });
         let scratch = scratch(host, into)?;
-        let result = Call { host, tools, group, into, options, scratch: &scratch }.install();
+        let result = PipCall { host, tools, group, into, options, scratch: &scratch }.install();
         // Whatever is left of a failure is in nobody's way.
         let _ = host.remove(&scratch);
         result?;
-        done += group.iter().map(Pinned::size).sum::<u64>();
+        done += group.iter().map(PinnedWheel::size).sum::<u64>();
     }
-    sink(&Event::Installing { what: String::new(), done, total });
+    sink(&BuildEvent::Installing { what: String::new(), done, total });
     Ok(())
 }
 
 /// The requirements file: names, versions, and the sums of their wheels.
 #[must_use]
-pub fn requirements_text(wheels: &[Pinned]) -> String {
+pub fn requirements_text(wheels: &[PinnedWheel]) -> String {
     let mut text = String::new();
     for wheel in wheels {
         write!(text, "{}=={}", wheel.package, wheel.version).expect("writing to a string");
@@ -86,23 +86,29 @@ pub fn requirements_text(wheels: &[Pinned]) -> String {
 }
 
 /// pip skips a folder that is there already, and `nvidia` is in every wheel: one call for a folder.
-fn groups<'a>(wheels: &'a [Pinned], into: Target<'_>) -> Vec<&'a [Pinned]> {
+fn groups<'a>(wheels: &'a [PinnedWheel], into: InstallTarget<'_>) -> Vec<&'a [PinnedWheel]> {
     match into {
         _ if wheels.is_empty() => Vec::new(),
-        Target::Folder(_) => vec![wheels],
-        Target::Environment { .. } => wheels.chunk_by(|a, b| a.size() < SMALL && b.size() < SMALL).collect(),
+        InstallTarget::Folder(_) => vec![wheels],
+        InstallTarget::Environment { .. } => {
+            wheels.chunk_by(|a, b| a.size() < SMALL && b.size() < SMALL).collect()
+        }
     }
 }
 
 /// A file of the right name and the wrong size is told before anything starts.
-fn refuse_truncated(host: &dyn Host, wheels: &[Pinned], folders: &[HostPath]) -> Result<(), InstallError> {
+fn refuse_truncated(
+    host: &dyn ReadFiles,
+    wheels: &[PinnedWheel],
+    folders: &[HostPath],
+) -> Result<(), PipInstallError> {
     for file in wheels.iter().flat_map(|wheel| &wheel.files).filter(|file| file.size > 0) {
         for folder in folders {
             let path = folder.join(&file.name);
             if let Ok(stat) = host.stat(&path)
                 && stat.size != file.size
             {
-                return Err(InstallError::Truncated {
+                return Err(PipInstallError::Truncated {
                     path: path.to_string(),
                     has: stat.size,
                     pinned: file.size,
@@ -114,44 +120,44 @@ fn refuse_truncated(host: &dyn Host, wheels: &[Pinned], folders: &[HostPath]) ->
 }
 
 /// A folder beside the target for what the call needs itself.
-fn scratch(host: &dyn Host, into: Target<'_>) -> Result<HostPath, InstallError> {
+fn scratch(host: &dyn WriteFiles, into: InstallTarget<'_>) -> Result<HostPath, PipInstallError> {
     let beside = match into {
-        Target::Folder(folder) => folder.parent(),
-        Target::Environment { python } => python.parent().and_then(|bin| bin.parent()),
+        InstallTarget::Folder(folder) => folder.parent(),
+        InstallTarget::Environment { python } => python.parent().and_then(|bin| bin.parent()),
     };
     let beside = beside.unwrap_or_else(|| host.path("."));
     host.temporary_dir(&beside).map_err(|error| write_error(&beside, &error))
 }
 
-fn write_error(path: &HostPath, error: &std::io::Error) -> InstallError {
+fn write_error(path: &HostPath, error: &std::io::Error) -> PipInstallError {
     let cause = match error.kind() {
-        std::io::ErrorKind::StorageFull => Some(Cause::Space),
+        std::io::ErrorKind::StorageFull => Some(PipCause::Space),
         std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
-            Some(Cause::ReadOnly)
+            Some(PipCause::ReadOnly)
         }
         _ => None,
     };
     let message = error.to_string();
     match cause {
         Some(cause) => {
-            InstallError::Failed { what: "into".to_owned(), version: path.to_string(), cause, message }
+            PipInstallError::Failed { what: "into".to_owned(), version: path.to_string(), cause, message }
         }
-        None => InstallError::Write { path: path.to_string(), message },
+        None => PipInstallError::Write { path: path.to_string(), message },
     }
 }
 
 /// One call of an installer.
-struct Call<'a> {
+struct PipCall<'a> {
     host: &'a dyn Host,
-    tools: &'a Tools,
-    group: &'a [Pinned],
-    into: Target<'a>,
+    tools: &'a InstalledTools,
+    group: &'a [PinnedWheel],
+    into: InstallTarget<'a>,
     options: Options<'a>,
     scratch: &'a HostPath,
 }
 
-impl Call<'_> {
-    fn install(&self) -> Result<(), InstallError> {
+impl PipCall<'_> {
+    fn install(&self) -> Result<(), PipInstallError> {
         let requirements = self.scratch.join("requirements.txt");
         self.host
             .write(&requirements, requirements_text(self.group).as_bytes())
@@ -169,8 +175,8 @@ impl Call<'_> {
             command = command.arg("--offline");
         }
         let python = match self.into {
-            Target::Folder(_) => self.tools.python.as_ref(),
-            Target::Environment { python } => Some(python),
+            InstallTarget::Folder(_) => self.tools.python.as_ref(),
+            InstallTarget::Environment { python } => Some(python),
         };
         if let Some(python) = python {
             command = command.args(["--python", python.as_str()]);
@@ -178,21 +184,21 @@ impl Call<'_> {
         command.env("NO_COLOR", "1")
     }
 
-    fn by_pip(&self, requirements: &HostPath) -> Result<(), InstallError> {
+    fn by_pip(&self, requirements: &HostPath) -> Result<(), PipInstallError> {
         if self.options.network == Network::Offline && self.options.find_links.is_empty() {
             let first = &self.group[0];
-            return Err(InstallError::Offline {
+            return Err(PipInstallError::Offline {
                 what: first.package.clone(),
                 version: first.version.clone(),
             });
         }
         let python = self.tools.python.as_ref();
         let of_target = match self.into {
-            Target::Folder(_) => None,
-            Target::Environment { python } => Some(python),
+            InstallTarget::Folder(_) => None,
+            InstallTarget::Environment { python } => Some(python),
         };
         let Some(first) = of_target.or(python) else {
-            return Err(InstallError::NoPython { what: self.what() });
+            return Err(PipInstallError::NoPython { what: self.what() });
         };
         let mut output = self.run(&self.pip(first, None, requirements))?;
         if lacks_pip(&output)
@@ -214,7 +220,7 @@ impl Call<'_> {
             command = command.args(["--python", target.as_str()]);
         }
         command = command.args(["install", "--disable-pip-version-check", "--no-input", "--no-color"]);
-        if matches!(self.into, Target::Folder(_)) {
+        if matches!(self.into, InstallTarget::Folder(_)) {
             command = command.arg("--no-compile");
         }
         command = self.common(command).args(["-r", requirements.as_str()]);
@@ -226,7 +232,7 @@ impl Call<'_> {
     /// What both take.
     fn common(&self, command: Command) -> Command {
         let mut command = command.args(["--require-hashes", "--no-deps", "--only-binary", ":all:"]);
-        if let Target::Folder(folder) = self.into {
+        if let InstallTarget::Folder(folder) = self.into {
             command = command.args(["--target", folder.as_str()]);
         }
         for folder in self.options.find_links {
@@ -239,7 +245,7 @@ impl Call<'_> {
     }
 
     /// A Python without pip makes an environment that has it, if its venv module is complete.
-    fn own_environment(&self, python: &HostPath) -> Result<HostPath, InstallError> {
+    fn own_environment(&self, python: &HostPath) -> Result<HostPath, PipInstallError> {
         let folder = self.scratch.join("venv");
         let command = Command::new(python.as_str(), SHORTEST_DEADLINE).args(["-m", "venv", folder.as_str()]);
         let made = self.run(&command)?.success();
@@ -251,27 +257,27 @@ impl Call<'_> {
         if made && self.host.is_file(&own) {
             return Ok(own);
         }
-        Err(InstallError::NoPip { what: self.what(), python: python.to_string() })
+        Err(PipInstallError::NoPip { what: self.what(), python: python.to_string() })
     }
 
-    fn run(&self, command: &Command) -> Result<Output, InstallError> {
+    fn run(&self, command: &Command) -> Result<CommandOutput, PipInstallError> {
         self.host.run(command).map_err(|error| match error {
-            RunError::Interrupted => InstallError::Interrupted,
-            other => self.failed(Cause::Other, other.to_string()),
+            RunError::Interrupted => PipInstallError::Interrupted,
+            other => self.failed(PipCause::Other, other.to_string()),
         })
     }
 
-    fn finish(&self, output: &Output) -> Result<(), InstallError> {
+    fn finish(&self, output: &CommandOutput) -> Result<(), PipInstallError> {
         if output.success() {
             return Ok(());
         }
         let cause = cause(output);
-        if cause == Cause::NotFound
+        if cause == PipCause::NotFound
             && self.options.network == Network::Offline
             && self.options.find_links.is_empty()
         {
             let first = &self.group[0];
-            return Err(InstallError::Offline {
+            return Err(PipInstallError::Offline {
                 what: first.package.clone(),
                 version: first.version.clone(),
             });
@@ -279,12 +285,12 @@ impl Call<'_> {
         Err(self.failed(cause, what_it_said(output)))
     }
 
-    fn failed(&self, cause: Cause, message: String) -> InstallError {
+    fn failed(&self, cause: PipCause, message: String) -> PipInstallError {
         let version = match self.group {
             [only] => only.version.clone(),
             _ => String::new(),
         };
-        InstallError::Failed { what: self.what(), version, cause, message }
+        PipInstallError::Failed { what: self.what(), version, cause, message }
     }
 
     fn what(&self) -> String {
@@ -292,23 +298,24 @@ impl Call<'_> {
     }
 
     fn deadline(&self) -> Duration {
-        let bytes: u64 = self.group.iter().map(Pinned::size).sum();
+        let bytes: u64 = self.group.iter().map(PinnedWheel::size).sum();
         SHORTEST_DEADLINE.max(Duration::from_secs(bytes / SLOWEST_LINE))
     }
 }
 
-fn lacks_pip(output: &Output) -> bool {
+fn lacks_pip(output: &CommandOutput) -> bool {
     !output.success() && output.stderr.contains("No module named pip")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_host::HostInfo;
     use gpubuild_plan::wheels::lock::PinnedFile;
 
-    fn pinned(package: &str, size: u64) -> Pinned {
+    fn pinned(package: &str, size: u64) -> PinnedWheel {
         let file = |sum: &str| PinnedFile { name: String::new(), sha256: sum.to_owned(), size };
-        Pinned { package: package.into(), version: "1.13.2".into(), files: vec![file("aa"), file("bb")] }
+        PinnedWheel { package: package.into(), version: "1.13.2".into(), files: vec![file("aa"), file("bb")] }
     }
 
     #[test]
@@ -326,7 +333,7 @@ mod tests {
         let host = gpubuild_host::RealHost::new();
         let python = host.path("/v/bin/python");
         let sizes = |into| groups(&wheels, into).iter().map(|group| group.len()).collect::<Vec<_>>();
-        assert_eq!(sizes(Target::Environment { python: &python }), [2, 1, 1, 1]);
-        assert_eq!(sizes(Target::Folder(&python)), [5]);
+        assert_eq!(sizes(InstallTarget::Environment { python: &python }), [2, 1, 1, 1]);
+        assert_eq!(sizes(InstallTarget::Folder(&python)), [5]);
     }
 }

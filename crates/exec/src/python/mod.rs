@@ -9,9 +9,9 @@ pub mod fetch;
 pub mod install;
 pub mod said;
 
-pub use error::{FetchError, InstallError};
+pub use error::{PipInstallError, WheelFetchError};
 pub use fetch::fetch;
-pub use install::{Options, Target, install};
+pub use install::{InstallTarget, Options, install};
 
 use gpubuild_host::Environment;
 

@@ -1,10 +1,10 @@
 //! What uv and pip print when they fail: the telling lines, and what they mean.
 
-use gpubuild_host::Output;
+use gpubuild_host::CommandOutput;
 
 /// Why wheels were not installed, as far as the installer's words tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum PipCause {
     /// A file is not the one that is pinned.
     Hash,
     /// A file is no whole wheel.
@@ -22,14 +22,14 @@ pub enum Cause {
 }
 
 /// Words in lower case, the most telling first: a connection that ends early may also look like a wrong sum.
-const WORDS: &[(Cause, &[&str])] = &[
-    (Cause::Space, &["no space left", "os error 28", "errno 28", "not enough space", "disk quota"]),
+const WORDS: &[(PipCause, &[&str])] = &[
+    (PipCause::Space, &["no space left", "os error 28", "errno 28", "not enough space", "disk quota"]),
     (
-        Cause::ReadOnly,
+        PipCause::ReadOnly,
         &["read-only file system", "permission denied", "os error 30", "errno 30", "access is denied"],
     ),
     (
-        Cause::Network,
+        PipCause::Network,
         &[
             "error sending request",
             "connection refused",
@@ -55,9 +55,9 @@ const WORDS: &[(Cause, &[&str])] = &[
             "http status client error",
         ],
     ),
-    (Cause::Hash, &["do not match the hashes", "hash mismatch", "hashes did not match", "hash-checking"]),
+    (PipCause::Hash, &["do not match the hashes", "hash mismatch", "hashes did not match", "hash-checking"]),
     (
-        Cause::Damaged,
+        PipCause::Damaged,
         &[
             "badzipfile",
             "bad zip",
@@ -72,7 +72,7 @@ const WORDS: &[(Cause, &[&str])] = &[
         ],
     ),
     (
-        Cause::NotFound,
+        PipCause::NotFound,
         &[
             "no matching distribution",
             "could not find a version that satisfies",
@@ -89,15 +89,15 @@ const WORDS: &[(Cause, &[&str])] = &[
 
 /// What the words of an installer mean.
 #[must_use]
-pub fn cause(output: &Output) -> Cause {
+pub fn cause(output: &CommandOutput) -> PipCause {
     let text = format!("{}\n{}", output.stderr, output.stdout).to_lowercase();
     let found = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
-    found.map_or(Cause::Other, |(cause, _)| *cause)
+    found.map_or(PipCause::Other, |(cause, _)| *cause)
 }
 
 /// The last lines that say that something is wrong, on one line.
 #[must_use]
-pub fn what_it_said(output: &Output) -> String {
+pub fn what_it_said(output: &CommandOutput) -> String {
     let lines: Vec<&str> = output.stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let tells =
         |line: &&str| line.to_ascii_lowercase().contains("error") || line.starts_with(['×', '├', '╰']);
@@ -114,8 +114,8 @@ pub fn what_it_said(output: &Output) -> String {
 mod tests {
     use super::*;
 
-    fn output(stderr: &str) -> Output {
-        Output { stderr: stderr.to_owned(), ..Output::default() }
+    fn output(stderr: &str) -> CommandOutput {
+        CommandOutput { stderr: stderr.to_owned(), ..CommandOutput::default() }
     }
 
     #[test]
@@ -130,21 +130,24 @@ mod tests {
     #[test]
     fn words_tell_causes() {
         for (text, expected) in [
-            ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", Cause::Hash),
-            ("× Failed to read `a`\n├─▶ Hash mismatch for `a`", Cause::Hash),
+            ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE", PipCause::Hash),
+            ("× Failed to read `a`\n├─▶ Hash mismatch for `a`", PipCause::Hash),
             (
                 "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",
-                Cause::Space,
+                PipCause::Space,
             ),
-            ("error: failed to create directory `/c`: Read-only file system (os error 30)", Cause::ReadOnly),
-            ("ERROR: No matching distribution found for a==1", Cause::NotFound),
+            (
+                "error: failed to create directory `/c`: Read-only file system (os error 30)",
+                PipCause::ReadOnly,
+            ),
+            ("ERROR: No matching distribution found for a==1", PipCause::NotFound),
             (
                 "WARNING: Retrying ... NewConnectionError('...: Connection refused')\nERROR: No matching distribution found for a==1",
-                Cause::Network,
+                PipCause::Network,
             ),
-            ("error sending request for url (x)\n╰─▶ tcp connect error", Cause::Network),
-            ("zipfile.BadZipFile: File is not a zip file", Cause::Damaged),
-            ("something else", Cause::Other),
+            ("error sending request for url (x)\n╰─▶ tcp connect error", PipCause::Network),
+            ("zipfile.BadZipFile: File is not a zip file", PipCause::Damaged),
+            ("something else", PipCause::Other),
         ] {
             assert_eq!(cause(&output(text)), expected, "{text}");
         }

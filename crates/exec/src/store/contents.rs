@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::files::{FileStamp, Snapshot};
+use super::files::{FileSnapshot, FileStamp};
 use super::settings::Store;
 use super::sha256;
 
@@ -34,7 +34,7 @@ pub struct Contents {
     /// Whether everything in the build folder was made of files that were noted here.
     pub trusted: bool,
     /// By path.
-    pub files: BTreeMap<String, Known>,
+    pub files: BTreeMap<String, KnownContents>,
     /// When it was written, by the disk's clock.
     #[serde(skip)]
     written: u128,
@@ -45,7 +45,7 @@ pub struct Contents {
 
 /// The hash of a file, and the file that had it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
+pub struct KnownContents {
     /// What it looked like.
     pub stamp: FileStamp,
     /// Its hash; empty if it changed while it was needed.
@@ -55,11 +55,11 @@ pub struct Known {
     pub asks_git: bool,
 }
 
-impl Known {
-    fn read(host: &dyn Host, path: &str, stamp: FileStamp) -> Option<Self> {
+impl KnownContents {
+    fn read(host: &dyn ReadFiles, path: &str, stamp: FileStamp) -> Option<Self> {
         let bytes = host.read(&host.path(path)).ok()?;
         let is_script = ["CMakeLists.txt", ".cmake", ".cmake.in"].iter().any(|end| path.ends_with(end));
-        let words = &super::table::Table::embedded().git_words;
+        let words = &super::table::StampTable::embedded().git_words;
         let asks_git =
             is_script && words.iter().any(|word| memchr::memmem::find(&bytes, word.as_bytes()).is_some());
         Some(Self { stamp, sha256: sha256(&bytes), asks_git })
@@ -69,20 +69,20 @@ impl Known {
 impl Contents {
     /// What was noted before, if it can be read.
     #[must_use]
-    pub fn read(host: &dyn Host, path: &HostPath) -> Option<Self> {
+    pub fn read(host: &dyn ReadFiles, path: &HostPath) -> Option<Self> {
         let written = host.stat(path).ok()?.modified?;
         let read: Self = super::read_json(host, path)?;
         (read.schema == SCHEMA).then_some(Self { written, ..read })
     }
 
     /// Notes them for the next time.
-    pub fn write(&self, host: &dyn Host, path: &HostPath) -> std::io::Result<()> {
+    pub fn write(&self, host: &dyn WriteFiles, path: &HostPath) -> std::io::Result<()> {
         super::write_json(host, path, self)
     }
 
     /// The files of a snapshot with their hashes. Those that cannot be read are left out.
     #[must_use]
-    pub fn of(host: &dyn Host, files: &Snapshot, before: Option<&Self>) -> Self {
+    pub fn of(host: &dyn ReadFiles, files: &FileSnapshot, before: Option<&Self>) -> Self {
         let mut known = BTreeMap::new();
         let mut unknown = Vec::new();
         for (path, stamp) in files {
@@ -102,7 +102,7 @@ impl Contents {
     }
 
     /// The hash of a file that looks as it did, if nothing can have happened to it unseen.
-    fn settled(&self, path: &str, stamp: &FileStamp) -> Option<&Known> {
+    fn settled(&self, path: &str, stamp: &FileStamp) -> Option<&KnownContents> {
         let known = self.files.get(path).filter(|known| known.stamp == *stamp && !known.sha256.is_empty())?;
         let newest = stamp.modified.max(stamp.changed);
         (stamp.modified > 0 && newest + TICK < self.written).then_some(known)
@@ -112,7 +112,7 @@ impl Contents {
 /// The files of a source folder of which no build folder has a note yet. A store keeps one note for each source folder: the
 /// next tree, a build folder that was removed, and whoever only asks for the key need not read them again.
 #[must_use]
-pub fn noted(host: &dyn Host, store: &Store, source: &HostPath, files: &Snapshot) -> Contents {
+pub fn noted(host: &dyn WriteFiles, store: &Store, source: &HostPath, files: &FileSnapshot) -> Contents {
     let name = sha256(source.as_str().as_bytes());
     let place = store.root.join(NOTES).join(&format!("{}.json", &name[..16]));
     let contents = Contents::of(host, files, Contents::read(host, &place).as_ref());
@@ -125,7 +125,7 @@ pub fn noted(host: &dyn Host, store: &Store, source: &HostPath, files: &Snapshot
     contents
 }
 
-fn read_all(host: &dyn Host, files: &[(&String, FileStamp)]) -> Vec<Option<Known>> {
+fn read_all(host: &dyn ReadFiles, files: &[(&String, FileStamp)]) -> Vec<Option<KnownContents>> {
     let readers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_READERS);
     let next = AtomicUsize::new(0);
     let hashes = Mutex::new(vec![None; files.len()]);
@@ -134,7 +134,7 @@ fn read_all(host: &dyn Host, files: &[(&String, FileStamp)]) -> Vec<Option<Known
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some((path, stamp)) = files.get(index) else { break };
-            done.push((index, Known::read(host, path, *stamp)));
+            done.push((index, KnownContents::read(host, path, *stamp)));
         }
         let mut hashes = hashes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (index, hash) in done {
@@ -154,7 +154,7 @@ fn read_all(host: &dyn Host, files: &[(&String, FileStamp)]) -> Vec<Option<Known
 mod tests {
     use super::*;
     use crate::store::files;
-    use gpubuild_host::RealHost;
+    use gpubuild_host::{HostInfo, RealHost};
 
     #[test]
     fn what_did_not_change_is_not_read_again_and_what_is_new_is_not_trusted() {

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{Host, HostPath, Lock, Wait, find_program};
+use gpubuild_host::{Clock, FileLock, HostPath, InspectHost, ReadFiles, Wait, WriteFiles, find_program};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::key::Parts;
-use super::outputs::Output;
+use super::key::KeyParts;
+use super::outputs::StoredOutput;
 use super::places::Places;
 use super::settings::Store;
-use super::surroundings::{self, Elsewhere};
+use super::surroundings::{self, RelocatedFolders};
 use super::{read_json, sha256, write_json};
 
 /// Version of the form of an entry.
@@ -28,7 +28,7 @@ pub const USED: &str = "used";
 
 /// What an entry holds: `entry.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct StoreEntry {
     /// [`SCHEMA`].
     pub schema: u32,
     /// `tree` or `objects`.
@@ -70,9 +70,9 @@ pub struct Stored {
 
 /// What an entry was made of: `inputs.json`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Inputs {
+pub struct EntryInputs {
     /// Everything that was known before.
-    pub parts: Parts,
+    pub parts: KeyParts,
     /// The source folder that it was made from.
     pub origin: String,
     /// Files outside of sources and build folder that were read, with hashes.
@@ -145,11 +145,11 @@ pub fn candidates(store: &Store, kind: &str, key: &str, places: &Places) -> [Hos
 /// # Errors
 /// It cannot be taken: the store cannot be written, or the waiting was interrupted.
 pub fn lock(
-    host: &dyn Host,
+    host: &dyn WriteFiles,
     store: &Store,
     key: &str,
     waiting: &dyn Fn(&HostPath),
-) -> std::io::Result<Option<Lock>> {
+) -> std::io::Result<Option<FileLock>> {
     let path = lock_path(store, key);
     if let Some(lock) = host.lock(&path, Wait::No)? {
         return Ok(Some(lock));
@@ -164,16 +164,16 @@ pub fn lock_path(store: &Store, key: &str) -> HostPath {
     store.root.join("locks").join(&format!("{key}.lock"))
 }
 
-impl Entry {
+impl StoreEntry {
     /// What is to be published of some files; they are filled in then.
     #[must_use]
     pub fn new(
-        host: &dyn Host,
+        host: &dyn Clock,
         places: &Places,
         kind: &str,
         key: String,
         label: String,
-        files: &[Output],
+        files: &[StoredOutput],
         seconds: f64,
     ) -> Self {
         let names_place = files.iter().any(|file| file.names_place);
@@ -197,11 +197,11 @@ impl Entry {
     /// # Errors
     /// Why it does not serve.
     pub fn serving(
-        host: &dyn Host,
+        host: &dyn InspectHost,
         folder: &HostPath,
         places: &Places,
-        elsewhere: &mut Elsewhere<'_>,
-    ) -> Result<(Self, Inputs), Miss> {
+        elsewhere: &mut RelocatedFolders<'_>,
+    ) -> Result<(Self, EntryInputs), Miss> {
         let entry = Self::read(host, folder)?;
         let inputs = Self::inputs(host, folder)?;
         inputs.hold(host, places, elsewhere)?;
@@ -213,7 +213,7 @@ impl Entry {
     ///
     /// # Errors
     /// Nothing that can be used.
-    pub fn read(host: &dyn Host, folder: &HostPath) -> Result<Self, Miss> {
+    pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Result<Self, Miss> {
         let value: Value = match host.read(&folder.join(ENTRY)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| Miss::Damaged(error.to_string()))?,
             Err(_) if host.exists(folder) => return Err(Miss::Damaged(format!("no {ENTRY}"))),
@@ -234,7 +234,7 @@ impl Entry {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn inputs(host: &dyn Host, folder: &HostPath) -> Result<Inputs, Miss> {
+    pub fn inputs(host: &dyn ReadFiles, folder: &HostPath) -> Result<EntryInputs, Miss> {
         read_json(host, &folder.join(INPUTS)).ok_or_else(|| Miss::Damaged(format!("no {INPUTS}")))
     }
 
@@ -242,7 +242,7 @@ impl Entry {
     ///
     /// # Errors
     /// The first that differs.
-    pub fn verify(&self, host: &dyn Host, folder: &HostPath) -> Result<(), Miss> {
+    pub fn verify(&self, host: &dyn ReadFiles, folder: &HostPath) -> Result<(), Miss> {
         for file in &self.files {
             let path = folder.join(&file.name);
             let bytes = host.read(&path).map_err(|error| Miss::Damaged(format!("`{path}`: {error}")))?;
@@ -257,7 +257,7 @@ impl Entry {
     ///
     /// # Errors
     /// The first that cannot be put there.
-    pub fn put(&self, host: &dyn Host, folder: &HostPath, places: &Places) -> std::io::Result<()> {
+    pub fn put(&self, host: &dyn WriteFiles, folder: &HostPath, places: &Places) -> std::io::Result<()> {
         for file in &self.files {
             let path = places.path(&file.path);
             host.duplicate(&folder.join(&file.name), &path)?;
@@ -273,7 +273,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Every path that [`Entry::put`] makes.
+    /// Every path that [`StoreEntry::put`] makes.
     #[must_use]
     pub fn paths(&self, places: &Places) -> Vec<String> {
         let files = self.files.iter().map(|file| &file.path).chain(self.links.iter().map(|(path, _)| path));
@@ -281,12 +281,17 @@ impl Entry {
     }
 }
 
-impl Inputs {
+impl EntryInputs {
     /// Whether everything that was read outside is what it was.
     ///
     /// # Errors
     /// What is not.
-    pub fn hold(&self, host: &dyn Host, places: &Places, elsewhere: &mut Elsewhere<'_>) -> Result<(), Miss> {
+    pub fn hold(
+        &self,
+        host: &dyn ReadFiles,
+        places: &Places,
+        elsewhere: &mut RelocatedFolders<'_>,
+    ) -> Result<(), Miss> {
         if self.processor.is_some() && self.processor != surroundings::processor(host) {
             return Err(Miss::Processor);
         }
@@ -315,7 +320,7 @@ impl Inputs {
 
 /// The file that a build here would read in place of one that was read there: `../cmake/x.cmake` of another clone is
 /// this clone's, `/usr/include/stdio.h` is the same everywhere.
-fn nearest(host: &dyn Host, path: &str, origin: &HostPath, places: &Places) -> String {
+fn nearest(host: &dyn ReadFiles, path: &str, origin: &HostPath, places: &Places) -> String {
     let absolute = places.path(path);
     if path.starts_with('{') || *origin == places.source {
         return absolute.to_string();
@@ -332,7 +337,7 @@ fn nearest(host: &dyn Host, path: &str, origin: &HostPath, places: &Places) -> S
 
 /// A hash of the names in all folders of PATH.
 #[must_use]
-pub fn path_names(host: &dyn Host) -> String {
+pub fn path_names(host: &dyn ReadFiles) -> String {
     let folders = gpubuild_detect::toolkit::places::path_folders(host);
     let names: Vec<String> =
         folders.iter().map(|folder| host.list(folder).unwrap_or_default().join("\n")).collect();
@@ -340,13 +345,13 @@ pub fn path_names(host: &dyn Host) -> String {
 }
 
 /// What is put into a store.
-pub struct Draft<'a> {
+pub struct EntryDraft<'a> {
     /// What it will say of itself; files and links are filled in.
-    pub entry: Entry,
+    pub entry: StoreEntry,
     /// What it was made of.
-    pub inputs: Inputs,
+    pub inputs: EntryInputs,
     /// Its files.
-    pub outputs: &'a [Output],
+    pub outputs: &'a [StoredOutput],
     /// Links, with what they say.
     pub links: &'a [(HostPath, String)],
 }
@@ -355,7 +360,12 @@ pub struct Draft<'a> {
 ///
 /// # Errors
 /// What the system said. Nothing half-written stays where entries are looked for.
-pub fn publish(host: &dyn Host, store: &Store, places: &Places, draft: Draft<'_>) -> std::io::Result<Entry> {
+pub fn publish(
+    host: &dyn WriteFiles,
+    store: &Store,
+    places: &Places,
+    draft: EntryDraft<'_>,
+) -> std::io::Result<StoreEntry> {
     let all = folder(store, &draft.entry.kind);
     let name = name(&draft.entry.key, draft.entry.place.as_deref());
     let (partial, old) = (all.join(&format!(".{name}.partial")), all.join(&format!(".{name}.old")));
@@ -378,8 +388,13 @@ pub fn publish(host: &dyn Host, store: &Store, places: &Places, draft: Draft<'_>
     published
 }
 
-fn make(host: &dyn Host, folder: &HostPath, places: &Places, draft: Draft<'_>) -> std::io::Result<Entry> {
-    let Draft { mut entry, inputs, outputs, links } = draft;
+fn make(
+    host: &dyn WriteFiles,
+    folder: &HostPath,
+    places: &Places,
+    draft: EntryDraft<'_>,
+) -> std::io::Result<StoreEntry> {
+    let EntryDraft { mut entry, inputs, outputs, links } = draft;
     for (index, output) in outputs.iter().enumerate() {
         let base = output.path.file_name().unwrap_or("file");
         let name = format!("files/{index}-{base}");
@@ -401,7 +416,7 @@ fn make(host: &dyn Host, folder: &HostPath, places: &Places, draft: Draft<'_>) -
 }
 
 /// Notes that an entry was used. A store that cannot be written is used all the same.
-pub fn note_use(host: &dyn Host, folder: &HostPath) {
+pub fn note_use(host: &dyn WriteFiles, folder: &HostPath) {
     if let Err(error) = host.write(&folder.join(USED), b"") {
         log::debug!("failed to record the use of `{folder}`: {error}");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::key::Difference;
+use super::key::KeyDifference;
 
 /// Whether a tree is in the store.
 #[derive(Debug, Serialize)]
@@ -22,7 +22,7 @@ pub struct TreeExplanation {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub since: String,
     /// The parts that differ from it.
-    pub different: Vec<Difference>,
+    pub different: Vec<KeyDifference>,
     /// The hash of each part.
     pub parts: BTreeMap<String, String>,
 }

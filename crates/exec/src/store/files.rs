@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{FileKind, Host, HostPath, Stat};
+use gpubuild_host::{FileKind, HostPath, ReadFiles, Stat};
 use serde::{Deserialize, Serialize};
 
 /// Size and times of a file.
@@ -33,7 +33,7 @@ impl FileStamp {
 }
 
 /// Files by absolute path.
-pub type Snapshot = BTreeMap<String, FileStamp>;
+pub type FileSnapshot = BTreeMap<String, FileStamp>;
 
 /// Folders below a source folder in which no sources lie.
 const PASSED_OVER: [&str; 5] = [".git", ".gpubuild", ".venv", "target", "__pycache__"];
@@ -43,13 +43,13 @@ const DEEPEST: usize = 64;
 
 /// The stamp of one file; `None` if there is no such file.
 #[must_use]
-pub fn stamp(host: &dyn Host, path: &HostPath) -> Option<FileStamp> {
+pub fn stamp(host: &dyn ReadFiles, path: &HostPath) -> Option<FileStamp> {
     let stat = host.stat(path).ok()?;
     (stat.kind == FileKind::File).then(|| FileStamp::of(&stat))
 }
 
 /// The stamps of the files of a list that are there.
-pub fn snapshot<'a>(host: &dyn Host, paths: impl IntoIterator<Item = &'a str>) -> Snapshot {
+pub fn snapshot<'a>(host: &dyn ReadFiles, paths: impl IntoIterator<Item = &'a str>) -> FileSnapshot {
     let stamped = paths.into_iter().map(|path| (path.to_owned(), stamp(host, &host.path(path))));
     stamped.filter_map(|(path, stamp)| Some((path, stamp?))).collect()
 }
@@ -59,10 +59,10 @@ pub fn snapshot<'a>(host: &dyn Host, paths: impl IntoIterator<Item = &'a str>) -
 /// # Errors
 /// The first folder that cannot be listed.
 pub fn walk(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     folder: &HostPath,
     without: &HostPath,
-) -> Result<Snapshot, (HostPath, std::io::Error)> {
+) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
     walk_passing(host, folder, without, &PASSED_OVER)
 }
 
@@ -71,10 +71,10 @@ pub fn walk(
 /// # Errors
 /// The first folder that cannot be listed.
 pub fn walk_all(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     folder: &HostPath,
     without: &HostPath,
-) -> Result<Snapshot, (HostPath, std::io::Error)> {
+) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
     let mut found = walk_passing(host, folder, without, &[".git", ".gpubuild"])?;
     // What cargo and others mark as a cache is no source.
     let caches: Vec<String> =
@@ -84,12 +84,12 @@ pub fn walk_all(
 }
 
 fn walk_passing(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     folder: &HostPath,
     without: &HostPath,
     passed_over: &[&str],
-) -> Result<Snapshot, (HostPath, std::io::Error)> {
-    let mut found = Snapshot::new();
+) -> Result<FileSnapshot, (HostPath, std::io::Error)> {
+    let mut found = FileSnapshot::new();
     let mut waiting = vec![folder.clone()];
     while let Some(folder) = waiting.pop() {
         for name in host.list(&folder).map_err(|error| (folder.clone(), error))? {
@@ -115,7 +115,7 @@ fn walk_passing(
 
 /// The folders below one, itself among them, in which a file of this name lies.
 #[must_use]
-pub fn folders_with(host: &dyn Host, folder: &HostPath, name: &str) -> Vec<HostPath> {
+pub fn folders_with(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Vec<HostPath> {
     let mut found = Vec::new();
     let mut waiting = vec![folder.clone()];
     while let Some(folder) = waiting.pop() {
@@ -137,6 +137,6 @@ pub fn folders_with(host: &dyn Host, folder: &HostPath, name: &str) -> Vec<HostP
 
 /// Whether every file of a snapshot is what it was.
 #[must_use]
-pub fn unchanged(host: &dyn Host, snapshot: &Snapshot) -> bool {
+pub fn unchanged(host: &dyn ReadFiles, snapshot: &FileSnapshot) -> bool {
     snapshot.iter().all(|(path, was)| stamp(host, &host.path(path)) == Some(*was))
 }

@@ -13,20 +13,20 @@ const LONGEST_SHOWN: usize = 24;
 /// Everything that a result depends on and that is known before it is made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Parts(pub BTreeMap<String, BTreeMap<String, String>>);
+pub struct KeyParts(pub BTreeMap<String, BTreeMap<String, String>>);
 
 /// A part that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct KeyDifference {
     /// `sources`, `options`, `programs`.
     pub part: String,
     /// The items: a file, an option.
-    pub items: Vec<Change>,
+    pub items: Vec<KeyChange>,
 }
 
 /// An item that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct KeyChange {
     /// Its name.
     pub name: String,
     /// What it was; left out if it is new.
@@ -37,7 +37,7 @@ pub struct Change {
     pub now: Option<String>,
 }
 
-impl Parts {
+impl KeyParts {
     /// Sets an item.
     pub fn set(&mut self, part: &str, name: impl Into<String>, value: impl Into<String>) {
         self.0.entry(part.to_owned()).or_default().insert(name.into(), value.into());
@@ -80,36 +80,36 @@ impl Parts {
 
     /// What is different from an earlier state, sorted.
     #[must_use]
-    pub fn since(&self, before: &Self) -> Vec<Difference> {
+    pub fn since(&self, before: &Self) -> Vec<KeyDifference> {
         let nothing = BTreeMap::new();
         let names: std::collections::BTreeSet<&String> = self.0.keys().chain(before.0.keys()).collect();
         let mut found = Vec::new();
         for part in names {
             let (was, is) = (before.0.get(part).unwrap_or(&nothing), self.0.get(part).unwrap_or(&nothing));
             let items: std::collections::BTreeSet<&String> = was.keys().chain(is.keys()).collect();
-            let items: Vec<Change> = items
+            let items: Vec<KeyChange> = items
                 .into_iter()
                 .filter(|name| was.get(*name) != is.get(*name))
-                .map(|name| Change {
+                .map(|name| KeyChange {
                     name: name.clone(),
                     before: was.get(name).cloned(),
                     now: is.get(name).cloned(),
                 })
                 .collect();
             if !items.is_empty() {
-                found.push(Difference { part: part.clone(), items });
+                found.push(KeyDifference { part: part.clone(), items });
             }
         }
         found
     }
 }
 
-impl Difference {
+impl KeyDifference {
     /// `sources: ggml.c changed, new.c is new`, with at most a few items.
     #[must_use]
     pub fn line(&self) -> String {
         const SHOWN: usize = 3;
-        let mut items: Vec<String> = self.items.iter().take(SHOWN).map(Change::words).collect();
+        let mut items: Vec<String> = self.items.iter().take(SHOWN).map(KeyChange::words).collect();
         if self.items.len() > SHOWN {
             items.push(format!("{} more", self.items.len() - SHOWN));
         }
@@ -117,7 +117,7 @@ impl Difference {
     }
 }
 
-impl Change {
+impl KeyChange {
     fn words(&self) -> String {
         // Hashes tell people nothing.
         let is_short = |text: &String| text.len() < 48 && !text.is_empty();
@@ -138,14 +138,14 @@ mod tests {
 
     #[test]
     fn differences_are_named() {
-        let mut before = Parts::default();
+        let mut before = KeyParts::default();
         before.set("options", "X", "ON");
         before.set("sources", "a.c", "0".repeat(64));
         let mut now = before.clone();
         assert!(now.since(&before).is_empty() && now.key() == before.key());
         now.set("options", "X", "OFF");
         now.set("sources", "b.c", "1".repeat(64));
-        let lines: Vec<String> = now.since(&before).iter().map(Difference::line).collect();
+        let lines: Vec<String> = now.since(&before).iter().map(KeyDifference::line).collect();
         assert_eq!(lines, ["options: `X` was `ON`, is `OFF`", "sources: `b.c` is new"]);
         assert_ne!(now.key(), before.key());
     }

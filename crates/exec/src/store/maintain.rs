@@ -1,9 +1,9 @@
 //! What lies in a store, and throwing away what was not used for longest.
 
-use gpubuild_host::{Host, HostPath, Wait};
+use gpubuild_host::{Host, HostPath, ReadFiles, Wait, WriteFiles};
 
 use super::contents;
-use super::entry::{self, Entry, Miss, USED};
+use super::entry::{self, Miss, StoreEntry, USED};
 use super::settings::Store;
 
 /// Kinds of entries.
@@ -11,18 +11,18 @@ pub const KINDS: [&str; 2] = ["trees", "objects"];
 
 /// An entry with its place.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Item {
+pub struct StoreItem {
     /// Its folder.
     pub folder: HostPath,
     /// `trees` or `objects`.
     pub kind: &'static str,
     /// What it says of itself, or why it cannot be used.
-    pub entry: Result<Entry, Miss>,
+    pub entry: Result<StoreEntry, Miss>,
     /// When it was used last, in seconds since 1970.
     pub used: u64,
 }
 
-impl Item {
+impl StoreItem {
     /// Bytes that it takes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -32,7 +32,7 @@ impl Item {
 
 /// All entries, those used last first.
 #[must_use]
-pub fn items(host: &dyn Host, store: &Store) -> Vec<Item> {
+pub fn items(host: &dyn ReadFiles, store: &Store) -> Vec<StoreItem> {
     let mut found = Vec::new();
     for kind in KINDS {
         let all = entry::folder(store, kind);
@@ -40,8 +40,8 @@ pub fn items(host: &dyn Host, store: &Store) -> Vec<Item> {
             let folder = all.join(name);
             let modified = host.stat(&folder.join(USED)).ok().and_then(|stat| stat.modified);
             let used = modified.and_then(|nanoseconds| u64::try_from(nanoseconds / 1_000_000_000).ok());
-            let entry = Entry::read(host, &folder);
-            found.push(Item { folder, kind, entry, used: used.unwrap_or_default() });
+            let entry = StoreEntry::read(host, &folder);
+            found.push(StoreItem { folder, kind, entry, used: used.unwrap_or_default() });
         }
     }
     found.sort_by(|left, right| (right.used, &left.folder).cmp(&(left.used, &right.folder)));
@@ -50,7 +50,7 @@ pub fn items(host: &dyn Host, store: &Store) -> Vec<Item> {
 
 /// What may be thrown away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct StoreLimits {
     /// Bytes that may stay.
     pub size: Option<u64>,
     /// Seconds without use after which an entry goes.
@@ -63,9 +63,9 @@ pub struct Limits {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pruned {
     /// Entries that are gone.
-    pub removed: Vec<Item>,
+    pub removed: Vec<StoreItem>,
     /// Entries that would have gone, and are in use.
-    pub in_use: Vec<Item>,
+    pub in_use: Vec<StoreItem>,
     /// Bytes that stay.
     pub left: u64,
 }
@@ -75,7 +75,7 @@ pub struct Pruned {
 ///
 /// # Errors
 /// The first folder that cannot be removed.
-pub fn prune(host: &dyn Host, store: &Store, limits: Limits) -> std::io::Result<Pruned> {
+pub fn prune(host: &dyn Host, store: &Store, limits: StoreLimits) -> std::io::Result<Pruned> {
     let now = host.now();
     let mut pruned = Pruned::default();
     remove_leftovers(host, store)?;
@@ -114,7 +114,7 @@ enum Removal {
 }
 
 /// Removes an entry unless it is in use: its name goes at once, then its files.
-fn remove(host: &dyn Host, store: &Store, item: &Item) -> std::io::Result<Removal> {
+fn remove(host: &dyn WriteFiles, store: &Store, item: &StoreItem) -> std::io::Result<Removal> {
     let name = item.folder.file_name().unwrap_or_default();
     let key = name.split('-').next().unwrap_or(name);
     let Some(_lock) = host.lock(&entry::lock_path(store, key), Wait::No)? else { return Ok(Removal::InUse) };
@@ -130,7 +130,7 @@ fn remove(host: &dyn Host, store: &Store, item: &Item) -> std::io::Result<Remova
 ///
 /// # Errors
 /// What the system said.
-pub fn discard(host: &dyn Host, folder: &HostPath) -> std::io::Result<()> {
+pub fn discard(host: &dyn WriteFiles, folder: &HostPath) -> std::io::Result<()> {
     let (Some(all), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     let old = all.join(&format!(".{name}.old"));
     host.remove(&old)?;
@@ -158,7 +158,7 @@ fn remove_notes(host: &dyn Host, store: &Store, all: bool) -> std::io::Result<()
 }
 
 /// What kills have left: halves of entries that nobody makes any more.
-fn remove_leftovers(host: &dyn Host, store: &Store) -> std::io::Result<()> {
+fn remove_leftovers(host: &dyn WriteFiles, store: &Store) -> std::io::Result<()> {
     for kind in KINDS {
         let all = entry::folder(store, kind);
         for name in host.list(&all).unwrap_or_default() {

@@ -19,18 +19,18 @@ pub mod tree_key;
 /// The folder of this version's entries in a store. Those of other versions lie beside it and are left alone.
 pub const FORMAT: &str = "v1";
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// A value that was written as JSON; `None` if it is not there or not readable, which only means more work.
 #[must_use]
-pub fn read_json<T: DeserializeOwned>(host: &dyn Host, path: &HostPath) -> Option<T> {
+pub fn read_json<T: DeserializeOwned>(host: &dyn ReadFiles, path: &HostPath) -> Option<T> {
     serde_json::from_slice(&host.read(path).ok()?).ok()
 }
 
 /// Writes a value as JSON by one rename.
-pub fn write_json<T: Serialize>(host: &dyn Host, path: &HostPath, value: &T) -> std::io::Result<()> {
+pub fn write_json<T: Serialize>(host: &dyn WriteFiles, path: &HostPath, value: &T) -> std::io::Result<()> {
     host.write(path, &serde_json::to_vec(value).map_err(std::io::Error::other)?)
 }
 

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use gpubuild_host::{FileKind, Host, HostPath};
+use gpubuild_host::{FileKind, HostPath, ReadFiles};
 use gpubuild_plan::artifacts::{BuiltTree, LinkItem};
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 
 use super::files;
 use super::places::Places;
 use super::sha256;
-use super::table::{Table, has_extension};
-use crate::cmake::file_api::Reply;
+use super::table::{StampTable, has_extension};
+use crate::cmake::file_api::FileApiReply;
 
 /// A file of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
+pub struct StoredOutput {
     /// Where it lies.
     pub path: HostPath,
     /// Where it belongs.
@@ -33,7 +33,7 @@ pub struct Output {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outputs {
     /// Files.
-    pub files: Vec<Output>,
+    pub files: Vec<StoredOutput>,
     /// Links to them, with what they say.
     pub links: Vec<(HostPath, String)>,
 }
@@ -47,9 +47,9 @@ const MOST_HEADERS: usize = 5000;
 /// Everything that a tree made and somebody may use. `None` if that cannot be told.
 #[must_use]
 pub fn gather(
-    host: &dyn Host,
-    tree: &Tree,
-    reply: &Reply,
+    host: &dyn ReadFiles,
+    tree: &PlannedTree,
+    reply: &FileApiReply,
     built: &BuiltTree,
     places: &Places,
 ) -> Option<Outputs> {
@@ -74,13 +74,13 @@ pub fn gather(
         beside(host, &host.path(folder), &mut paths, &mut links);
     }
     headers(host, &tree.build, &mut paths)?;
-    let files: Option<Vec<Output>> = paths.iter().map(|path| output(host, path, places)).collect();
+    let files: Option<Vec<StoredOutput>> = paths.iter().map(|path| output(host, path, places)).collect();
     Some(Outputs { files: files?, links })
 }
 
 /// Files and links in the folder of a program or shared library: modules, data, the other names of the library.
 fn beside(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     folder: &HostPath,
     paths: &mut BTreeSet<String>,
     links: &mut Vec<(HostPath, String)>,
@@ -93,7 +93,7 @@ fn beside(
             }
             continue;
         }
-        let hidden = name.starts_with('.') || has_extension(&name, &Table::embedded().intermediate);
+        let hidden = name.starts_with('.') || has_extension(&name, &StampTable::embedded().intermediate);
         if !hidden && host.is_file(&path) {
             paths.insert(path.to_string());
         }
@@ -101,7 +101,7 @@ fn beside(
 }
 
 /// Headers that the project made: whoever compiles against the result reads them. `None` if they are too many.
-fn headers(host: &dyn Host, build: &HostPath, paths: &mut BTreeSet<String>) -> Option<()> {
+fn headers(host: &dyn ReadFiles, build: &HostPath, paths: &mut BTreeSet<String>) -> Option<()> {
     let mut waiting = vec![build.clone()];
     let mut found = 0;
     while let Some(folder) = waiting.pop() {
@@ -117,7 +117,7 @@ fn headers(host: &dyn Host, build: &HostPath, paths: &mut BTreeSet<String>) -> O
             let Ok(stat) = host.stat(&path) else { continue };
             match stat.kind {
                 FileKind::Directory => waiting.push(path),
-                FileKind::File if has_extension(&name, &Table::embedded().headers) => {
+                FileKind::File if has_extension(&name, &StampTable::embedded().headers) => {
                     found += 1;
                     paths.insert(path.to_string());
                 }
@@ -131,17 +131,17 @@ fn headers(host: &dyn Host, build: &HostPath, paths: &mut BTreeSet<String>) -> O
     Some(())
 }
 
-fn output(host: &dyn Host, path: &str, places: &Places) -> Option<Output> {
+fn output(host: &dyn ReadFiles, path: &str, places: &Places) -> Option<StoredOutput> {
     read(host, &host.path(path), places)
 }
 
 /// A file that belongs where it lies. `None` if it cannot be read.
 #[must_use]
-pub fn read(host: &dyn Host, path: &HostPath, places: &Places) -> Option<Output> {
+pub fn read(host: &dyn ReadFiles, path: &HostPath, places: &Places) -> Option<StoredOutput> {
     let path = path.clone();
     let bytes = host.read(&path).ok()?;
     let executable = files::stamp(host, &path)?.executable;
-    Some(Output {
+    Some(StoredOutput {
         bytes: bytes.len() as u64,
         sha256: sha256(&bytes),
         executable,
@@ -153,8 +153,8 @@ pub fn read(host: &dyn Host, path: &HostPath, places: &Places) -> Option<Output>
 
 /// Whether a result is made for the processor that it was made on: compilers were told so, or the project ran a program.
 #[must_use]
-pub fn is_for_this_processor(host: &dyn Host, tree: &Tree, reply: &Reply) -> bool {
-    let table = Table::embedded();
+pub fn is_for_this_processor(host: &dyn ReadFiles, tree: &PlannedTree, reply: &FileApiReply) -> bool {
+    let table = StampTable::embedded();
     let ran = |name: &String| table.ran_entries.iter().any(|end| name.ends_with(end));
     if reply.cache.keys().any(ran) {
         return true;

@@ -1,7 +1,7 @@
 //! The folders of a build, taken out of texts and put back in: what is stored must not know where it was made.
 
-use gpubuild_host::{Host, HostPath, PathRules};
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::{HostPath, PathRules, ReadFiles};
+use gpubuild_plan::plan::PlannedTree;
 use serde_json::Value;
 
 const SOURCE: &str = "{gpubuild:source}";
@@ -22,7 +22,7 @@ pub struct Places {
 impl Places {
     /// Those of a tree.
     #[must_use]
-    pub fn of(host: &dyn Host, tree: &Tree) -> Self {
+    pub fn of(host: &dyn ReadFiles, tree: &PlannedTree) -> Self {
         let mut spellings = Vec::new();
         for (folder, token) in [(&tree.source, SOURCE), (&tree.build, BUILD)] {
             let real = host.canonical(folder).unwrap_or_else(|_| folder.clone());

@@ -1,8 +1,10 @@
 //! Which store is used, if any: the flag, `GPUBUILD_STORE`, `[cache]` of the project file.
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
+use gpubuild_host::{HostInfo, HostPath};
 use gpubuild_plan::plan::bytes;
-use gpubuild_plan::project::{Access, CacheTable};
+use gpubuild_plan::project::{CacheAccess, CacheTable};
 
 /// The variable that names or switches off the store.
 pub const VARIABLE: &str = "GPUBUILD_STORE";
@@ -15,8 +17,8 @@ pub const DEFAULT_LIMIT: u64 = 10 << 30;
 pub struct Store {
     /// Folder of this version's entries.
     pub root: HostPath,
-    /// What may be done; never [`Access::Off`].
-    pub access: Access,
+    /// What may be done; never [`CacheAccess::Off`].
+    pub access: CacheAccess,
     /// Bytes that it may take.
     pub limit: u64,
 }
@@ -31,17 +33,13 @@ pub struct SettingsError {
     pub what: &'static str,
 }
 
-impl SettingsError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
-        "cache.setting-invalid"
+impl Diagnostic for SettingsError {
+    fn id(&self) -> DiagnosticId {
+        id!("cache.setting-invalid")
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        "`[cache] max_size` and `--max-size` take sizes such as `5GiB`, `--older-than` ages such as `30d`"
+    fn hint(&self) -> Option<String> {
+        Some("`[cache] max_size` and `--max-size` take sizes such as `5GiB`, `--older-than` ages such as `30d`".to_owned())
     }
 }
 
@@ -51,12 +49,12 @@ impl Store {
     /// # Errors
     /// A size that is none.
     pub fn open(
-        host: &dyn Host,
+        host: &dyn HostInfo,
         table: &CacheTable,
         project: Option<&HostPath>,
     ) -> Result<Option<Self>, SettingsError> {
         let limit = table.max_size.as_deref().map(size).transpose()?.unwrap_or(DEFAULT_LIMIT);
-        let mut access = table.store.unwrap_or(Access::On);
+        let mut access = table.store.unwrap_or(CacheAccess::On);
         let mut folder = match (&table.folder, project) {
             (Some(folder), Some(project)) => Some(project.join(folder).normalized()),
             (Some(folder), None) => Some(host.path(folder)),
@@ -64,24 +62,24 @@ impl Store {
         };
         match host.env().get(VARIABLE) {
             None => {}
-            Some("off" | "0" | "false") => access = Access::Off,
-            Some("readonly") => access = Access::Readonly,
-            Some("on" | "1" | "true") => access = Access::On,
+            Some("off" | "0" | "false") => access = CacheAccess::Off,
+            Some("readonly") => access = CacheAccess::Readonly,
+            Some("on" | "1" | "true") => access = CacheAccess::On,
             Some(named) => {
                 let path = host.path(named);
                 let current = || host.current_dir().map(|here| here.join(named).normalized()).ok();
                 folder = if path.is_absolute() { Some(path) } else { current() };
-                access = if access == Access::Off { Access::On } else { access };
+                access = if access == CacheAccess::Off { CacheAccess::On } else { access };
             }
         }
-        let folder = folder.filter(|_| access != Access::Off);
+        let folder = folder.filter(|_| access != CacheAccess::Off);
         Ok(folder.map(|folder| Self { root: folder.join(super::FORMAT), access, limit }))
     }
 
     /// Whether results are put in.
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.access == Access::On
+        self.access == CacheAccess::On
     }
 }
 
@@ -128,7 +126,7 @@ mod tests {
     fn the_environment_wins_over_the_file() {
         let table: CacheTable = gpubuild_toml::from_str("store = \"readonly\"\nmax_size = \"1GiB\"").unwrap();
         let store = opened(None, &table).unwrap();
-        assert_eq!((store.access, store.limit), (Access::Readonly, 1 << 30));
+        assert_eq!((store.access, store.limit), (CacheAccess::Readonly, 1 << 30));
         assert_eq!(store.root.as_str(), "/c/store/v1");
         assert_eq!(opened(Some("off"), &table), None);
         assert_eq!(opened(Some("/s"), &table).unwrap().root.as_str(), "/s/v1");

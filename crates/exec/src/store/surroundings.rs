@@ -3,28 +3,28 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{Host, HostPath, Os, find_program, glob};
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::{HostPath, Os, ReadFiles, WriteFiles, find_program, glob};
+use gpubuild_plan::plan::PlannedTree;
 
 use super::contents::Contents;
 use super::files;
-use super::key::Parts;
+use super::key::KeyParts;
 use super::sha256;
-use super::table::Table;
+use super::table::StampTable;
 
 /// Programs of bare names, in the order of the table: where each is first found, links resolved.
 #[must_use]
-pub fn programs(host: &dyn Host) -> Vec<(String, Option<HostPath>)> {
+pub fn programs(host: &dyn ReadFiles) -> Vec<(String, Option<HostPath>)> {
     let first = |name: &String| {
         let found = find_program(host, name).into_iter().next()?;
         Some(host.canonical(&found).unwrap_or(found))
     };
-    Table::embedded().programs.iter().map(|name| (name.clone(), first(name))).collect()
+    StampTable::embedded().programs.iter().map(|name| (name.clone(), first(name))).collect()
 }
 
 /// Programs that options and variables name by path: compilers, assemblers, launchers.
 #[must_use]
-pub fn named_programs(host: &dyn Host, tree: &Tree) -> Vec<(String, HostPath)> {
+pub fn named_programs(host: &dyn ReadFiles, tree: &PlannedTree) -> Vec<(String, HostPath)> {
     let named = tree.cache.iter().filter(|(_, value)| host.path(value).is_absolute());
     let mut found = Vec::new();
     for (name, value) in named {
@@ -43,8 +43,8 @@ pub fn named_programs(host: &dyn Host, tree: &Tree) -> Vec<(String, HostPath)> {
 }
 
 /// The names in the folders where packages are searched.
-pub fn packages(host: &dyn Host, tree: &Tree, parts: &mut Parts) {
-    let table = Table::embedded();
+pub fn packages(host: &dyn ReadFiles, tree: &PlannedTree, parts: &mut KeyParts) {
+    let table = StampTable::embedded();
     let mut prefixes: Vec<HostPath> =
         table.prefixes(host.platform().os).iter().map(|prefix| host.path(prefix)).collect();
     let separator = if host.platform().os == Os::Windows { &[';'][..] } else { &[';', ':'][..] };
@@ -69,7 +69,7 @@ pub fn packages(host: &dyn Host, tree: &Tree, parts: &mut Parts) {
 
 /// What git would answer in a folder: commit, tags. `None` outside of repositories.
 #[must_use]
-pub fn git_state(host: &dyn Host, source: &HostPath) -> Option<String> {
+pub fn git_state(host: &dyn ReadFiles, source: &HostPath) -> Option<String> {
     let mut folder = Some(source.clone());
     let dot_git = loop {
         let here = folder?;
@@ -101,7 +101,7 @@ pub fn git_state(host: &dyn Host, source: &HostPath) -> Option<String> {
 
 /// What compilers can learn of the processor; `None` where it is not known.
 #[must_use]
-pub fn processor(host: &dyn Host) -> Option<String> {
+pub fn processor(host: &dyn ReadFiles) -> Option<String> {
     let text = host.read_text(&host.path("/proc/cpuinfo")).ok()?;
     let first = text.split("\n\n").next()?;
     let tells = [
@@ -123,8 +123,8 @@ pub fn processor(host: &dyn Host) -> Option<String> {
 }
 
 /// Files elsewhere by path, with hashes that are noted for all projects of a user.
-pub struct Elsewhere<'a> {
-    host: &'a dyn Host,
+pub struct RelocatedFolders<'a> {
+    host: &'a dyn WriteFiles,
     note: Option<HostPath>,
     noted: Option<Contents>,
     seen: BTreeMap<String, Option<String>>,
@@ -134,10 +134,10 @@ pub struct Elsewhere<'a> {
 /// So many are worth reading back.
 const MOST_NOTED: usize = 20_000;
 
-impl<'a> Elsewhere<'a> {
+impl<'a> RelocatedFolders<'a> {
     /// With a note of hashes, if there is a place for one.
     #[must_use]
-    pub fn new(host: &'a dyn Host, note: Option<HostPath>) -> Self {
+    pub fn new(host: &'a dyn WriteFiles, note: Option<HostPath>) -> Self {
         let noted = note.as_ref().and_then(|note| Contents::read(host, note));
         Self { host, note, noted, seen: BTreeMap::new(), new: Contents::default() }
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// The rows of `toolkits/tables/store.toml`; the file says what each is for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct StampTable {
     schema: u32,
     /// Programs taken from PATH.
     pub programs: Vec<String>,
@@ -31,12 +31,12 @@ pub struct Table {
     pub headers: Vec<String>,
 }
 
-impl Table {
+impl StampTable {
     /// The embedded table.
     #[must_use]
     pub fn embedded() -> &'static Self {
-        static TABLE: LazyLock<Table> = LazyLock::new(|| {
-            let table: Table =
+        static TABLE: LazyLock<StampTable> = LazyLock::new(|| {
+            let table: StampTable =
                 gpubuild_toml::from_bytes(tables::STORE).expect("toolkits/tables/store.toml is tested");
             assert_eq!(table.schema, 1, "toolkits/tables/store.toml is tested");
             table
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_table_is_read() {
-        let table = Table::embedded();
+        let table = StampTable::embedded();
         assert!(table.programs.contains(&"glslc".to_owned()) && !table.prefixes(Os::Linux).is_empty());
         assert!(has_extension("a/b.HPP", &table.headers) && !has_extension("hpp", &table.headers));
     }

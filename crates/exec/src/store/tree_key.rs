@@ -1,13 +1,13 @@
 //! The key of a whole tree, before it is configured.
 
-use gpubuild_host::{Host, HostPath, Os};
-use gpubuild_plan::plan::Tree;
+use gpubuild_host::{HostPath, Os, ReadFiles};
+use gpubuild_plan::plan::PlannedTree;
 
 use super::contents::Contents;
-use super::key::Parts;
+use super::key::KeyParts;
 use super::listened::listened;
 use super::places::Places;
-use super::surroundings::{self, Elsewhere};
+use super::surroundings::{self, RelocatedFolders};
 
 /// Version of what is in a key and of what an entry holds. Raised whenever gpubuild makes something else of the same input.
 const SCHEMA: &str = "2";
@@ -21,14 +21,14 @@ const NOT_IN_KEY: [&str; 5] = ["id", "source", "build", "jobs", "named"];
 /// Never: plain data always serialises.
 #[must_use]
 pub fn parts(
-    host: &dyn Host,
-    tree: &Tree,
+    host: &dyn ReadFiles,
+    tree: &PlannedTree,
     sources: &Contents,
     places: &Places,
     tools: &[(&str, Option<&HostPath>)],
-    elsewhere: &mut Elsewhere<'_>,
-) -> Option<Parts> {
-    let mut parts = Parts::default();
+    elsewhere: &mut RelocatedFolders<'_>,
+) -> Option<KeyParts> {
+    let mut parts = KeyParts::default();
     parts.set("gpubuild", "schema", SCHEMA);
     parts.set("gpubuild", "script", super::sha256(crate::cmake::inject::TEMPLATE.as_bytes()));
     let platform = host.platform();
@@ -65,7 +65,7 @@ pub fn parts(
 }
 
 /// Values of variables are stored as hashes only.
-fn set(parts: &mut Parts, part: &str, name: &str, value: &str) {
+fn set(parts: &mut KeyParts, part: &str, name: &str, value: &str) {
     if part == "environment" {
         parts.set_hashed(part, name, value);
     } else {
@@ -90,7 +90,12 @@ fn sorted(name: &str, value: &serde_json::Value) -> serde_json::Value {
 }
 
 /// Every file below the source folder. `None` if one cannot be read.
-fn add_sources(host: &dyn Host, tree: &Tree, sources: &Contents, parts: &mut Parts) -> Option<()> {
+fn add_sources(
+    host: &dyn ReadFiles,
+    tree: &PlannedTree,
+    sources: &Contents,
+    parts: &mut KeyParts,
+) -> Option<()> {
     let root = format!("{}/", tree.source.forward_slashes().trim_end_matches('/'));
     let mut asks_git = false;
     for (path, known) in &sources.files {
@@ -110,12 +115,12 @@ fn add_sources(host: &dyn Host, tree: &Tree, sources: &Contents, parts: &mut Par
 }
 
 fn add_programs(
-    host: &dyn Host,
-    tree: &Tree,
+    host: &dyn ReadFiles,
+    tree: &PlannedTree,
     places: &Places,
     tools: &[(&str, Option<&HostPath>)],
-    elsewhere: &mut Elsewhere<'_>,
-    parts: &mut Parts,
+    elsewhere: &mut RelocatedFolders<'_>,
+    parts: &mut KeyParts,
 ) {
     let mut programs: Vec<(String, HostPath)> = Vec::new();
     for (name, path) in tools {

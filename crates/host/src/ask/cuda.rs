@@ -1,4 +1,4 @@
-//! NVIDIA: the driver API, without any toolkit.
+//! Probe for NVIDIA: the driver API, which needs no toolkit.
 
 use std::ffi::{c_char, c_int};
 
@@ -9,20 +9,20 @@ use super::{function, open, text};
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
 
-/// `{driver_version, devices: [{name, cc, memory_bytes, pci, uuid}]}`; the version as the driver codes it, 12040 for 12.4.
+/// `{driver_version, devices: [{name, cc, memory_bytes, pci, uuid}]}`; the version as the driver encodes it, 12040 for 12.4.
 pub(super) fn ask() -> Result<Value, String> {
     let library = open(&["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "nvcuda.dll"])?;
     let version_of = function!(library, c"cuDriverGetVersion", fn(*mut c_int) -> c_int)?;
     let mut driver_version = 0;
-    // SAFETY: one out-parameter that lives here; the driver allows this call before cuInit.
+    // SAFETY: the out-parameter is a local; the driver allows this call before cuInit.
     check("cuDriverGetVersion", unsafe { version_of(&raw mut driver_version) })?;
     let init = function!(library, c"cuInit", fn(u32) -> c_int)?;
-    // SAFETY: no pointers.
+    // SAFETY: the call takes no pointers.
     check("cuInit", unsafe { init(0) })
         .map_err(|error| format!("{error} (driver version {driver_version})"))?;
     let count_of = function!(library, c"cuDeviceGetCount", fn(*mut c_int) -> c_int)?;
     let mut count = 0;
-    // SAFETY: one out-parameter that lives here.
+    // SAFETY: the out-parameter is a local.
     check("cuDeviceGetCount", unsafe { count_of(&raw mut count) })?;
     let devices = (0..count).map(|ordinal| device(&library, ordinal)).collect::<Result<Vec<_>, _>>()?;
     Ok(json!({ "driver_version": driver_version, "devices": devices }))
@@ -37,7 +37,7 @@ fn device(library: &libloading::Library, ordinal: c_int) -> Result<Value, String
     let uuid_of = function!(library, c"cuDeviceGetUuid", fn(*mut u8, c_int) -> c_int)?;
     let (mut handle, mut major, mut minor, mut memory) = (0, 0, 0, 0_usize);
     let (mut name, mut pci, mut uuid) = ([0_u8; 256], [0_u8; 32], [0_u8; 16]);
-    // SAFETY: every pointer is to a local that lives over the call, with its real length; a CUuuid is 16 bytes.
+    // SAFETY: every pointer is to a local that outlives the call, with its real length; a CUuuid is 16 bytes.
     unsafe {
         check("cuDeviceGet", get(&raw mut handle, ordinal))?;
         check("cuDeviceGetName", name_of(name.as_mut_ptr().cast(), 256, handle))?;
@@ -56,7 +56,7 @@ fn device(library: &libloading::Library, ordinal: c_int) -> Result<Value, String
     }))
 }
 
-/// As NVIDIA's tools write it.
+/// The spelling of NVIDIA's tools.
 fn uuid_text(bytes: [u8; 16]) -> String {
     let hex = format!("{:032x}", u128::from_be_bytes(bytes));
     format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_say_what_they_mean() {
+    fn errors_are_explained() {
         assert_eq!(check("cuInit", 0), Ok(()));
         assert!(check("cuInit", 34).unwrap_err().contains("stub"));
         assert!(uuid_text([0xab; 16]).starts_with("GPU-abababab-abab-"));

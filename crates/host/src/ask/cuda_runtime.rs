@@ -1,4 +1,4 @@
-//! Libraries of the CUDA Toolkit, loaded by their paths in the order given and asked for their versions. No driver is needed.
+//! Probe for libraries of the CUDA Toolkit, loaded by path in the given order, for their versions. Needs no driver.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::function;
 
-/// `{cudart: 12090, cublas: [12, 9, 2]}`, as far as these libraries are among them.
+/// `{cudart: 12090, cublas: [12, 9, 2]}`, for those of the libraries that are given.
 pub(super) fn ask(paths: &[String]) -> Result<Value, String> {
     let mut answer = Map::new();
     let mut libraries = Vec::new();
@@ -15,17 +15,17 @@ pub(super) fn ask(paths: &[String]) -> Result<Value, String> {
         let library = super::open(&[path])?;
         if let Ok(version) = function!(library, c"cudaRuntimeGetVersion", fn(*mut c_int) -> c_int) {
             let mut number = 0;
-            // SAFETY: one out-parameter that lives here; the call needs no driver.
+            // SAFETY: the out-parameter is a local; the call needs no driver.
             check("cudaRuntimeGetVersion", unsafe { version(&raw mut number) })?;
             answer.insert("cudart".to_owned(), json!(number));
         }
         if let Some(version) = cublas(&library)? {
             answer.insert("cublas".to_owned(), json!(version));
         }
-        // A library that others need stays loaded: they find it by its name.
+        // Keep the library loaded, because others find it by name.
         libraries.push(library);
     }
-    // Unloading runs code of the libraries once more, for nothing: the process ends.
+    // Unloading would only run more code of the libraries, and the process ends anyway.
     libraries.into_iter().for_each(std::mem::forget);
     Ok(Value::Object(answer))
 }
@@ -37,7 +37,7 @@ fn cublas(library: &Library) -> Result<Option<[c_int; 3]>, String> {
     };
     let mut version = [0; 3];
     for (which, number) in (0..).zip(&mut version) {
-        // SAFETY: one out-parameter that lives here; the call takes no handle.
+        // SAFETY: the out-parameter is a local; the call takes no handle.
         check("cublasGetProperty", unsafe { property(which, &raw mut *number) })?;
     }
     Ok(Some(version))

@@ -1,5 +1,5 @@
-//! AMD: the HIP runtime. Structures changed between its versions, so only scalar calls are used, and the architecture's
-//! name is searched in the properties instead of being read at an offset.
+//! Probe for AMD: the HIP runtime. Its structures differ between versions, so only scalar calls are used, and the
+//! architecture's name is searched in the properties instead of being read at an offset.
 
 use std::ffi::{c_char, c_int};
 
@@ -16,17 +16,17 @@ const LIBRARIES: [&str; 6] = [
     "amdhip64_6.dll",
 ];
 
-/// More than any version's property structure has (1472 bytes in HIP 6).
+/// Larger than the property structure of any version (1472 bytes in HIP 6).
 const PROPERTIES: usize = 8192;
 
-/// `{runtime_version, devices: [{name, arch, memory_bytes, pci}]}`; the version as the runtime codes it.
+/// `{runtime_version, devices: [{name, arch, memory_bytes, pci}]}`; the version as the runtime encodes it.
 pub(super) fn ask() -> Result<Value, String> {
     let library =
         open(&LIBRARIES).or_else(|error| open(&["/opt/rocm/lib/libamdhip64.so"]).map_err(|_| error))?;
     let version_of = function!(library, c"hipRuntimeGetVersion", fn(*mut c_int) -> c_int)?;
     let count_of = function!(library, c"hipGetDeviceCount", fn(*mut c_int) -> c_int)?;
     let (mut runtime_version, mut count) = (0, 0);
-    // SAFETY: one out-parameter each, which live here.
+    // SAFETY: the out-parameters are locals.
     unsafe {
         check("hipGetDeviceCount", count_of(&raw mut count))?;
         check("hipRuntimeGetVersion", version_of(&raw mut runtime_version))?;
@@ -43,7 +43,7 @@ fn device(library: &libloading::Library, ordinal: c_int) -> Result<Value, String
         .or_else(|_| function!(library, c"hipGetDeviceProperties", fn(*mut u8, c_int) -> c_int))?;
     let (mut name, mut pci, mut memory) = ([0_u8; 256], [0_u8; 32], 0_usize);
     let mut properties = vec![0_u64; PROPERTIES / 8];
-    // SAFETY: every pointer is to memory that lives over the call, with its real length; the properties are aligned to 8 and
+    // SAFETY: every pointer is to memory that outlives the call, with its real length; the properties are aligned to 8 and
     // several times larger than the structure of any version.
     let bytes = unsafe {
         check("hipDeviceGetName", name_of(name.as_mut_ptr().cast(), 256, ordinal))?;
@@ -60,7 +60,7 @@ fn device(library: &libloading::Library, ordinal: c_int) -> Result<Value, String
     }))
 }
 
-/// The first `gfx…` in the properties, without features such as `:xnack-`.
+/// The first `gfx…` in the properties, without feature flags such as `:xnack-`.
 fn arch_in(properties: &[u8]) -> Option<String> {
     let start =
         properties.windows(4).position(|window| window.starts_with(b"gfx") && window[3].is_ascii_digit())?;
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_architecture_is_found_wherever_it_stands() {
+    fn the_architecture_is_found_at_any_offset() {
         let mut properties = vec![0_u8; 512];
         properties[100..112].copy_from_slice(b"AMD gfx card");
         properties[300..319].copy_from_slice(b"gfx90a:sramecc+:xna");

@@ -1,4 +1,4 @@
-//! Intel: Level Zero, which SYCL programs run on.
+//! Probe for Intel: Level Zero, which SYCL programs use.
 
 use std::ffi::c_void;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{function, open, text};
 
-type Handle = *mut c_void;
+type LevelZeroHandle = *mut c_void;
 
 /// `ze_device_properties_t` of the Level Zero headers (version 1.x).
 #[repr(C)]
@@ -25,7 +25,7 @@ struct Properties {
     timestamp_bits: [u32; 2],
     uuid: [u8; 16],
     name: [u8; 256],
-    /// Room for members that a later version may add.
+    /// Space for fields that a later version may add.
     spare: [u64; 64],
 }
 
@@ -36,26 +36,28 @@ const MOST: usize = 64;
 pub(super) fn ask() -> Result<Value, String> {
     let library = open(&["libze_loader.so.1", "ze_loader.dll"])?;
     let init = function!(library, c"zeInit", fn(u32) -> u32)?;
-    let drivers_of = function!(library, c"zeDriverGet", fn(*mut u32, *mut Handle) -> u32)?;
-    let devices_of = function!(library, c"zeDeviceGet", fn(Handle, *mut u32, *mut Handle) -> u32)?;
-    let properties_of = function!(library, c"zeDeviceGetProperties", fn(Handle, *mut Properties) -> u32)?;
-    // SAFETY: no pointers.
+    let drivers_of = function!(library, c"zeDriverGet", fn(*mut u32, *mut LevelZeroHandle) -> u32)?;
+    let devices_of =
+        function!(library, c"zeDeviceGet", fn(LevelZeroHandle, *mut u32, *mut LevelZeroHandle) -> u32)?;
+    let properties_of =
+        function!(library, c"zeDeviceGetProperties", fn(LevelZeroHandle, *mut Properties) -> u32)?;
+    // SAFETY: the call takes no pointers.
     check("zeInit", unsafe { init(0) })?;
     let mut drivers = [std::ptr::null_mut(); MOST];
     let mut count = 64;
-    // SAFETY: room for `count` handles, as said.
+    // SAFETY: the buffer has space for `count` handles.
     check("zeDriverGet", unsafe { drivers_of(&raw mut count, drivers.as_mut_ptr()) })?;
     let mut found = Vec::new();
     for driver in drivers.iter().take(count as usize) {
         let mut devices = [std::ptr::null_mut(); MOST];
         let mut count = 64;
-        // SAFETY: as above; the driver is one that the loader gave.
+        // SAFETY: as above; the driver handle comes from the loader.
         check("zeDeviceGet", unsafe { devices_of(*driver, &raw mut count, devices.as_mut_ptr()) })?;
         for device in devices.iter().take(count as usize) {
-            // SAFETY: all members are numbers, arrays of numbers or a pointer, for which zero is a value.
+            // SAFETY: all fields are numbers, arrays of numbers or a pointer, for which zero is a valid value.
             let mut properties: Properties = unsafe { std::mem::zeroed() };
             properties.structure = DEVICE_PROPERTIES;
-            // SAFETY: the structure has the header's layout and lives over the call.
+            // SAFETY: the structure has the header's layout and outlives the call.
             check("zeDeviceGetProperties", unsafe { properties_of(*device, &raw mut properties) })?;
             let kind = match properties.kind {
                 1 => "gpu",

@@ -1,4 +1,4 @@
-//! Apple: Metal devices.
+//! Probe for Apple: Metal devices.
 
 use objc2_metal::{MTLCopyAllDevices, MTLDevice, MTLGPUFamily};
 use serde_json::{Value, json};
@@ -13,8 +13,8 @@ const FAMILIES: [(&str, MTLGPUFamily); 7] = [
     ("metal3", MTLGPUFamily::Metal3),
 ];
 
-/// `{devices: [{name, families, unified_memory, memory_bytes}]}`; memory is what Metal recommends to use at most.
-#[expect(clippy::unnecessary_wraps, reason = "every probe answers in this form")]
+/// `{devices: [{name, families, unified_memory, memory_bytes}]}`; memory is Metal's recommended maximum.
+#[expect(clippy::unnecessary_wraps, reason = "every probe has this signature")]
 pub(super) fn ask() -> Result<Value, String> {
     let devices: Vec<Value> = MTLCopyAllDevices()
         .iter()

@@ -1,8 +1,8 @@
-//! The inside of a child probe: opens one vendor's library and asks it what it sees.
+//! The inside of a child probe: opens a vendor's library and queries it.
 //!
-//! Runs only in `gpubuild __probe ID`, in a process of its own: whatever the library does there (crash, hang, print, stay
-//! initialised) harms nobody. The parent reads one line from standard output, the [`Reply`]. These are the only modules that
-//! call foreign code; each block says why that is sound.
+//! Runs only in `gpubuild __probe ID`, a separate process, so that nothing the library does there (crash, hang, print, stay
+//! initialised) affects gpubuild. The parent reads one line from standard output, the [`DriverReply`]. Only these modules
+//! call foreign code; a comment at each block states why it is sound.
 #![expect(
     unsafe_code,
     reason = "vendor libraries have C interfaces and are called in this child process only"
@@ -24,20 +24,20 @@ use libloading::Library;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The one line that a child probe prints.
+/// The line that a child probe prints.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reply {
+pub struct DriverReply {
     /// `ok` or `failed`.
     pub status: &'static str,
-    /// Why there is no answer.
+    /// The error; empty on success.
     pub error: String,
-    /// The answer; null without one.
+    /// The answer; null on failure.
     pub answer: Value,
 }
 
-/// Asks the library behind a probe id. `arguments` are paths of libraries, for probes that take some.
+/// Queries the library of a probe id. `arguments` are paths of libraries, for probes that need them.
 #[must_use]
-pub fn ask(id: &str, arguments: &[String]) -> Reply {
+pub fn ask(id: &str, arguments: &[String]) -> DriverReply {
     let answer = match id {
         "cuda-runtime" => cuda_runtime::ask(arguments),
         "cuda" => cuda::ask(),
@@ -49,23 +49,23 @@ pub fn ask(id: &str, arguments: &[String]) -> Reply {
         "metal" => metal::ask(),
         #[cfg(not(target_os = "macos"))]
         "metal" => Err("Metal exists on macOS only".to_owned()),
-        other => Err(format!("there is no probe `{other}`")),
+        other => Err(format!("unknown probe `{other}`")),
     };
     match answer {
-        Ok(answer) => Reply { status: "ok", error: String::new(), answer },
-        Err(error) => Reply { status: "failed", error, answer: Value::Null },
+        Ok(answer) => DriverReply { status: "ok", error: String::new(), answer },
+        Err(error) => DriverReply { status: "failed", error, answer: Value::Null },
     }
 }
 
-/// Opens the first of the libraries that is there.
+/// Opens the first of the libraries that exists.
 fn open(names: &[&str]) -> Result<Library, String> {
     let mut first_error = None;
     for name in names {
-        // SAFETY: running the initialisers of a driver library is what this child process is for.
+        // SAFETY: this child process exists to run the initialisers of a driver library.
         match unsafe { Library::new(*name) } {
             Ok(library) => return Ok(library),
             Err(error) => {
-                // The loader's own words stand in the source.
+                // The loader's message is in the source.
                 let reason = error.source().map_or_else(|| error.to_string(), ToString::to_string);
                 first_error.get_or_insert(reason);
             }
@@ -75,7 +75,7 @@ fn open(names: &[&str]) -> Result<Library, String> {
     Err(format!("{} could not be opened: {reason}", names.join(", ")))
 }
 
-/// Text that a library wrote into a buffer, up to its NUL.
+/// The text that a library wrote into a buffer, up to its NUL.
 fn text(buffer: &[u8]) -> String {
     CStr::from_bytes_until_nul(buffer).map_or_else(
         |_| String::from_utf8_lossy(buffer).into_owned(),
@@ -83,10 +83,10 @@ fn text(buffer: &[u8]) -> String {
     )
 }
 
-/// A function of a library, by its C name and type.
+/// A library's function, by its C name and type.
 macro_rules! function {
     ($library:expr, $name:literal, fn($($argument:ty),* $(,)?) -> $result:ty) => {
-        // SAFETY: the type is the one that the vendor's header declares for this name.
+        // SAFETY: the vendor's header declares this type for this name.
         unsafe { $library.get::<unsafe extern "system" fn($($argument),*) -> $result>($name) }
             .map_err(|error| format!("{}: {error}", $name.to_string_lossy()))
     };

@@ -1,4 +1,4 @@
-//! OpenCL: platforms and devices through the ICD loader.
+//! Probe for OpenCL: platforms and devices through the ICD loader.
 
 use std::ffi::c_void;
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{function, open, text};
 
-type Handle = *mut c_void;
-type InfoOf = unsafe extern "system" fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+type OpenclHandle = *mut c_void;
+type InfoOf = unsafe extern "system" fn(OpenclHandle, u32, usize, *mut c_void, *mut usize) -> i32;
 
 const PLATFORM_NAME: u32 = 0x0902;
 const DEVICE_TYPE: u32 = 0x1000;
@@ -27,16 +27,25 @@ pub(super) fn ask() -> Result<Value, String> {
         "OpenCL.dll",
         "/System/Library/Frameworks/OpenCL.framework/OpenCL",
     ])?;
-    let platforms_of = function!(library, c"clGetPlatformIDs", fn(u32, *mut Handle, *mut u32) -> i32)?;
-    let devices_of =
-        function!(library, c"clGetDeviceIDs", fn(Handle, u64, u32, *mut Handle, *mut u32) -> i32)?;
-    let platform_info =
-        *function!(library, c"clGetPlatformInfo", fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32)?;
-    let device_info =
-        *function!(library, c"clGetDeviceInfo", fn(Handle, u32, usize, *mut c_void, *mut usize) -> i32)?;
+    let platforms_of = function!(library, c"clGetPlatformIDs", fn(u32, *mut OpenclHandle, *mut u32) -> i32)?;
+    let devices_of = function!(
+        library,
+        c"clGetDeviceIDs",
+        fn(OpenclHandle, u64, u32, *mut OpenclHandle, *mut u32) -> i32
+    )?;
+    let platform_info = *function!(
+        library,
+        c"clGetPlatformInfo",
+        fn(OpenclHandle, u32, usize, *mut c_void, *mut usize) -> i32
+    )?;
+    let device_info = *function!(
+        library,
+        c"clGetDeviceInfo",
+        fn(OpenclHandle, u32, usize, *mut c_void, *mut usize) -> i32
+    )?;
     let mut handles = [std::ptr::null_mut(); MOST];
     let mut count = 0;
-    // SAFETY: room for MOST handles, as said; both out-parameters live here.
+    // SAFETY: the buffer has space for MOST handles; both out-parameters are locals.
     match unsafe { platforms_of(64, handles.as_mut_ptr(), &raw mut count) } {
         0 => {}
         NO_PLATFORM => {
@@ -48,7 +57,7 @@ pub(super) fn ask() -> Result<Value, String> {
     for platform in handles.iter().take(count as usize) {
         let mut devices = [std::ptr::null_mut(); MOST];
         let mut count = 0;
-        // SAFETY: as above; the platform is one that the loader gave.
+        // SAFETY: as above; the platform handle comes from the loader.
         match unsafe { devices_of(*platform, EVERY_TYPE, 64, devices.as_mut_ptr(), &raw mut count) } {
             0 => {}
             NO_DEVICE => count = 0,
@@ -62,7 +71,7 @@ pub(super) fn ask() -> Result<Value, String> {
     Ok(json!({ "platforms": platforms }))
 }
 
-fn describe(info: InfoOf, device: Handle) -> Value {
+fn describe(info: InfoOf, device: OpenclHandle) -> Value {
     let kind = match number(info, device, DEVICE_TYPE) {
         kind if kind & 4 != 0 => "gpu",
         kind if kind & 2 != 0 => "cpu",
@@ -77,17 +86,17 @@ fn describe(info: InfoOf, device: Handle) -> Value {
     })
 }
 
-fn string(info: InfoOf, handle: Handle, key: u32) -> String {
+fn string(info: InfoOf, handle: OpenclHandle, key: u32) -> String {
     let mut buffer = [0_u8; 1024];
-    // SAFETY: the buffer's real length is given, and the handle is one that the loader gave.
+    // SAFETY: the buffer's real length is passed, and the handle comes from the loader.
     let status =
         unsafe { info(handle, key, buffer.len() - 1, buffer.as_mut_ptr().cast(), std::ptr::null_mut()) };
     if status == 0 { text(&buffer) } else { String::new() }
 }
 
-fn number(info: InfoOf, handle: Handle, key: u32) -> u64 {
+fn number(info: InfoOf, handle: OpenclHandle, key: u32) -> u64 {
     let mut value = 0_u64;
-    // SAFETY: both keys asked for are 64-bit numbers; the handle is one that the loader gave.
+    // SAFETY: both keys are 64-bit numbers; the handle comes from the loader.
     let status = unsafe { info(handle, key, 8, (&raw mut value).cast(), std::ptr::null_mut()) };
     if status == 0 { value } else { 0 }
 }

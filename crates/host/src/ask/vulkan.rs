@@ -1,4 +1,4 @@
-//! Vulkan: physical devices through the loader.
+//! Probe for Vulkan: physical devices through the loader.
 
 use ash::vk;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// `{api_version, devices: [{name, type, vendor_id, device_id, driver_id, driver_name, driver_info, api_version,
 /// memory_bytes}]}`
 pub(super) fn ask() -> Result<Value, String> {
-    // SAFETY: the loader's own initialisers run, in this child process.
+    // SAFETY: the loader's initialisers run in this child process.
     let entry = unsafe { ash::Entry::load() }
         .map_err(|error| format!("the Vulkan loader could not be opened: {error}"))?;
     // SAFETY: the entry is loaded.
@@ -15,7 +15,7 @@ pub(super) fn ask() -> Result<Value, String> {
         .unwrap_or(vk::API_VERSION_1_0);
     let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_1.min(api));
     let create = vk::InstanceCreateInfo::default().application_info(&application);
-    // SAFETY: the structures live over the call.
+    // SAFETY: the structures outlive the call.
     let instance = unsafe { entry.create_instance(&create, None) }.map_err(|error| match error {
         vk::Result::ERROR_INCOMPATIBLE_DRIVER => {
             "vkCreateInstance answered -9: no Vulkan driver (ICD) is installed, or none could be opened"
@@ -23,7 +23,7 @@ pub(super) fn ask() -> Result<Value, String> {
         }
         other => format!("vkCreateInstance answered {other}"),
     })?;
-    // SAFETY: the instance is valid. It is not destroyed: the process ends right after.
+    // SAFETY: the instance is valid. It is not destroyed, because the process ends immediately.
     let physical = unsafe { instance.enumerate_physical_devices() }
         .map_err(|error| format!("vkEnumeratePhysicalDevices answered {error}"))?;
     let devices: Vec<Value> = physical.into_iter().map(|device| describe(&instance, device)).collect();
@@ -31,7 +31,7 @@ pub(super) fn ask() -> Result<Value, String> {
 }
 
 fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Value {
-    // SAFETY: the device is one of this instance.
+    // SAFETY: the device belongs to this instance.
     let (basic, memory) = unsafe {
         (
             instance.get_physical_device_properties(device),
@@ -39,10 +39,10 @@ fn describe(instance: &ash::Instance, device: vk::PhysicalDevice) -> Value {
         )
     };
     let mut driver = vk::PhysicalDeviceDriverProperties::default();
-    // Driver properties are core since 1.2; an older device would leave them zero.
+    // Driver properties are core since 1.2; older devices leave them zero.
     if basic.api_version >= vk::API_VERSION_1_2 {
         let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
-        // SAFETY: the chain lives over the call, and the device is one of this instance.
+        // SAFETY: the chain outlives the call, and the device belongs to this instance.
         unsafe { instance.get_physical_device_properties2(device, &mut all) };
     }
     let local: u64 = memory

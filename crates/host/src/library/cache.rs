@@ -53,11 +53,11 @@ fn text(table: &[u8], at: u32) -> Option<&str> {
 
 /// An entry: kind of library, name, path, processor features that it needs.
 #[cfg(feature = "recorded")]
-type Row<'a> = (u32, &'a str, &'a str, u64);
+type CacheRow<'a> = (u32, &'a str, &'a str, u64);
 
 /// A cache with these libraries.
 #[cfg(feature = "recorded")]
-fn write(libraries: &[Row<'_>]) -> Option<Vec<u8>> {
+fn write(libraries: &[CacheRow<'_>]) -> Option<Vec<u8>> {
     let mut strings = Vec::new();
     let mut entries = Vec::new();
     let strings_start = HEADER + libraries.len() * ENTRY;
@@ -89,7 +89,7 @@ pub(crate) fn keep(cache: &[u8], wanted: &dyn Fn(&str) -> bool) -> Option<Vec<u8
     let start = cache.windows(MAGIC.len()).position(|window| window == MAGIC)?;
     let table = &cache[start..];
     let count = number(table, MAGIC.len())? as usize;
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<CacheRow<'_>> = Vec::new();
     for index in 0..count {
         let at = HEADER.checked_add(index.checked_mul(ENTRY)?)?;
         let flags = number(table, at)?;
@@ -106,7 +106,7 @@ pub(crate) fn keep(cache: &[u8], wanted: &dyn Fn(&str) -> bool) -> Option<Vec<u8
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::library) fn cache(libraries: &[Row<'_>]) -> Vec<u8> {
+    pub(in crate::library) fn cache(libraries: &[CacheRow<'_>]) -> Vec<u8> {
         write(libraries).unwrap()
     }
 

@@ -1,29 +1,30 @@
 //! Finds shared libraries where the loader of the host's platform would, by files alone.
 //!
-//! [`Loader::find`] does not know the program that will open the library and searches none of its folders; [`search`] does.
+//! [`LibraryLoader::find`] does not know the program that will open the library and searches none of its folders; [`search`] does.
 
 pub(crate) mod cache;
 pub mod search;
 
+use crate::{HostInfo, ReadFiles};
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use self::search::{ElfRequest, LinuxLoader};
-use super::{Arch, Host, HostPath, Os};
+use super::{Arch, HostPath, Os};
 use crate::search as files;
 
 /// The loader of a host. What it reads itself is read once, for all libraries that are asked for.
-pub struct Loader<'a> {
-    host: &'a dyn Host,
+pub struct LibraryLoader<'a> {
+    host: &'a dyn ReadFiles,
     is_musl: OnceCell<bool>,
     /// `/etc/ld.so.cache`, if it can be read.
     cache: OnceCell<Option<Vec<u8>>>,
 }
 
-impl<'a> Loader<'a> {
+impl<'a> LibraryLoader<'a> {
     /// The loader of this host. Nothing is read yet.
     #[must_use]
-    pub fn new(host: &'a dyn Host) -> Self {
+    pub fn new(host: &'a dyn ReadFiles) -> Self {
         Self { host, is_musl: OnceCell::new(), cache: OnceCell::new() }
     }
 
@@ -58,15 +59,15 @@ impl<'a> Loader<'a> {
     }
 }
 
-/// [`Loader::find`] for a single library.
+/// [`LibraryLoader::find`] for a single library.
 #[must_use]
-pub fn find(host: &dyn Host, name: &str) -> Option<HostPath> {
-    Loader::new(host).find(name)
+pub fn find(host: &dyn ReadFiles, name: &str) -> Option<HostPath> {
+    LibraryLoader::new(host).find(name)
 }
 
 /// Every folder in which the loader looks, in its order: for messages and for files whose version is in their name.
 #[must_use]
-pub fn folders(host: &dyn Host) -> Vec<HostPath> {
+pub fn folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     let mut folders = match host.platform().os {
         Os::Linux if is_musl(host) => [variable(host, "LD_LIBRARY_PATH"), musl_folders(host)].concat(),
         Os::Linux => [
@@ -83,7 +84,7 @@ pub fn folders(host: &dyn Host) -> Vec<HostPath> {
     folders
 }
 
-fn in_folders(host: &dyn Host, folders: &[HostPath], name: &str) -> Option<HostPath> {
+fn in_folders(host: &dyn ReadFiles, folders: &[HostPath], name: &str) -> Option<HostPath> {
     folders.iter().map(|folder| folder.join(name)).find(|path| host.is_file(path))
 }
 
@@ -96,7 +97,7 @@ fn is_foreign_elf(start: &[u8], (machine, wide): (u16, bool)) -> bool {
 }
 
 /// The absolute folders of a variable.
-fn variable(host: &dyn Host, name: &str) -> Vec<HostPath> {
+fn variable(host: &dyn HostInfo, name: &str) -> Vec<HostPath> {
     let value = host.env().get(name).unwrap_or_default();
     // glibc takes both separators.
     value
@@ -106,14 +107,14 @@ fn variable(host: &dyn Host, name: &str) -> Vec<HostPath> {
         .collect()
 }
 
-fn multiarch(host: &dyn Host) -> &'static str {
+fn multiarch(host: &dyn HostInfo) -> &'static str {
     match host.platform().arch {
         Arch::X86_64 => "x86_64-linux-gnu",
         Arch::Aarch64 => "aarch64-linux-gnu",
     }
 }
 
-fn default_folders(host: &dyn Host, machine: (u16, bool)) -> Vec<HostPath> {
+fn default_folders(host: &dyn HostInfo, machine: (u16, bool)) -> Vec<HostPath> {
     let (triplet, wide) = match machine {
         (62, true) => ("x86_64-linux-gnu", "lib64"),
         (183, _) => ("aarch64-linux-gnu", "lib64"),
@@ -129,7 +130,7 @@ fn default_folders(host: &dyn Host, machine: (u16, bool)) -> Vec<HostPath> {
         .collect()
 }
 
-fn is_musl(host: &dyn Host) -> bool {
+fn is_musl(host: &dyn ReadFiles) -> bool {
     let loader = format!("/lib/ld-musl-{}.so.1", host.platform().arch.id());
     host.exists(&host.path(&loader))
         && !host.exists(&glibc_loader(host))
@@ -139,14 +140,14 @@ fn is_musl(host: &dyn Host) -> bool {
 }
 
 /// The program loader of glibc, at the path that every program names.
-fn glibc_loader(host: &dyn Host) -> HostPath {
+fn glibc_loader(host: &dyn HostInfo) -> HostPath {
     host.path(match host.platform().arch {
         Arch::X86_64 => "/lib64/ld-linux-x86-64.so.2",
         Arch::Aarch64 => "/lib/ld-linux-aarch64.so.1",
     })
 }
 
-fn musl_folders(host: &dyn Host) -> Vec<HostPath> {
+fn musl_folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     let configuration = format!("/etc/ld-musl-{}.path", host.platform().arch.id());
     let configured = host.read_text(&host.path(&configuration)).unwrap_or_default();
     let folders =
@@ -155,7 +156,7 @@ fn musl_folders(host: &dyn Host) -> Vec<HostPath> {
 }
 
 /// The folders of `/etc/ld.so.conf` with everything that it includes.
-fn configured_folders(host: &dyn Host) -> Vec<HostPath> {
+fn configured_folders(host: &dyn ReadFiles) -> Vec<HostPath> {
     let mut folders = Vec::new();
     let mut seen = BTreeSet::new();
     read_configuration(host, &host.path("/etc/ld.so.conf"), &mut folders, &mut seen);
@@ -163,7 +164,7 @@ fn configured_folders(host: &dyn Host) -> Vec<HostPath> {
 }
 
 fn read_configuration(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     file: &HostPath,
     folders: &mut Vec<HostPath>,
     seen: &mut BTreeSet<String>,
@@ -213,18 +214,18 @@ fn configuration_lines(text: &str) -> Vec<ConfigurationLine<'_>> {
     lines
 }
 
-fn find_windows(host: &dyn Host, name: &str) -> Option<HostPath> {
+fn find_windows(host: &dyn ReadFiles, name: &str) -> Option<HostPath> {
     // The loader adds the extension.
     let named = if name.contains('.') { name.to_owned() } else { format!("{name}.dll") };
     windows_folders(host).iter().map(|folder| folder.join(&named)).find(|path| host.is_file(path))
 }
 
-fn windows_root(host: &dyn Host) -> HostPath {
+fn windows_root(host: &dyn HostInfo) -> HostPath {
     let env = host.env();
     host.path(env.get("SystemRoot").or_else(|| env.get("windir")).unwrap_or(r"C:\Windows"))
 }
 
-fn windows_folders(host: &dyn Host) -> Vec<HostPath> {
+fn windows_folders(host: &dyn HostInfo) -> Vec<HostPath> {
     let root = windows_root(host);
     let path = host
         .env()
@@ -235,7 +236,7 @@ fn windows_folders(host: &dyn Host) -> Vec<HostPath> {
     [root.join("System32"), root.clone()].into_iter().chain(path.filter(HostPath::is_absolute)).collect()
 }
 
-fn macos_folders(host: &dyn Host) -> Vec<HostPath> {
+fn macos_folders(host: &dyn HostInfo) -> Vec<HostPath> {
     let mut folders = variable(host, "DYLD_LIBRARY_PATH");
     match host.env().get("DYLD_FALLBACK_LIBRARY_PATH") {
         Some(_) => folders.extend(variable(host, "DYLD_FALLBACK_LIBRARY_PATH")),

@@ -1,11 +1,11 @@
-//! Where a loader looks for a library that a given file names: as [`Loader::find`](super::Loader::find), with what that
+//! Where a loader looks for a library that a given file names: as [`LibraryLoader::find`](super::LibraryLoader::find), with what that
 //! file itself says about folders.
 
 use serde::Serialize;
 
 use super::{
-    Loader, cache, configured_folders, default_folders, is_foreign_elf, multiarch, musl_folders, variable,
-    windows_root,
+    LibraryLoader, cache, configured_folders, default_folders, is_foreign_elf, multiarch, musl_folders,
+    variable, windows_root,
 };
 use crate::{Arch, HostPath, Os};
 
@@ -49,7 +49,7 @@ pub struct Match {
 
 /// What a loader finds under a name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lookup {
+pub struct LibraryLookup {
     /// The files that it can load; it takes the first.
     pub usable: Vec<Match>,
     /// Files of that name for another processor, which it passes over.
@@ -97,10 +97,10 @@ pub(super) fn native(arch: Arch) -> (u16, bool) {
     }
 }
 
-impl Loader<'_> {
+impl LibraryLoader<'_> {
     /// Every file that the loader of Linux comes by under a name, in its order.
     #[must_use]
-    pub fn elf(&self, name: &str, request: &ElfRequest) -> Lookup {
+    pub fn elf(&self, name: &str, request: &ElfRequest) -> LibraryLookup {
         self.sorted(self.elf_candidates(name, request), |start| is_foreign_elf(start, request.machine))
     }
 
@@ -118,7 +118,7 @@ impl Loader<'_> {
 
     /// Every file that the loader of Windows comes by under a name. `application` is the program's folder.
     #[must_use]
-    pub fn windows(&self, name: &str, application: Option<&HostPath>, wide: bool) -> Lookup {
+    pub fn windows(&self, name: &str, application: Option<&HostPath>, wide: bool) -> LibraryLookup {
         let host = self.host;
         let root = windows_root(host);
         // Programs of 32 bits see another folder under the name of the first.
@@ -138,10 +138,10 @@ impl Loader<'_> {
 
     /// Every file that the loader of macOS comes by under a name: `paths` are what the name stands for, in order.
     #[must_use]
-    pub fn macos(&self, paths: &[Match]) -> Lookup {
+    pub fn macos(&self, paths: &[Match]) -> LibraryLookup {
         let host = self.host;
         let Some(leaf) = paths.first().and_then(|first| first.path.file_name()) else {
-            return Lookup::default();
+            return LibraryLookup::default();
         };
         let folder = |via| move |folder: HostPath| Match { path: folder.join(leaf), via };
         let forced = variable(host, "DYLD_LIBRARY_PATH").into_iter().map(folder(Via::LibraryPath));
@@ -215,8 +215,12 @@ impl Loader<'_> {
     }
 
     /// Those of the candidates that are there, each file once.
-    fn sorted(&self, candidates: impl Iterator<Item = Match>, is_foreign: impl Fn(&[u8]) -> bool) -> Lookup {
-        let mut lookup = Lookup::default();
+    fn sorted(
+        &self,
+        candidates: impl Iterator<Item = Match>,
+        is_foreign: impl Fn(&[u8]) -> bool,
+    ) -> LibraryLookup {
+        let mut lookup = LibraryLookup::default();
         let mut seen = std::collections::BTreeSet::new();
         for found in candidates {
             if !self.host.is_file(&found.path) {

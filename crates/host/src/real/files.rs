@@ -1,5 +1,5 @@
-//! The file system of the machine that we run on.
-#![expect(clippy::disallowed_methods, reason = "this is the door that everything else is sent to")]
+//! The file system of the machine that gpubuild runs on.
+#![expect(clippy::disallowed_methods, reason = "host interface: the only file access")]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
@@ -10,17 +10,17 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::super::interrupt::Interrupt;
 use super::temporary::{self, Temporary};
-use crate::{FileKind, HostPath, Lock, NewFile, Owner, PathRules, Stat, Wait};
+use crate::{FileKind, FileLock, HostPath, NewFile, Owner, PathRules, Stat, Wait};
 
-/// Changing calls name the path: what they answer is shown as it is.
+/// Adds the path to errors of changing calls, because they are shown unchanged.
 fn naming<'a>(doing: &'a str, path: &'a HostPath) -> impl Fn(io::Error) -> io::Error + 'a {
     move |error| io::Error::new(error.kind(), format!("failed to {doing} `{path}`: {error}"))
 }
 
-/// A path of the standard library in our spelling.
+/// Converts a path of the standard library.
 pub(super) fn host_path(rules: PathRules, path: &Path) -> HostPath {
     let text = path.to_string_lossy();
-    // What `canonicalize` answers on Windows. Programs, CMake among them, don't take this spelling.
+    // `canonicalize` returns this prefix on Windows. Programs such as CMake do not accept it.
     let text = match text.strip_prefix(r"\\?\") {
         Some(rest) if rules == PathRules::Windows && !rest.starts_with("UNC") => rest,
         _ => &text,
@@ -109,7 +109,7 @@ pub(super) fn read_start(path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
 }
 
 pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result<Vec<u8>> {
-    /// The kernel's own files tell no size; without room to start with they are read in tiny pieces.
+    /// Initial buffer size in bytes. The kernel's files report no size; without a buffer they are read in tiny pieces.
     const USUAL: usize = 68 << 10;
     let mut file = File::open(path.as_std())?;
     if start > 0 {
@@ -123,7 +123,7 @@ pub(super) fn read_part(path: &HostPath, start: u64, limit: usize) -> io::Result
 pub(super) fn list(folder: &HostPath) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder.as_std())? {
-        // Names that are not UTF-8 are out of scope (docs/limitations.md).
+        // Names that are not UTF-8 are out of scope (docs/guide/first-steps.md).
         names.extend(entry?.file_name().into_string());
     }
     names.sort_unstable();
@@ -145,14 +145,14 @@ pub(super) fn open_device(path: &HostPath) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // A device that waits for its other side must not make us wait.
+        // Opening a device that waits for its peer must not block.
         options
             .custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits().cast_signed());
     }
     options.open(path.as_std()).map(drop)
 }
 
-/// The folder of a file, made if it is absent.
+/// The folder of a file, created if it is missing.
 fn made_parent(path: &HostPath) -> io::Result<PathBuf> {
     let parent = path.as_std().parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_path_buf);
@@ -175,10 +175,10 @@ pub(super) fn write(path: &HostPath, content: &[u8]) -> io::Result<()> {
     publish().map_err(naming("write", path))
 }
 
-/// Write system calls for small pieces cost more than the copy into a buffer.
-struct Written(BufWriter<File>);
+/// An incomplete file. It is buffered, because many small writes cost more than copying into a buffer.
+struct PartialWrite(BufWriter<File>);
 
-impl Write for Written {
+impl Write for PartialWrite {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -187,7 +187,7 @@ impl Write for Written {
     }
 }
 
-impl NewFile for Written {
+impl NewFile for PartialWrite {
     fn finish(self: Box<Self>) -> io::Result<()> {
         self.0.into_inner().map_err(IntoInnerError::into_error)?.sync_all()
     }
@@ -198,7 +198,7 @@ pub(super) fn create(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         made_parent(path)?;
         File::create_new(path.as_std())
     };
-    Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("create", path))?))))
+    Ok(Box::new(PartialWrite(BufWriter::with_capacity(128 << 10, make().map_err(naming("create", path))?))))
 }
 
 pub(super) fn append(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
@@ -206,10 +206,10 @@ pub(super) fn append(path: &HostPath) -> io::Result<Box<dyn NewFile>> {
         made_parent(path)?;
         OpenOptions::new().append(true).create(true).open(path.as_std())
     };
-    Ok(Box::new(Written(BufWriter::with_capacity(128 << 10, make().map_err(naming("open", path))?))))
+    Ok(Box::new(PartialWrite(BufWriter::with_capacity(128 << 10, make().map_err(naming("open", path))?))))
 }
 
-/// Windows flushes only what is open for writing.
+/// Opens the file for writing, because Windows only flushes such files.
 pub(super) fn flush(path: &HostPath) -> io::Result<()> {
     let open = || OpenOptions::new().read(true).write(cfg!(windows)).open(path.as_std());
     open().and_then(|file| file.sync_all()).map_err(naming("flush", path))
@@ -231,7 +231,7 @@ pub(super) fn copy(from: &HostPath, to: &HostPath) -> io::Result<()> {
     })
 }
 
-/// A copy is not flushed to the disk: it is one of thousands, and what they make is verified as a whole.
+/// A copy instead of a link is not flushed: it is one of thousands, and their result is verified as a whole.
 pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let make = || {
         made_parent(to)?;
@@ -246,7 +246,7 @@ pub(super) fn link(from: &HostPath, to: &HostPath) -> io::Result<()> {
     })
 }
 
-/// A copy that is not flushed: who uses it compares its hash. File systems that can share blocks between files do.
+/// The copy is not flushed, because its users compare the hash. File systems that support it share the blocks.
 pub(super) fn duplicate(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let make = || {
         let file = temporary_beside(to)?;
@@ -276,12 +276,12 @@ pub(super) fn symlink(text: &str, link: &HostPath) -> io::Result<()> {
         made_parent(link)?;
         std::os::unix::fs::symlink(text, link.as_std())
     };
-    make().map_err(naming("make the link", link))
+    make().map_err(naming("create the link", link))
 }
 
 #[cfg(not(unix))]
 pub(super) fn symlink(_text: &str, link: &HostPath) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into()).map_err(naming("make the link", link))
+    Err(io::ErrorKind::Unsupported.into()).map_err(naming("create the link", link))
 }
 
 #[cfg(unix)]
@@ -301,14 +301,14 @@ pub(super) fn set_executable(path: &HostPath) -> io::Result<()> {
 }
 
 pub(super) fn create_dir_all(path: &HostPath) -> io::Result<()> {
-    fs::create_dir_all(path.as_std()).map_err(naming("make the folder", path))
+    fs::create_dir_all(path.as_std()).map_err(naming("create the folder", path))
 }
 
 pub(super) fn rename(from: &HostPath, to: &HostPath) -> io::Result<()> {
     let mut attempts = 0;
     loop {
         match fs::rename(from.as_std(), to.as_std()) {
-            // A virus scanner holds new files open for a moment on Windows.
+            // On Windows, a virus scanner can hold new files open for a moment.
             Err(error)
                 if cfg!(windows) && error.kind() == io::ErrorKind::PermissionDenied && attempts < 20 =>
             {
@@ -329,7 +329,7 @@ pub(super) fn exchange(one: &HostPath, other: &HostPath) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     let kind = |error: Errno| match error {
-        // File systems over the network, and kernels in a sandbox.
+        // Network file systems and sandboxed kernels may lack this call.
         Errno::INVAL | Errno::NOSYS | Errno::NOTSUP => io::ErrorKind::Unsupported.into(),
         other => io::Error::from(other),
     };
@@ -358,22 +358,22 @@ pub(super) fn temporary_dir(parent: &HostPath) -> io::Result<HostPath> {
         fs::create_dir_all(parent.as_std())?;
         Ok(host_path(parent.rules(), &temporary::folder_in(parent.as_std())?))
     };
-    make().map_err(naming("make a folder in", parent))
+    make().map_err(naming("create a folder in", parent))
 }
 
-/// Polls, so that Ctrl-C ends the wait. Returns only a lock on the file that `path` names at that moment: another process may
-/// have removed or replaced the file while this one waited, and a lock on a deleted file excludes nobody.
-pub(super) fn lock(path: &HostPath, wait: Wait, interrupt: &Interrupt) -> io::Result<Option<Lock>> {
+/// Polls, so that Ctrl-C ends the wait. Only returns a lock on the file that `path` currently refers to: another process may
+/// have removed or replaced the file in the meantime, and a lock on a deleted file excludes no other process.
+pub(super) fn lock(path: &HostPath, wait: Wait, interrupt: &Interrupt) -> io::Result<Option<FileLock>> {
     loop {
         let file = open_lock(path)?;
         let held = match hold(&file, wait, interrupt)? {
             Held::No => return Ok(None),
-            // Some network file systems have no locks. Building there without one is better than refusing to build.
-            Held::Unsupported => return Ok(Some(Lock { file: None })),
+            // Some network file systems have no locks. Building without a lock is better than refusing to build there.
+            Held::Unsupported => return Ok(Some(FileLock { file: None })),
             Held::Yes => file,
         };
         if names(path, &held) {
-            return Ok(Some(Lock { file: Some(Arc::new(held)) }));
+            return Ok(Some(FileLock { file: Some(Arc::new(held)) }));
         }
     }
 }
@@ -399,7 +399,7 @@ fn open_lock(path: &HostPath) -> io::Result<File> {
     }
 }
 
-/// Whether a lock is held.
+/// Whether a lock was acquired.
 enum Held {
     Yes,
     No,
@@ -421,7 +421,7 @@ fn hold(file: &File, wait: Wait, interrupt: &Interrupt) -> io::Result<Held> {
     }
 }
 
-/// Whether `path` still names an open file.
+/// Whether `path` still refers to an open file.
 #[cfg(unix)]
 fn names(path: &HostPath, file: &File) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -430,13 +430,13 @@ fn names(path: &HostPath, file: &File) -> bool {
     there.is_some() && there == file.metadata().map(id).ok()
 }
 
-/// Windows keeps the name of a file that is open: nothing here removes a lock file there.
+/// Always true: Windows keeps the name of an open file, and gpubuild removes no lock files there.
 #[cfg(not(unix))]
 fn names(_path: &HostPath, _file: &File) -> bool {
     true
 }
 
-/// Free bytes for this user on the disk that holds `path` or its nearest parent.
+/// Free bytes for this user on the disk with `path` or its nearest existing parent.
 #[cfg(unix)]
 pub(super) fn free_space(path: &HostPath) -> Option<u64> {
     let disk = path.as_std().ancestors().find_map(|folder| {
@@ -446,7 +446,7 @@ pub(super) fn free_space(path: &HostPath) -> Option<u64> {
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
-/// Not known without calling the Windows API.
+/// Unknown, because it needs the Windows API.
 #[cfg(not(unix))]
 pub(super) fn free_space(_path: &HostPath) -> Option<u64> {
     None

@@ -1,39 +1,39 @@
-//! A child with all its descendants: started as a group, ended as a group.
+//! Starts and ends a child together with all its descendants, as a process group.
 
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a group has to end by itself after being asked to.
+/// How long a group may take to end after it was asked to.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// The group that a child leads.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Group {
+pub(super) struct ProcessGroup {
     leader: u32,
 }
 
 /// How a group is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Force {
-    /// It is asked to end and may clean up.
+    /// Request termination, so that it can clean up.
     Ask,
-    /// It ends at once.
+    /// Kill it immediately.
     Kill,
 }
 
-impl Group {
+impl ProcessGroup {
     /// The group of a child that was started with [`lead`].
     pub(super) fn of(leader: u32) -> Self {
         Self { leader }
     }
 
-    /// The process that leads it; its id is the group's.
+    /// The leading process; its id is that of the group.
     #[cfg(unix)]
     pub(super) fn leader(self) -> u32 {
         self.leader
     }
 
-    /// Ends every member. That none is left is fine.
+    /// Ends every member. A group without members is not an error.
     #[cfg(unix)]
     pub(super) fn end(self, force: Force) {
         use rustix::process::{Signal, kill_process_group};
@@ -57,7 +57,7 @@ impl Group {
         i32::try_from(self.leader).ok().and_then(rustix::process::Pid::from_raw)
     }
 
-    /// Ends every member. Windows has no polite way that reaches programs without a window.
+    /// Kills every member. Windows has no termination request that reaches programs without a window.
     #[cfg(windows)]
     #[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
     pub(super) fn end(self, _force: Force) {
@@ -71,7 +71,7 @@ impl Group {
             .status();
     }
 
-    /// Whether no member is left: `taskkill` has ended them all.
+    /// Always true, because `taskkill` ended all members.
     #[cfg(windows)]
     #[expect(clippy::unused_self, reason = "the same call on every platform")]
     pub(super) fn is_gone(self) -> bool {
@@ -79,16 +79,25 @@ impl Group {
     }
 }
 
-/// Makes the child the leader of a group of its own.
+/// Makes the child the leader of a new group, and of a new session if it does not use the terminal: descendants keep their
+/// session when their parent dies, so that the watchdog finds all of them.
 #[cfg(unix)]
-pub(super) fn lead(command: &mut Command) {
+#[expect(unsafe_code, reason = "the standard library has no safe call that starts a session")]
+pub(super) fn lead(command: &mut Command, uses_terminal: bool) {
     use std::os::unix::process::CommandExt;
-    command.process_group(0);
+    if uses_terminal {
+        command.process_group(0);
+        return;
+    }
+    // SAFETY: between fork and exec only setsid(2) is called, which is async-signal-safe and allocates nothing.
+    unsafe {
+        command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(std::io::Error::from));
+    }
 }
 
-/// Makes the child the leader of a group of its own.
+/// Makes the child the leader of a new group.
 #[cfg(windows)]
-pub(super) fn lead(command: &mut Command) {
+pub(super) fn lead(command: &mut Command, _uses_terminal: bool) {
     use std::os::windows::process::CommandExt;
     const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
     command.creation_flags(CREATE_NEW_PROCESS_GROUP);

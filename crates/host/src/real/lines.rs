@@ -1,29 +1,29 @@
-//! Cuts a stream of bytes into lines.
+//! Splits a stream of bytes into lines.
 
-/// A line longer than this is cut; the rest of it is dropped.
+/// Maximum length of a line in bytes; the rest is discarded.
 pub const LONGEST_LINE: usize = 1 << 20;
 
-/// Collects bytes until a line is complete. `\n`, `\r\n` and the lone `\r` of progress displays end one.
+/// Collects bytes until a line is complete. It ends with `\n`, `\r\n`, or the single `\r` of progress displays.
 #[derive(Debug, Default)]
 pub struct LineSplitter {
     pending: Vec<u8>,
     after_return: AfterReturn,
 }
 
-/// What a `\n` right after a `\r` means.
+/// The meaning of a `\n` after a `\r`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum AfterReturn {
-    /// The last byte was no `\r`.
+    /// The last byte was not `\r`.
     #[default]
     No,
     /// The `\r` already ended a line with text.
     LineEnded,
-    /// The `\r` stood on an empty line, which its `\n` still has to end.
+    /// The `\r` was on an empty line, which the `\n` ends.
     LineEmpty,
 }
 
 impl LineSplitter {
-    /// Takes more bytes and hands over the lines that they complete.
+    /// Adds bytes and passes on the lines that they complete.
     pub fn feed(&mut self, bytes: &[u8], mut on_line: impl FnMut(&str)) {
         for piece in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let (text, end) = match piece.split_last() {
@@ -58,7 +58,7 @@ impl LineSplitter {
         }
     }
 
-    /// Hands over what is left when the stream ends without a line end.
+    /// Passes on the last line if the stream ends without a line break.
     pub fn finish(&mut self, mut on_line: impl FnMut(&str)) {
         if !self.pending.is_empty() {
             self.emit(&mut on_line);
@@ -75,7 +75,7 @@ impl LineSplitter {
 mod tests {
     use super::*;
 
-    /// Every way of cutting the input in two gives the same lines.
+    /// Splits the input at every position; the lines must be the same.
     fn check(input: &[u8], expected: &[&str]) {
         for cut in 0..=input.len() {
             let mut lines = Vec::new();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_of_every_platform_and_of_progress_displays() {
+    fn all_kinds_of_line_breaks_end_a_line() {
         check(b"", &[]);
         check(b"one", &["one"]);
         check(b"one\ntwo\n", &["one", "two"]);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_line_is_cut_and_the_next_one_is_whole() {
+    fn a_huge_line_is_cut_and_the_next_one_is_complete() {
         let mut splitter = LineSplitter::default();
         let mut lines = Vec::new();
         for _ in 0..3 {

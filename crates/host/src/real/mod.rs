@@ -1,4 +1,4 @@
-//! The machine that we run on.
+//! The machine that gpubuild runs on.
 
 mod files;
 mod group;
@@ -22,11 +22,13 @@ use std::time::{Duration, Instant};
 
 use super::interrupt::Interrupt;
 use super::{
-    Arch, Command, Counts, Environment, Host, HostPath, Identity, JobPool, Line, Lock, NewFile, Os, Output,
-    Platform, ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Wait, search,
+    Arch, Clock, Command, CommandOutput, Environment, FileLock, Host, HostCounts, HostInfo, HostPath,
+    Identity, JobPool, NetworkAccess, NewFile, Os, OutputLine, Platform, ProbeAnswer, ProbeLibraries,
+    ProbeStatus, ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Wait, WriteFiles,
+    search,
 };
 
-/// The real host. The environment is read once, when it is made.
+/// The real host. The environment is read once, when the value is created.
 #[derive(Debug)]
 pub struct RealHost {
     platform: Platform,
@@ -39,7 +41,7 @@ pub struct RealHost {
     files: AtomicU64,
     #[cfg(feature = "command")]
     clients: net::Clients,
-    /// Locks that were taken; those that were given back are empty.
+    /// Locks that were taken; released ones are empty.
     locks: Mutex<Vec<(HostPath, Weak<File>)>>,
 }
 
@@ -50,18 +52,18 @@ impl Default for RealHost {
 }
 
 impl RealHost {
-    /// This machine, with the environment as it is now. Variables that are not UTF-8 are left out.
+    /// This machine with its current environment. Variables that are not UTF-8 are omitted.
     #[must_use]
     pub fn new() -> Self {
         let platform = this_platform();
         #[expect(
             clippy::disallowed_methods,
-            reason = "this is the door: the one place that reads the environment"
+            reason = "host interface: the only place that reads the environment"
         )]
         let variables = std::env::vars_os();
         let variables =
             variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        #[expect(clippy::disallowed_methods, reason = "this is the door: `Host::elapsed` counts from here")]
+        #[expect(clippy::disallowed_methods, reason = "host interface: `Host::elapsed` counts from here")]
         let made = Instant::now();
         Self {
             platform,
@@ -78,34 +80,38 @@ impl RealHost {
         }
     }
 
-    /// Says that our own executable answers `__probe ID`. Only the `gpubuild` program may say so: a build script that
-    /// started itself for a probe would start its whole build again.
+    /// Declares that the running executable answers `__probe ID`. Only the `gpubuild` program may do so: a build script that
+    /// started itself for a probe would run its complete build again.
     #[must_use]
     pub fn with_own_probes(mut self) -> Self {
         self.answers_probes = true;
         self
     }
 
-    /// Whether we were asked to end, and the way to ask.
+    /// Whether gpubuild was asked to end, and the means to ask it.
     #[must_use]
     pub fn interrupt(&self) -> &Interrupt {
         &self.interrupt
     }
 
-    /// The same, to be kept by a signal handler.
+    /// The same, owned, for a signal handler.
     #[must_use]
     pub fn interrupt_handle(&self) -> Arc<Interrupt> {
         Arc::clone(&self.interrupt)
     }
 
-    fn start(&self, command: &Command, on_line: Option<process::OnLine<'_>>) -> Result<Output, RunError> {
+    fn start(
+        &self,
+        command: &Command,
+        on_line: Option<process::OnLine<'_>>,
+    ) -> Result<CommandOutput, RunError> {
         let program = self.program(command)?;
         self.processes.fetch_add(1, Ordering::Relaxed);
         let lock = command.under.as_ref().and_then(|path| self.held(path));
         process::run(&self.interrupt, &program, command, lock.as_deref(), on_line)
     }
 
-    /// The program to start: a bare name is searched on the PATH that the child will see.
+    /// The program to start: a name without a folder is searched on the PATH of the child.
     fn program(&self, command: &Command) -> Result<HostPath, RunError> {
         let name = command.argv.first().map_or("", String::as_str);
         let not_found = || RunError::NotFound { program: name.to_owned() };
@@ -136,7 +142,7 @@ impl RealHost {
         }
     }
 
-    /// The lock on a file, if we hold it.
+    /// The lock on a file, if this process holds it.
     fn held(&self, path: &HostPath) -> Option<Arc<File>> {
         let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         locks.iter().find_map(|(held, file)| file.upgrade().filter(|_| held == path))
@@ -177,7 +183,7 @@ fn this_identity() -> Identity {
     Identity::default()
 }
 
-impl Host for RealHost {
+impl HostInfo for RealHost {
     fn platform(&self) -> Platform {
         self.platform
     }
@@ -196,11 +202,20 @@ impl Host for RealHost {
     }
 
     fn current_dir(&self) -> io::Result<HostPath> {
-        #[expect(clippy::disallowed_methods, reason = "this is the door")]
+        #[expect(clippy::disallowed_methods, reason = "host interface")]
         let folder = std::env::current_dir()?;
         Ok(files::host_path(self.platform.path_rules(), &folder))
     }
 
+    fn counts(&self) -> HostCounts {
+        HostCounts {
+            processes: self.processes.load(Ordering::Relaxed),
+            files: self.files.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl ReadFiles for RealHost {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         let extensions = if self.platform.os == Os::Windows { search::extensions(&self.env) } else { "" };
         files::stat(path, extensions)
@@ -243,6 +258,12 @@ impl Host for RealHost {
         files::open_device(path)
     }
 
+    fn is_same_file(&self, one: &HostPath, other: &HostPath) -> bool {
+        files::is_same_file(one, other)
+    }
+}
+
+impl ReadRegistry for RealHost {
     fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
         registry::value(key, name)
     }
@@ -256,19 +277,27 @@ impl Host for RealHost {
     }
 
     fn visual_studio_tool(&self, name: &str) -> Option<HostPath> {
-        // Answers nothing where there is no Visual Studio, other platforms included.
+        // Returns nothing without Visual Studio and on other platforms.
         let tool = find_msvc_tools::find_tool(self.platform.arch.id(), name)?;
         tool.path().to_str().map(|path| self.path(path))
     }
+}
 
-    fn run(&self, command: &Command) -> Result<Output, RunError> {
+impl RunPrograms for RealHost {
+    fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
         self.start(command, None)
     }
 
-    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+    fn run_lines(
+        &self,
+        command: &Command,
+        on_line: &mut dyn FnMut(OutputLine<'_>),
+    ) -> Result<CommandOutput, RunError> {
         self.start(command, Some(on_line))
     }
+}
 
+impl ProbeLibraries for RealHost {
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
         self.probe_with(id, &[], deadline)
     }
@@ -276,12 +305,26 @@ impl Host for RealHost {
     fn probe_with(&self, id: &str, arguments: &[String], deadline: Duration) -> ProbeAnswer {
         let own = std::env::current_exe().ok().filter(|_| self.answers_probes);
         let Some(program) = own.as_deref().and_then(std::path::Path::to_str) else {
-            let error = "drivers are asked by the `gpubuild` program only, not by the library".to_owned();
+            let error = "only the `gpubuild` program probes drivers, not the library".to_owned();
             return ProbeAnswer { status: ProbeStatus::Failed, error, answer: String::new() };
         };
         probe::classify(self.run(&Command::new(program, deadline).args(["__probe", id]).args(arguments)))
     }
+}
 
+impl Clock for RealHost {
+    fn now(&self) -> u64 {
+        #[expect(clippy::disallowed_methods, reason = "this is the door")]
+        let now = std::time::SystemTime::now();
+        now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.made.elapsed()
+    }
+}
+
+impl WriteFiles for RealHost {
     fn write(&self, path: &HostPath, content: &[u8]) -> io::Result<()> {
         files::write(path, content)
     }
@@ -322,10 +365,6 @@ impl Host for RealHost {
         files::duplicate(from, to)
     }
 
-    fn is_same_file(&self, one: &HostPath, other: &HostPath) -> bool {
-        files::is_same_file(one, other)
-    }
-
     fn symlink(&self, text: &str, link: &HostPath) -> io::Result<()> {
         files::symlink(text, link)
     }
@@ -342,7 +381,7 @@ impl Host for RealHost {
         files::temporary_dir(parent)
     }
 
-    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<Lock>> {
+    fn lock(&self, path: &HostPath, wait: Wait) -> io::Result<Option<FileLock>> {
         let taken = files::lock(path, wait, &self.interrupt)?;
         if let Some(file) = taken.as_ref().and_then(|lock| lock.file.as_ref()) {
             let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -359,35 +398,22 @@ impl Host for RealHost {
     fn free_space(&self, path: &HostPath) -> Option<u64> {
         files::free_space(path)
     }
+}
 
+impl NetworkAccess for RealHost {
     #[cfg(feature = "command")]
-    fn fetch(&self, request: &crate::net::Request) -> Result<crate::net::Response, crate::net::NetError> {
+    fn fetch(&self, request: &crate::net::HttpRequest) -> Result<crate::net::Response, crate::net::NetError> {
         self.clients.fetch(request)
-    }
-
-    fn set_variable(&self, name: &str, value: &str) -> io::Result<()> {
-        variable::set(name, value);
-        Ok(())
     }
 
     fn pause(&self, time: Duration) {
         std::thread::sleep(time);
     }
+}
 
-    fn now(&self) -> u64 {
-        #[expect(clippy::disallowed_methods, reason = "this is the door")]
-        let now = std::time::SystemTime::now();
-        now.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.made.elapsed()
-    }
-
-    fn counts(&self) -> Counts {
-        Counts {
-            processes: self.processes.load(Ordering::Relaxed),
-            files: self.files.load(Ordering::Relaxed),
-        }
+impl Host for RealHost {
+    fn set_variable(&self, name: &str, value: &str) -> io::Result<()> {
+        variable::set(name, value);
+        Ok(())
     }
 }

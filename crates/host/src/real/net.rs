@@ -1,4 +1,4 @@
-//! The network of the machine that we run on: ureq with rustls.
+//! The network of the machine that gpubuild runs on: ureq with rustls.
 
 use std::io::{self, Read};
 use std::sync::OnceLock;
@@ -7,9 +7,9 @@ use rustls_native_certs::load_native_certs;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, RequestBuilder};
 
-use crate::net::{ByProxy, NetError, Request, Response};
+use crate::net::{ByProxy, HttpRequest, NetError, Response};
 
-/// Connections that are kept, one set with encryption and one without: certificates are read only where they are needed.
+/// Pools of connections, with and without TLS, so that certificates are read only if they are needed.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     encrypted: OnceLock<Agent>,
@@ -17,7 +17,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn fetch(&self, request: &Request) -> Result<Response, NetError> {
+    pub(super) fn fetch(&self, request: &HttpRequest) -> Result<Response, NetError> {
         let agent = if request.url.starts_with("https:") {
             self.encrypted.get_or_init(|| agent(roots()))
         } else {
@@ -38,13 +38,13 @@ impl Clients {
                 .iter()
                 .map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes())))
                 .collect(),
-            body: Box::new(Body(answer.into_body().into_reader())),
+            body: Box::new(LimitedBody(answer.into_body().into_reader())),
         })
     }
 }
 
-/// With what a request says.
-fn made<Any>(builder: RequestBuilder<Any>, request: &Request) -> RequestBuilder<Any> {
+/// Applies the settings of a request.
+fn made<Any>(builder: RequestBuilder<Any>, request: &HttpRequest) -> RequestBuilder<Any> {
     let patience = Some(request.patience);
     let mut asked = builder
         .config()
@@ -60,7 +60,7 @@ fn made<Any>(builder: RequestBuilder<Any>, request: &Request) -> RequestBuilder<
     request.headers.iter().fold(asked.build(), |asked, (name, value)| asked.header(name, value))
 }
 
-/// Statuses are answers, and redirects too.
+/// Every status is returned as a response, including redirects.
 fn agent(roots: RootCerts) -> Agent {
     Agent::config_builder()
         .http_status_as_error(false)
@@ -73,8 +73,8 @@ fn agent(roots: RootCerts) -> Agent {
         .new_agent()
 }
 
-/// Those of the machine (`SSL_CERT_FILE` and `SSL_CERT_DIR` among them), which knows a company's own; where it has none, as in many
-/// containers, those of Mozilla that come with us.
+/// The machine's certificates (including `SSL_CERT_FILE` and `SSL_CERT_DIR`), among which are those of a company. If there are
+/// none, as in many containers, the embedded ones of Mozilla.
 fn roots() -> RootCerts {
     let found = load_native_certs().certs;
     if found.is_empty() {
@@ -83,9 +83,9 @@ fn roots() -> RootCerts {
     found.iter().map(|one| Certificate::from_der(one).to_owned()).collect::<Vec<_>>().into()
 }
 
-struct Body<R>(R);
+struct LimitedBody<R>(R);
 
-impl<R: Read> Read for Body<R> {
+impl<R: Read> Read for LimitedBody<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer).map_err(|error| {
             if error.kind() == io::ErrorKind::Interrupted {
@@ -120,7 +120,7 @@ fn of_io(error: &io::Error) -> NetError {
         Kind::UnexpectedEof | Kind::ConnectionReset | Kind::ConnectionAborted | Kind::BrokenPipe => {
             NetError::Cut(text)
         }
-        // What rustls refuses.
+        // Errors of rustls.
         Kind::InvalidData => NetError::Tls(text),
         _ => NetError::Unreachable(text),
     }

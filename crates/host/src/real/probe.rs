@@ -1,10 +1,10 @@
-//! Makes sense of what a child probe did: it may answer, say no, die, hang or talk nonsense.
+//! Classifies the end of a child probe: an answer, an error, a crash, a hang or invalid output.
 
 use serde::Deserialize;
 
-use crate::{Output, ProbeAnswer, ProbeStatus, RunError};
+use crate::{CommandOutput, ProbeAnswer, ProbeStatus, RunError};
 
-/// The line that a child probe prints last. Vendor libraries like to print before it.
+/// The line that a child probe prints last. Vendor libraries may print text before it.
 #[derive(Debug, Deserialize)]
 struct ChildLine {
     status: ProbeStatus,
@@ -14,8 +14,8 @@ struct ChildLine {
     answer: serde_json::Value,
 }
 
-/// What the child's end means.
-pub(super) fn classify(ended: Result<Output, RunError>) -> ProbeAnswer {
+/// Converts the child's end into a probe's answer.
+pub(super) fn classify(ended: Result<CommandOutput, RunError>) -> ProbeAnswer {
     let output = match ended {
         Ok(output) => output,
         Err(error) => {
@@ -33,7 +33,7 @@ pub(super) fn classify(ended: Result<Output, RunError>) -> ProbeAnswer {
         output.stdout.lines().rev().find_map(|line| serde_json::from_str::<ChildLine>(line.trim()).ok());
     match line {
         Some(line) if line.status == ProbeStatus::Ok && line.answer.is_null() => {
-            without_answer(ProbeStatus::Failed, "the probe said `ok` without an answer".to_owned())
+            without_answer(ProbeStatus::Failed, "the probe reported `ok` without an answer".to_owned())
         }
         Some(line) => ProbeAnswer {
             status: line.status,
@@ -42,7 +42,7 @@ pub(super) fn classify(ended: Result<Output, RunError>) -> ProbeAnswer {
         },
         None => without_answer(
             ProbeStatus::Failed,
-            with_last_words("the probe gave no answer that can be read".to_owned(), &output),
+            with_last_words("the probe's output is invalid".to_owned(), &output),
         ),
     }
 }
@@ -51,15 +51,15 @@ fn without_answer(status: ProbeStatus, error: String) -> ProbeAnswer {
     ProbeAnswer { status, error, answer: String::new() }
 }
 
-/// Why the child counts as dead rather than ended.
-fn crash(output: &Output) -> Option<String> {
+/// The kind of crash; `None` if the child exited normally.
+fn crash(output: &CommandOutput) -> Option<String> {
     if let Some(signal) = output.signal {
         return Some(format!("ended by signal {signal}{}", signal_name(signal)));
     }
     match output.exit {
-        // A Rust panic.
+        // The exit status of a Rust panic.
         Some(101) => Some("panicked".to_owned()),
-        // Windows: an NTSTATUS of severity "error", 0xC0000005 for an access violation.
+        // On Windows, an NTSTATUS of severity "error": 0xC0000005 for an access violation.
         Some(code) if code.cast_unsigned() >= 0xC000_0000 => {
             Some(format!("ended by exception 0x{:08X}", code.cast_unsigned()))
         }
@@ -79,7 +79,7 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-fn with_last_words(mut cause: String, output: &Output) -> String {
+fn with_last_words(mut cause: String, output: &CommandOutput) -> String {
     let last =
         output.stderr.lines().chain(output.stdout.lines()).map(str::trim).rfind(|line| !line.is_empty());
     if let Some(last) = last {
@@ -95,17 +95,17 @@ mod tests {
 
     use super::*;
 
-    fn output(stdout: &str, stderr: &str, exit: i32) -> Output {
-        Output { stdout: stdout.into(), stderr: stderr.into(), exit: Some(exit), signal: None }
+    fn output(stdout: &str, stderr: &str, exit: i32) -> CommandOutput {
+        CommandOutput { stdout: stdout.into(), stderr: stderr.into(), exit: Some(exit), signal: None }
     }
 
-    fn check(ended: Result<Output, RunError>, status: ProbeStatus, error: &str, answer: &str) {
+    fn check(ended: Result<CommandOutput, RunError>, status: ProbeStatus, error: &str, answer: &str) {
         let expected = ProbeAnswer { status, error: error.into(), answer: answer.into() };
         assert_eq!(classify(ended), expected);
     }
 
     #[test]
-    fn answers_survive_a_library_that_talks() {
+    fn an_answer_is_found_among_a_library_s_output() {
         let stdout = "MESA: warning\n{\"status\":\"ok\",\"answer\":{\"devices\":[]}}\nbye\n";
         check(Ok(output(stdout, "", 0)), ProbeStatus::Ok, "", r#"{"devices":[]}"#);
         check(
@@ -117,21 +117,22 @@ mod tests {
     }
 
     #[test]
-    fn death_and_nonsense_become_reasons() {
-        let killed = Ok(Output { signal: Some(11), stderr: "dumping\n".into(), ..Output::default() });
+    fn crashes_and_invalid_output_become_errors() {
+        let killed =
+            Ok(CommandOutput { signal: Some(11), stderr: "dumping\n".into(), ..CommandOutput::default() });
         check(killed, ProbeStatus::Crashed, "ended by signal 11 (segmentation fault): dumping", "");
         let violation = 0xC000_0005_u32.cast_signed();
         check(Ok(output("", "", violation)), ProbeStatus::Crashed, "ended by exception 0xC0000005", "");
         check(
             Ok(output("{\"status\":", "", 0)),
             ProbeStatus::Failed,
-            "the probe gave no answer that can be read: {\"status\":",
+            "the probe's output is invalid: {\"status\":",
             "",
         );
         check(
             Ok(output(r#"{"status":"ok"}"#, "", 0)),
             ProbeStatus::Failed,
-            "the probe said `ok` without an answer",
+            "the probe reported `ok` without an answer",
             "",
         );
         let timeout = RunError::Timeout { program: "gpubuild".into(), deadline: Duration::from_secs(3) };

@@ -1,7 +1,7 @@
-//! Runs programs: in a group of their own, with nothing on standard input but what they are given, and never past their deadline.
+//! Runs programs: in a new process group, with empty standard input unless input is given, and never beyond their deadline.
 //!
-//! One thread reads each stream and one waits for the child; the caller's thread takes what they send. A descendant that
-//! keeps a pipe open after the child has ended costs us the reading thread until it ends too, but never the answer.
+//! One thread reads each stream and one waits for the child; the caller's thread receives their messages. A descendant that
+//! keeps a pipe open after the child has ended occupies the reading thread until it ends, but does not delay the result.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -10,45 +10,45 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::group::{self, Force, GRACE, Group};
+use super::group::{self, Force, GRACE, ProcessGroup};
 use super::lines::LineSplitter;
 use super::watch::Watchman;
 use crate::command::Stdio;
 use crate::interrupt::Interrupt;
-use crate::{Command, HostPath, Line, Output, RunError, Stream};
+use crate::{Command, CommandOutput, HostPath, OutputLine, RunError, Stream};
 
-/// Of each stream, this much is kept for the answer; the rest is read and dropped.
+/// Bytes of each stream that are kept for the result; the rest is read and discarded.
 const KEPT: usize = 16 << 20;
-/// How long output is still taken after the child has ended, if a descendant keeps a pipe open.
+/// How long output is still accepted after the child has ended, if a descendant keeps a pipe open.
 const DRAIN: Duration = Duration::from_millis(500);
-/// Pieces of output on their way to the caller.
+/// Capacity of the channel, in pieces of output.
 const CHANNEL: usize = 64;
 
-/// What the threads report.
+/// A message of a thread.
 #[derive(Debug)]
-enum Event {
+enum ProcessEvent {
     Output(Stream, Vec<u8>),
     Closed,
     Exited(io::Result<ExitStatus>),
     Interrupted,
 }
 
-/// Takes lines as they come.
-pub(super) type OnLine<'a> = &'a mut dyn FnMut(Line<'_>);
+/// Receives lines as they appear.
+pub(super) type OnLine<'a> = &'a mut dyn FnMut(OutputLine<'_>);
 
-/// Runs `program`, already resolved, with the rest of `command`. A lock stays taken until all that it started has ended, also
-/// if we are killed.
+/// Runs `program`, already resolved, with the rest of `command`. A lock stays taken until everything that it started has ended,
+/// even if gpubuild is killed.
 pub(super) fn run(
     interrupt: &Interrupt,
     program: &HostPath,
     command: &Command,
     lock: Option<&File>,
     on_line: Option<OnLine<'_>>,
-) -> Result<Output, RunError> {
+) -> Result<CommandOutput, RunError> {
     let (sender, receiver) = sync_channel(CHANNEL);
     let waker = sender.clone();
-    // A full channel means that the loop is awake anyway; it asks after every message.
-    let wake = move || drop(waker.try_send(Event::Interrupted));
+    // A full channel means that the loop is active anyway; it checks for requests after every message.
+    let wake = move || drop(waker.try_send(ProcessEvent::Interrupted));
     let Some(_token) = interrupt.register(wake) else { return Err(RunError::Interrupted) };
     let started = start(program, command, &sender).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => RunError::NotFound { program: command.argv[0].clone() },
@@ -66,34 +66,34 @@ pub(super) fn run(
     };
     let ending = watch.wait(command.deadline);
     match &ending {
-        Ending::Exited(_) => watch.drain(),
-        Ending::Deadline | Ending::Interrupted => watch.end_group(),
+        ProcessEnding::Exited(_) => watch.drain(),
+        ProcessEnding::Deadline | ProcessEnding::Interrupted => watch.end_group(),
     }
     watchman.dismiss();
     match ending {
-        Ending::Exited(status) => watch.answer(status).map_err(|error| RunError::Start {
+        ProcessEnding::Exited(status) => watch.answer(status).map_err(|error| RunError::Start {
             program: command.argv[0].clone(),
             message: error.to_string(),
         }),
-        Ending::Deadline => {
+        ProcessEnding::Deadline => {
             Err(RunError::Timeout { program: command.argv[0].clone(), deadline: command.deadline })
         }
-        Ending::Interrupted => Err(RunError::Interrupted),
+        ProcessEnding::Interrupted => Err(RunError::Interrupted),
     }
 }
 
-/// A child with its threads running.
+/// A started child and the number of its pipes.
 struct Started {
-    group: Group,
+    group: ProcessGroup,
     pipes: u32,
 }
 
-fn start(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> io::Result<Started> {
+fn start(program: &HostPath, command: &Command, sender: &SyncSender<ProcessEvent>) -> io::Result<Started> {
     let mut attempts = 0;
     loop {
         match start_once(program, command, sender) {
-            // Somebody has only just written the program, and a child of another thread still holds it open for
-            // writing until its own exec.
+            // The program was just written, and a child of another thread still has it open for
+            // writing until it calls exec.
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy && attempts < 20 => {
                 attempts += 1;
                 thread::sleep(Duration::from_millis(10));
@@ -104,13 +104,17 @@ fn start(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> i
 }
 
 #[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
-fn start_once(program: &HostPath, command: &Command, sender: &SyncSender<Event>) -> io::Result<Started> {
+fn start_once(
+    program: &HostPath,
+    command: &Command,
+    sender: &SyncSender<ProcessEvent>,
+) -> io::Result<Started> {
     let is_captured = command.stdio == Stdio::Capture;
     let output = || if is_captured { process::Stdio::piped() } else { process::Stdio::inherit() };
     let input = if command.input.is_empty() { process::Stdio::null() } else { process::Stdio::piped() };
     let mut process = process::Command::new(program.as_std());
     process.args(&command.argv[1..]).stdin(input).stdout(output()).stderr(output());
-    group::lead(&mut process);
+    group::lead(&mut process, !is_captured);
     if let Some(folder) = &command.current_dir {
         process.current_dir(folder.as_std());
     }
@@ -124,7 +128,7 @@ fn start_once(program: &HostPath, command: &Command, sender: &SyncSender<Event>)
     let leader = child.id();
     if let Some(mut pipe) = child.stdin.take() {
         let input = command.input.clone().into_bytes();
-        // A child that ends without reading everything is no error.
+        // A child that ends without reading all input is not an error.
         thread::spawn(move || drop(pipe.write_all(&input)));
     }
     let stdout = child.stdout.take().map(|pipe| read(Stream::Stdout, pipe, sender.clone()));
@@ -132,34 +136,34 @@ fn start_once(program: &HostPath, command: &Command, sender: &SyncSender<Event>)
     let pipes = u32::from(stdout.is_some()) + u32::from(stderr.is_some());
     let sender = sender.clone();
     thread::spawn(move || {
-        let _ = sender.send(Event::Exited(child.wait()));
+        let _ = sender.send(ProcessEvent::Exited(child.wait()));
     });
-    Ok(Started { group: Group::of(leader), pipes })
+    Ok(Started { group: ProcessGroup::of(leader), pipes })
 }
 
-fn read(stream: Stream, pipe: impl Read + Send + 'static, sender: SyncSender<Event>) {
+fn read(stream: Stream, pipe: impl Read + Send + 'static, sender: SyncSender<ProcessEvent>) {
     thread::spawn(move || forward(stream, pipe, &sender));
 }
 
-/// Reads a stream to its end. Ends early when nobody listens any more.
-fn forward(stream: Stream, mut pipe: impl Read, sender: &SyncSender<Event>) {
+/// Reads a stream to its end, or until the receiver is gone.
+fn forward(stream: Stream, mut pipe: impl Read, sender: &SyncSender<ProcessEvent>) {
     let mut buffer = vec![0; 1 << 16];
     loop {
         match pipe.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => break,
             Ok(count) => {
-                if sender.send(Event::Output(stream, buffer[..count].to_vec())).is_err() {
+                if sender.send(ProcessEvent::Output(stream, buffer[..count].to_vec())).is_err() {
                     return;
                 }
             }
         }
     }
-    let _ = sender.send(Event::Closed);
+    let _ = sender.send(ProcessEvent::Closed);
 }
 
-/// How waiting for a child ended.
-enum Ending {
+/// Why waiting for a child ended.
+enum ProcessEnding {
     Exited(io::Result<ExitStatus>),
     Deadline,
     Interrupted,
@@ -167,9 +171,9 @@ enum Ending {
 
 /// The caller's side of a running child.
 struct Watch<'i, 'o> {
-    receiver: Receiver<Event>,
+    receiver: Receiver<ProcessEvent>,
     interrupt: &'i Interrupt,
-    group: Group,
+    group: ProcessGroup,
     open_pipes: u32,
     stdout: Collected,
     stderr: Collected,
@@ -177,28 +181,32 @@ struct Watch<'i, 'o> {
 }
 
 impl Watch<'_, '_> {
-    fn wait(&mut self, deadline: Duration) -> Ending {
+    fn wait(&mut self, deadline: Duration) -> ProcessEnding {
         let end = now().checked_add(deadline);
         loop {
             let left = end.map_or(Duration::from_secs(3600), |end| end.saturating_duration_since(now()));
             match self.receiver.recv_timeout(left) {
-                Ok(Event::Exited(status)) if !self.interrupt.requested() => return Ending::Exited(status),
+                Ok(ProcessEvent::Exited(status)) if !self.interrupt.requested() => {
+                    return ProcessEnding::Exited(status);
+                }
                 Ok(event) => self.take(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Ending::Exited(Err(io::Error::other("the threads that watch it are gone")));
+                    return ProcessEnding::Exited(Err(io::Error::other(
+                        "its reader threads ended unexpectedly",
+                    )));
                 }
             }
             if self.interrupt.requested() {
-                return Ending::Interrupted;
+                return ProcessEnding::Interrupted;
             }
             if end.is_some_and(|end| now() >= end) {
-                return Ending::Deadline;
+                return ProcessEnding::Deadline;
             }
         }
     }
 
-    /// Takes output that is still on its way after the child has ended.
+    /// Receives the remaining output after the child has ended.
     fn drain(&mut self) {
         let end = now() + DRAIN;
         while self.open_pipes > 0 {
@@ -209,7 +217,7 @@ impl Watch<'_, '_> {
         }
     }
 
-    /// Asks the whole group to end, gives it a moment, then kills what is left. A second Ctrl-C shortens the moment.
+    /// Requests the group to end, waits for a grace period, then kills it. A second Ctrl-C shortens the grace period.
     fn end_group(&mut self) {
         let requests = self.interrupt.requests();
         self.group.end(Force::Ask);
@@ -222,23 +230,23 @@ impl Watch<'_, '_> {
         self.group.end(Force::Kill);
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: ProcessEvent) {
         match event {
-            Event::Output(stream, bytes) => {
+            ProcessEvent::Output(stream, bytes) => {
                 let collected = match stream {
                     Stream::Stdout => &mut self.stdout,
                     Stream::Stderr => &mut self.stderr,
                 };
                 collected.add(&bytes, self.on_line.as_deref_mut());
             }
-            Event::Closed => self.open_pipes = self.open_pipes.saturating_sub(1),
-            Event::Exited(_) | Event::Interrupted => {}
+            ProcessEvent::Closed => self.open_pipes = self.open_pipes.saturating_sub(1),
+            ProcessEvent::Exited(_) | ProcessEvent::Interrupted => {}
         }
     }
 
-    fn answer(mut self, status: io::Result<ExitStatus>) -> io::Result<Output> {
+    fn answer(mut self, status: io::Result<ExitStatus>) -> io::Result<CommandOutput> {
         let status = status?;
-        Ok(Output {
+        Ok(CommandOutput {
             stdout: self.stdout.finish(self.on_line.as_deref_mut()),
             stderr: self.stderr.finish(self.on_line.as_deref_mut()),
             exit: status.code(),
@@ -247,7 +255,7 @@ impl Watch<'_, '_> {
     }
 }
 
-/// What a stream said so far.
+/// The output of a stream so far.
 struct Collected {
     stream: Stream,
     kept: Vec<u8>,
@@ -259,19 +267,19 @@ impl Collected {
         Self { stream, kept: Vec::new(), lines: LineSplitter::default() }
     }
 
-    fn add(&mut self, bytes: &[u8], on_line: Option<&mut (dyn FnMut(Line<'_>) + '_)>) {
+    fn add(&mut self, bytes: &[u8], on_line: Option<&mut (dyn FnMut(OutputLine<'_>) + '_)>) {
         let room = KEPT - self.kept.len();
         self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if let Some(on_line) = on_line {
             let stream = self.stream;
-            self.lines.feed(bytes, |text| on_line(Line { stream, text }));
+            self.lines.feed(bytes, |text| on_line(OutputLine { stream, text }));
         }
     }
 
-    fn finish(&mut self, on_line: Option<&mut (dyn FnMut(Line<'_>) + '_)>) -> String {
+    fn finish(&mut self, on_line: Option<&mut (dyn FnMut(OutputLine<'_>) + '_)>) -> String {
         if let Some(on_line) = on_line {
             let stream = self.stream;
-            self.lines.finish(|text| on_line(Line { stream, text }));
+            self.lines.finish(|text| on_line(OutputLine { stream, text }));
         }
         String::from_utf8_lossy(&self.kept).into_owned()
     }
@@ -288,7 +296,7 @@ fn signal(_status: ExitStatus) -> Option<i32> {
     None
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is the door: deadlines of children")]
+#[expect(clippy::disallowed_methods, reason = "host interface: deadlines of children")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -1,4 +1,4 @@
-//! The Windows registry; empty elsewhere.
+//! The Windows registry; empty on other systems.
 
 use crate::RegistryValue;
 
@@ -74,7 +74,7 @@ mod platform {
     }
 }
 
-/// A value; `None` where it is absent or of a type that is not read.
+/// A value; `None` if it is absent or of an unsupported type.
 pub(super) fn value(key: &str, name: &str) -> Option<RegistryValue> {
     platform::value(key, name)
 }

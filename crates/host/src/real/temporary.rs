@@ -1,4 +1,4 @@
-//! Temporary files and folders, with names that are not in use.
+//! Temporary files and folders with unused names.
 #![expect(clippy::disallowed_methods, reason = "files are only accessed in this crate")]
 
 use std::fs::{self, File};
@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How many names are tried. All of them are taken only in a folder that was filled on purpose.
+/// Number of names to try. They are only all taken if a folder was filled deliberately.
 const ATTEMPTS: u32 = 1 << 16;
-/// Characters after the prefix. `gpubuild install` recognizes leftover temporary files by this length.
+/// Number of characters after the prefix. `gpubuild install` recognizes leftover temporary files by this length.
 const LENGTH: usize = 6;
 
 /// A file that is removed on drop unless it was renamed.
@@ -18,7 +18,7 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// A new, empty file in a folder that exists.
+    /// Creates an empty file in an existing folder.
     pub(super) fn file_in(folder: &Path) -> io::Result<Self> {
         let (path, file) = in_folder(folder, |path| File::create_new(path))?;
         Ok(Self { path, file })
@@ -32,10 +32,10 @@ impl Temporary {
         &self.path
     }
 
-    /// Renames the file, and replaces a file of that name.
+    /// Renames the file, replacing an existing one.
     pub(super) fn rename(mut self, to: &Path) -> io::Result<()> {
         fs::rename(&self.path, to)?;
-        // Nothing is left to remove.
+        // Dropping must not remove anything.
         self.path = PathBuf::new();
         Ok(())
     }
@@ -47,7 +47,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A new folder in a folder that exists.
+/// Creates a folder in an existing folder.
 pub(super) fn folder_in(folder: &Path) -> io::Result<PathBuf> {
     in_folder(folder, |path| fs::create_dir(path)).map(|(path, ())| path)
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_new_each_time_and_gone_unless_it_is_kept() {
+    fn names_are_unique_and_unkept_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let entries = || fs::read_dir(folder.path()).unwrap().count();
         let first = Temporary::file_in(folder.path()).unwrap();

@@ -10,20 +10,20 @@ fn shell(script: &str, deadline: Duration) -> Command {
     Command::new("/bin/sh", deadline).args(["-c", script])
 }
 
-struct Folder {
+struct TestFolder {
     // Removed when dropped.
     _folder: tempfile::TempDir,
     path: HostPath,
 }
 
-fn folder(host: &RealHost) -> Folder {
+fn folder(host: &RealHost) -> TestFolder {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = host.path(folder.path().to_str().expect("a path in UTF-8"));
-    Folder { _folder: folder, path }
+    TestFolder { _folder: folder, path }
 }
 
 #[test]
-fn output_and_status_come_back() {
+fn output_and_status_are_returned() {
     let host = RealHost::new();
     let output = host.run(&shell("echo out; echo err >&2; exit 3", LONG)).unwrap();
     assert_eq!((output.stdout.as_str(), output.stderr.as_str(), output.exit), ("out\n", "err\n", Some(3)));
@@ -33,7 +33,7 @@ fn output_and_status_come_back() {
 }
 
 #[test]
-fn standard_input_is_empty_and_variables_and_folder_arrive() {
+fn standard_input_is_empty_and_variables_and_folder_are_set() {
     let host = RealHost::new();
     let folder = folder(&host);
     let command = shell("cat; echo $SOME_VALUE; pwd -P; echo ${HOME-unset}", LONG)
@@ -63,7 +63,7 @@ fn a_bare_name_is_searched_on_the_path_of_the_child() {
     assert!(matches!(host.run(&text), Err(RunError::Start { .. })));
 }
 
-/// The script prints the id of a grandchild and then hangs; after the deadline none of its group may live.
+/// The script prints the id of a grandchild and then hangs; after the deadline, no process of its group may be alive.
 fn check_group_ends(script: &str) {
     let host = RealHost::new();
     let folder = folder(&host);
@@ -75,7 +75,7 @@ fn check_group_ends(script: &str) {
     assert!(host.elapsed().saturating_sub(started) < Duration::from_secs(20));
     let pid = host.read_text(&pid_file).expect("the script wrote its grandchild's id");
     let pid = pid.trim().parse().ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
-    // A killed process stays visible until whoever inherited it has noticed.
+    // A killed process stays visible until its new parent reaps it.
     let gone = (0..1000).any(|_| {
         let state = host.read_text(&host.path(&format!("/proc/{pid}/stat"))).unwrap_or_default();
         let zombie = state.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'));
@@ -98,7 +98,7 @@ fn the_deadline_ends_a_program_that_ignores_requests() {
 }
 
 #[test]
-fn a_grandchild_that_keeps_the_pipe_open_does_not_keep_the_answer() {
+fn a_grandchild_that_keeps_the_pipe_open_does_not_delay_the_result() {
     let host = RealHost::new();
     let started = host.elapsed();
     let output = host.run(&shell("sleep 30 & echo $!", LONG)).unwrap();
@@ -108,7 +108,7 @@ fn a_grandchild_that_keeps_the_pipe_open_does_not_keep_the_answer() {
 }
 
 #[test]
-fn a_chatty_child_is_read_to_its_end() {
+fn a_child_with_much_output_is_read_to_its_end() {
     let host = RealHost::new();
     let (mut out, mut err) = (0_usize, 0_usize);
     let script = "i=0; while [ $i -lt 20000 ]; do echo \"line $i of many, long enough to fill a pipe\"; echo e >&2; i=$((i+1)); done";
@@ -123,7 +123,7 @@ fn a_chatty_child_is_read_to_its_end() {
 }
 
 #[test]
-fn lines_arrive_while_the_child_runs() {
+fn lines_are_passed_on_while_the_child_runs() {
     let host = RealHost::new();
     let mut seen = Vec::new();
     let ended = host.run_lines(
@@ -137,7 +137,7 @@ fn lines_arrive_while_the_child_runs() {
 }
 
 #[test]
-fn an_interrupt_ends_what_runs_and_refuses_what_comes() {
+fn an_interrupt_ends_running_children_and_refuses_new_ones() {
     let host = RealHost::new();
     let interrupt = host.interrupt_handle();
     let mut handle = None;
@@ -156,7 +156,7 @@ fn an_interrupt_ends_what_runs_and_refuses_what_comes() {
 }
 
 #[test]
-fn files_are_replaced_whole_and_leave_nothing_behind() {
+fn files_are_replaced_completely_without_leftovers() {
     let host = RealHost::new();
     let folder = folder(&host);
     let path = folder.path.join("made/on/the/way/file");
@@ -178,7 +178,7 @@ fn files_are_replaced_whole_and_leave_nothing_behind() {
 }
 
 #[test]
-fn a_write_that_fails_names_the_path() {
+fn a_failed_write_names_the_path() {
     let host = RealHost::new();
     let folder = folder(&host);
     host.write(&folder.path.join("file"), b"").unwrap();
@@ -190,7 +190,7 @@ fn a_write_that_fails_names_the_path() {
 }
 
 #[test]
-fn links_devices_and_folders_are_told_apart() {
+fn links_devices_and_folders_are_distinguished() {
     let host = RealHost::new();
     let folder = folder(&host);
     host.write(&folder.path.join("target"), b"12345").unwrap();
@@ -208,7 +208,7 @@ fn links_devices_and_folders_are_told_apart() {
 }
 
 #[test]
-fn a_lock_keeps_others_out_until_it_is_dropped() {
+fn a_lock_excludes_others_until_it_is_dropped() {
     let host = RealHost::new();
     let folder = folder(&host);
     let path = folder.path.join("lock");
@@ -222,27 +222,27 @@ fn a_lock_keeps_others_out_until_it_is_dropped() {
 
 #[cfg(unix)]
 #[test]
-fn a_lock_whose_file_is_removed_while_another_waits_still_excludes_others() {
+fn a_lock_on_a_replaced_file_still_excludes_others() {
     let host = RealHost::new();
     let folder = folder(&host);
     let path = folder.path.join("lock");
     let first = host.lock(&path, Wait::No).unwrap().unwrap();
     let second = std::thread::scope(|scope| {
         let waiting = scope.spawn(|| host.lock(&path, Wait::Yes).unwrap().unwrap());
-        // The thread waits for the old file by now; if it is late, it opens the new one, which is right as well.
+        // By now, the thread waits for the old file; if it is late, it opens the new one, which is also correct.
         std::thread::sleep(Duration::from_millis(200));
         host.remove(&path).unwrap();
         drop(first);
         waiting.join().unwrap()
     });
-    assert!(host.lock(&path, Wait::No).unwrap().is_none(), "the second lock is on a file that is gone");
+    assert!(host.lock(&path, Wait::No).unwrap().is_none(), "the second lock is on a deleted file");
     drop(second);
     assert!(host.lock(&path, Wait::No).unwrap().is_some());
 }
 
 #[cfg(unix)]
 #[test]
-fn a_link_in_place_of_a_lock_is_not_followed() {
+fn a_link_instead_of_a_lock_file_is_not_followed() {
     let host = RealHost::new();
     let folder = folder(&host);
     let (path, target) = (folder.path.join("lock"), folder.path.join("target"));
@@ -253,7 +253,7 @@ fn a_link_in_place_of_a_lock_is_not_followed() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_link_is_refused_also_if_its_target_is_not_utf8() {
+fn a_link_is_refused_even_if_its_target_is_not_utf8() {
     use std::os::unix::ffi::OsStrExt;
     let host = RealHost::new();
     let folder = folder(&host);
@@ -271,7 +271,7 @@ fn the_library_never_starts_itself_for_a_probe() {
 }
 
 #[test]
-fn a_stream_makes_a_file_once_and_never_over_another() {
+fn a_stream_creates_a_file_and_never_replaces_one() {
     let folder = tempfile::tempdir().unwrap();
     let host = RealHost::new();
     let path = host.path(folder.path().to_str().unwrap()).join("new/file");

@@ -1,14 +1,14 @@
-//! Somebody who ends our children when we are killed: `kill -9` leaves no moment to do it ourselves.
+//! Watchdog that kills the child process group if gpubuild dies: `kill -9` leaves gpubuild no time to do it.
 //!
-//! A small shell waits at a pipe of which only we have the other end, and holds the lock of the folder that the child
-//! works in. Without us it ends the child with all that the child has started, and only then the lock is free. Between the
-//! start of the child and that of the shell lies a moment in which a kill is not noticed.
+//! A small shell reads from a pipe whose other end only gpubuild has, and holds the lock of the folder in which the child
+//! works. If gpubuild dies, the shell ends the child with all its descendants and only then releases the lock. A kill
+//! between the start of the child and that of the shell is not noticed.
 
 use std::fs::File;
 
-use super::group::Group;
+use super::group::ProcessGroup;
 
-/// Watches over a child from its start to its end.
+/// The watchdog of a child, from its start to its end.
 #[derive(Debug, Default)]
 pub(super) struct Watchman {
     #[cfg(unix)]
@@ -16,15 +16,15 @@ pub(super) struct Watchman {
 }
 
 impl Watchman {
-    /// Starts watching over a group. Where nobody can be started the child is as good, only not watched.
+    /// Starts the watchdog of a group. If it cannot be started, the child runs unwatched.
     #[cfg(unix)]
     #[expect(clippy::disallowed_methods, reason = "programs are only started in this crate")]
-    pub(super) fn start(group: Group, lock: &File) -> Self {
+    pub(super) fn start(group: ProcessGroup, lock: &File) -> Self {
         use std::process::{Command, Stdio};
         let start = || {
             let leader = group.leader().to_string();
             let mut shell = Command::new("/bin/sh");
-            super::group::lead(&mut shell);
+            super::group::lead(&mut shell, true);
             shell
                 .args(["-c", include_str!("watch.sh"), "gpubuild-watch", &leader])
                 .stdin(Stdio::piped())
@@ -39,25 +39,25 @@ impl Watchman {
         Self { at_work: started.ok() }
     }
 
-    /// Windows ends a console's programs with it; nothing is watched there.
+    /// Starts nothing: Windows ends a console's programs together with it.
     #[cfg(not(unix))]
-    pub(super) fn start(_group: Group, _lock: &File) -> Self {
+    pub(super) fn start(_group: ProcessGroup, _lock: &File) -> Self {
         Self::default()
     }
 
-    /// Says that the child has ended, or that we have ended it.
+    /// Tells the watchdog that the child has ended.
     #[cfg(unix)]
     pub(super) fn dismiss(self) {
         if let Some(mut shell) = self.at_work {
             if let Some(mut pipe) = shell.stdin.take() {
-                // It may have ended already.
+                // The shell may have ended already.
                 let _ = std::io::Write::write_all(&mut pipe, b"done\n");
             }
             let _ = shell.wait();
         }
     }
 
-    /// Nobody is there.
+    /// Does nothing without a watchdog.
     #[cfg(not(unix))]
     pub(super) fn dismiss(self) {
         let Self {} = self;

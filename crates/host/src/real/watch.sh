@@ -1,23 +1,24 @@
-# Ends the children of a process that was killed. Arguments: the process group of its child.
-# Standard input: a pipe from the process. A word on it says that all is well; its end without one, that the process is gone.
-# Standard output is a lock that nobody else gets before this has ended.
+# Ends the children of a killed process. Argument: the process group of its child.
+# Standard input: a pipe from the process. A word means that the child has ended; end of file means that the process died.
+# Standard output is a lock that no other process gets before this script has ended.
 read -r word && exit 0
 
-# Process, parent and group of everything that runs.
+# Process, parent, group and session of all running processes. `ps` does not show the session on every system.
 processes() {
     if [ -r /proc/self/stat ]; then
         cat /proc/[0-9]*/stat 2>/dev/null |
-            awk '{ id = $1; sub(/^.*\) /, ""); if ($1 != "Z") print id, $2, $3 }'
+            awk '{ id = $1; sub(/^.*\) /, ""); if ($1 != "Z") print id, $2, $3, $4 }'
     else
         ps -A -o pid= -o ppid= -o pgid= -o stat= | awk '$4 !~ /^Z/ { print $1, $2, $3 }'
     fi
 }
 
-# The group and all that its members started: build tools give every compiler a group of its own.
+# The group, its session and all descendants of their members: build tools start every compiler in a new group, and a build
+# tool that dies before this script runs leaves compilers without a parent.
 family=$(
     kill -s STOP -- "-$1" 2>/dev/null
     processes | awk -v group="$1" '
-        { parent[$1] = $2; if ($3 == group) member[$1] = 1 }
+        { parent[$1] = $2; if ($3 == group || $4 == group) member[$1] = 1 }
         END {
             do {
                 more = 0
@@ -31,14 +32,14 @@ is_left() {
     processes | awk -v family="$family " 'index(family, " " $1 " ") { found = 1 } END { exit !found }'
 }
 
-# Build tools pass this on to their compilers and remove what is half done.
+# Build tools forward this to their compilers and remove incomplete files.
 kill -s TERM -- "-$1" 2>/dev/null
 kill -s CONT -- "-$1" 2>/dev/null
 rounds=0
 while is_left; do
     rounds=$((rounds + 1))
     [ "$rounds" -eq 50 ] && kill -s KILL $family 2>/dev/null
-    # Something that does not even end by that holds up nobody for ever.
+    # Do not wait forever for a process that survives SIGKILL.
     [ "$rounds" -ge 100 ] && exit 0
     sleep 0.1
 done

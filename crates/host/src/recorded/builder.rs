@@ -1,94 +1,100 @@
-//! Makes recorded hosts in tests, a line per fact.
+//! Builds recorded hosts in tests, with one line per fact.
 
-use super::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedHost, RecordedKey, Recording};
+use super::{
+    CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedHost, RecordedKey,
+};
 use crate::{
-    Arch, Identity, Os, Output, Owner, Platform, ProbeAnswer, ProbeStatus, RegistryType, RegistryValue,
+    Arch, CommandOutput, Identity, Os, Owner, Platform, ProbeAnswer, ProbeStatus, RegistryType, RegistryValue,
 };
 
-/// A machine under construction.
+/// A recorded host under construction.
 #[derive(Debug, Clone)]
 pub struct RecordedHostBuilder {
-    recording: Recording,
+    recording: HostRecording,
 }
 
 impl RecordedHostBuilder {
     pub(super) fn new(os: Os, arch: Arch) -> Self {
-        Self { recording: Recording::new(Platform { os, arch }) }
+        Self { recording: HostRecording::new(Platform { os, arch }) }
     }
 
-    /// A variable.
+    /// Sets a variable.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.recording.env.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// A text file.
+    /// Adds a text file.
     #[must_use]
     pub fn file(self, path: &str, text: &str) -> Self {
-        self.entry(path, Entry::file(Some(text.as_bytes())))
+        self.entry(path, RecordedEntry::file(Some(text.as_bytes())))
     }
 
-    /// A file of bytes.
+    /// Adds a binary file.
     #[must_use]
     pub fn bytes(self, path: &str, content: &[u8]) -> Self {
-        self.entry(path, Entry::file(Some(content)))
+        self.entry(path, RecordedEntry::file(Some(content)))
     }
 
-    /// A file that is there and whose content is not known, like a library.
+    /// Adds a file with unknown content, like a library.
     #[must_use]
     pub fn opaque(self, path: &str) -> Self {
-        self.entry(path, Entry::file(None))
+        self.entry(path, RecordedEntry::file(None))
     }
 
-    /// A program whose content is not known.
+    /// Adds a program with unknown content.
     #[must_use]
     pub fn executable(self, path: &str) -> Self {
-        self.entry(path, Entry::executable(None))
+        self.entry(path, RecordedEntry::executable(None))
     }
 
-    /// A folder. Only needed where nothing lies in it.
+    /// Adds a folder. Only needed for empty folders.
     #[must_use]
     pub fn directory(self, path: &str) -> Self {
-        self.entry(path, Entry::folder())
+        self.entry(path, RecordedEntry::folder())
     }
 
-    /// A link; its target is absolute or relative to its own folder.
+    /// Adds a link; its target is absolute or relative to the link's folder.
     #[must_use]
     pub fn link(self, path: &str, target: &str) -> Self {
-        self.entry(path, Entry::Link(target.to_owned()))
+        self.entry(path, RecordedEntry::Link(target.to_owned()))
     }
 
-    /// A device that opens.
+    /// Adds a device that can be opened.
     #[must_use]
     pub fn device(self, path: &str) -> Self {
-        self.entry(path, Entry::Device { open_error: None, owner: None })
+        self.entry(path, RecordedEntry::Device { open_error: None, owner: None })
     }
 
-    /// A device that does not open, with the group that owns it.
+    /// Adds a device that cannot be opened, with the group that owns it.
     #[must_use]
     pub fn closed_device(self, path: &str, open_error: &str, gid: u32) -> Self {
         let owner = Some(Owner { uid: 0, gid });
-        self.entry(path, Entry::Device { open_error: Some(open_error.to_owned()), owner })
+        self.entry(path, RecordedEntry::Device { open_error: Some(open_error.to_owned()), owner })
     }
 
-    /// Anything at a path.
+    /// Adds an entry of any kind.
     #[must_use]
-    pub fn entry(mut self, path: &str, entry: Entry) -> Self {
+    pub fn entry(mut self, path: &str, entry: RecordedEntry) -> Self {
         self.recording.files.push(RecordedFile { path: path.to_owned(), entry });
         self
     }
 
-    /// A program that ends with status 0 and prints this.
+    /// Adds a program that prints `stdout` and exits with status 0.
     #[must_use]
     pub fn command(self, argv: &[&str], stdout: &str) -> Self {
         self.command_result(
             argv,
-            CommandResult::Ended(Output { stdout: stdout.to_owned(), exit: Some(0), ..Output::default() }),
+            CommandResult::Ended(CommandOutput {
+                stdout: stdout.to_owned(),
+                exit: Some(0),
+                ..CommandOutput::default()
+            }),
         )
     }
 
-    /// A program and what comes of it.
+    /// Adds a program with any result.
     #[must_use]
     pub fn command_result(mut self, argv: &[&str], result: CommandResult) -> Self {
         let argv = argv.iter().map(|&argument| argument.to_owned()).collect();
@@ -96,21 +102,21 @@ impl RecordedHostBuilder {
         self
     }
 
-    /// The probe of a backend succeeds with this answer.
+    /// Adds the successful answer of a backend's probe.
     #[must_use]
     pub fn probe(self, id: &str, answer: &str) -> Self {
         let answer = answer.to_owned();
         self.probe_answer(id, ProbeAnswer { status: ProbeStatus::Ok, error: String::new(), answer })
     }
 
-    /// The probe of a backend answers this.
+    /// Adds any answer of a backend's probe.
     #[must_use]
     pub fn probe_answer(mut self, id: &str, answer: ProbeAnswer) -> Self {
         self.recording.probes.push((id.to_owned(), answer));
         self
     }
 
-    /// A text value of the registry.
+    /// Adds a text value to the registry.
     #[must_use]
     pub fn registry(mut self, key: &str, name: &str, text: &str) -> Self {
         let value = RegistryValue { kind: RegistryType::Sz, text: text.to_owned() };
@@ -120,7 +126,7 @@ impl RecordedHostBuilder {
         self
     }
 
-    /// A number in the registry.
+    /// Adds a number to the registry.
     #[must_use]
     pub fn registry_number(mut self, key: &str, name: &str, number: u64) -> Self {
         let value = RegistryValue { kind: RegistryType::Dword, text: number.to_string() };
@@ -130,17 +136,17 @@ impl RecordedHostBuilder {
         self
     }
 
-    /// Who asks.
+    /// Sets the user and groups.
     #[must_use]
     pub fn identity(mut self, uid: u32, groups: &[u32]) -> Self {
         self.recording.identity = Identity { uid: Some(uid), groups: groups.to_vec() };
         self
     }
 
-    /// The machine.
+    /// The recorded host.
     ///
     /// # Panics
-    /// When what was added contradicts itself.
+    /// If entries contradict each other.
     #[must_use]
     pub fn build(self) -> RecordedHost {
         match RecordedHost::new(self.recording) {

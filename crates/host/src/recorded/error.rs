@@ -1,39 +1,36 @@
-//! What is wrong with a recording, where, and what to do.
+//! The error for an invalid recording: what, where, and what to do.
 
 use std::fmt::Write as _;
 use std::ops::Range;
 
-/// A recording that can't be used. Its text shows the place with the line and a caret.
+/// An invalid recording. The message contains the line with a caret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.render())]
 pub struct RecordingError {
-    /// The file, as it was asked for.
+    /// The file as given.
     pub file: String,
-    /// What is wrong: lowercase, no full stop.
+    /// The problem: lowercase, no full stop.
     pub what: String,
-    /// Line and column, counted from one, where it is known.
-    pub place: Option<Place>,
-    /// What to do.
+    /// Line and column, if known.
+    pub place: Option<RecordingPlace>,
+    /// How to fix it.
     pub hint: String,
 }
 
 /// A place in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordingPlace {
     /// Counted from one.
     pub line: usize,
     /// In characters, counted from one.
     pub column: usize,
     /// How many characters are meant; at least one.
     pub width: usize,
-    /// The line's text.
+    /// The text of the line.
     pub text: String,
 }
 
 impl RecordingError {
-    /// The id under which this problem is explained.
-    pub const ID: &'static str = "host.recording-invalid";
-
     pub(super) fn new(
         file: &str,
         text: &str,
@@ -44,7 +41,7 @@ impl RecordingError {
         Self {
             file: file.to_owned(),
             what: what.into(),
-            place: span.map(|span| Place::of(text, &span)),
+            place: span.map(|span| RecordingPlace::of(text, &span)),
             hint: hint.into(),
         }
     }
@@ -69,15 +66,15 @@ impl RecordingError {
     }
 }
 
-impl Place {
-    /// The place of a span of bytes; a span over several lines means its first one.
+impl RecordingPlace {
+    /// The place of a byte range; for several lines, the first one.
     fn of(text: &str, span: &Range<usize>) -> Self {
         let boundary = |at: usize| {
             let at = at.min(text.len());
             (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
         };
         let (mut start, end) = (boundary(span.start), boundary(span.end.max(span.start)));
-        // "Expected something here" at the end of the text means its last line, not the empty one after it.
+        // An error at the end of the text refers to its last line, not to the empty one after it.
         if start == text.len() && text.ends_with('\n') {
             start -= 1;
         }
@@ -89,7 +86,7 @@ impl Place {
             line: text[..start].matches('\n').count() + 1,
             column: text[line_start..start].chars().count() + 1,
             width: marked.trim_end().chars().count().max(1),
-            // A tab is as wide as a caret.
+            // A tab is replaced, so that the caret is at the right column.
             text: line.trim_end_matches('\r').replace('\t', " "),
         }
     }

@@ -1,4 +1,4 @@
-//! Format 1 as it stands in a file. Only its shape; what it means is decided in the modules beside this one.
+//! The types of format 1 as written in a file. The other modules interpret them.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -6,13 +6,13 @@ use toml::Spanned;
 use super::RecordingError;
 use crate::{Arch, Identity, Os, ProbeStatus, RegistryType};
 
-/// The name of the format that is read and written.
+/// The name of the supported format.
 pub(super) const SCHEMA: &str = "gpubuild.host/1";
 const SCHEMA_FAMILY: &str = "gpubuild.host/";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Document {
+pub(super) struct RecordedHostFile {
     #[serde(rename = "schema")]
     pub(super) _schema: String,
     pub(super) platform: PlatformTable,
@@ -38,7 +38,7 @@ pub(super) struct PlatformTable {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Kind {
+pub(super) enum FileTableKind {
     #[default]
     File,
     Executable,
@@ -57,7 +57,7 @@ pub(super) struct OwnerTable {
 #[serde(deny_unknown_fields)]
 pub(super) struct FileTable {
     pub(super) path: Spanned<String>,
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<FileTableKind>,
     pub(super) text: Option<String>,
     pub(super) base64: Option<Spanned<String>>,
     pub(super) link: Option<String>,
@@ -102,7 +102,7 @@ pub(super) struct RegistryTable {
     pub(super) kind: RegistryType,
 }
 
-/// A registry value: text, or for convenience a number or several texts as TOML writes them.
+/// A registry value: text, or for convenience a number or a list of texts in TOML's notation.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum RegistryText {
@@ -125,25 +125,24 @@ impl From<IdentityTable> for Identity {
     }
 }
 
-/// Reads the shape. The schema is looked at first: a newer format has keys that would only look like mistakes.
-pub(super) fn parse(file: &str, text: &str) -> Result<Document, RecordingError> {
+/// Parses the types. The schema is checked first, because the keys of a newer format would look like errors.
+pub(super) fn parse(file: &str, text: &str) -> Result<RecordedHostFile, RecordingError> {
     #[derive(Deserialize)]
-    struct SchemaOnly {
+    struct RecordingSchema {
         schema: Option<Spanned<String>>,
     }
-    const HINT: &str =
-        "docs/recorded-hosts.md describes every key; `gpubuild host record FILE` writes a whole recording";
-    let from_toml = |error: &gpubuild_toml::Error| {
+    const HINT: &str = "docs/reference/recorded-hosts.md describes every key; `gpubuild host record FILE` writes a complete recording";
+    let from_toml = |error: &gpubuild_toml::TomlError| {
         RecordingError::new(file, text, error.span(), lowercase_start(error.message()), HINT)
     };
-    let schema: SchemaOnly = gpubuild_toml::from_str(text).map_err(|error| from_toml(&error))?;
+    let schema: RecordingSchema = gpubuild_toml::from_str(text).map_err(|error| from_toml(&error))?;
     let Some(schema) = schema.schema else {
         let hint = format!("write `schema = \"{SCHEMA}\"` on the first line");
         return Err(RecordingError::new(
             file,
             text,
             Some(0..0),
-            "there is no `schema`, so this is no recorded host",
+            "`schema` is missing, so this is not a recorded host",
             hint,
         ));
     };
@@ -158,7 +157,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Document, RecordingError> 
                 "update gpubuild, or record the host again with this version".to_owned(),
             ),
             _ => (
-                format!("`{}` is no format of recorded hosts", schema.get_ref()),
+                format!("`{}` is not a format of recorded hosts", schema.get_ref()),
                 format!("this gpubuild reads `{SCHEMA}`"),
             ),
         };
@@ -167,7 +166,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Document, RecordingError> 
     gpubuild_toml::from_str(text).map_err(|error| from_toml(&error))
 }
 
-/// Our messages start in lowercase.
+/// gpubuild's messages start in lowercase.
 fn lowercase_start(message: &str) -> String {
     let mut characters = message.chars();
     characters.next().map(|first| first.to_lowercase().chain(characters).collect()).unwrap_or_default()

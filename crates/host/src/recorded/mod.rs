@@ -1,6 +1,6 @@
-//! A machine from a recording: format 1 of `docs/recorded-hosts.md`, or built in memory by a test.
+//! A host from a recording: format 1 of `docs/reference/recorded-hosts.md`, or built in memory by a test.
 //!
-//! What is not recorded does not exist there. Nothing can be changed: every changing call answers
+//! What is not recorded does not exist on it. Nothing can be changed: every changing call returns
 //! [`ErrorKind::ReadOnlyFilesystem`].
 
 mod builder;
@@ -22,13 +22,16 @@ use std::time::Duration;
 
 use super::real::lines::LineSplitter;
 use super::{
-    Arch, Command, Counts, Environment, FileKind, Host, HostPath, Identity, Line, Lock, Os, Output, Platform,
-    ProbeAnswer, ProbeStatus, RegistryValue, RunError, Stat, Stream, Wait, search,
+    Arch, Clock, Command, CommandOutput, Environment, FileKind, FileLock, Host, HostCounts, HostInfo,
+    HostPath, Identity, NetworkAccess, Os, OutputLine, Platform, ProbeAnswer, ProbeLibraries, ProbeStatus,
+    ReadFiles, ReadRegistry, RegistryValue, RunError, RunPrograms, Stat, Stream, Wait, WriteFiles, search,
 };
 pub use builder::RecordedHostBuilder;
-pub use error::{Place, RecordingError};
-pub use recording::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
-use tree::{Location, Tree};
+pub use error::{RecordingError, RecordingPlace};
+pub use recording::{
+    CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey,
+};
+use tree::{RecordedTree, TreeLocation};
 
 /// A recorded host.
 #[derive(Debug)]
@@ -36,29 +39,29 @@ pub struct RecordedHost {
     platform: Platform,
     env: Environment,
     identity: Identity,
-    tree: Tree,
+    tree: RecordedTree,
     commands: Vec<RecordedCommand>,
     probes: BTreeMap<String, ProbeAnswer>,
-    registry: registry::Registry,
+    registry: registry::RecordedRegistry,
     processes: AtomicU64,
     files: AtomicU64,
 }
 
-/// A part of a recording that contradicts the rest.
+/// A part of a recording that contradicts another one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{what}` can't be recorded: {why}")]
+#[error("`{what}` cannot be recorded: {why}")]
 pub struct Contradiction {
     /// The path or key.
     pub what: String,
-    /// Why not.
+    /// The reason.
     pub why: String,
-    /// Which file or key of the recording it is.
-    pub item: Item,
+    /// The file or key of the recording.
+    pub item: RecordedItem,
 }
 
 /// A part of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Item {
+pub enum RecordedItem {
     /// The file with this index.
     File(usize),
     /// The registry key with this index.
@@ -66,24 +69,24 @@ pub enum Item {
 }
 
 impl RecordedHost {
-    /// A machine that a test builds.
+    /// Starts a recorded host for a test.
     #[must_use]
     pub fn builder(os: Os, arch: Arch) -> RecordedHostBuilder {
         RecordedHostBuilder::new(os, arch)
     }
 
-    /// The machine of a recording.
+    /// The host of a recording.
     ///
     /// # Errors
-    /// When two parts of it contradict each other.
-    pub fn new(recording: Recording) -> Result<Self, Contradiction> {
+    /// Two parts of the recording contradict each other.
+    pub fn new(recording: HostRecording) -> Result<Self, Contradiction> {
         let rules = recording.platform.path_rules();
-        let mut tree = Tree::new(rules);
-        // Links first and those near the root before all, so that files recorded below a link land where it points.
+        let mut tree = RecordedTree::new(rules);
+        // Insert links first, those near the root before others, so that files recorded below a link end up at its target.
         let mut order: Vec<usize> = (0..recording.files.len()).collect();
         order.sort_by_key(|&index| {
             let file = &recording.files[index];
-            let is_link = matches!(file.entry, Entry::Link(_));
+            let is_link = matches!(file.entry, RecordedEntry::Link(_));
             (!is_link, if is_link { tree::depth(&HostPath::new(rules, &file.path)) } else { 0 })
         });
         for index in order {
@@ -91,15 +94,15 @@ impl RecordedHost {
             tree.insert(&HostPath::new(rules, path), entry.clone()).map_err(|why| Contradiction {
                 what: path.clone(),
                 why,
-                item: Item::File(index),
+                item: RecordedItem::File(index),
             })?;
         }
-        let mut keys = registry::Registry::default();
+        let mut keys = registry::RecordedRegistry::default();
         for (index, key) in recording.registry.iter().enumerate() {
             keys.insert(key).map_err(|why| Contradiction {
                 what: key.key.clone(),
                 why,
-                item: Item::Key(index),
+                item: RecordedItem::Key(index),
             })?;
         }
         Ok(Self {
@@ -115,34 +118,35 @@ impl RecordedHost {
         })
     }
 
-    /// Reads a recording from its text, or from a report that has one inside; `file` is its name in messages.
+    /// Parses a recording, or a report that contains one; `file` is its name in messages.
     ///
     /// # Errors
-    /// With the place of the mistake.
+    /// The first error, with its line and column.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecordingError> {
         let pasted = report::recording(text);
         let text = pasted.as_deref().unwrap_or(text);
         let read = read::read(file, text)?;
         Self::new(read.recording).map_err(|problem| {
             let span = match problem.item {
-                Item::File(index) => read.file_spans.get(index),
-                Item::Key(index) => read.key_spans.get(index),
+                RecordedItem::File(index) => read.file_spans.get(index),
+                RecordedItem::Key(index) => read.key_spans.get(index),
             };
-            let hint = "what is recorded twice must be alike, and a path is a file, a folder or a link";
+            let hint =
+                "entries for the same path must be equal, and a path is either a file, a folder or a link";
             RecordingError::new(file, text, span.cloned(), problem.to_string(), hint)
         })
     }
 
-    /// Reads a recording from a file of another host, which is the real one outside of tests.
+    /// Reads a recording from a file of `host`, which is the real host outside of tests.
     ///
     /// # Errors
-    /// When the file can't be read, and as [`Self::parse`].
-    pub fn load(host: &dyn Host, path: &HostPath) -> Result<Self, RecordingError> {
+    /// The file cannot be read, or is invalid as in [`Self::parse`].
+    pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Self, RecordingError> {
         let bytes = host.read(path).map_err(|error| RecordingError {
             file: path.as_str().to_owned(),
             what: format!("failed to read the recorded host: {error}"),
             place: None,
-            hint: "`gpubuild host record FILE` makes one".to_owned(),
+            hint: "`gpubuild host record FILE` writes one".to_owned(),
         })?;
         let text = String::from_utf8(bytes).map_err(|error| RecordingError {
             file: path.as_str().to_owned(),
@@ -153,21 +157,21 @@ impl RecordedHost {
         Self::parse(path.as_str(), text.strip_prefix('\u{feff}').unwrap_or(&text))
     }
 
-    fn find(&self, path: &HostPath) -> io::Result<(Location, &Entry)> {
+    fn find(&self, path: &HostPath) -> io::Result<(TreeLocation, &RecordedEntry)> {
         let location = self.tree.resolve(path)?;
         let entry = self.tree.entry(&location)?;
         Ok((location, entry))
     }
 
-    /// What a program's name means: its path with all links resolved, or the name itself where there is no such file.
+    /// The key of a program: its path with all links resolved, or the name if no such file exists.
     fn program_key(&self, name: &str) -> String {
         let found = search::find_program(self, name).into_iter().next();
         let path = found.unwrap_or_else(|| self.path(name));
         self.tree.resolve(&path).map_or_else(|_| path.key(), |location| self.tree.path(&location).key())
     }
 
-    /// Starts a program, as far as a recording can.
-    fn started(&self, command: &Command) -> Result<Output, RunError> {
+    /// The recorded result of a command, counted as a process.
+    fn started(&self, command: &Command) -> Result<CommandOutput, RunError> {
         let found = self.answer(command);
         if !matches!(found, Err(RunError::NotFound { .. })) {
             self.processes.fetch_add(1, Ordering::Relaxed);
@@ -175,7 +179,7 @@ impl RecordedHost {
         found
     }
 
-    fn answer(&self, command: &Command) -> Result<Output, RunError> {
+    fn answer(&self, command: &Command) -> Result<CommandOutput, RunError> {
         let program = command.argv.first().cloned().unwrap_or_default();
         let key = self.program_key(&program);
         let recorded = self.commands.iter().find(|recorded| {
@@ -190,7 +194,7 @@ impl RecordedHost {
     }
 }
 
-/// The error that a recording's word stands for.
+/// The error for a recording's `open_error`.
 fn open_error(word: &str, path: &HostPath) -> io::Error {
     let kind = match word {
         "permission-denied" => ErrorKind::PermissionDenied,
@@ -205,10 +209,10 @@ fn open_error(word: &str, path: &HostPath) -> io::Error {
 }
 
 fn read_only() -> io::Error {
-    io::Error::new(ErrorKind::ReadOnlyFilesystem, "a recorded host can't be changed")
+    io::Error::new(ErrorKind::ReadOnlyFilesystem, "a recorded host cannot be changed")
 }
 
-impl Host for RecordedHost {
+impl HostInfo for RecordedHost {
     fn platform(&self) -> Platform {
         self.platform
     }
@@ -228,19 +232,28 @@ impl Host for RecordedHost {
         }))
     }
 
+    fn counts(&self) -> HostCounts {
+        HostCounts {
+            processes: self.processes.load(Ordering::Relaxed),
+            files: self.files.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl ReadFiles for RecordedHost {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         let (location, entry) = self.find(path)?;
         let (kind, size, executable, owner) = match entry {
-            Entry::Directory { owner, .. } => (FileKind::Directory, 0, false, *owner),
-            Entry::Device { owner, .. } => (FileKind::Device, 0, false, *owner),
-            Entry::File { content, executable, owner, .. } => {
+            RecordedEntry::Directory { owner, .. } => (FileKind::Directory, 0, false, *owner),
+            RecordedEntry::Device { owner, .. } => (FileKind::Device, 0, false, *owner),
+            RecordedEntry::File { content, executable, owner, .. } => {
                 let by_name = self.platform.os == Os::Windows
                     && search::has_extension(&self.tree.path(&location), search::extensions(&self.env));
                 let size = content.as_ref().map_or(0, |content| content.len() as u64);
                 (FileKind::File, size, *executable || by_name, *owner)
             }
-            // Links are followed before.
-            Entry::Link(_) => (FileKind::Other, 0, false, None),
+            // Links were already followed.
+            RecordedEntry::Link(_) => (FileKind::Other, 0, false, None),
         };
         Ok(Stat { kind, size, executable, owner, modified: None, changed: None })
     }
@@ -251,8 +264,8 @@ impl Host for RecordedHost {
 
     fn read_link(&self, path: &HostPath) -> io::Result<String> {
         match self.tree.at_link(path)? {
-            Entry::Link(target) => Ok(target.clone()),
-            _ => Err(io::Error::new(ErrorKind::InvalidInput, format!("`{path}` is no link"))),
+            RecordedEntry::Link(target) => Ok(target.clone()),
+            _ => Err(io::Error::new(ErrorKind::InvalidInput, format!("`{path}` is not a link"))),
         }
     }
 
@@ -263,24 +276,25 @@ impl Host for RecordedHost {
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
         self.files.fetch_add(1, Ordering::Relaxed);
         match self.find(path)?.1 {
-            Entry::File { open_error: Some(error), .. } | Entry::Device { open_error: Some(error), .. } => {
-                Err(open_error(error, path))
+            RecordedEntry::File { open_error: Some(error), .. }
+            | RecordedEntry::Device { open_error: Some(error), .. } => Err(open_error(error, path)),
+            RecordedEntry::File { content: Some(content), .. } => {
+                Ok(content[..content.len().min(limit)].to_vec())
             }
-            Entry::File { content: Some(content), .. } => Ok(content[..content.len().min(limit)].to_vec()),
-            Entry::File { content: None, .. } => Err(io::Error::new(
+            RecordedEntry::File { content: None, .. } => Err(io::Error::new(
                 ErrorKind::Unsupported,
                 format!("the content of `{path}` was not recorded"),
             )),
-            Entry::Directory { .. } => Err(ErrorKind::IsADirectory.into()),
-            Entry::Device { .. } | Entry::Link(_) => Ok(Vec::new()),
+            RecordedEntry::Directory { .. } => Err(ErrorKind::IsADirectory.into()),
+            RecordedEntry::Device { .. } | RecordedEntry::Link(_) => Ok(Vec::new()),
         }
     }
 
     fn list(&self, folder: &HostPath) -> io::Result<Vec<String>> {
         let (location, entry) = self.find(folder)?;
         match entry {
-            Entry::Directory { open_error: Some(error), .. } => Err(open_error(error, folder)),
-            Entry::Directory { .. } => Ok(self.tree.names(&location)),
+            RecordedEntry::Directory { open_error: Some(error), .. } => Err(open_error(error, folder)),
+            RecordedEntry::Directory { .. } => Ok(self.tree.names(&location)),
             _ => Err(ErrorKind::NotADirectory.into()),
         }
     }
@@ -288,14 +302,15 @@ impl Host for RecordedHost {
     fn open_device(&self, path: &HostPath) -> io::Result<()> {
         self.files.fetch_add(1, Ordering::Relaxed);
         match self.find(path)?.1 {
-            Entry::Device { open_error: Some(error), .. } | Entry::File { open_error: Some(error), .. } => {
-                Err(open_error(error, path))
-            }
-            Entry::Device { .. } | Entry::File { .. } | Entry::Link(_) => Ok(()),
-            Entry::Directory { .. } => Err(ErrorKind::IsADirectory.into()),
+            RecordedEntry::Device { open_error: Some(error), .. }
+            | RecordedEntry::File { open_error: Some(error), .. } => Err(open_error(error, path)),
+            RecordedEntry::Device { .. } | RecordedEntry::File { .. } | RecordedEntry::Link(_) => Ok(()),
+            RecordedEntry::Directory { .. } => Err(ErrorKind::IsADirectory.into()),
         }
     }
+}
 
+impl ReadRegistry for RecordedHost {
     fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
         self.registry.value(key, name)
     }
@@ -307,25 +322,33 @@ impl Host for RecordedHost {
     fn registry_values(&self, key: &str) -> Vec<(String, RegistryValue)> {
         self.registry.values(key)
     }
+}
 
-    fn run(&self, command: &Command) -> Result<Output, RunError> {
+impl RunPrograms for RecordedHost {
+    fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
         self.started(command)
     }
 
-    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+    fn run_lines(
+        &self,
+        command: &Command,
+        on_line: &mut dyn FnMut(OutputLine<'_>),
+    ) -> Result<CommandOutput, RunError> {
         let output = self.started(command)?;
         for (stream, text) in [(Stream::Stdout, &output.stdout), (Stream::Stderr, &output.stderr)] {
             let mut lines = LineSplitter::default();
-            lines.feed(text.as_bytes(), |text| on_line(Line { stream, text }));
-            lines.finish(|text| on_line(Line { stream, text }));
+            lines.feed(text.as_bytes(), |text| on_line(OutputLine { stream, text }));
+            lines.finish(|text| on_line(OutputLine { stream, text }));
         }
         Ok(output)
     }
 
-    fn recorded_output(&self, command: &Command) -> Option<Output> {
+    fn recorded_output(&self, command: &Command) -> Option<CommandOutput> {
         self.answer(command).ok()
     }
+}
 
+impl ProbeLibraries for RecordedHost {
     fn probe(&self, id: &str, _deadline: Duration) -> ProbeAnswer {
         self.probes.get(id).cloned().unwrap_or_else(|| ProbeAnswer {
             status: ProbeStatus::Failed,
@@ -333,7 +356,19 @@ impl Host for RecordedHost {
             answer: String::new(),
         })
     }
+}
 
+impl Clock for RecordedHost {
+    fn now(&self) -> u64 {
+        0
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+impl WriteFiles for RecordedHost {
     fn write(&self, _path: &HostPath, _content: &[u8]) -> io::Result<()> {
         Err(read_only())
     }
@@ -362,26 +397,15 @@ impl Host for RecordedHost {
         Err(read_only())
     }
 
-    fn lock(&self, _path: &HostPath, _wait: Wait) -> io::Result<Option<Lock>> {
+    fn lock(&self, _path: &HostPath, _wait: Wait) -> io::Result<Option<FileLock>> {
         Err(read_only())
     }
 
     fn free_space(&self, _path: &HostPath) -> Option<u64> {
         None
     }
-
-    fn now(&self) -> u64 {
-        0
-    }
-
-    fn elapsed(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn counts(&self) -> Counts {
-        Counts {
-            processes: self.processes.load(Ordering::Relaxed),
-            files: self.files.load(Ordering::Relaxed),
-        }
-    }
 }
+
+impl NetworkAccess for RecordedHost {}
+
+impl Host for RecordedHost {}

@@ -1,4 +1,4 @@
-//! From the text of a recording to its value, with every mistake shown at its place.
+//! Parses the text of a recording, with the place of every error.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,19 +8,21 @@ use gpubuild_core::backend::Backend;
 use toml::Spanned;
 
 use super::format::{
-    self, CommandTable, FileTable, Kind, OwnerTable, ProbeTable, RegistryTable, RegistryText,
+    self, CommandTable, FileTable, FileTableKind, OwnerTable, ProbeTable, RegistryTable, RegistryText,
 };
-use super::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording, RecordingError};
-use crate::{HostPath, Os, Output, Owner, Platform, ProbeAnswer, RegistryType, RegistryValue};
+use super::{
+    CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey, RecordingError,
+};
+use crate::{CommandOutput, HostPath, Os, Owner, Platform, ProbeAnswer, RegistryType, RegistryValue};
 
-/// A recording with the places of its files and keys in the text, for problems that show only when all are together.
+/// A recording with the places of its files and keys in the text, for errors that concern several entries.
 pub(super) struct Read {
-    pub(super) recording: Recording,
+    pub(super) recording: HostRecording,
     pub(super) file_spans: Vec<Range<usize>>,
     pub(super) key_spans: Vec<Range<usize>>,
 }
 
-/// What is wrong, where, and what to do.
+/// An error: what, where, and what to do.
 struct Mistake {
     span: Range<usize>,
     what: String,
@@ -36,7 +38,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Read, RecordingError> {
     let placed =
         |mistake: Mistake| RecordingError::new(file, text, Some(mistake.span), mistake.what, mistake.hint);
     let platform = Platform { os: document.platform.os, arch: document.platform.arch };
-    let mut recording = Recording::new(platform);
+    let mut recording = HostRecording::new(platform);
     recording.env = document.env;
     recording.identity = document.process.map(Into::into).unwrap_or_default();
     let mut file_spans = Vec::new();
@@ -74,38 +76,34 @@ fn read_file(platform: Platform, table: Spanned<FileTable>) -> Result<RecordedFi
         return mistake(path_span, format!("`{path}` is not an absolute path on {}", platform.os.id()), hint);
     }
     if path.as_str().split(['/', '\\']).any(|name| name == "..") {
-        return mistake(
-            path_span,
-            format!("`{path}` has `..` in it"),
-            "write the path where the file really lies",
-        );
+        return mistake(path_span, format!("`{path}` contains `..`"), "write the file's real path");
     }
     let entry = read_entry(whole, table)?;
     Ok(RecordedFile { path: path.as_str().to_owned(), entry })
 }
 
-fn read_entry(whole: Range<usize>, table: FileTable) -> Result<Entry, Mistake> {
+fn read_entry(whole: Range<usize>, table: FileTable) -> Result<RecordedEntry, Mistake> {
     let has_content = table.text.is_some() || table.base64.is_some();
     let owner = table.owner.map(|OwnerTable { uid, gid }| Owner { uid, gid });
     if let Some(target) = table.link {
         if has_content || table.kind.is_some() || table.open_error.is_some() {
             return mistake(
                 whole,
-                "a `link` is nothing but a link",
-                "record what it points to as a file of its own, and keep only `path` and `link` here",
+                "a `link` entry has other keys",
+                "record its target as a separate file, and keep only `path` and `link` here",
             );
         }
         if target.is_empty() {
-            return mistake(whole, "the `link` is empty", "write where it points to");
+            return mistake(whole, "the `link` is empty", "write the path that it points to");
         }
-        return Ok(Entry::Link(target));
+        return Ok(RecordedEntry::Link(target));
     }
     if table.text.is_some() && table.base64.is_some() {
         return mistake(whole, "the file has both `text` and `base64`", "keep one of them");
     }
     let kind = table.kind.unwrap_or_default();
-    if has_content && matches!(kind, Kind::Directory | Kind::Device) {
-        return mistake(whole, "only files have `text` or `base64`", "leave them out, or leave `kind` out");
+    if has_content && matches!(kind, FileTableKind::Directory | FileTableKind::Device) {
+        return mistake(whole, "only files have `text` or `base64`", "remove them, or remove `kind`");
     }
     let content = match (table.text, table.base64) {
         (Some(text), _) => Some(text.into_bytes()),
@@ -114,11 +112,11 @@ fn read_entry(whole: Range<usize>, table: FileTable) -> Result<Entry, Mistake> {
     };
     let open_error = table.open_error;
     Ok(match kind {
-        Kind::Directory => Entry::Directory { open_error, owner },
-        Kind::Device => Entry::Device { open_error, owner },
-        Kind::File | Kind::Executable => Entry::File {
+        FileTableKind::Directory => RecordedEntry::Directory { open_error, owner },
+        FileTableKind::Device => RecordedEntry::Device { open_error, owner },
+        FileTableKind::File | FileTableKind::Executable => RecordedEntry::File {
             content: content.map(Arc::from),
-            executable: kind == Kind::Executable,
+            executable: kind == FileTableKind::Executable,
             open_error,
             owner,
         },
@@ -128,7 +126,7 @@ fn read_entry(whole: Range<usize>, table: FileTable) -> Result<Entry, Mistake> {
 fn decode(encoded: &Spanned<String>) -> Result<Vec<u8>, Mistake> {
     let compact: String = encoded.get_ref().split_whitespace().collect();
     base64::engine::general_purpose::STANDARD.decode(compact).or_else(|error| {
-        let what = format!("this is no base64: {}", error.to_string().to_lowercase());
+        let what = format!("invalid base64: {}", error.to_string().to_lowercase());
         mistake(encoded.span(), what, "write what `base64 FILE` prints, or use `text`")
     })
 }
@@ -139,7 +137,7 @@ fn read_command(table: Spanned<CommandTable>) -> Result<RecordedCommand, Mistake
     if table.argv.get_ref().first().is_none_or(String::is_empty) {
         return mistake(
             table.argv.span(),
-            "`argv` names no program",
+            "`argv` has no program",
             "write the program first: [\"nvcc\", \"--version\"]",
         );
     }
@@ -147,14 +145,14 @@ fn read_command(table: Spanned<CommandTable>) -> Result<RecordedCommand, Mistake
     if ways.into_iter().filter(|way| *way).count() > 1 {
         return mistake(
             whole,
-            "a program ends in one way: by `exit`, by `signal`, or it does `hang`",
-            "keep one of them; without any it ends with status 0",
+            "a program has only one of `exit`, `signal` and `hang`",
+            "keep one of them; without any, it exits with status 0",
         );
     }
     let result = if table.hang {
         CommandResult::Hangs
     } else {
-        CommandResult::Ended(Output {
+        CommandResult::Ended(CommandOutput {
             stdout: table.stdout,
             stderr: table.stderr,
             exit: if table.signal.is_some() { None } else { Some(table.exit.unwrap_or(0)) },
@@ -174,7 +172,7 @@ fn read_probe(
     if !Backend::ALL.iter().any(|backend| backend.id() == id && *backend != Backend::Cpu) {
         return mistake(
             span,
-            format!("`{id}` is no backend with a probe"),
+            format!("`{id}` is not a backend with a probe"),
             "use one of cuda, rocm, vulkan, opencl, sycl, metal",
         );
     }
@@ -190,14 +188,14 @@ fn read_registry(platform: Platform, table: Spanned<RegistryTable>) -> Result<Re
     let table = table.into_inner();
     if platform.os != Os::Windows {
         let what = format!("{} has no registry", platform.os.id());
-        return mistake(whole, what, "leave `[[registry]]` out, or set `os = \"windows\"`");
+        return mistake(whole, what, "remove `[[registry]]`, or set `os = \"windows\"`");
     }
     let Some(value) = table.value else {
         if table.name.is_some() {
             return mistake(
                 whole,
                 "the `name` has no `value`",
-                "add it, or leave `name` out for a key without values",
+                "add it, or omit `name` for a key without values",
             );
         }
         return Ok(RecordedKey { key: table.key.into_inner(), value: None });
@@ -207,11 +205,7 @@ fn read_registry(platform: Platform, table: Spanned<RegistryTable>) -> Result<Re
         (RegistryType::Dword, RegistryText::Text(text)) => match number(&text) {
             Some(number) => (RegistryType::Dword, number.to_string()),
             None => {
-                return mistake(
-                    span,
-                    format!("`{text}` is no number"),
-                    "write 1 or 0x1, or leave `type` out",
-                );
+                return mistake(span, format!("`{text}` is not a number"), "write 1 or 0x1, or omit `type`");
             }
         },
         (_, RegistryText::Number(number)) => (RegistryType::Dword, number.to_string()),

@@ -1,72 +1,72 @@
-//! A recording as a value: what format 1 says, before it is made into a host and after one was recorded.
+//! A recording as a value, with the content of format 1: parsed from a file or made by a recorder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::{Identity, Output, Owner, Platform, ProbeAnswer, RegistryValue};
+use crate::{CommandOutput, Identity, Owner, Platform, ProbeAnswer, RegistryValue};
 
-/// Everything that is known of a recorded machine. What is not in it does not exist there.
+/// Everything that is recorded of a machine. What it does not contain does not exist there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recording {
+pub struct HostRecording {
     /// Operating system and architecture.
     pub platform: Platform,
-    /// Environment.
+    /// The environment variables.
     pub env: BTreeMap<String, String>,
-    /// Who asks.
+    /// The user and groups.
     pub identity: Identity,
-    /// Files, folders, links and devices. Folders above them exist by implication.
+    /// Files, folders, links and devices. Their parent folders are implied.
     pub files: Vec<RecordedFile>,
-    /// Programs with what they answered.
+    /// Programs with their output.
     pub commands: Vec<RecordedCommand>,
-    /// By backend id: what its child probe answered.
+    /// The answers of child probes, by backend id.
     pub probes: Vec<(String, ProbeAnswer)>,
-    /// Windows registry.
+    /// Keys and values of the Windows registry.
     pub registry: Vec<RecordedKey>,
 }
 
-/// Something at a path.
+/// An entry and its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedFile {
-    /// Absolute.
+    /// The absolute path.
     pub path: String,
-    /// What stands there.
-    pub entry: Entry,
+    /// The entry at this path.
+    pub entry: RecordedEntry,
 }
 
-/// What stands at a path.
+/// What exists at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum RecordedEntry {
     /// A folder.
     Directory {
-        /// What listing it answers, if not its names.
+        /// The error when it is listed, if any.
         open_error: Option<String>,
         /// Its owner.
         owner: Option<Owner>,
     },
-    /// A regular file. Without content it is there but can't be read.
+    /// A regular file. Without content it exists but cannot be read.
     File {
         /// Its bytes.
         content: Option<Arc<[u8]>>,
         /// Whether this user may execute it.
         executable: bool,
-        /// What opening it answers, if not its content.
+        /// The error when it is opened, if any.
         open_error: Option<String>,
         /// Its owner.
         owner: Option<Owner>,
     },
     /// A device node.
     Device {
-        /// What opening it for reading and writing answers, if it does not open.
+        /// The error when it is opened for reading and writing, if any.
         open_error: Option<String>,
         /// Its owner.
         owner: Option<Owner>,
     },
-    /// A link with its target, absolute or relative to its own folder.
+    /// A link with its target, absolute or relative to the link's folder.
     Link(String),
 }
 
-impl Entry {
-    /// A folder without anything particular.
+impl RecordedEntry {
+    /// A folder without further properties.
     #[must_use]
     pub fn folder() -> Self {
         Self::Directory { open_error: None, owner: None }
@@ -85,35 +85,35 @@ impl Entry {
     }
 }
 
-/// A program with its arguments and what came of it.
+/// A program with its arguments and result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedCommand {
-    /// The program, absolute or a bare name, and its exact arguments.
+    /// The program, absolute or a name without a folder, and its exact arguments.
     pub argv: Vec<String>,
-    /// What came of it.
+    /// The result of running it.
     pub result: CommandResult,
 }
 
-/// What came of a program.
+/// The result of running a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandResult {
     /// It ended.
-    Ended(Output),
+    Ended(CommandOutput),
     /// It never ends.
     Hangs,
 }
 
-/// A key of the registry, with one of its values if there is one.
+/// A registry key, optionally with one of its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedKey {
-    /// `HKLM\SOFTWARE\…`.
+    /// The path: `HKLM\SOFTWARE\…`.
     pub key: String,
     /// Name and value; the default value has an empty name.
     pub value: Option<(String, RegistryValue)>,
 }
 
-impl Recording {
-    /// An empty machine.
+impl HostRecording {
+    /// An empty recording.
     #[must_use]
     pub fn new(platform: Platform) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A registry in memory. Keys and names compare without case; keys above a recorded one exist by implication.
+//! A registry in memory. Keys and names are case-insensitive; keys above a recorded one are implied.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use super::RecordedKey;
 use crate::RegistryValue;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Registry {
-    keys: BTreeMap<String, Key>,
+pub(super) struct RecordedRegistry {
+    keys: BTreeMap<String, RegistryKey>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Key {
-    /// By folded name.
+struct RegistryKey {
+    /// Names and values, by folded name.
     values: BTreeMap<String, (String, RegistryValue)>,
-    /// By folded name.
+    /// Names of subkeys, by folded name.
     children: BTreeMap<String, String>,
 }
 
-impl Registry {
-    /// Adds a key. Says what is wrong where the recording contradicts itself.
+impl RecordedRegistry {
+    /// Adds a key, or returns how it contradicts another one.
     pub(super) fn insert(&mut self, recorded: &RecordedKey) -> Result<(), String> {
         let names = pieces(&recorded.key);
         if names.is_empty() {
@@ -37,7 +37,9 @@ impl Registry {
         let key = self.keys.entry(folded(&names)).or_default();
         let before = key.values.insert(name.to_lowercase(), (name.clone(), value.clone()));
         match before {
-            Some((_, other)) if other != *value => Err(format!("`{name}` is recorded twice, and not alike")),
+            Some((_, other)) if other != *value => {
+                Err(format!("`{name}` is recorded twice with different values"))
+            }
             _ => Ok(()),
         }
     }

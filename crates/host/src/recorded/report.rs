@@ -1,7 +1,7 @@
-//! The recording inside a report of `gpubuild report`, which is Markdown, perhaps with words of its sender around it.
+//! The recording inside a report of `gpubuild report`: Markdown, to which the user may have added text.
 
-/// The text with everything but the recording blanked out, so that lines keep their numbers. `None`: there is no report
-/// around it.
+/// The text with everything except the recording replaced by empty lines, which keeps the line numbers. `None` if the text is
+/// not a report.
 pub(super) fn recording(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let is_start = |index: &usize| {
@@ -21,7 +21,7 @@ pub(super) fn recording(text: &str) -> Option<String> {
     Some(kept)
 }
 
-/// The number of backticks of a fence with this word behind it.
+/// The number of backticks in a fence that is followed by `word`.
 fn fence(line: &str, word: &str) -> Option<usize> {
     let rest = line.trim_end().trim_start_matches('`');
     let length = line.trim_end().len() - rest.len();
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_recording_keeps_its_lines() {
+    fn the_recording_keeps_its_line_numbers() {
         let text = "hello\n````toml\nschema = \"gpubuild.host/1\"\n```\n````\nbye\n";
         assert_eq!(recording(text).as_deref(), Some("\n\nschema = \"gpubuild.host/1\"\n```\n"));
         assert_eq!(recording("schema = \"gpubuild.host/1\"\n"), None);

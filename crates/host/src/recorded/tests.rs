@@ -30,7 +30,7 @@ fn canonical(host: &RecordedHost, path: &str) -> String {
 }
 
 #[test]
-fn folders_exist_by_implication_and_nothing_else_does() {
+fn only_recorded_files_and_their_parent_folders_exist() {
     let host = linux().file("/usr/include/x.h", "x").build();
     assert!(host.is_dir(&host.path("/usr/include")));
     assert!(host.is_dir(&host.path("/")));
@@ -44,7 +44,7 @@ fn folders_exist_by_implication_and_nothing_else_does() {
 }
 
 #[test]
-fn links_lead_where_they_point() {
+fn links_are_followed() {
     let host = linux()
         .file("/usr/lib/libcuda.so.580.65.06", "elf")
         .link("/lib", "usr/lib")
@@ -72,14 +72,14 @@ fn links_lead_where_they_point() {
     assert_eq!(host.read_link(&host.path("/usr/lib")).unwrap_err().kind(), ErrorKind::InvalidInput);
     assert_eq!(canonical(&host, "/a"), "the links of `/a` form a loop");
     assert_eq!(canonical(&host, "/self"), "the links of `/self` form a loop");
-    // `..` leaves the folder that a link leads to, not the one that the link lies in.
+    // `..` is relative to the link's target, not to the folder of the link.
     assert_eq!(canonical(&host, "/lib/.."), "/usr");
     let names = host.list(&host.path("/lib")).unwrap();
     assert_eq!(names, ["libcuda.so", "libcuda.so.1", "libcuda.so.580.65.06"]);
 }
 
 #[test]
-fn files_recorded_below_a_link_lie_where_it_points() {
+fn files_recorded_below_a_link_are_at_its_target() {
     let host = linux()
         .file("/usr/local/cuda/bin/nvcc", "x")
         .link("/usr/local/cuda", "/etc/alternatives/cuda")
@@ -90,7 +90,7 @@ fn files_recorded_below_a_link_lie_where_it_points() {
 }
 
 #[test]
-fn windows_paths_have_drives_shares_and_no_case() {
+fn windows_paths_have_drives_and_shares_and_ignore_case() {
     let host = windows()
         .file(r"C:\Program Files\NVIDIA\nvcc.exe", "x")
         .file(r"\\server\share\tool.txt", "y")
@@ -105,7 +105,7 @@ fn windows_paths_have_drives_shares_and_no_case() {
 }
 
 #[test]
-fn devices_answer_as_recorded() {
+fn devices_open_as_recorded() {
     let host = parse(
         "[[file]]\npath = \"/dev/kfd\"\nkind = \"device\"\nopen_error = \"permission-denied\"\nowner = { uid = 0, gid = 109 }\n\
          [[file]]\npath = \"/dev/nvidia0\"\nkind = \"device\"\nopen_error = \"no-such-device\"\n\
@@ -129,7 +129,7 @@ fn devices_answer_as_recorded() {
 }
 
 #[test]
-fn contents_are_text_bytes_or_unknown() {
+fn content_is_text_bytes_or_unknown() {
     let host = parse(
         "[[file]]\npath = \"/bytes\"\nbase64 = '''\nAAEC\n/w==\n'''\n\
          [[file]]\npath = \"/script\"\nkind = \"executable\"\ntext = \"#!/bin/sh\"\n\
@@ -145,7 +145,7 @@ fn contents_are_text_bytes_or_unknown() {
 }
 
 #[test]
-fn commands_are_found_under_every_name_of_their_program() {
+fn commands_are_found_by_all_names_of_their_program() {
     let host = linux()
         .env("PATH", "/usr/local/cuda/bin:/usr/bin")
         .executable("/usr/local/cuda-12.4/bin/nvcc")
@@ -158,7 +158,7 @@ fn commands_are_found_under_every_name_of_their_program() {
         .command_result(&["gcc", "-hang"], CommandResult::Hangs)
         .command_result(
             &["gcc", "-die"],
-            CommandResult::Ended(Output { signal: Some(11), ..Output::default() }),
+            CommandResult::Ended(CommandOutput { signal: Some(11), ..CommandOutput::default() }),
         )
         .build();
     let run = |argv: &[&str]| host.run(&Command::new(argv[0], SECOND).args(argv[1..].iter().copied()));
@@ -207,7 +207,7 @@ fn probes_answer_as_recorded() {
 }
 
 #[test]
-fn registry_keys_have_no_case_and_parents() {
+fn registry_keys_ignore_case_and_have_parents() {
     let host = parse_as(
         "windows",
         "[[registry]]\nkey = 'HKLM\\SOFTWARE\\Khronos\\Vulkan\\Drivers'\nname = 'C:\\nv-vk64.json'\nvalue = \"0\"\ntype = \"dword\"\n\
@@ -244,18 +244,18 @@ fn nothing_can_be_changed() {
 }
 
 #[test]
-fn a_mistake_is_shown_with_its_line_and_a_caret() {
+fn an_error_shows_its_line_with_a_caret() {
     let error = parse("[[file]]\npath = \"/x\"\ncontents = \"y\"\n").unwrap_err();
     let expected = "unknown field `contents`, expected one of `path`, `kind`, `text`, `base64`, `link`, `open_error`, `owner`
  --> some.toml:7:1
   |
 7 | contents = \"y\"
   | ^^^^^^^^
-hint: docs/recorded-hosts.md describes every key; `gpubuild host record FILE` writes a whole recording";
+hint: docs/reference/recorded-hosts.md describes every key; `gpubuild host record FILE` writes a complete recording";
     assert_eq!(error.to_string(), expected);
 }
 
-/// A bad recording, the line that is blamed, and a part of what is said.
+/// Asserts the line of the error in an invalid recording, and a part of the message.
 fn check_bad(text: &str, line: usize, what: &str) {
     let error = RecordedHost::parse("bad.toml", text).expect_err(text);
     assert_eq!(error.place.as_ref().map(|place| place.line), Some(line), "{error}");
@@ -266,10 +266,10 @@ fn check_bad(text: &str, line: usize, what: &str) {
 }
 
 #[test]
-fn bad_recordings_are_refused_with_their_place() {
-    check_bad("", 1, "there is no `schema`");
+fn invalid_recordings_are_refused_with_a_place() {
+    check_bad("", 1, "`schema` is missing");
     check_bad("schema = \"gpubuild.host/2\"\nnew_key = 1\n", 1, "newer than this gpubuild");
-    check_bad("schema = \"other/1\"\n", 1, "no format of recorded hosts");
+    check_bad("schema = \"other/1\"\n", 1, "not a format of recorded hosts");
     check_bad("schema = 1\n", 1, "expected a string");
     check_bad("schema = \"gpubuild.host/1\"\n[platform\nos = \"linux\"\n", 2, "");
     check_bad("schema = \"gpubuild.host/1\"\n[env]\nA = \"never closed\n", 3, "");
@@ -279,22 +279,22 @@ fn bad_recordings_are_refused_with_their_place() {
         ("[env]\nA = 1\n", 6, "expected a string"),
         ("[[file]]\npath = \"relative\"\n", 6, "not an absolute path on linux"),
         ("[[file]]\npath = 'C:\\x'\n", 6, "not an absolute path on linux"),
-        ("[[file]]\npath = \"/a/../b\"\n", 6, "has `..` in it"),
+        ("[[file]]\npath = \"/a/../b\"\n", 6, "contains `..`"),
         ("[[file]]\npath = \"/x\"\nkind = \"socket\"\n", 7, "unknown variant `socket`"),
         ("[[file]]\ntext = \"no path\"\n", 5, "missing field `path`"),
         ("[[file]]\npath = \"/x\"\ntext = \"\"\nbase64 = \"\"\n", 5, "both `text` and `base64`"),
-        ("[[file]]\npath = \"/x\"\nbase64 = \"no base64!\"\n", 7, "no base64"),
-        ("[[file]]\npath = \"/x\"\nlink = \"/y\"\ntext = \"\"\n", 5, "nothing but a link"),
+        ("[[file]]\npath = \"/x\"\nbase64 = \"no base64!\"\n", 7, "invalid base64"),
+        ("[[file]]\npath = \"/x\"\nlink = \"/y\"\ntext = \"\"\n", 5, "entry has other keys"),
         ("[[file]]\npath = \"/x\"\nlink = \"\"\n", 5, "`link` is empty"),
         ("[[file]]\npath = \"/x\"\nkind = \"device\"\ntext = \"\"\n", 5, "only files have"),
-        ("[[file]]\npath = \"/x\"\n[[file]]\npath = \"/x/y\"\n", 8, "place above it is a file"),
-        ("[[file]]\npath = \"/x/y\"\n[[file]]\npath = \"/x\"\ntext = \"\"\n", 8, "it is a folder too"),
+        ("[[file]]\npath = \"/x\"\n[[file]]\npath = \"/x/y\"\n", 8, "a path above it is a file"),
+        ("[[file]]\npath = \"/x/y\"\n[[file]]\npath = \"/x\"\ntext = \"\"\n", 8, "it is also a folder"),
         ("[[file]]\npath = \"/x\"\ntext = \"1\"\n[[file]]\npath = \"/x\"\ntext = \"2\"\n", 9, "twice"),
         ("[[file]]\npath = \"/a\"\nlink = \"/a\"\n[[file]]\npath = \"/a/x\"\n", 9, "form a loop"),
-        ("[[command]]\nargv = []\n", 6, "names no program"),
+        ("[[command]]\nargv = []\n", 6, "`argv` has no program"),
         ("[[command]]\nargv = \"nvcc --version\"\n", 6, "expected a sequence"),
-        ("[[command]]\nargv = [\"x\"]\nexit = 1\nsignal = 11\n", 5, "ends in one way"),
-        ("[[probe]]\nid = \"cpu\"\nstatus = \"ok\"\n", 6, "no backend with a probe"),
+        ("[[command]]\nargv = [\"x\"]\nexit = 1\nsignal = 11\n", 5, "has only one of"),
+        ("[[probe]]\nid = \"cpu\"\nstatus = \"ok\"\n", 6, "not a backend with a probe"),
         ("[[probe]]\nid = \"cuda\"\nstatus = \"fine\"\n", 7, "unknown variant `fine`"),
         (
             "[[probe]]\nid = \"cuda\"\nstatus = \"ok\"\n[[probe]]\nid = \"cuda\"\nstatus = \"ok\"\n",
@@ -312,7 +312,7 @@ fn bad_recordings_are_refused_with_their_place() {
         ("[[file]]\npath = \"/usr\"\n", 6, "not an absolute path on windows"),
         ("[[file]]\npath = 'C:\\x'\ntext = \"1\"\n[[file]]\npath = 'c:\\X'\ntext = \"2\"\n", 9, "twice"),
         ("[[registry]]\nkey = 'HKLM\\X'\nname = \"a\"\n", 5, "has no `value`"),
-        ("[[registry]]\nkey = 'HKLM\\X'\nname = \"a\"\nvalue = \"x\"\ntype = \"dword\"\n", 8, "no number"),
+        ("[[registry]]\nkey = 'HKLM\\X'\nname = \"a\"\nvalue = \"x\"\ntype = \"dword\"\n", 8, "not a number"),
         (
             "[[registry]]\nkey = 'HKLM\\X'\nname = \"a\"\nvalue = \"1\"\n[[registry]]\nkey = 'hklm\\x'\nname = \"A\"\nvalue = \"2\"\n",
             10,
@@ -324,7 +324,7 @@ fn bad_recordings_are_refused_with_their_place() {
 }
 
 #[test]
-fn a_file_that_is_not_there_or_no_text_is_an_error_without_a_place() {
+fn a_missing_or_binary_file_is_an_error_without_a_place() {
     let files = linux().bytes("/bad.toml", b"schema = \"\xff\"").build();
     let error = RecordedHost::load(&files, &files.path("/absent.toml")).unwrap_err();
     assert!(error.to_string().starts_with("failed to read the recorded host: "), "{error}");

@@ -1,36 +1,36 @@
-//! A file system in memory, with links, by the rules of the platform that was recorded.
+//! A file system in memory with links, which follows the rules of the recorded platform.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 
-use super::Entry;
+use super::RecordedEntry;
 use crate::{HostPath, PathRules};
 
-/// More links than this in one path are a loop. Linux has the same limit.
+/// A path with more links is treated as a loop. Linux has the same limit.
 const MOST_LINKS: usize = 40;
 
-/// All files of a host.
+/// All files of a recorded host.
 #[derive(Debug, Clone)]
-pub(super) struct Tree {
+pub(super) struct RecordedTree {
     rules: PathRules,
-    roots: BTreeMap<String, (String, Node)>,
+    roots: BTreeMap<String, (String, TreeNode)>,
 }
 
 #[derive(Debug, Clone)]
-struct Node {
-    entry: Entry,
-    /// By folded name: the name as it was written, and what stands there.
-    children: BTreeMap<String, (String, Node)>,
+struct TreeNode {
+    entry: RecordedEntry,
+    /// Entries by folded name, with the name as written.
+    children: BTreeMap<String, (String, TreeNode)>,
 }
 
-/// A place in the tree: its root and the names that lead there, no link among them.
+/// A resolved place in the tree: its root and the names below it, none of which is a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Location {
+pub(super) struct TreeLocation {
     root: String,
     names: Vec<String>,
 }
 
-impl Tree {
+impl RecordedTree {
     pub(super) fn new(rules: PathRules) -> Self {
         let mut tree = Self { rules, roots: BTreeMap::new() };
         if rules == PathRules::Unix {
@@ -40,7 +40,8 @@ impl Tree {
     }
 
     fn make_root(&mut self, root: &str) {
-        let node = || (root.to_owned(), Node { entry: Entry::folder(), children: BTreeMap::new() });
+        let node =
+            || (root.to_owned(), TreeNode { entry: RecordedEntry::folder(), children: BTreeMap::new() });
         self.roots.entry(self.fold(root)).or_insert_with(node);
     }
 
@@ -51,56 +52,59 @@ impl Tree {
         }
     }
 
-    /// Puts an entry at a path. Folders above it are made, links among them are followed. Says what is wrong where it
-    /// can't stand.
-    pub(super) fn insert(&mut self, path: &HostPath, entry: Entry) -> Result<(), String> {
+    /// Inserts an entry. Missing parent folders are created, and links in the path are followed. Returns the reason if the entry
+    /// is impossible.
+    pub(super) fn insert(&mut self, path: &HostPath, entry: RecordedEntry) -> Result<(), String> {
         let (root, names) = split(path).ok_or("the path is not absolute")?;
         self.make_root(&root);
         let Some((name, folders)) = names.split_last() else {
             return match entry {
-                Entry::Directory { .. } => Ok(()),
+                RecordedEntry::Directory { .. } => Ok(()),
                 _ => Err("the root is a folder".to_owned()),
             };
         };
         let parent = self.resolve_making(&root, folders)?;
         let key = self.fold(name);
-        let node = self.node_mut(&parent).ok_or("the folder above it is missing")?;
-        if !matches!(node.entry, Entry::Directory { .. }) {
-            return Err("the place above it is a file".to_owned());
+        let node = self.node_mut(&parent).ok_or("its parent folder is missing")?;
+        if !matches!(node.entry, RecordedEntry::Directory { .. }) {
+            return Err("a path above it is a file".to_owned());
         }
         match node.children.get_mut(&key) {
             None => {
-                node.children.insert(key, (name.clone(), Node { entry, children: BTreeMap::new() }));
+                node.children.insert(key, (name.clone(), TreeNode { entry, children: BTreeMap::new() }));
                 Ok(())
             }
-            // A folder that is already there by implication, now with its details.
+            // The folder exists by implication; add its details.
             Some((_, existing))
-                if existing.entry == Entry::folder() && matches!(entry, Entry::Directory { .. }) =>
+                if existing.entry == RecordedEntry::folder()
+                    && matches!(entry, RecordedEntry::Directory { .. }) =>
             {
                 existing.entry = entry;
                 Ok(())
             }
             Some((_, existing)) if existing.entry == entry => Ok(()),
-            Some((_, existing)) if matches!(existing.entry, Entry::Directory { .. }) => {
-                Err("it is a folder too, because other files lie in it".to_owned())
+            Some((_, existing)) if matches!(existing.entry, RecordedEntry::Directory { .. }) => {
+                Err("it is also a folder, because it contains other files".to_owned())
             }
-            Some(_) => Err("it is recorded twice, and not alike".to_owned()),
+            Some(_) => Err("it is recorded twice with different content".to_owned()),
         }
     }
 
-    /// Follows names from a root and makes the folders that are missing.
-    fn resolve_making(&mut self, root: &str, names: &[String]) -> Result<Location, String> {
+    /// Resolves names from a root and creates missing folders.
+    fn resolve_making(&mut self, root: &str, names: &[String]) -> Result<TreeLocation, String> {
         for _ in 0..=MOST_LINKS + names.len() {
             match self.walk(root, names) {
                 Ok(location) => return Ok(location),
-                Err(Stop::Loop) => return Err("the links above it form a loop".to_owned()),
-                Err(Stop::NoFolder) => return Err("a place above it is a file".to_owned()),
-                Err(Stop::Missing(at, name)) => {
+                Err(WalkStop::Loop) => return Err("the links above it form a loop".to_owned()),
+                Err(WalkStop::NoFolder) => return Err("a path above it is a file".to_owned()),
+                Err(WalkStop::Missing(at, name)) => {
                     self.make_root(&at.root);
                     let key = self.fold(&name);
                     if let Some(node) = self.node_mut(&at) {
-                        node.children
-                            .insert(key, (name, Node { entry: Entry::folder(), children: BTreeMap::new() }));
+                        node.children.insert(
+                            key,
+                            (name, TreeNode { entry: RecordedEntry::folder(), children: BTreeMap::new() }),
+                        );
                     }
                 }
             }
@@ -108,20 +112,20 @@ impl Tree {
         Err("the links above it form a loop".to_owned())
     }
 
-    /// Where a path leads when every link is followed.
-    pub(super) fn resolve(&self, path: &HostPath) -> io::Result<Location> {
+    /// The place of a path after following all links.
+    pub(super) fn resolve(&self, path: &HostPath) -> io::Result<TreeLocation> {
         let (root, names) = split(path).ok_or_else(|| not_found(path))?;
         self.walk(&root, &names).map_err(|stop| match stop {
-            Stop::Missing(..) => not_found(path),
-            Stop::NoFolder => {
-                io::Error::new(ErrorKind::NotADirectory, format!("a part of `{path}` is no folder"))
+            WalkStop::Missing(..) => not_found(path),
+            WalkStop::NoFolder => {
+                io::Error::new(ErrorKind::NotADirectory, format!("a part of `{path}` is not a folder"))
             }
-            Stop::Loop => io::Error::other(format!("the links of `{path}` form a loop")),
+            WalkStop::Loop => io::Error::other(format!("the links of `{path}` form a loop")),
         })
     }
 
-    /// What stands at a path itself: links above it are followed, the last one is not.
-    pub(super) fn at_link(&self, path: &HostPath) -> io::Result<&Entry> {
+    /// The entry at a path: links above it are followed, but not the last one.
+    pub(super) fn at_link(&self, path: &HostPath) -> io::Result<&RecordedEntry> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(not_found(path));
         };
@@ -129,13 +133,13 @@ impl Tree {
         folder.children.get(&self.fold(name)).map(|(_, node)| &node.entry).ok_or_else(|| not_found(path))
     }
 
-    /// What stands at a resolved place.
-    pub(super) fn entry(&self, location: &Location) -> io::Result<&Entry> {
+    /// The entry at a resolved place.
+    pub(super) fn entry(&self, location: &TreeLocation) -> io::Result<&RecordedEntry> {
         self.node(location).map(|node| &node.entry).ok_or_else(|| ErrorKind::NotFound.into())
     }
 
     /// Names in a folder, sorted.
-    pub(super) fn names(&self, location: &Location) -> Vec<String> {
+    pub(super) fn names(&self, location: &TreeLocation) -> Vec<String> {
         let mut names: Vec<String> = self
             .node(location)
             .map(|node| node.children.values().map(|(name, _)| name.clone()).collect())
@@ -145,7 +149,7 @@ impl Tree {
     }
 
     /// The path of a resolved place, in the spelling of the recording.
-    pub(super) fn path(&self, location: &Location) -> HostPath {
+    pub(super) fn path(&self, location: &TreeLocation) -> HostPath {
         let separator = match self.rules {
             PathRules::Unix => "/",
             PathRules::Windows => "\\",
@@ -153,8 +157,8 @@ impl Tree {
         HostPath::new(self.rules, &format!("{}{}", location.root, location.names.join(separator)))
     }
 
-    fn walk(&self, root: &str, names: &[String]) -> Result<Location, Stop> {
-        let mut at = Location { root: root.to_owned(), names: Vec::new() };
+    fn walk(&self, root: &str, names: &[String]) -> Result<TreeLocation, WalkStop> {
+        let mut at = TreeLocation { root: root.to_owned(), names: Vec::new() };
         let mut pending: VecDeque<String> = names.iter().cloned().collect();
         let mut links = 0;
         while let Some(name) = pending.pop_front() {
@@ -162,23 +166,23 @@ impl Tree {
                 at.names.pop();
                 continue;
             }
-            let Some(folder) = self.node(&at) else { return Err(Stop::Missing(at, name)) };
-            if !matches!(folder.entry, Entry::Directory { .. }) {
-                return Err(Stop::NoFolder);
+            let Some(folder) = self.node(&at) else { return Err(WalkStop::Missing(at, name)) };
+            if !matches!(folder.entry, RecordedEntry::Directory { .. }) {
+                return Err(WalkStop::NoFolder);
             }
             let Some((written, child)) = folder.children.get(&self.fold(&name)) else {
-                return Err(Stop::Missing(at, name));
+                return Err(WalkStop::Missing(at, name));
             };
             match &child.entry {
-                Entry::Link(target) => {
+                RecordedEntry::Link(target) => {
                     links += 1;
                     if links > MOST_LINKS {
-                        return Err(Stop::Loop);
+                        return Err(WalkStop::Loop);
                     }
                     let target = HostPath::new(self.rules, target);
                     let relative = match split(&target) {
                         Some((root, names)) => {
-                            at = Location { root, names: Vec::new() };
+                            at = TreeLocation { root, names: Vec::new() };
                             names
                         }
                         None => pieces(self.rules, target.as_str()),
@@ -189,13 +193,13 @@ impl Tree {
             }
         }
         if self.node(&at).is_none() {
-            // A root that nothing was recorded on.
-            return Err(Stop::Missing(at, String::new()));
+            // The root was created without entries.
+            return Err(WalkStop::Missing(at, String::new()));
         }
         Ok(at)
     }
 
-    fn node(&self, location: &Location) -> Option<&Node> {
+    fn node(&self, location: &TreeLocation) -> Option<&TreeNode> {
         let mut node = &self.roots.get(&self.fold(&location.root))?.1;
         for name in &location.names {
             node = &node.children.get(&self.fold(name))?.1;
@@ -203,7 +207,7 @@ impl Tree {
         Some(node)
     }
 
-    fn node_mut(&mut self, location: &Location) -> Option<&mut Node> {
+    fn node_mut(&mut self, location: &TreeLocation) -> Option<&mut TreeNode> {
         let root = self.fold(&location.root);
         let keys: Vec<String> = location.names.iter().map(|name| self.fold(name)).collect();
         let mut node = &mut self.roots.get_mut(&root)?.1;
@@ -214,9 +218,9 @@ impl Tree {
     }
 }
 
-/// Why a path leads nowhere.
-enum Stop {
-    Missing(Location, String),
+/// Why a path cannot be resolved.
+enum WalkStop {
+    Missing(TreeLocation, String),
     NoFolder,
     Loop,
 }
@@ -249,7 +253,7 @@ fn split(path: &HostPath) -> Option<(String, Vec<String>)> {
     }
 }
 
-/// Names between separators, without `.` and empty ones.
+/// The names between separators, without `.` and empty ones.
 fn pieces(rules: PathRules, text: &str) -> Vec<String> {
     let separators: &[char] = match rules {
         PathRules::Unix => &['/'],
@@ -258,12 +262,12 @@ fn pieces(rules: PathRules, text: &str) -> Vec<String> {
     text.split(separators).filter(|name| !name.is_empty() && *name != ".").map(str::to_owned).collect()
 }
 
-/// Whether a path can be put into a tree.
+/// Whether a path is absolute, as entries must be.
 pub(super) fn is_absolute(path: &HostPath) -> bool {
     split(path).is_some()
 }
 
-/// How deep a path lies.
+/// The number of names in a path.
 pub(super) fn depth(path: &HostPath) -> usize {
     split(path).map_or(0, |(_, names)| names.len())
 }

@@ -1,4 +1,4 @@
-//! From the value of a recording to its text in format 1.
+//! Writes a recording as text in format 1.
 
 use std::collections::BTreeMap;
 
@@ -6,36 +6,36 @@ use base64::Engine as _;
 use serde::Serialize;
 
 use super::format::SCHEMA;
-use super::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
+use super::{CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey};
 use crate::{Owner, Platform, ProbeAnswer, ProbeStatus, RegistryType};
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct WrittenHost<'a> {
     schema: &'static str,
     platform: Platform,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     env: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    process: Option<Process<'a>>,
+    process: Option<WrittenProcess<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    file: Vec<File<'a>>,
+    file: Vec<WrittenFile<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    command: Vec<Command<'a>>,
+    command: Vec<WrittenCommand<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     probe: Vec<Probe<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    registry: Vec<Registry<'a>>,
+    registry: Vec<WrittenRegistry<'a>>,
 }
 
 #[derive(Serialize)]
-struct Process<'a> {
+struct WrittenProcess<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     uid: Option<u32>,
     groups: &'a [u32],
 }
 
 #[derive(Default, Serialize)]
-struct File<'a> {
+struct WrittenFile<'a> {
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
@@ -44,7 +44,7 @@ struct File<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     open_error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    owner: Option<OwnerTable>,
+    owner: Option<WrittenOwner>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,13 +52,13 @@ struct File<'a> {
 }
 
 #[derive(Serialize)]
-struct OwnerTable {
+struct WrittenOwner {
     uid: u32,
     gid: u32,
 }
 
 #[derive(Serialize)]
-struct Command<'a> {
+struct WrittenCommand<'a> {
     argv: &'a [String],
     #[serde(skip_serializing_if = "str::is_empty")]
     stdout: &'a str,
@@ -83,7 +83,7 @@ struct Probe<'a> {
 }
 
 #[derive(Serialize)]
-struct Registry<'a> {
+struct WrittenRegistry<'a> {
     key: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
@@ -93,16 +93,16 @@ struct Registry<'a> {
     kind: Option<RegistryType>,
 }
 
-impl Recording {
+impl HostRecording {
     /// The text of a file in format 1.
     ///
     /// # Panics
-    /// Never: everything in a recording has a form in TOML.
+    /// Never: TOML can represent everything in a recording.
     #[must_use]
     pub fn to_toml(&self) -> String {
         let process = (self.identity.uid.is_some() || !self.identity.groups.is_empty())
-            .then(|| Process { uid: self.identity.uid, groups: &self.identity.groups });
-        let document = Document {
+            .then(|| WrittenProcess { uid: self.identity.uid, groups: &self.identity.groups });
+        let document = WrittenHost {
             schema: SCHEMA,
             platform: self.platform,
             env: &self.env,
@@ -116,21 +116,24 @@ impl Recording {
     }
 }
 
-fn file(recorded: &RecordedFile) -> File<'_> {
-    let table = File { path: &recorded.path, ..File::default() };
-    let owner = |owner: &Option<Owner>| owner.map(|Owner { uid, gid }| OwnerTable { uid, gid });
+fn file(recorded: &RecordedFile) -> WrittenFile<'_> {
+    let table = WrittenFile { path: &recorded.path, ..WrittenFile::default() };
+    let owner = |owner: &Option<Owner>| owner.map(|Owner { uid, gid }| WrittenOwner { uid, gid });
     match &recorded.entry {
-        Entry::Link(target) => File { link: Some(target), ..table },
-        Entry::Directory { open_error, owner: by } => {
-            File { kind: Some("directory"), open_error: open_error.as_deref(), owner: owner(by), ..table }
+        RecordedEntry::Link(target) => WrittenFile { link: Some(target), ..table },
+        RecordedEntry::Directory { open_error, owner: by } => WrittenFile {
+            kind: Some("directory"),
+            open_error: open_error.as_deref(),
+            owner: owner(by),
+            ..table
+        },
+        RecordedEntry::Device { open_error, owner: by } => {
+            WrittenFile { kind: Some("device"), open_error: open_error.as_deref(), owner: owner(by), ..table }
         }
-        Entry::Device { open_error, owner: by } => {
-            File { kind: Some("device"), open_error: open_error.as_deref(), owner: owner(by), ..table }
-        }
-        Entry::File { content, executable, open_error, owner: by } => {
+        RecordedEntry::File { content, executable, open_error, owner: by } => {
             let text = content.as_deref().and_then(as_text);
             let bytes = content.as_deref().filter(|_| text.is_none());
-            File {
+            WrittenFile {
                 kind: executable.then_some("executable"),
                 open_error: open_error.as_deref(),
                 owner: owner(by),
@@ -142,18 +145,18 @@ fn file(recorded: &RecordedFile) -> File<'_> {
     }
 }
 
-/// Content that TOML can hold and give back unchanged: it may normalise a lone `\r`.
+/// Content that TOML preserves: it may normalise a single `\r`.
 pub(crate) fn as_text(content: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(content).ok()?;
     text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\t')).then_some(text)
 }
 
-fn command(recorded: &RecordedCommand) -> Command<'_> {
+fn command(recorded: &RecordedCommand) -> WrittenCommand<'_> {
     let table =
-        Command { argv: &recorded.argv, stdout: "", stderr: "", exit: None, signal: None, hang: None };
+        WrittenCommand { argv: &recorded.argv, stdout: "", stderr: "", exit: None, signal: None, hang: None };
     match &recorded.result {
-        CommandResult::Hangs => Command { hang: Some(true), ..table },
-        CommandResult::Ended(output) => Command {
+        CommandResult::Hangs => WrittenCommand { hang: Some(true), ..table },
+        CommandResult::Ended(output) => WrittenCommand {
             stdout: &output.stdout,
             stderr: &output.stderr,
             exit: output.exit.filter(|_| output.signal.is_none()),
@@ -167,10 +170,10 @@ fn probe((id, answer): &(String, ProbeAnswer)) -> Probe<'_> {
     Probe { id, status: answer.status, error: &answer.error, answer: &answer.answer }
 }
 
-fn registry(recorded: &RecordedKey) -> Registry<'_> {
+fn registry(recorded: &RecordedKey) -> WrittenRegistry<'_> {
     let (name, value) =
         recorded.value.as_ref().map_or((None, None), |(name, value)| (Some(name), Some(value)));
-    Registry {
+    WrittenRegistry {
         key: &recorded.key,
         name: name.map(String::as_str),
         value: value.map(|value| value.text.as_str()),

@@ -13,10 +13,13 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::recorded::{CommandResult, Entry, RecordedCommand, RecordedFile, RecordedKey, Recording};
+use super::recorded::{
+    CommandResult, HostRecording, RecordedCommand, RecordedEntry, RecordedFile, RecordedKey,
+};
 use super::{
-    Command, Counts, Environment, FileKind, Host, HostPath, Identity, Line, Lock, Output, Owner, PathRules,
-    Platform, ProbeAnswer, RegistryValue, RunError, Stat, Wait,
+    Clock, Command, CommandOutput, Environment, FileKind, HostCounts, HostInfo, HostPath, Identity,
+    InspectHost, OutputLine, Owner, PathRules, Platform, ProbeAnswer, ProbeLibraries, ReadFiles,
+    ReadRegistry, RegistryValue, RunError, RunPrograms, Stat,
 };
 use kept::is_kept;
 use redact::Redaction;
@@ -31,33 +34,33 @@ const VERSION_LINES: [&str; 2] = ["GNU C Library (", "Version "];
 /// Records what `look` sees of a host, and lists where secrets were redacted. `more_variables` are names of further
 /// variables that are kept.
 pub fn record(
-    host: &dyn Host,
+    host: &dyn InspectHost,
     more_variables: &[String],
-    look: impl FnOnce(&dyn Host),
-) -> (Recording, Redactions) {
-    let recorder = Recorder::new(host, more_variables);
+    look: impl FnOnce(&dyn InspectHost),
+) -> (HostRecording, Redactions) {
+    let recorder = HostRecorder::new(host, more_variables);
     look(&recorder);
     recorder.finish()
 }
 
 /// A host that remembers.
-struct Recorder<'a> {
-    inner: &'a dyn Host,
+struct HostRecorder<'a> {
+    inner: &'a dyn InspectHost,
     env: Environment,
     secrets: Secrets,
-    log: Mutex<Log>,
+    log: Mutex<QuestionLog>,
 }
 
 #[derive(Default)]
-struct Log {
-    files: BTreeMap<String, Entry>,
+struct QuestionLog {
+    files: BTreeMap<String, RecordedEntry>,
     commands: Vec<RecordedCommand>,
     probes: BTreeMap<String, ProbeAnswer>,
     keys: Vec<RecordedKey>,
 }
 
-impl<'a> Recorder<'a> {
-    fn new(inner: &'a dyn Host, more_variables: &[String]) -> Self {
+impl<'a> HostRecorder<'a> {
+    fn new(inner: &'a dyn InspectHost, more_variables: &[String]) -> Self {
         let os = inner.platform().os;
         let mut secrets = Secrets::of(inner.env());
         let kept = inner.env().iter().filter(|(name, _)| is_kept(os, name, more_variables));
@@ -66,7 +69,7 @@ impl<'a> Recorder<'a> {
         Self { inner, env: Environment::new(os, kept), secrets, log: Mutex::default() }
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, QuestionLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,7 +92,7 @@ impl<'a> Recorder<'a> {
             match self.inner.read_link(&next) {
                 Ok(target) if links < 40 => {
                     links += 1;
-                    self.log().files.insert(next.as_str().to_owned(), Entry::Link(target.clone()));
+                    self.log().files.insert(next.as_str().to_owned(), RecordedEntry::Link(target.clone()));
                     let target = self.inner.path(&target);
                     if target.is_absolute() {
                         at = root_of(&target);
@@ -112,20 +115,20 @@ impl<'a> Recorder<'a> {
     fn note(&self, path: &HostPath, stat: &Stat) {
         let real = self.trace(path);
         let entry = match stat.kind {
-            FileKind::Directory => Entry::folder(),
-            FileKind::Device => Entry::Device { open_error: None, owner: stat.owner },
+            FileKind::Directory => RecordedEntry::folder(),
+            FileKind::Device => RecordedEntry::Device { open_error: None, owner: stat.owner },
             FileKind::File | FileKind::Other => {
                 if stat.executable {
-                    Entry::executable(None)
+                    RecordedEntry::executable(None)
                 } else {
-                    Entry::file(None)
+                    RecordedEntry::file(None)
                 }
             }
         };
         let mut log = self.log();
         match log.files.get_mut(real.as_str()) {
-            Some(Entry::File { executable, .. }) => *executable |= stat.executable,
-            Some(Entry::Device { owner, .. }) => *owner = owner.or(stat.owner),
+            Some(RecordedEntry::File { executable, .. }) => *executable |= stat.executable,
+            Some(RecordedEntry::Device { owner, .. }) => *owner = owner.or(stat.owner),
             Some(_) => {}
             None => drop(log.files.insert(real.as_str().to_owned(), entry)),
         }
@@ -134,7 +137,9 @@ impl<'a> Recorder<'a> {
     /// Remembers a name that a folder has, without following it.
     fn note_child(&self, path: &HostPath) {
         match self.inner.read_link(path) {
-            Ok(target) => drop(self.log().files.insert(path.as_str().to_owned(), Entry::Link(target))),
+            Ok(target) => {
+                drop(self.log().files.insert(path.as_str().to_owned(), RecordedEntry::Link(target)));
+            }
             Err(_) => {
                 if let Ok(stat) = self.inner.stat(path) {
                     self.note(path, &stat);
@@ -147,17 +152,22 @@ impl<'a> Recorder<'a> {
         let real = self.trace(path).as_str().to_owned();
         let mut log = self.log();
         match log.files.get_mut(&real) {
-            Some(Entry::File { content: known, .. }) => {
+            Some(RecordedEntry::File { content: known, .. }) => {
                 if known.as_ref().is_none_or(|known| known.len() < content.len()) {
                     *known = Some(Arc::from(content));
                 }
             }
-            _ => drop(log.files.insert(real, Entry::file(Some(content)))),
+            _ => drop(log.files.insert(real, RecordedEntry::file(Some(content)))),
         }
     }
 
     /// Remembers why something did not open. That it is absent needs no remembering.
-    fn note_error(&self, path: &HostPath, error: &io::Error, entry: impl Fn(String, Option<Owner>) -> Entry) {
+    fn note_error(
+        &self,
+        path: &HostPath,
+        error: &io::Error,
+        entry: impl Fn(String, Option<Owner>) -> RecordedEntry,
+    ) {
         let Some(word) = error_word(error) else { return };
         let real = self.trace(path);
         let owner = self.inner.stat(path).ok().and_then(|stat| stat.owner);
@@ -165,11 +175,11 @@ impl<'a> Recorder<'a> {
     }
 
     fn note_names(&self, folder: &HostPath, names: &io::Result<Vec<String>>) {
-        let entry = |open_error, owner| Entry::Directory { open_error: Some(open_error), owner };
+        let entry = |open_error, owner| RecordedEntry::Directory { open_error: Some(open_error), owner };
         match names {
             Ok(names) => {
                 let real = self.trace(folder);
-                self.log().files.entry(real.as_str().to_owned()).or_insert_with(Entry::folder);
+                self.log().files.entry(real.as_str().to_owned()).or_insert_with(RecordedEntry::folder);
                 for name in names {
                     self.note_child(&real.join(name));
                 }
@@ -186,7 +196,7 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn note_result(&self, command: &Command, result: &Result<Output, RunError>) {
+    fn note_result(&self, command: &Command, result: &Result<CommandOutput, RunError>) {
         match result {
             Ok(output) => self.note_command(command, CommandResult::Ended(output.clone())),
             Err(RunError::Timeout { .. }) => self.note_command(command, CommandResult::Hangs),
@@ -202,10 +212,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    fn finish(self) -> (Recording, Redactions) {
+    fn finish(self) -> (HostRecording, Redactions) {
         let mut cleaner = Cleaner { names: Redaction::of(self.inner), secrets: self.secrets };
         let log = self.log.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut recording = Recording::new(self.inner.platform());
+        let mut recording = HostRecording::new(self.inner.platform());
         recording.env =
             self.env.iter().map(|(name, value)| (name.to_owned(), cleaner.text(name, value))).collect();
         recording.identity = self.inner.identity().clone();
@@ -251,7 +261,7 @@ impl Cleaner {
         let argv = argv.iter().map(|argument| self.names.text(argument)).collect();
         let result = match command.result {
             CommandResult::Hangs => CommandResult::Hangs,
-            CommandResult::Ended(output) => CommandResult::Ended(Output {
+            CommandResult::Ended(output) => CommandResult::Ended(CommandOutput {
                 stdout: self.text(&place, &output.stdout),
                 stderr: self.text(&place, &output.stderr),
                 ..output
@@ -270,15 +280,15 @@ impl Cleaner {
         RecordedKey { key, value }
     }
 
-    fn entry(&mut self, path: &str, place: &str, entry: Entry) -> Entry {
+    fn entry(&mut self, path: &str, place: &str, entry: RecordedEntry) -> RecordedEntry {
         match entry {
-            Entry::Link(target) => Entry::Link(self.path(&target)),
-            Entry::File { content: Some(content), executable, open_error, owner } => {
+            RecordedEntry::Link(target) => RecordedEntry::Link(self.path(&target)),
+            RecordedEntry::File { content: Some(content), executable, open_error, owner } => {
                 let mut content = self.content(place, &content);
                 if path == "/etc/group" {
                     content = content.map(|content| redact::groups(&content));
                 }
-                Entry::File { content, executable, open_error, owner }
+                RecordedEntry::File { content, executable, open_error, owner }
             }
             other => other,
         }
@@ -299,11 +309,11 @@ impl Cleaner {
 }
 
 /// Of a large file only what matters.
-fn short(path: &str, entry: Entry, looked_at: &dyn Fn(&str) -> bool) -> Entry {
+fn short(path: &str, entry: RecordedEntry, looked_at: &dyn Fn(&str) -> bool) -> RecordedEntry {
     match entry {
-        Entry::File { content: Some(whole), executable, open_error, owner } => {
+        RecordedEntry::File { content: Some(whole), executable, open_error, owner } => {
             let content = compact::content(path, &whole, looked_at).map_or(whole, Arc::from);
-            Entry::File { content: Some(content), executable, open_error, owner }
+            RecordedEntry::File { content: Some(content), executable, open_error, owner }
         }
         other => other,
     }
@@ -365,11 +375,7 @@ fn pieces(path: &HostPath, text: &str) -> Vec<String> {
     names.rev().map(str::to_owned).collect()
 }
 
-fn refuse<T>() -> io::Result<T> {
-    Err(io::Error::new(ErrorKind::ReadOnlyFilesystem, "nothing is changed while a host is recorded"))
-}
-
-impl Host for Recorder<'_> {
+impl HostInfo for HostRecorder<'_> {
     fn platform(&self) -> Platform {
         self.inner.platform()
     }
@@ -386,6 +392,12 @@ impl Host for Recorder<'_> {
         self.inner.current_dir()
     }
 
+    fn counts(&self) -> HostCounts {
+        self.inner.counts()
+    }
+}
+
+impl ReadFiles for HostRecorder<'_> {
     fn stat(&self, path: &HostPath) -> io::Result<Stat> {
         let stat = self.inner.stat(path);
         match &stat {
@@ -415,8 +427,12 @@ impl Host for Recorder<'_> {
     fn read_start(&self, path: &HostPath, limit: usize) -> io::Result<Vec<u8>> {
         let content =
             if limit == usize::MAX { self.inner.read(path) } else { self.inner.read_start(path, limit) };
-        let closed =
-            |word, owner| Entry::File { content: None, executable: false, open_error: Some(word), owner };
+        let closed = |word, owner| RecordedEntry::File {
+            content: None,
+            executable: false,
+            open_error: Some(word),
+            owner,
+        };
         match &content {
             Ok(content) => self.note_content(path, content),
             Err(error) => self.note_error(path, error, closed),
@@ -442,12 +458,17 @@ impl Host for Recorder<'_> {
         match &opened {
             Ok(()) => drop(self.stat(path)),
             Err(error) => {
-                self.note_error(path, error, |word, owner| Entry::Device { open_error: Some(word), owner });
+                self.note_error(path, error, |word, owner| RecordedEntry::Device {
+                    open_error: Some(word),
+                    owner,
+                });
             }
         }
         opened
     }
+}
 
+impl ReadRegistry for HostRecorder<'_> {
     fn registry_value(&self, key: &str, name: &str) -> Option<RegistryValue> {
         let value = self.inner.registry_value(key, name)?;
         self.note_key(key.to_owned(), Some((name.to_owned(), value.clone())));
@@ -469,76 +490,46 @@ impl Host for Recorder<'_> {
         }
         values
     }
+}
 
-    fn run(&self, command: &Command) -> Result<Output, RunError> {
+impl RunPrograms for HostRecorder<'_> {
+    fn run(&self, command: &Command) -> Result<CommandOutput, RunError> {
         let result = self.inner.run(command);
         self.note_result(command, &result);
         result
     }
 
-    fn run_lines(&self, command: &Command, on_line: &mut dyn FnMut(Line<'_>)) -> Result<Output, RunError> {
+    fn run_lines(
+        &self,
+        command: &Command,
+        on_line: &mut dyn FnMut(OutputLine<'_>),
+    ) -> Result<CommandOutput, RunError> {
         let result = self.inner.run_lines(command, on_line);
         self.note_result(command, &result);
         result
     }
 
-    fn recorded_output(&self, command: &Command) -> Option<Output> {
+    fn recorded_output(&self, command: &Command) -> Option<CommandOutput> {
         let output = self.inner.recorded_output(command)?;
         self.note_command(command, CommandResult::Ended(output.clone()));
         Some(output)
     }
+}
 
+impl ProbeLibraries for HostRecorder<'_> {
     fn probe(&self, id: &str, deadline: Duration) -> ProbeAnswer {
         let answer = self.inner.probe(id, deadline);
         self.log().probes.insert(id.to_owned(), answer.clone());
         answer
     }
+}
 
-    fn write(&self, _path: &HostPath, _content: &[u8]) -> io::Result<()> {
-        refuse()
-    }
-
-    fn set_executable(&self, _path: &HostPath) -> io::Result<()> {
-        refuse()
-    }
-
-    fn create_dir_all(&self, _path: &HostPath) -> io::Result<()> {
-        refuse()
-    }
-
-    fn rename(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
-        refuse()
-    }
-
-    fn copy(&self, _from: &HostPath, _to: &HostPath) -> io::Result<()> {
-        refuse()
-    }
-
-    fn remove(&self, _path: &HostPath) -> io::Result<()> {
-        refuse()
-    }
-
-    fn temporary_dir(&self, _parent: &HostPath) -> io::Result<HostPath> {
-        refuse()
-    }
-
-    fn lock(&self, _path: &HostPath, _wait: Wait) -> io::Result<Option<Lock>> {
-        refuse()
-    }
-
-    fn free_space(&self, path: &HostPath) -> Option<u64> {
-        self.inner.free_space(path)
-    }
-
+impl Clock for HostRecorder<'_> {
     fn now(&self) -> u64 {
         self.inner.now()
     }
 
     fn elapsed(&self) -> Duration {
         self.inner.elapsed()
-    }
-
-    fn counts(&self) -> Counts {
-        self.inner.counts()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Host, Os};
+use crate::{Os, ReadFiles};
 
 /// Names that many machines share. They tell nothing, and replacing them would spoil other words.
 const COMMON: [&str; 22] = [
@@ -42,7 +42,7 @@ pub(super) struct Redaction {
 
 impl Redaction {
     /// What has to go from recordings of this host.
-    pub(super) fn of(host: &dyn Host) -> Self {
+    pub(super) fn of(host: &dyn ReadFiles) -> Self {
         let env = host.env();
         let mut words = Vec::new();
         for variable in ["HOME", "USERPROFILE"] {

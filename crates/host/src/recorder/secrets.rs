@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_core::secret::{self, Kind};
+use gpubuild_core::secret::{self, SecretKind};
 
 use crate::Environment;
 
 /// Where secrets were redacted, without the secrets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Redactions(BTreeMap<String, BTreeSet<Kind>>);
+pub struct Redactions(BTreeMap<String, BTreeSet<SecretKind>>);
 
 impl Redactions {
     /// Whether nothing was redacted.
@@ -31,14 +31,14 @@ impl Redactions {
     /// One line for each place: `CFLAGS (by name)`.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
-        let line = |(place, kinds): (&String, &BTreeSet<Kind>)| {
+        let line = |(place, kinds): (&String, &BTreeSet<SecretKind>)| {
             let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
             format!("{place} ({})", kinds.join(", "))
         };
         self.0.iter().map(line).collect()
     }
 
-    fn add(&mut self, place: &str, kinds: BTreeSet<Kind>) {
+    fn add(&mut self, place: &str, kinds: BTreeSet<SecretKind>) {
         if !kinds.is_empty() {
             // Each place is one line, also that of a file with a line break in its name.
             self.0.entry(place.replace(char::is_control, " ")).or_default().extend(kinds);
@@ -63,9 +63,9 @@ impl Secrets {
         for (name, value) in env.iter() {
             if secret::names_secret(name) && secret::is_distinct(value) {
                 secrets.known.push(value.to_owned());
-                secrets.redactions.add(name, BTreeSet::from([Kind::Name]));
+                secrets.redactions.add(name, BTreeSet::from([SecretKind::Name]));
             } else if secret::is_secret_name(name) && secret::names_secret(name) && secret::is_value(value) {
-                secrets.redactions.add(name, BTreeSet::from([Kind::Name]));
+                secrets.redactions.add(name, BTreeSet::from([SecretKind::Name]));
             }
             secrets.known.extend(secret::values(value));
         }
@@ -93,7 +93,7 @@ impl Secrets {
     /// A binary file without secrets; its length stays.
     pub(super) fn bytes(&mut self, place: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         let masked = secret::mask(bytes, &self.known)?;
-        self.redactions.add(place, BTreeSet::from([Kind::Shape]));
+        self.redactions.add(place, BTreeSet::from([SecretKind::Shape]));
         Some(masked)
     }
 }

@@ -1,10 +1,10 @@
 //! Linux: RPATH, RUNPATH, the placeholders in them, and the order in which glibc and musl load.
 
 use gpubuild_host::HostPath;
-use gpubuild_host::library::search::{ElfRequest, LinuxLoader, Lookup, Match, Via};
+use gpubuild_host::library::search::{ElfRequest, LibraryLookup, LinuxLoader, Match, Via};
 
-use super::{Link, Target, Walk, opened};
-use crate::Needed;
+use super::{EdgeTarget, GraphEdge, GraphWalk, opened};
+use crate::NeededObject;
 
 /// Folders in which the loaders of distributions lie; one elsewhere knows only its own.
 const USUAL: [&str; 9] = [
@@ -20,7 +20,7 @@ const USUAL: [&str; 9] = [
 ];
 
 /// Loads breadth first, as glibc and musl do.
-pub(super) fn walk(walk: &mut Walk<'_>) {
+pub(super) fn walk(walk: &mut GraphWalk<'_>) {
     start(walk);
     let mut at = 0;
     while at < walk.graph.objects.len() {
@@ -32,7 +32,7 @@ pub(super) fn walk(walk: &mut Walk<'_>) {
         if at == walk.graph.objects.len() {
             // Only now it is known which libraries are there that open others.
             for (from, name) in walk.opened_later() {
-                let known = |link: &Link| link.from == from && link.needed.name == name;
+                let known = |link: &GraphEdge| link.from == from && link.needed.name == name;
                 if !walk.graph.links.iter().any(known) {
                     link(walk, from, opened(&name));
                 }
@@ -42,7 +42,7 @@ pub(super) fn walk(walk: &mut Walk<'_>) {
 }
 
 /// Finds out whose loader it is.
-fn start(walk: &mut Walk<'_>) {
+fn start(walk: &mut GraphWalk<'_>) {
     let host = walk.host;
     let named = walk.graph.objects[0].binary().and_then(|binary| binary.interpreter.clone());
     let is_musl = |name: &str| name.starts_with("ld-musl");
@@ -70,7 +70,7 @@ fn start(walk: &mut Walk<'_>) {
     };
 }
 
-fn link(walk: &mut Walk<'_>, from: usize, needed: Needed) {
+fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
     let lookup = search(walk, from, &needed.name);
     let first = lookup.usable.first().cloned();
     let known = walk.known(&needed.name).or_else(|| of_musl(walk, &needed.name));
@@ -78,34 +78,34 @@ fn link(walk: &mut Walk<'_>, from: usize, needed: Needed) {
         (Some(index), first) => {
             let own = first.map(|found| walk.copy(found));
             let loaded = walk.graph.objects[index].real.key();
-            (Target::Loaded(index), own.filter(|own| own.real.key() != loaded))
+            (EdgeTarget::Loaded(index), own.filter(|own| own.real.key() != loaded))
         }
         (None, Some(found)) => match walk.load(&found, &needed.name, from) {
-            Some(index) => (Target::Loaded(index), None),
-            None => (Target::Unknown, None),
+            Some(index) => (EdgeTarget::Loaded(index), None),
+            None => (EdgeTarget::Unknown, None),
         },
-        (None, None) if is_own_libc(walk, &needed.name) => (Target::System, None),
+        (None, None) if is_own_libc(walk, &needed.name) => (EdgeTarget::System, None),
         (None, None) => (walk.absent(&needed.name, lookup.foreign), None),
     };
     let later = lookup.usable.into_iter().skip(1).map(|found| walk.copy(found)).collect();
-    walk.graph.links.push(Link { from, needed, target, own, later });
+    walk.graph.links.push(GraphEdge { from, needed, target, own, later });
 }
 
 /// The loader of glibc is loaded as a library under its own name.
-fn is_own_libc(walk: &Walk<'_>, name: &str) -> bool {
+fn is_own_libc(walk: &GraphWalk<'_>, name: &str) -> bool {
     let interpreter = walk.graph.interpreter.as_ref().filter(|(_, found)| *found);
     interpreter.is_some_and(|(path, _)| path.file_name() == Some(name)) || of_musl_name(walk, name)
 }
 
 /// musl is its own libm, libpthread and so on, whatever their numbers.
-fn of_musl_name(walk: &Walk<'_>, name: &str) -> bool {
+fn of_musl_name(walk: &GraphWalk<'_>, name: &str) -> bool {
     const PARTS: [&str; 7] = ["c", "pthread", "rt", "m", "dl", "util", "xnet"];
     let is_musl = walk.graph.loader == Some(LinuxLoader::Musl);
     let part = name.strip_prefix("lib").and_then(|rest| rest.split('.').next());
     is_musl && part.is_some_and(|part| PARTS.contains(&part)) && name.contains('.')
 }
 
-fn of_musl(walk: &Walk<'_>, name: &str) -> Option<usize> {
+fn of_musl(walk: &GraphWalk<'_>, name: &str) -> Option<usize> {
     of_musl_name(walk, name)
         .then(|| {
             let is_loader = |name: &str| name.starts_with("libc.musl-") || name.starts_with("ld-musl-");
@@ -116,17 +116,17 @@ fn of_musl(walk: &Walk<'_>, name: &str) -> Option<usize> {
 }
 
 /// Where a library is looked for on behalf of an object.
-fn search(walk: &Walk<'_>, from: usize, name: &str) -> Lookup {
+fn search(walk: &GraphWalk<'_>, from: usize, name: &str) -> LibraryLookup {
     if name.contains('/') {
         let path = expand(walk, from, name);
         let found = path.filter(|path| path.is_absolute() && walk.host.is_file(path));
         let usable = found.into_iter().map(|path| Match { path, via: Via::Path }).collect();
-        return Lookup { usable, foreign: Vec::new() };
+        return LibraryLookup { usable, foreign: Vec::new() };
     }
     walk.loader.elf(name, &request(walk, from))
 }
 
-fn request(walk: &Walk<'_>, from: usize) -> ElfRequest {
+fn request(walk: &GraphWalk<'_>, from: usize) -> ElfRequest {
     let loader = walk.graph.loader.unwrap_or(LinuxLoader::Glibc);
     let machine = walk.graph.objects[0].binary().map(|binary| &binary.machine);
     let machine = machine
@@ -155,17 +155,17 @@ fn request(walk: &Walk<'_>, from: usize) -> ElfRequest {
 }
 
 /// The folder of a loader that lies outside of the usual places.
-fn own_folder(walk: &Walk<'_>) -> Option<HostPath> {
+fn own_folder(walk: &GraphWalk<'_>) -> Option<HostPath> {
     let (interpreter, _) = walk.graph.interpreter.as_ref()?;
     interpreter.parent().filter(|folder| !USUAL.contains(&folder.as_str()))
 }
 
-fn folders(walk: &Walk<'_>, owner: usize, list: &[String]) -> Vec<HostPath> {
+fn folders(walk: &GraphWalk<'_>, owner: usize, list: &[String]) -> Vec<HostPath> {
     list.iter().filter_map(|folder| expand(walk, owner, folder)).filter(HostPath::is_absolute).collect()
 }
 
 /// Fills the placeholders; `None` if one is unknown.
-fn expand(walk: &Walk<'_>, owner: usize, text: &str) -> Option<HostPath> {
+fn expand(walk: &GraphWalk<'_>, owner: usize, text: &str) -> Option<HostPath> {
     let object = &walk.graph.objects[owner];
     // A program's own place is known with all links resolved, a library's as it was found.
     let place = if owner == 0 { &object.real } else { &object.path };

@@ -4,11 +4,11 @@ use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::{Match, Via};
 use gpubuild_host::{HostPath, Os};
 
-use super::{Link, Target, Walk};
-use crate::Needed;
+use super::{EdgeTarget, GraphEdge, GraphWalk};
+use crate::NeededObject;
 
 /// Loads everything that is named.
-pub(super) fn walk(walk: &mut Walk<'_>) {
+pub(super) fn walk(walk: &mut GraphWalk<'_>) {
     walk.graph.knows_system = walk.host.exists(&walk.host.path("/usr/lib/dyld"));
     let mut at = 0;
     while at < walk.graph.objects.len() {
@@ -20,7 +20,7 @@ pub(super) fn walk(walk: &mut Walk<'_>) {
     }
 }
 
-fn link(walk: &mut Walk<'_>, from: usize, needed: Needed) {
+fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
     let paths = places(walk, from, &needed.name);
     let lookup = walk.loader.macos(&paths);
     let machine = walk.graph.objects[0].binary().map(|binary| binary.machine.name);
@@ -40,22 +40,22 @@ fn link(walk: &mut Walk<'_>, from: usize, needed: Needed) {
     }
     let in_cache = |place: &Match| libraries::is_of_system(Os::Macos, place.path.as_str());
     let target = if let Some(index) = walk.known(&needed.name) {
-        Target::Loaded(index)
+        EdgeTarget::Loaded(index)
     } else if let Some(first) = found {
         match walk.load(&first, &needed.name, from) {
-            Some(index) => Target::Loaded(index),
-            None => Target::Unknown,
+            Some(index) => EdgeTarget::Loaded(index),
+            None => EdgeTarget::Unknown,
         }
     } else if paths.iter().any(in_cache) {
-        Target::System
+        EdgeTarget::System
     } else {
         walk.absent(&needed.name, foreign)
     };
-    walk.graph.links.push(Link { from, needed, target, own: None, later });
+    walk.graph.links.push(GraphEdge { from, needed, target, own: None, later });
 }
 
 /// What a name stands for, in the order of dyld.
-fn places(walk: &Walk<'_>, from: usize, name: &str) -> Vec<Match> {
+fn places(walk: &GraphWalk<'_>, from: usize, name: &str) -> Vec<Match> {
     let Some(rest) = name.strip_prefix("@rpath/") else {
         let path = expand(walk, from, name);
         return path.map(|path| Match { path, via: Via::Path }).into_iter().collect();
@@ -79,7 +79,7 @@ fn places(walk: &Walk<'_>, from: usize, name: &str) -> Vec<Match> {
     places
 }
 
-fn expand(walk: &Walk<'_>, owner: usize, text: &str) -> Option<HostPath> {
+fn expand(walk: &GraphWalk<'_>, owner: usize, text: &str) -> Option<HostPath> {
     let folder = |index: usize| {
         let object = &walk.graph.objects[index];
         if index == 0 { object.real.parent() } else { object.path.parent() }

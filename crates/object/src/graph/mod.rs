@@ -8,12 +8,12 @@ mod pe;
 
 use std::collections::BTreeMap;
 
-use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_host::library::Loader;
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
+use gpubuild_host::library::LibraryLoader;
 use gpubuild_host::library::search::{LinuxLoader, Match, Via};
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_host::{HostPath, Os, ReadFiles};
 
-use super::{Binary, Format, Needed, Unreadable, When, read};
+use super::{NeededObject, ObjectFile, ObjectFormat, UnreadableObject, When, read};
 
 /// More libraries than any program loads.
 const MOST: usize = 2000;
@@ -22,9 +22,9 @@ const MOST: usize = 2000;
 #[derive(Debug, Clone)]
 pub struct Graph {
     /// The file itself first, then libraries in the order in which they are loaded.
-    pub objects: Vec<Object>,
+    pub objects: Vec<LoadedObject>,
     /// Who names which library, and what that comes to.
-    pub links: Vec<Link>,
+    pub links: Vec<GraphEdge>,
     /// The program that loads a Linux program, and whether it is there.
     pub interpreter: Option<(HostPath, bool)>,
     /// Whose loader it is, on Linux.
@@ -35,7 +35,7 @@ pub struct Graph {
 
 /// A file that is loaded.
 #[derive(Debug, Clone)]
-pub struct Object {
+pub struct LoadedObject {
     /// Where it was found.
     pub path: HostPath,
     /// The same with all links resolved.
@@ -43,17 +43,17 @@ pub struct Object {
     /// By which rule; `None` for the file itself.
     pub via: Option<Via>,
     /// What it says about itself, or why it says nothing.
-    pub contents: Result<Binary, Unreadable>,
+    pub contents: Result<ObjectFile, UnreadableObject>,
     /// Who asked for it first.
     pub parent: Option<usize>,
     /// The names under which it is known by now.
     names: Vec<String>,
 }
 
-impl Object {
+impl LoadedObject {
     /// What it says about itself, if it does.
     #[must_use]
-    pub fn binary(&self) -> Option<&Binary> {
+    pub fn binary(&self) -> Option<&ObjectFile> {
         self.contents.as_ref().ok()
     }
 
@@ -66,22 +66,22 @@ impl Object {
 
 /// A library that an object names.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub struct GraphEdge {
     /// Which object.
     pub from: usize,
     /// What it names.
-    pub needed: Needed,
+    pub needed: NeededObject,
     /// What becomes of it.
-    pub target: Target,
+    pub target: EdgeTarget,
     /// Where this object alone would get it from, if it is another file than the one that is loaded.
-    pub own: Option<Copy>,
+    pub own: Option<LibraryCopy>,
     /// Files of that name that come later in the search.
-    pub later: Vec<Copy>,
+    pub later: Vec<LibraryCopy>,
 }
 
 /// A file that is not loaded because another one of its name is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copy {
+pub struct LibraryCopy {
     /// Where it lies.
     pub path: HostPath,
     /// By which rule it is come by.
@@ -92,7 +92,7 @@ pub struct Copy {
 
 /// What becomes of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum EdgeTarget {
     /// This object.
     Loaded(usize),
     /// The system has it without a file.
@@ -108,25 +108,26 @@ pub enum Target {
 impl Graph {
     /// A file alone, for a machine whose loader does not take it.
     #[must_use]
-    pub fn of_file(path: &HostPath, binary: Binary) -> Self {
+    pub fn of_file(path: &HostPath, binary: ObjectFile) -> Self {
         let names = binary.name.clone().into_iter().collect();
         let real = path.clone();
-        let file = Object { path: path.clone(), real, via: None, contents: Ok(binary), parent: None, names };
+        let file =
+            LoadedObject { path: path.clone(), real, via: None, contents: Ok(binary), parent: None, names };
         Self { objects: vec![file], links: Vec::new(), interpreter: None, loader: None, knows_system: false }
     }
 
     /// The object of a name that somebody asks for.
     #[must_use]
-    pub fn loaded(&self, link: &Link) -> Option<&Object> {
+    pub fn loaded(&self, link: &GraphEdge) -> Option<&LoadedObject> {
         match link.target {
-            Target::Loaded(index) => self.objects.get(index),
+            EdgeTarget::Loaded(index) => self.objects.get(index),
             _ => None,
         }
     }
 
     /// How one object came to be loaded: the file first.
     #[must_use]
-    pub fn chain(&self, index: usize) -> Vec<&Object> {
+    pub fn chain(&self, index: usize) -> Vec<&LoadedObject> {
         let mut chain = Vec::new();
         let mut at = Some(index);
         while let Some(object) = at.and_then(|index| self.objects.get(index)) {
@@ -140,29 +141,29 @@ impl Graph {
 
 /// Follows a file through the loader of its platform.
 #[must_use]
-pub fn resolve(host: &dyn Host, path: &HostPath, binary: Binary) -> Graph {
+pub fn resolve(host: &dyn ReadFiles, path: &HostPath, binary: ObjectFile) -> Graph {
     let format = binary.format;
     let mut graph = Graph::of_file(path, binary);
     graph.objects[0].real = host.canonical(path).unwrap_or_else(|_| path.clone());
-    let mut walk = Walk { host, loader: Loader::new(host), graph, read: BTreeMap::new() };
+    let mut walk = GraphWalk { host, loader: LibraryLoader::new(host), graph, read: BTreeMap::new() };
     match format {
-        Format::Elf => elf::walk(&mut walk),
-        Format::Pe => pe::walk(&mut walk),
-        Format::MachO => macho::walk(&mut walk),
+        ObjectFormat::Elf => elf::walk(&mut walk),
+        ObjectFormat::Pe => pe::walk(&mut walk),
+        ObjectFormat::MachO => macho::walk(&mut walk),
     }
     walk.graph
 }
 
 /// A search under way.
-struct Walk<'a> {
-    host: &'a dyn Host,
-    loader: Loader<'a>,
+struct GraphWalk<'a> {
+    host: &'a dyn ReadFiles,
+    loader: LibraryLoader<'a>,
     graph: Graph,
     /// Files that were looked into and not loaded.
-    read: BTreeMap<String, Result<Binary, Unreadable>>,
+    read: BTreeMap<String, Result<ObjectFile, UnreadableObject>>,
 }
 
-impl Walk<'_> {
+impl GraphWalk<'_> {
     /// The object that answers to a name already.
     fn known(&self, name: &str) -> Option<usize> {
         self.graph.objects.iter().position(|object| object.names.iter().any(|known| known == name))
@@ -182,7 +183,7 @@ impl Walk<'_> {
         let contents = self.look(&found.path);
         let own = contents.as_ref().ok().and_then(|binary| binary.name.clone());
         let names = [Some(name.to_owned()), own.filter(|own| own != name)].into_iter().flatten().collect();
-        self.graph.objects.push(Object {
+        self.graph.objects.push(LoadedObject {
             path: found.path.clone(),
             real,
             via: Some(found.via),
@@ -194,32 +195,32 @@ impl Walk<'_> {
     }
 
     /// A file that is not loaded.
-    fn copy(&self, found: Match) -> Copy {
+    fn copy(&self, found: Match) -> LibraryCopy {
         let real = self.host.canonical(&found.path).unwrap_or_else(|_| found.path.clone());
-        Copy { path: found.path, via: found.via, real }
+        LibraryCopy { path: found.path, via: found.via, real }
     }
 
     /// Looks into a file, once.
-    fn look(&mut self, path: &HostPath) -> Result<Binary, Unreadable> {
+    fn look(&mut self, path: &HostPath) -> Result<ObjectFile, UnreadableObject> {
         let arch = self.host.platform().arch;
         let host = self.host;
         self.read.entry(path.key()).or_insert_with(|| read(host, path, arch)).clone()
     }
 
     /// What is said of a name that nothing was found under.
-    fn absent(&self, name: &str, foreign: Vec<Match>) -> Target {
+    fn absent(&self, name: &str, foreign: Vec<Match>) -> EdgeTarget {
         if !foreign.is_empty() {
-            return Target::Foreign(foreign);
+            return EdgeTarget::Foreign(foreign);
         }
         let os = self.host.platform().os;
         let is_of_system = libraries::is_of_system(os, name);
         // What Windows and macOS have without files; libraries of Linux are files.
         if is_of_system && (os != Os::Linux || !self.graph.knows_system) {
-            return Target::System;
+            return EdgeTarget::System;
         }
         // Recordings hold what belongs to GPUs.
-        let is_recorded = libraries::find(name).is_some_and(|library| library.role != Role::System);
-        if self.graph.knows_system || is_recorded { Target::Missing } else { Target::Unknown }
+        let is_recorded = libraries::find(name).is_some_and(|library| library.role != LibraryRole::System);
+        if self.graph.knows_system || is_recorded { EdgeTarget::Missing } else { EdgeTarget::Unknown }
     }
 
     /// Libraries that are opened by the program while it runs, as far as that is known: a CUDA runtime, also one that is
@@ -246,6 +247,6 @@ fn is_runtime(name: &str) -> bool {
 }
 
 /// A library that is opened while the program runs.
-fn opened(name: &str) -> Needed {
-    Needed { when: When::Opened, ..Needed::at_start(name) }
+fn opened(name: &str) -> NeededObject {
+    NeededObject { when: When::Opened, ..NeededObject::at_start(name) }
 }

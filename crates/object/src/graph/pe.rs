@@ -3,11 +3,11 @@
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::{Match, Via};
 
-use super::{Link, Target, Walk, opened};
-use crate::Needed;
+use super::{EdgeTarget, GraphEdge, GraphWalk, opened};
+use crate::NeededObject;
 
 /// Loads everything that is named.
-pub(super) fn walk(walk: &mut Walk<'_>) {
+pub(super) fn walk(walk: &mut GraphWalk<'_>) {
     let has = |name: &str| !walk.loader.windows(name, None, true).usable.is_empty();
     walk.graph.knows_system = has("kernel32.dll") && has("user32.dll");
     let mut at = 0;
@@ -22,7 +22,8 @@ pub(super) fn walk(walk: &mut Walk<'_>) {
         at += 1;
         if at == walk.graph.objects.len() {
             for (from, name) in walk.opened_later() {
-                let known = |link: &Link| link.from == from && link.needed.name.eq_ignore_ascii_case(&name);
+                let known =
+                    |link: &GraphEdge| link.from == from && link.needed.name.eq_ignore_ascii_case(&name);
                 if !walk.graph.links.iter().any(known) {
                     link(walk, from, opened(&name));
                 }
@@ -31,25 +32,25 @@ pub(super) fn walk(walk: &mut Walk<'_>) {
     }
 }
 
-fn link(walk: &mut Walk<'_>, from: usize, needed: Needed) {
+fn link(walk: &mut GraphWalk<'_>, from: usize, needed: NeededObject) {
     let key = needed.name.to_lowercase();
     let wide = walk.graph.objects[0].binary().is_none_or(|binary| binary.machine.wide);
     let application = walk.graph.objects[0].path.parent();
     let mut found: Vec<Match> = Vec::new();
     let target = if libraries::is_of_system(gpubuild_host::Os::Windows, &needed.name) {
-        Target::System
+        EdgeTarget::System
     } else if let Some(index) = walk.known(&key) {
-        Target::Loaded(index)
+        EdgeTarget::Loaded(index)
     } else {
         found = walk.loader.windows(&needed.name, application.as_ref(), wide).usable;
         match found.first().cloned() {
             Some(first) => match walk.load(&first, &key, from) {
-                Some(index) => Target::Loaded(index),
-                None => Target::Unknown,
+                Some(index) => EdgeTarget::Loaded(index),
+                None => EdgeTarget::Unknown,
             },
             None => walk.absent(&needed.name, Vec::new()),
         }
     };
     let later = found.into_iter().skip(1).map(|found| walk.copy(found)).collect();
-    walk.graph.links.push(Link { from, needed, target, own: None, later });
+    walk.graph.links.push(GraphEdge { from, needed, target, own: None, later });
 }

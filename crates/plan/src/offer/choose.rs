@@ -5,13 +5,14 @@
 
 use std::fmt::Write as _;
 
-use gpubuild_core::version::{Requirement, Version};
+use gpubuild_core::version::{Version, VersionRequirement};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 use gpubuild_detect::toolkit::rules::window_number;
 use gpubuild_host::Platform;
 
 use crate::plan::make::HostCompiler;
-use crate::plan::provision::{Choice, Objection, Passed};
+use crate::plan::provision::{Objection, PassedRelease, ReleaseChoice};
 
 /// A release that can be installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct Offered {
 
 /// Everything that the choice follows from.
 #[derive(Debug, Clone)]
-pub struct Question<'a> {
+pub struct OfferQuestion<'a> {
     /// The toolkit with its tables.
     pub description: &'a Description,
     /// Where it is installed.
@@ -51,7 +52,7 @@ pub struct Question<'a> {
 ///
 /// # Errors
 /// Nothing that is offered suits, or what was asked for is not offered: the reasons, the root cause first.
-pub fn choose(question: &Question<'_>) -> Result<Choice, Vec<Objection>> {
+pub fn choose(question: &OfferQuestion<'_>) -> Result<ReleaseChoice, Vec<Objection>> {
     let mut offered: Vec<&Offered> = question.offered.iter().collect();
     offered.sort_by(|left, right| right.version.cmp(&left.version));
     if offered.is_empty() {
@@ -64,7 +65,8 @@ pub fn choose(question: &Question<'_>) -> Result<Choice, Vec<Objection>> {
     }
     let mut named = false;
     if let Some(asked) = question.asked {
-        let line: Requirement = asked.parse().map_err(|_| vec![not_offered(question, &offered, asked)])?;
+        let line: VersionRequirement =
+            asked.parse().map_err(|_| vec![not_offered(question, &offered, asked)])?;
         let matching: Vec<&Offered> =
             offered.iter().copied().filter(|one| line.holds(&one.version)).collect();
         if matching.is_empty() {
@@ -74,11 +76,11 @@ pub fn choose(question: &Question<'_>) -> Result<Choice, Vec<Objection>> {
         named = asked.contains('.');
         offered = matching;
     }
-    let mut passed_over: Vec<Passed> = Vec::new();
+    let mut passed_over: Vec<PassedRelease> = Vec::new();
     for one in offered {
         let against = objections(question, one);
         if against.is_empty() || named {
-            return Ok(Choice {
+            return Ok(ReleaseChoice {
                 release: one.version.release(),
                 version: one.version.clone(),
                 because: because(question, &passed_over, named),
@@ -86,7 +88,7 @@ pub fn choose(question: &Question<'_>) -> Result<Choice, Vec<Objection>> {
                 passed_over,
             });
         }
-        passed_over.push(Passed { release: one.version.release(), reasons: against });
+        passed_over.push(PassedRelease { release: one.version.release(), reasons: against });
     }
     Err(nothing_suits(question, passed_over))
 }
@@ -98,7 +100,7 @@ pub fn platform_id(platform: Platform) -> String {
 }
 
 /// What speaks against a release here, the root cause first.
-fn objections(question: &Question<'_>, one: &Offered) -> Vec<Objection> {
+fn objections(question: &OfferQuestion<'_>, one: &Offered) -> Vec<Objection> {
     let mut all = Vec::new();
     all.extend(unmet(question, one));
     all.extend(driver(question, one));
@@ -108,18 +110,18 @@ fn objections(question: &Question<'_>, one: &Offered) -> Vec<Objection> {
     all
 }
 
-fn unmet(question: &Question<'_>, one: &Offered) -> Option<Objection> {
+fn unmet(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
     let text = question.requirement?;
-    let requirement: Requirement = text.parse().ok()?;
+    let requirement: VersionRequirement = text.parse().ok()?;
     (!requirement.holds(&one.version)).then(|| Objection {
-        id: "toolkit.version-unmet".to_owned(),
+        id: id!("toolkit.version-unmet"),
         text: format!("gpubuild.toml asks for `toolkit = \"{text}\"`"),
         hint: Some("relax `toolkit` in gpubuild.toml, or install such a version yourself".to_owned()),
     })
 }
 
 /// A driver runs what is older than itself: machine code within a major version, PTX only up to its own release.
-fn driver(question: &Question<'_>, one: &Offered) -> Option<Objection> {
+fn driver(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
     let description = question.description;
     let name = &description.name;
     let release = one.version.release();
@@ -130,7 +132,7 @@ fn driver(question: &Question<'_>, one: &Offered) -> Option<Objection> {
         let knows = description.newest_for_driver(driver);
         let knows = knows.map(|known| format!(" and runs up to {}", known.release())).unwrap_or_default();
         return Some(Objection {
-            id: "nv.driver.too-old".to_owned(),
+            id: id!("nv.driver.too-old"),
             text: format!(
                 "driver {driver} is here{knows}; what {name} {release} builds needs driver {floor}"
             ),
@@ -140,13 +142,13 @@ fn driver(question: &Question<'_>, one: &Offered) -> Option<Objection> {
     let (knows, who) = driver_knows(question)?;
     let newer = (one.version.major(), one.version.minor()) > (knows.major(), knows.minor());
     newer.then(|| Objection {
-        id: "nv.ptx.too-new".to_owned(),
+        id: id!("nv.ptx.too-new"),
         text: format!("{who} knows releases up to {}, and can't translate PTX of {release}", knows.release()),
         hint: Some("update the driver, or build machine code only: `--cuda-archs 90-real`".to_owned()),
     })
 }
 
-fn driver_knows(question: &Question<'_>) -> Option<(Version, String)> {
+fn driver_knows(question: &OfferQuestion<'_>) -> Option<(Version, String)> {
     question.driver_knows.clone().or_else(|| {
         let driver = question.driver?;
         let knows = question.description.newest_for_driver(driver)?;
@@ -154,7 +156,7 @@ fn driver_knows(question: &Question<'_>) -> Option<(Version, String)> {
     })
 }
 
-fn archs(question: &Question<'_>, one: &Offered) -> Option<Objection> {
+fn archs(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
     let description = question.description;
     let row = description.archs(&one.version)?;
     let numbers: Vec<u16> = row.archs.iter().filter_map(|arch| arch.parse::<u16>().ok()).collect();
@@ -165,16 +167,16 @@ fn archs(question: &Question<'_>, one: &Offered) -> Option<Objection> {
     let release = one.version.release();
     let all = unknown.iter().map(|(number, _)| format!("sm_{number}")).collect::<Vec<_>>().join(", ");
     let dropped = first < lowest;
-    let id = if dropped { "cuda.arch.dropped-by-toolkit" } else { "cuda.arch.too-new-for-toolkit" };
+    let id = if dropped { id!("cuda.arch.dropped-by-toolkit") } else { id!("cuda.arch.too-new-for-toolkit") };
     Some(Objection {
-        id: id.to_owned(),
+        id,
         text: format!("{all} ({who}) is not among what {release} compiles for: sm_{lowest} to sm_{highest}"),
         hint: Some(if dropped { older(question, *first) } else { newer(*first) }),
     })
 }
 
 /// What to do for an architecture that the offered releases have dropped.
-fn older(question: &Question<'_>, number: u16) -> String {
+fn older(question: &OfferQuestion<'_>, number: u16) -> String {
     let rows = &question.description.compatibility.arch;
     let text = number.to_string();
     let last = rows.iter().rposition(|row| row.archs.contains(&text));
@@ -194,10 +196,10 @@ fn newer(number: u16) -> String {
     format!("leave out sm_{number}, or install a newer release yourself")
 }
 
-fn compilers(question: &Question<'_>, one: &Offered) -> Option<Objection> {
+fn compilers(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
     let description = question.description;
     let mut outside: Vec<String> = Vec::new();
-    let mut first: Option<String> = None;
+    let mut first = None;
     for compiler in question.compilers {
         let Some(window) = description.compiler_row(&one.version, &compiler.family) else { continue };
         let Some(version) = &compiler.version else { return None };
@@ -205,7 +207,7 @@ fn compilers(question: &Question<'_>, one: &Offered) -> Option<Objection> {
         if window.takes(number) {
             return None;
         }
-        first = first.or_else(|| description.compiler_outside.get(&compiler.family).cloned());
+        first = first.or_else(|| description.compiler_outside.get(&compiler.family).copied());
         outside.push(format!("{} {number} (takes {})", compiler.family, window.words(Some(number))));
     }
     outside.dedup();
@@ -216,18 +218,18 @@ fn compilers(question: &Question<'_>, one: &Offered) -> Option<Objection> {
     })
 }
 
-fn libc(question: &Question<'_>, one: &Offered) -> Option<Objection> {
+fn libc(question: &OfferQuestion<'_>, one: &Offered) -> Option<Objection> {
     let (family, version) = question.libc.as_ref()?;
     let row = question.description.libc_row(&one.version, family, version)?;
     Some(Objection {
-        id: row.id.clone(),
+        id: row.id,
         text: format!("its headers do not go with {family} {version}: mended in {}", row.fixed),
         hint: None,
     })
 }
 
 /// Why the one that was taken.
-fn because(question: &Question<'_>, passed_over: &[Passed], named: bool) -> String {
+fn because(question: &OfferQuestion<'_>, passed_over: &[PassedRelease], named: bool) -> String {
     if named {
         return "asked for by name".to_owned();
     }
@@ -250,21 +252,21 @@ fn because(question: &Question<'_>, passed_over: &[Passed], named: bool) -> Stri
     format!("{head}: {}", facts.join(", "))
 }
 
-fn nothing_offered(question: &Question<'_>) -> Objection {
+fn nothing_offered(question: &OfferQuestion<'_>) -> Objection {
     Objection {
-        id: "toolkit.unknown-release".to_owned(),
+        id: id!("toolkit.unknown-release"),
         text: format!("gpubuild has no lock of {}, so it can install none", question.description.name),
         hint: Some("`gpubuild toolkit list` says what can be installed".to_owned()),
     }
 }
 
-fn no_platform(question: &Question<'_>) -> Objection {
+fn no_platform(question: &OfferQuestion<'_>) -> Objection {
     let mut platforms: Vec<&str> =
         question.offered.iter().flat_map(|one| &one.platforms).map(String::as_str).collect();
     platforms.sort_unstable();
     platforms.dedup();
     Objection {
-        id: "toolkit.no-wheels-here".to_owned(),
+        id: id!("toolkit.no-wheels-here"),
         text: format!(
             "{} has no wheels for {} on {}, only for {}",
             question.description.name,
@@ -276,7 +278,7 @@ fn no_platform(question: &Question<'_>) -> Objection {
     }
 }
 
-fn not_offered(question: &Question<'_>, offered: &[&Offered], asked: &str) -> Objection {
+fn not_offered(question: &OfferQuestion<'_>, offered: &[&Offered], asked: &str) -> Objection {
     let description = question.description;
     let mut releases: Vec<String> = offered.iter().map(|one| one.version.release()).collect();
     releases.reverse();
@@ -299,14 +301,14 @@ fn not_offered(question: &Question<'_>, offered: &[&Offered], asked: &str) -> Ob
         ),
     };
     Objection {
-        id: "toolkit.unknown-release".to_owned(),
+        id: id!("toolkit.unknown-release"),
         text: format!("{} {asked} can't be installed{because}", description.name),
         hint: Some(hint),
     }
 }
 
 /// What all releases have against them if there is such a thing, else what each has.
-fn nothing_suits(question: &Question<'_>, passed_over: Vec<Passed>) -> Vec<Objection> {
+fn nothing_suits(question: &OfferQuestion<'_>, passed_over: Vec<PassedRelease>) -> Vec<Objection> {
     let common = |id: &str| passed_over.iter().all(|one| one.reasons.iter().any(|reason| reason.id == id));
     // The oldest comes closest to an old driver and an old card, the newest to everything that is too new.
     let wants_older = ["nv.driver.too-old", "nv.ptx.too-new", "cuda.arch.dropped-by-toolkit"];

@@ -9,7 +9,7 @@ fn version(text: &str) -> Version {
 
 /// What differs between the machines of a table.
 #[derive(Default)]
-struct Case {
+struct OfferCase {
     asked: Option<&'static str>,
     driver: Option<&'static str>,
     driver_knows: Option<(&'static str, &'static str)>,
@@ -28,7 +28,7 @@ fn offered() -> Vec<Offered> {
     ]
 }
 
-fn ask(case: &Case) -> Result<Choice, Vec<Objection>> {
+fn ask(case: &OfferCase) -> Result<ReleaseChoice, Vec<Objection>> {
     let catalogue = Catalogue::embedded();
     let compilers: Vec<HostCompiler> = case
         .gcc
@@ -42,7 +42,7 @@ fn ask(case: &Case) -> Result<Choice, Vec<Objection>> {
         .collect();
     let driver = case.driver.map(version);
     let (os, arch) = case.platform.unwrap_or((Os::Linux, Arch::X86_64));
-    choose(&Question {
+    choose(&OfferQuestion {
         description: catalogue.get("cuda").unwrap(),
         platform: Platform { os, arch },
         libc: case.libc.map(|(family, text)| (family.to_owned(), version(text))),
@@ -57,7 +57,7 @@ fn ask(case: &Case) -> Result<Choice, Vec<Objection>> {
 }
 
 /// The release, or the ids of what stands against all of them.
-fn outcome(case: &Case) -> String {
+fn outcome(case: &OfferCase) -> String {
     match ask(case) {
         Ok(choice) => choice.release,
         Err(reasons) => reasons.iter().map(|one| one.id.as_str()).collect::<Vec<_>>().join(" "),
@@ -66,43 +66,56 @@ fn outcome(case: &Case) -> String {
 
 #[test]
 fn the_newest_that_suits_is_taken() {
-    let table: &[(&str, Case)] = &[
-        ("13.5", Case::default()),
+    let table: &[(&str, OfferCase)] = &[
+        ("13.5", OfferCase::default()),
         // The driver bounds it by what it translates, and refuses what does not start at all.
-        ("13.0", Case { driver: Some("580.65.06"), ..Case::default() }),
-        ("13.0", Case { driver: Some("610.20"), ..Case::default() }),
-        ("nv.driver.too-old", Case { driver: Some("550.54"), ..Case::default() }),
-        ("13.5", Case { driver: Some("620.1"), driver_knows: Some(("13.5", "driver")), ..Case::default() }),
-        ("13.0", Case { driver_knows: Some(("13.1", "CONDA_OVERRIDE_CUDA")), ..Case::default() }),
-        ("nv.ptx.too-new", Case { driver_knows: Some(("12.4", "CONDA_OVERRIDE_CUDA")), ..Case::default() }),
+        ("13.0", OfferCase { driver: Some("580.65.06"), ..OfferCase::default() }),
+        ("13.0", OfferCase { driver: Some("610.20"), ..OfferCase::default() }),
+        ("nv.driver.too-old", OfferCase { driver: Some("550.54"), ..OfferCase::default() }),
+        (
+            "13.5",
+            OfferCase {
+                driver: Some("620.1"),
+                driver_knows: Some(("13.5", "driver")),
+                ..OfferCase::default()
+            },
+        ),
+        ("13.0", OfferCase { driver_knows: Some(("13.1", "CONDA_OVERRIDE_CUDA")), ..OfferCase::default() }),
+        (
+            "nv.ptx.too-new",
+            OfferCase { driver_knows: Some(("12.4", "CONDA_OVERRIDE_CUDA")), ..OfferCase::default() },
+        ),
         // Architectures.
-        ("13.5", Case { archs: &[75, 90, 120], ..Case::default() }),
-        ("13.5", Case { archs: &[107], ..Case::default() }),
+        ("13.5", OfferCase { archs: &[75, 90, 120], ..OfferCase::default() }),
+        ("13.5", OfferCase { archs: &[107], ..OfferCase::default() }),
         (
             "nv.ptx.too-new cuda.arch.too-new-for-toolkit",
-            Case { archs: &[107], driver: Some("580"), ..Case::default() },
+            OfferCase { archs: &[107], driver: Some("580"), ..OfferCase::default() },
         ),
-        ("cuda.arch.dropped-by-toolkit", Case { archs: &[70, 90], ..Case::default() }),
-        ("cuda.arch.too-new-for-toolkit", Case { archs: &[999], ..Case::default() }),
+        ("cuda.arch.dropped-by-toolkit", OfferCase { archs: &[70, 90], ..OfferCase::default() }),
+        ("cuda.arch.too-new-for-toolkit", OfferCase { archs: &[999], ..OfferCase::default() }),
         // Host compilers: one that fits is enough.
-        ("13.5", Case { gcc: &["16"], ..Case::default() }),
-        ("13.5", Case { gcc: &["17", "12"], ..Case::default() }),
-        ("cuda.host.gcc-too-new", Case { gcc: &["17"], ..Case::default() }),
+        ("13.5", OfferCase { gcc: &["16"], ..OfferCase::default() }),
+        ("13.5", OfferCase { gcc: &["17", "12"], ..OfferCase::default() }),
+        ("cuda.host.gcc-too-new", OfferCase { gcc: &["17"], ..OfferCase::default() }),
         (
             "nv.ptx.too-new cuda.host.gcc-too-new",
-            Case { gcc: &["16"], driver: Some("580"), ..Case::default() },
+            OfferCase { gcc: &["16"], driver: Some("580"), ..OfferCase::default() },
         ),
         // The project.
-        ("13.0", Case { requirement: Some(">=12.4, <13.1"), ..Case::default() }),
-        ("toolkit.version-unmet", Case { requirement: Some("<13"), ..Case::default() }),
+        ("13.0", OfferCase { requirement: Some(">=12.4, <13.1"), ..OfferCase::default() }),
+        ("toolkit.version-unmet", OfferCase { requirement: Some("<13"), ..OfferCase::default() }),
         // Who names a release gets it.
-        ("13.5", Case { asked: Some("13.5"), driver: Some("580"), ..Case::default() }),
-        ("13.0", Case { asked: Some("13.0.3"), ..Case::default() }),
-        ("13.0", Case { asked: Some("13"), driver: Some("580"), ..Case::default() }),
-        ("toolkit.unknown-release", Case { asked: Some("12.9"), ..Case::default() }),
-        ("toolkit.unknown-release", Case { asked: Some("13.1"), ..Case::default() }),
-        ("toolkit.unknown-release", Case { asked: Some("new"), ..Case::default() }),
-        ("toolkit.no-wheels-here", Case { platform: Some((Os::Macos, Arch::Aarch64)), ..Case::default() }),
+        ("13.5", OfferCase { asked: Some("13.5"), driver: Some("580"), ..OfferCase::default() }),
+        ("13.0", OfferCase { asked: Some("13.0.3"), ..OfferCase::default() }),
+        ("13.0", OfferCase { asked: Some("13"), driver: Some("580"), ..OfferCase::default() }),
+        ("toolkit.unknown-release", OfferCase { asked: Some("12.9"), ..OfferCase::default() }),
+        ("toolkit.unknown-release", OfferCase { asked: Some("13.1"), ..OfferCase::default() }),
+        ("toolkit.unknown-release", OfferCase { asked: Some("new"), ..OfferCase::default() }),
+        (
+            "toolkit.no-wheels-here",
+            OfferCase { platform: Some((Os::Macos, Arch::Aarch64)), ..OfferCase::default() },
+        ),
     ];
     for (index, (expected, case)) in table.iter().enumerate() {
         let found = outcome(case);
@@ -112,7 +125,7 @@ fn the_newest_that_suits_is_taken() {
 
 #[test]
 fn the_reasons_are_told() {
-    let choice = ask(&Case { driver: Some("580.65.06"), archs: &[90], ..Case::default() }).unwrap();
+    let choice = ask(&OfferCase { driver: Some("580.65.06"), archs: &[90], ..OfferCase::default() }).unwrap();
     assert_eq!(
         choice.lines(),
         [
@@ -128,27 +141,28 @@ fn the_reasons_are_told() {
 
 #[test]
 fn what_speaks_against_a_named_release_is_told_and_does_not_stop_it() {
-    let choice = ask(&Case { asked: Some("13.5"), driver: Some("580"), ..Case::default() }).unwrap();
+    let choice =
+        ask(&OfferCase { asked: Some("13.5"), driver: Some("580"), ..OfferCase::default() }).unwrap();
     assert_eq!(choice.lines()[0], "13.5: asked for by name");
     assert!(choice.lines()[1].ends_with("[nv.ptx.too-new]"), "{:?}", choice.lines());
 }
 
 #[test]
 fn a_refusal_says_what_would_help() {
-    let refusal = |case: &Case| ask(case).unwrap_err().remove(0);
-    let volta = refusal(&Case { archs: &[70], ..Case::default() });
+    let refusal = |case: &OfferCase| ask(case).unwrap_err().remove(0);
+    let volta = refusal(&OfferCase { archs: &[70], ..OfferCase::default() });
     assert_eq!(volta.text, "sm_70 (CUDAARCHS) is not among what 13.0 compiles for: sm_75 to sm_121");
     let hint = volta.hint.unwrap();
     assert!(hint.contains("before 13.0") && hint.contains("hold no compiler"), "{hint}");
-    let old = refusal(&Case { driver: Some("550.54"), ..Case::default() });
+    let old = refusal(&OfferCase { driver: Some("550.54"), ..OfferCase::default() });
     assert_eq!(
         old.text,
         "driver 550.54 is here and runs up to 12.4; what CUDA Toolkit 13.0 builds needs driver 580"
     );
     assert!(old.hint.unwrap().contains("580 or newer"));
-    let twelve = refusal(&Case { asked: Some("12.9"), ..Case::default() });
+    let twelve = refusal(&OfferCase { asked: Some("12.9"), ..OfferCase::default() });
     assert!(twelve.text.ends_with("the wheels of CUDA 12 and older hold no compiler"), "{}", twelve.text);
-    let between = refusal(&Case { asked: Some("13.1"), ..Case::default() });
+    let between = refusal(&OfferCase { asked: Some("13.1"), ..OfferCase::default() });
     assert!(between.text.ends_with("offered: 13.0, 13.5"), "{}", between.text);
     assert_eq!(between.hint.unwrap(), "`gpubuild toolkit install cuda --lock FILE` takes a lock of your own");
 }

@@ -1,25 +1,26 @@
 //! Which toolkits a build installs first: those without which a wanted backend is blocked, and nothing else is in its way.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Requirement;
+use gpubuild_core::version::VersionRequirement;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Matrix, Presence, Probes, Readiness, Reason};
 use gpubuild_detect::toolkit::description::is_on;
 use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 
 use super::installed;
-use super::which::{self, Machine, Wish, which};
-use crate::plan::archs::ArchWish;
+use super::which::{self, OfferMachine, ReleaseQuery, which};
+use crate::plan::archs::ArchSelection;
 use crate::plan::provision::Provision;
-use crate::plan::request::{Request, Selection};
+use crate::plan::request::{BackendRequest, BackendSelection};
 use crate::project::Project;
-use crate::wheels::{Lock, tag};
+use crate::wheels::{WheelLock, tag};
 
 /// What a build wants, on a machine that was looked at.
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub struct OfferContext<'a> {
     /// The host: its environment tells the folder.
-    pub host: &'a dyn Host,
+    pub host: &'a dyn ReadFiles,
     /// What is there.
     pub facts: &'a gpubuild_detect::facts::Facts,
     /// The descriptions.
@@ -31,11 +32,11 @@ pub struct Scene<'a> {
     /// What is built.
     pub project: &'a Project,
     /// For which backends.
-    pub request: &'a Request,
+    pub request: &'a BackendRequest,
     /// `--cuda-archs`.
     pub cuda_archs: Option<&'a str>,
     /// What can be installed.
-    pub locks: &'a [Lock],
+    pub locks: &'a [WheelLock],
 }
 
 /// A machine as it will be, and what makes it so.
@@ -51,7 +52,7 @@ pub struct Foreseen {
 
 /// Foresees. Nothing is done, and without anything to install nothing changes.
 #[must_use]
-pub fn foresee(scene: &Scene<'_>) -> Foreseen {
+pub fn foresee(scene: &OfferContext<'_>) -> Foreseen {
     let mut foreseen =
         Foreseen { inventory: scene.inventory.clone(), matrix: scene.matrix.clone(), provision: Vec::new() };
     for backend in wanted(scene) {
@@ -94,10 +95,10 @@ fn without_command(hint: String, description: &Description) -> Option<String> {
 }
 
 /// The backends that were named; of `auto` those whose hardware is here.
-fn wanted(scene: &Scene<'_>) -> Vec<Backend> {
+fn wanted(scene: &OfferContext<'_>) -> Vec<Backend> {
     match &scene.request.selection {
-        Selection::Named(list) => list.clone(),
-        Selection::Auto => scene
+        BackendSelection::Named(list) => list.clone(),
+        BackendSelection::Auto => scene
             .matrix
             .verdicts
             .iter()
@@ -110,7 +111,7 @@ fn wanted(scene: &Scene<'_>) -> Vec<Backend> {
 
 /// The description of a backend's toolkit, if it can be had as wheels, no usable copy is here, and the project has a use
 /// for it.
-fn lacking<'a>(scene: &Scene<'a>, backend: Backend) -> Option<&'a Description> {
+fn lacking<'a>(scene: &OfferContext<'a>, backend: Backend) -> Option<&'a Description> {
     let description = scene.catalogue.for_backend(backend)?;
     let project = scene.project;
     let has_use = !project.without_kernels.contains(&backend)
@@ -121,7 +122,8 @@ fn lacking<'a>(scene: &Scene<'a>, backend: Backend) -> Option<&'a Description> {
     {
         return None;
     }
-    let requirement: Option<Requirement> = requirement(scene, backend).and_then(|text| text.parse().ok());
+    let requirement: Option<VersionRequirement> =
+        requirement(scene, backend).and_then(|text| text.parse().ok());
     let meets = |copy: &&gpubuild_detect::toolkit::Installation| {
         copy.is_complete()
             && requirement
@@ -131,32 +133,31 @@ fn lacking<'a>(scene: &Scene<'a>, backend: Backend) -> Option<&'a Description> {
     scene.inventory.of(&description.id).iter().find(meets).is_none().then_some(description)
 }
 
-fn requirement<'a>(scene: &Scene<'a>, backend: Backend) -> Option<&'a str> {
+fn requirement<'a>(scene: &OfferContext<'a>, backend: Backend) -> Option<&'a str> {
     scene.project.file.backends.get(&backend)?.toolkit.as_deref()
 }
 
-fn choose(scene: &Scene<'_>, description: &Description, backend: Backend) -> Result<Provision, Vec<Reason>> {
+fn choose(
+    scene: &OfferContext<'_>,
+    description: &Description,
+    backend: Backend,
+) -> Result<Provision, Vec<Reason>> {
     let verdict = scene.matrix.verdict(backend);
     let table = scene.project.file.backends.get(&backend);
     let archs =
-        ArchWish::cuda(scene.cuda_archs, scene.host.env(), table.and_then(|table| table.archs.as_ref()));
-    let machine = Machine {
+        ArchSelection::cuda(scene.cuda_archs, scene.host.env(), table.and_then(|table| table.archs.as_ref()));
+    let machine = OfferMachine {
         facts: scene.facts,
         inventory: scene.inventory,
         catalogue: scene.catalogue,
         driver: verdict.driver.as_ref(),
         devices: &verdict.devices,
     };
-    let wish = Wish { asked: None, archs: Some(&archs), requirement: requirement(scene, backend) };
+    let wish = ReleaseQuery { asked: None, archs: Some(&archs), requirement: requirement(scene, backend) };
     let choice = which(&machine, description, &wish, scene.locks)
         .map_err(|reasons| reasons.into_iter().map(Reason::from).collect::<Vec<_>>())?;
-    let no_folder = || {
-        vec![Reason {
-            id: "cache.missing".to_owned(),
-            text: "there is no cache folder: set GPUBUILD_CACHE or HOME".to_owned(),
-            ..Reason::default()
-        }]
-    };
+    let no_folder =
+        || vec![Reason::new(id!("cache.missing"), "there is no cache folder: set GPUBUILD_CACHE or HOME")];
     let root = installed::root(scene.host, &description.id, &choice).ok_or_else(no_folder)?;
     let lock =
         scene.locks.iter().find(|lock| lock.toolkit == description.id && lock.version == choice.version);
@@ -167,10 +168,10 @@ fn choose(scene: &Scene<'_>, description: &Description, backend: Backend) -> Res
 
 /// The C library in the words of wheels.
 #[must_use]
-pub fn libc(facts: &gpubuild_detect::facts::Facts) -> tag::Libc {
+pub fn libc(facts: &gpubuild_detect::facts::Facts) -> tag::WheelLibc {
     match facts.libc.as_ref().map(|fact| &fact.value) {
-        Some(libc) if libc.family == "glibc" => tag::Libc::Glibc(libc.version.clone()),
-        Some(libc) if libc.family == "musl" => tag::Libc::Musl,
-        _ => tag::Libc::Other,
+        Some(libc) if libc.family == "glibc" => tag::WheelLibc::Glibc(libc.version.clone()),
+        Some(libc) if libc.family == "musl" => tag::WheelLibc::Musl,
+        _ => tag::WheelLibc::Other,
     }
 }

@@ -6,17 +6,17 @@ use gpubuild_detect::facts::Fact;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::toolkit::pattern::fill;
 use gpubuild_detect::toolkit::places::go_up;
-use gpubuild_detect::toolkit::{Description, Installation, Inventory, OWN, Part};
+use gpubuild_detect::toolkit::{Description, Installation, Inventory, OWN, ToolkitPart};
 use gpubuild_host::folders::toolkit_folder;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles};
 
 use super::PREFIX;
-use crate::plan::provision::{Choice, Provision};
-use crate::wheels::Lock;
+use crate::plan::provision::{Provision, ReleaseChoice};
+use crate::wheels::WheelLock;
 
 /// The root of an installation that is not there yet, by the real path that it will have.
 #[must_use]
-pub fn root(host: &dyn Host, toolkit: &str, choice: &Choice) -> Option<HostPath> {
+pub fn root(host: &dyn ReadFiles, toolkit: &str, choice: &ReleaseChoice) -> Option<HostPath> {
     let root = toolkit_folder(host)?.join(&format!("{toolkit}-{}", choice.release)).join(PREFIX);
     // Links above what exists lead where they lead; below it there are none yet.
     let mut missing: Vec<String> = Vec::new();
@@ -33,7 +33,7 @@ pub fn root(host: &dyn Host, toolkit: &str, choice: &Choice) -> Option<HostPath>
 /// The inventory as it will be: the new copy first if nothing is chosen so far, else after the others.
 #[must_use]
 pub fn with_installed(
-    host: &dyn Host,
+    host: &dyn HostInfo,
     inventory: &Inventory,
     description: &Description,
     provision: &Provision,
@@ -49,7 +49,7 @@ pub fn with_installed(
 }
 
 fn installation(
-    host: &dyn Host,
+    host: &dyn HostInfo,
     description: &Description,
     provision: &Provision,
     chosen: bool,
@@ -61,11 +61,11 @@ fn installation(
             .iter()
             .find_map(|candidate| fill(candidate.on(host.platform())?, host))
             .map(|relative| go_up(&provision.root.join(&relative).normalized(), part.up));
-        Part {
+        ToolkitPart {
             path: path.filter(|_| part.required),
             required: part.required,
             looked_for: Vec::new(),
-            missing: part.missing.clone(),
+            missing: part.missing,
         }
     };
     let lock = format!("{}-{}", provision.toolkit, provision.choice.release);
@@ -91,10 +91,10 @@ fn installation(
 /// Bytes of the wheels of the base for a machine.
 #[must_use]
 pub fn download_bytes(
-    lock: &Lock,
+    lock: &WheelLock,
     platform: gpubuild_host::Platform,
-    libc: &crate::wheels::tag::Libc,
+    libc: &crate::wheels::tag::WheelLibc,
 ) -> u64 {
     let wheels = lock.select(&[], platform, libc).unwrap_or_default();
-    wheels.iter().map(crate::wheels::Pinned::size).sum()
+    wheels.iter().map(crate::wheels::PinnedWheel::size).sum()
 }

@@ -9,7 +9,7 @@ pub mod which;
 
 pub use evaluate::evaluate;
 pub use foresee::foresee;
-pub use which::{Machine, Wish, which};
+pub use which::{OfferMachine, ReleaseQuery, which};
 
 /// The folder of an installation that is the toolkit's root.
 pub const PREFIX: &str = "prefix";

@@ -3,17 +3,18 @@
 use gpubuild_core::arch::parse_cuda_list;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::{Facts, Gpu};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::{Catalogue, Description, Inventory};
 
-use super::choose::{self, Offered, Question};
-use crate::plan::archs::ArchWish;
+use super::choose::{self, OfferQuestion, Offered};
+use crate::plan::archs::ArchSelection;
 use crate::plan::kits;
-use crate::plan::provision::{Choice, Objection};
-use crate::wheels::{Lock, lock};
+use crate::plan::provision::{Objection, ReleaseChoice};
+use crate::wheels::{WheelLock, lock};
 
 /// A machine, as far as a release depends on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Machine<'a> {
+pub struct OfferMachine<'a> {
     /// The host.
     pub facts: &'a Facts,
     /// What is installed.
@@ -28,11 +29,11 @@ pub struct Machine<'a> {
 
 /// What is asked of the release.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Wish<'a> {
+pub struct ReleaseQuery<'a> {
     /// `13.0`, `13`.
     pub asked: Option<&'a str>,
     /// Architectures to build for; those of the devices without it.
-    pub archs: Option<&'a ArchWish>,
+    pub archs: Option<&'a ArchSelection>,
     /// `>=12.4, <13`.
     pub requirement: Option<&'a str>,
 }
@@ -48,11 +49,11 @@ pub fn is_offered(toolkit: &str) -> bool {
 /// # Errors
 /// Nothing that is offered suits: the reasons, the root cause first.
 pub fn which(
-    machine: &Machine<'_>,
+    machine: &OfferMachine<'_>,
     description: &Description,
-    wish: &Wish<'_>,
-    locks: &[Lock],
-) -> Result<Choice, Vec<Objection>> {
+    wish: &ReleaseQuery<'_>,
+    locks: &[WheelLock],
+) -> Result<ReleaseChoice, Vec<Objection>> {
     let facts = machine.facts;
     let offered: Vec<Offered> = locks
         .iter()
@@ -62,7 +63,7 @@ pub fn which(
     let libc = facts.libc.as_ref().map(|libc| &libc.value);
     if let Some(musl) = libc.filter(|libc| libc.family == "musl") {
         return Err(vec![Objection {
-            id: "wheel.musl".to_owned(),
+            id: id!("wheel.musl"),
             text: format!(
                 "the wheels of {} need GNU's C library, and this system has {}",
                 description.name,
@@ -72,7 +73,7 @@ pub fn which(
         }]);
     }
     let compilers = kits::compilers(machine.inventory, machine.catalogue);
-    choose::choose(&Question {
+    choose::choose(&OfferQuestion {
         description,
         platform: facts.platform,
         libc: libc.and_then(|libc| Some((libc.family.clone(), libc.version.clone()?))),
@@ -88,11 +89,11 @@ pub fn which(
 
 /// The command that installs a toolkit on a machine, if a release suits it.
 #[must_use]
-pub fn command(machine: &Machine<'_>, description: &Description) -> Option<String> {
+pub fn command(machine: &OfferMachine<'_>, description: &Description) -> Option<String> {
     if !is_offered(&description.id) {
         return None;
     }
-    which(machine, description, &Wish::default(), lock::embedded()).ok()?;
+    which(machine, description, &ReleaseQuery::default(), lock::embedded()).ok()?;
     Some(format!("gpubuild toolkit install {}", description.id))
 }
 
@@ -113,7 +114,7 @@ fn said(facts: &Facts, toolkit: &str) -> Option<(Version, String)> {
 fn archs(
     devices: &[Gpu],
     description: &Description,
-    wish: Option<&ArchWish>,
+    wish: Option<&ArchSelection>,
     offered: &[Offered],
 ) -> Vec<(u16, String)> {
     let word = wish.map_or("auto", |wish| wish.text.trim());
@@ -160,7 +161,7 @@ mod tests {
     use gpubuild_host::RecordedHost;
 
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
-    fn outcome(name: &str, env: &str, wish: &Wish<'_>) -> String {
+    fn outcome(name: &str, env: &str, wish: &ReleaseQuery<'_>) -> String {
         let path = format!("{}/../../tests/hosts/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap().replacen("[env]\n", &format!("[env]\n{env}\n"), 1);
         let host = RecordedHost::parse(&path, &text).unwrap();
@@ -169,7 +170,7 @@ mod tests {
         let inventory = toolkit::probe(&host, &catalogue);
         let matrix = crate::offer::evaluate(&facts, &inventory, &catalogue, &Probes::new());
         let verdict = matrix.verdict(Backend::Cuda);
-        let machine = Machine {
+        let machine = OfferMachine {
             facts: &facts,
             inventory: &inventory,
             catalogue: &catalogue,
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn recorded_machines_get_what_suits_them() {
-        let auto = Wish::default();
+        let auto = ReleaseQuery::default();
         for (name, env, expected) in [
             ("debian-12-bare", "", "13.5"),
             ("ubuntu-22.04-h200", "", "13.0"),
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_wish_for_architectures_counts() {
-        let wish = |text: &str| ArchWish { text: text.to_owned(), origin: "--cuda-archs".to_owned() };
+        let wish = |text: &str| ArchSelection { text: text.to_owned(), origin: "--cuda-archs".to_owned() };
         for (text, expected) in [
             ("70", "cuda.arch.dropped-by-toolkit"),
             ("80;90", "13.5"),
@@ -207,7 +208,7 @@ mod tests {
             ("999", "cuda.arch.too-new-for-toolkit"),
         ] {
             let wish = wish(text);
-            let wish = Wish { archs: Some(&wish), ..Wish::default() };
+            let wish = ReleaseQuery { archs: Some(&wish), ..ReleaseQuery::default() };
             assert_eq!(outcome("debian-12-bare", "", &wish), expected, "{text}");
         }
     }

@@ -1,6 +1,8 @@
 //! Which architectures are built: wish x devices x toolkit, each removal with its reason.
 
 use gpubuild_core::arch::{CudaArch, CudaCode, parse_cuda_list};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::range::{CudaRange, Knows};
 
@@ -9,14 +11,14 @@ use crate::project::profile::ArchSuffix;
 
 /// What was asked for, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArchWish {
+pub struct ArchSelection {
     /// `auto`, `native`, `all`, `all-major` or a list.
     pub text: String,
     /// `CUDAARCHS`, `CUDA_COMPUTE_CAP`, `gpubuild.toml`, `auto`.
     pub origin: String,
 }
 
-impl ArchWish {
+impl ArchSelection {
     /// For CUDA: the flag, else the variables that CMake and Rust crates read, else the project.
     #[must_use]
     pub fn cuda(flag: Option<&str>, env: &gpubuild_host::Environment, file: Option<&Archs>) -> Self {
@@ -58,26 +60,25 @@ impl<T> ArchPlan<T> {
 }
 
 /// Stable id of what is in no table.
-const NOT_IN_TABLE: &str = "cuda.arch.not-in-table";
+const NOT_IN_TABLE: DiagnosticId = id!("cuda.arch.not-in-table");
 
 /// Plans the list for CUDA.
 ///
 /// # Errors
 /// Nothing is left to build, or what was asked for by name cannot be built.
 pub fn cuda(
-    wish: &ArchWish,
+    wish: &ArchSelection,
     devices: &[CudaArch],
     range: &CudaRange,
     default: &[CudaArch],
 ) -> Result<ArchPlan<CudaArch>, Reason> {
     match wish.text.trim() {
         "auto" if devices.is_empty() => Ok(from_default(range, default)),
-        "native" if devices.is_empty() => Err(Reason {
-            id: "cuda.arch.native-no-gpu".to_owned(),
-            text: format!("`native` architectures were asked for ({}) and no GPU answered here", wish.origin),
-            hint: Some("name them, `archs = [\"80\", \"90\"]`, or use `auto`".to_owned()),
-            ..Reason::default()
-        }),
+        "native" if devices.is_empty() => Err(Reason::new(
+            id!("cuda.arch.native-no-gpu"),
+            format!("`native` architectures were asked for ({}) and no GPU answered here", wish.origin),
+        )
+        .hint("name them, `archs = [\"80\", \"90\"]`, or use `auto`")),
         word @ ("auto" | "native") => for_devices(devices, range, word == "native", &wish.origin),
         "all" => Ok(real_and_one_ptx(range.numbers.iter().copied())),
         "all-major" => {
@@ -85,19 +86,15 @@ pub fn cuda(
             Ok(real_and_one_ptx(range.numbers.iter().copied().filter(|n| n % 10 == 0 || Some(*n) == lowest)))
         }
         list => {
-            let list = parse_cuda_list(list).map_err(|error| Reason {
-                id: "cuda.arch.invalid".to_owned(),
-                text: format!("{error} ({})", wish.origin),
-                hint: Some(known(range)),
-                ..Reason::default()
+            let list = parse_cuda_list(list).map_err(|error| {
+                Reason::new(id!("cuda.arch.invalid"), format!("{error} ({})", wish.origin)).hint(known(range))
             })?;
             if list.is_empty() {
-                return Err(Reason {
-                    id: "cuda.arch.invalid".to_owned(),
-                    text: format!("no architecture is named ({})", wish.origin),
-                    hint: Some(known(range)),
-                    ..Reason::default()
-                });
+                return Err(Reason::new(
+                    id!("cuda.arch.invalid"),
+                    format!("no architecture is named ({})", wish.origin),
+                )
+                .hint(known(range)));
             }
             let mut plan = ArchPlan::of(Vec::new());
             for arch in list {
@@ -140,35 +137,33 @@ fn supported(arch: &CudaArch, range: &CudaRange, origin: &str) -> Result<Option<
         Knows::Unknown => return Ok(Some(not_in_table(arch, range, origin))),
         Knows::Dropped => {
             let hint = format!("use an older toolkit, or leave out {}; {known}", arch.sm());
-            ("cuda.arch.dropped-by-toolkit", hint)
+            (id!("cuda.arch.dropped-by-toolkit"), hint)
         }
         Knows::TooNew => {
             let hint = format!("use a newer toolkit, or PTX: `{highest}-virtual`; {known}");
-            ("cuda.arch.too-new-for-toolkit", hint)
+            (id!("cuda.arch.too-new-for-toolkit"), hint)
         }
     };
-    Err(Reason {
-        id: id.to_owned(),
-        text: format!(
+    Err(Reason::new(
+        id,
+        format!(
             "{} ({origin}) is not among what {} compiles for: sm_{lowest} to sm_{highest}",
             arch.sm(),
             range.toolkit
         ),
-        hint: Some(renamed.unwrap_or(hint)),
-        ..Reason::default()
-    })
+    )
+    .hint(renamed.unwrap_or(hint)))
 }
 
 fn not_in_table(arch: &CudaArch, range: &CudaRange, origin: &str) -> Reason {
-    Reason {
-        id: NOT_IN_TABLE.to_owned(),
-        text: format!(
+    Reason::new(
+        NOT_IN_TABLE,
+        format!(
             "no table tells whether {} compiles for {} ({origin}); `nvcc --list-gpu-arch` does",
             range.toolkit,
             arch.sm()
         ),
-        ..Reason::default()
-    }
+    )
 }
 
 /// Every architecture that the toolkit knows, in words.
@@ -265,20 +260,20 @@ fn real_and_one_ptx(numbers: impl Iterator<Item = u16>) -> ArchPlan<CudaArch> {
 ///
 /// # Errors
 /// `native` without a GPU, or a word that is no gfx name.
-pub fn rocm(wish: &ArchWish, devices: &[String], default: &[String]) -> Result<ArchPlan<String>, Reason> {
+pub fn rocm(
+    wish: &ArchSelection,
+    devices: &[String],
+    default: &[String],
+) -> Result<ArchPlan<String>, Reason> {
     let mut plan = ArchPlan::of(Vec::new());
     match wish.text.trim() {
         "auto" | "native" if !devices.is_empty() => plan.list = devices.to_vec(),
         "native" => {
-            return Err(Reason {
-                id: "rocm.arch.native-no-gpu".to_owned(),
-                text: format!(
-                    "`native` architectures were asked for ({}) and no GPU answered here",
-                    wish.origin
-                ),
-                hint: Some("name them, `archs = [\"gfx1100\"]`, or use `auto`".to_owned()),
-                ..Reason::default()
-            });
+            return Err(Reason::new(
+                id!("rocm.arch.native-no-gpu"),
+                format!("`native` architectures were asked for ({}) and no GPU answered here", wish.origin),
+            )
+            .hint("name them, `archs = [\"gfx1100\"]`, or use `auto`"));
         }
         "auto" => {
             plan.list = default.to_vec();
@@ -290,15 +285,13 @@ pub fn rocm(wish: &ArchWish, devices: &[String], default: &[String]) -> Result<A
                 if !digits
                     .is_some_and(|d| (3..=5).contains(&d.len()) && d.chars().all(|c| c.is_ascii_hexdigit()))
                 {
-                    return Err(Reason {
-                        id: "rocm.arch.invalid".to_owned(),
-                        text: format!(
+                    return Err(Reason::new(
+                        id!("rocm.arch.invalid"),
+                        format!(
                             "`{word}` is no AMD architecture ({}): write `gfx90a`, `gfx1100`",
                             wish.origin
                         ),
-                        hint: None,
-                        ..Reason::default()
-                    });
+                    ));
                 }
                 plan.list.push(word.to_owned());
             }
@@ -324,8 +317,8 @@ mod tests {
     use gpubuild_core::arch::cmake_list;
     use gpubuild_detect::toolkit::range::Basis;
 
-    fn wish(text: &str) -> ArchWish {
-        ArchWish { text: text.to_owned(), origin: "test".to_owned() }
+    fn wish(text: &str) -> ArchSelection {
+        ArchSelection { text: text.to_owned(), origin: "test".to_owned() }
     }
 
     fn cuda_12_4() -> CudaRange {
@@ -336,7 +329,7 @@ mod tests {
         }
     }
 
-    fn planned(text: &str, devices: &[&str]) -> Result<String, String> {
+    fn planned(text: &str, devices: &[&str]) -> Result<String, DiagnosticId> {
         let devices: Vec<CudaArch> = devices.iter().map(|d| d.parse().unwrap()).collect();
         let default = parse_cuda_list("75-real 80-real 90-real 90-virtual 120-real").unwrap();
         cuda(&wish(text), &devices, &cuda_12_4(), &default).map(|p| cmake_list(&p.list)).map_err(|r| r.id)

@@ -2,26 +2,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::groups::{Part, Role};
+use super::groups::{TreePart, TreeRole};
 use super::linkage;
-use super::make::Inputs;
+use super::make::PlanInputs;
 use crate::project::Linkage;
-use crate::project::profile::Wanted;
+use crate::project::profile::WantedOption;
 
 /// What a profile and a project say about a tree.
 #[derive(Debug, Default)]
-pub(super) struct Entries {
+pub(super) struct CacheEntries {
     /// Cache entries by name.
     pub(super) cache: BTreeMap<String, String>,
     /// Entries of the profile that say what is the case in any version that does not know them.
     pub(super) may_be_unknown: BTreeSet<String>,
     /// Targets that a program links.
-    pub(super) targets: Vec<Wanted>,
+    pub(super) targets: Vec<WantedOption>,
     /// Targets that a program opens while it runs.
     pub(super) modules: Vec<String>,
 }
 
-impl Entries {
+impl CacheEntries {
     fn soft(&mut self, entries: &BTreeMap<String, String>) {
         self.may_be_unknown.extend(entries.keys().cloned());
         self.cache.extend(entries.clone());
@@ -40,7 +40,7 @@ impl Entries {
     }
 
     /// The libraries of a backend: linked, or opened by their names.
-    fn backend(&mut self, targets: &[Wanted], dynamic: bool) {
+    fn backend(&mut self, targets: &[WantedOption], dynamic: bool) {
         if dynamic {
             self.modules.extend(targets.iter().flat_map(|target| target.any.clone()));
         } else {
@@ -56,7 +56,7 @@ impl Entries {
     }
 
     /// Targets with one name that are in every version, and the others.
-    pub(super) fn split_targets(targets: Vec<Wanted>) -> (Vec<String>, Vec<Wanted>) {
+    pub(super) fn split_targets(targets: Vec<WantedOption>) -> (Vec<String>, Vec<WantedOption>) {
         let (mut plain, mut choices) = (Vec::new(), Vec::new());
         for target in targets {
             match target.plain() {
@@ -70,12 +70,12 @@ impl Entries {
 }
 
 /// The entries of a tree; `extra` is what it holds beside its backends.
-pub(super) fn entries(inputs: &Inputs<'_>, part: &Part, extra: &[String]) -> Entries {
+pub(super) fn entries(inputs: &PlanInputs<'_>, part: &TreePart, extra: &[String]) -> CacheEntries {
     let (profile, file) = (&inputs.project.profile, &inputs.project.file);
     let backends = part.backends.as_slice();
     let dynamic = inputs.linkage == Linkage::Dynamic;
-    let mut entries = Entries::default();
-    if part.role == Role::Base {
+    let mut entries = CacheEntries::default();
+    if part.role == TreeRole::Base {
         entries.targets.clone_from(&profile.targets);
     }
     entries.soft(&profile.options);
@@ -99,13 +99,13 @@ pub(super) fn entries(inputs: &Inputs<'_>, part: &Part, extra: &[String]) -> Ent
             entries.backend(&row.targets, dynamic);
         }
     }
-    let named = if part.role == Role::Base { file.project.targets.as_slice() } else { &[] };
+    let named = if part.role == TreeRole::Base { file.project.targets.as_slice() } else { &[] };
     for target in named {
         let part = target.plain().and_then(|name| profile.part(name));
         match part {
             Some(part) => {
                 entries.soft(&part.options);
-                entries.targets.push(Wanted { any: part.names.clone(), optional: false });
+                entries.targets.push(WantedOption { any: part.names.clone(), optional: false });
             }
             None => entries.targets.push(target.clone()),
         }

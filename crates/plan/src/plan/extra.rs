@@ -1,10 +1,12 @@
 //! Backends of a project beside those that gpubuild knows toolkits for: `[project] extra = ["rpc"]`.
 
 use gpubuild_core::backend::{Backend, edit_distance};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use serde::Serialize;
 
-use super::make::Inputs;
+use super::make::PlanInputs;
 use super::options::declares;
 
 /// Such a backend in a plan.
@@ -31,7 +33,10 @@ pub struct PlannedExtra {
 /// # Errors
 /// Those that are unknown, gone, for other machines, in conflict with a backend of the plan, or not told where what they need
 /// lies.
-pub(super) fn planned(inputs: &Inputs<'_>, backends: &[Backend]) -> Result<Vec<PlannedExtra>, Vec<Reason>> {
+pub(super) fn planned(
+    inputs: &PlanInputs<'_>,
+    backends: &[Backend],
+) -> Result<Vec<PlannedExtra>, Vec<Reason>> {
     let mut planned: Vec<PlannedExtra> = Vec::new();
     let mut reasons = Vec::new();
     for id in &inputs.project.file.project.extra {
@@ -46,21 +51,21 @@ pub(super) fn planned(inputs: &Inputs<'_>, backends: &[Backend]) -> Result<Vec<P
     if reasons.is_empty() { Ok(planned) } else { Err(reasons) }
 }
 
-fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExtra, Box<Reason>> {
+fn one(inputs: &PlanInputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExtra, Box<Reason>> {
     let profile = &inputs.project.profile;
-    let refused = |reason: &str, text: String, hint: Option<String>| {
-        Box::new(Reason { id: reason.to_owned(), text, hint, ..Reason::default() })
+    let refused = |reason: DiagnosticId, text: String, hint: Option<String>| {
+        Box::new(Reason { hint, ..Reason::new(reason, text) })
     };
     let Some(row) = profile.extra.get(id) else { return Err(Box::new(unknown(inputs, id))) };
     let declared = declares(profile, inputs.project, &row.option);
     if let Some(removed) = row.removed.as_ref().filter(|_| declared != Some(true)) {
         let text = format!("{} has no backend `{id}` any more", profile.name);
-        return Err(refused("project.backend-missing", text, Some(removed.clone())));
+        return Err(refused(id!("project.backend-missing"), text, Some(removed.clone())));
     }
     if declared == Some(false) {
         let text = format!("this version of {} has no option `{}`", profile.name, row.option);
         let hint = Some(format!("take a version that has the backend `{id}`, or leave it out of `extra`"));
-        return Err(refused("project.backend-missing", text, hint));
+        return Err(refused(id!("project.backend-missing"), text, hint));
     }
     let platform = inputs.facts.platform;
     let (os, processor) = (platform.os.id(), platform.arch.id());
@@ -72,7 +77,11 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
             [row.os.join(", "), row.processors.join(", ")].join(" ").trim(),
             processor
         );
-        return Err(refused("project.backend-elsewhere", text, Some("leave it out of `extra`".to_owned())));
+        return Err(refused(
+            id!("project.backend-elsewhere"),
+            text,
+            Some("leave it out of `extra`".to_owned()),
+        ));
     }
     let clash = backends
         .iter()
@@ -84,7 +93,7 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
             profile.name
         );
         return Err(refused(
-            "plan.backends-conflict",
+            id!("plan.backends-conflict"),
             text,
             Some("build them one after the other".to_owned()),
         ));
@@ -96,18 +105,18 @@ fn one(inputs: &Inputs<'_>, id: &str, backends: &[Backend]) -> Result<PlannedExt
         let names = need.set.join(" or ");
         let text = format!("the backend `{id}` needs {}, and neither {names} is set", need.what);
         let hint = Some(format!("set {names} in the environment or under `options`"));
-        return Err(refused("project.backend-untold", text, hint));
+        return Err(refused(id!("project.backend-untold"), text, hint));
     }
     Ok(PlannedExtra {
         id: id.to_owned(),
-        needs: row.needs.iter().map(crate::project::profile::Need::line).collect(),
+        needs: row.needs.iter().map(crate::project::profile::ExtraNeed::line).collect(),
         link: row.link.clone(),
         network: row.network.clone().filter(|_| !row.network_unless.iter().any(told)),
         note: row.note.clone(),
     })
 }
 
-fn unknown(inputs: &Inputs<'_>, id: &str) -> Reason {
+fn unknown(inputs: &PlanInputs<'_>, id: &str) -> Reason {
     let profile = &inputs.project.profile;
     let hint = if Backend::ALL.iter().any(|backend| backend.id() == id) {
         format!("`{id}` is a backend of gpubuild: name it in `backends`")
@@ -123,10 +132,5 @@ fn unknown(inputs: &Inputs<'_>, id: &str) -> Reason {
             None => format!("known are {}", known.join(", ")),
         }
     };
-    Reason {
-        id: "project.backend-unknown".to_owned(),
-        text: format!("{} has no backend `{id}`", profile.name),
-        hint: Some(hint),
-        ..Reason::default()
-    }
+    Reason::new(id!("project.backend-unknown"), format!("{} has no backend `{id}`", profile.name)).hint(hint)
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Facts;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Reason, for_distribution};
-use gpubuild_detect::toolkit::description::{ArchRow, Wheel};
+use gpubuild_detect::toolkit::description::{ArchRow, WheelName};
 use gpubuild_detect::toolkit::{Catalogue, Description, Installation, Inventory};
 use gpubuild_host::Platform;
 
 use super::Fetch;
-use super::make::{HostCompiler, Kit, Tools};
+use super::make::{BuildKit, BuildTools, HostCompiler};
 use crate::project::profile::Profile;
 
 /// Roles that the planner asks for.
@@ -22,7 +23,11 @@ pub const BUILD_TOOLS: [&str; 2] = ["cmake", "ninja"];
 
 /// Every usable toolkit of every backend, the chosen copy first.
 #[must_use]
-pub fn kits(inventory: &Inventory, catalogue: &Catalogue, platform: Platform) -> BTreeMap<Backend, Vec<Kit>> {
+pub fn kits(
+    inventory: &Inventory,
+    catalogue: &Catalogue,
+    platform: Platform,
+) -> BTreeMap<Backend, Vec<BuildKit>> {
     let mut kits = BTreeMap::new();
     for backend in Backend::ALL {
         let Some(description) = catalogue.for_backend(backend) else { continue };
@@ -41,7 +46,7 @@ pub fn kits_of_project(
     catalogue: &Catalogue,
     facts: &Facts,
     profile: &Profile,
-) -> (BTreeMap<Backend, Vec<Kit>>, BTreeMap<Backend, Reason>) {
+) -> (BTreeMap<Backend, Vec<BuildKit>>, BTreeMap<Backend, Reason>) {
     let mut kits = kits(inventory, catalogue, facts.platform);
     let mut lacking = BTreeMap::new();
     for (backend, row) in &profile.backends {
@@ -50,13 +55,14 @@ pub fn kits_of_project(
         if usable.is_empty() {
             kits.remove(backend);
             let reason = Reason {
-                id: "plan.toolkit-missing".to_owned(),
-                text: format!(
-                    "{} builds {backend} with the {}, and none was found",
-                    profile.name, description.name
-                ),
                 hint: for_distribution(facts, &description.install).cloned(),
-                ..Reason::default()
+                ..Reason::new(
+                    id!("plan.toolkit-missing"),
+                    format!(
+                        "{} builds {backend} with the {}, and none was found",
+                        profile.name, description.name
+                    ),
+                )
             };
             lacking.insert(*backend, reason);
         } else {
@@ -67,14 +73,14 @@ pub fn kits_of_project(
 }
 
 /// The complete copies of one toolkit, the chosen one first.
-fn usable(inventory: &Inventory, description: &Description, platform: Platform) -> Vec<Kit> {
+fn usable(inventory: &Inventory, description: &Description, platform: Platform) -> Vec<BuildKit> {
     let found = inventory.of(&description.id);
     let mut complete: Vec<&Installation> = found.iter().filter(|copy| copy.is_complete()).collect();
     complete.sort_by_key(|copy| !copy.chosen);
     complete.into_iter().map(|copy| kit(copy, description, platform)).collect()
 }
 
-fn kit(copy: &Installation, description: &Description, platform: Platform) -> Kit {
+fn kit(copy: &Installation, description: &Description, platform: Platform) -> BuildKit {
     let tables = &description.compatibility;
     // A copy of unknown version is most likely the newest that there is.
     let row = |rows: &[ArchRow]| match copy.version() {
@@ -82,7 +88,7 @@ fn kit(copy: &Installation, description: &Description, platform: Platform) -> Ki
         None => rows.last().cloned(),
     };
     let distributed = row(&tables.distribution).map(|row| row.archs).unwrap_or_default();
-    Kit {
+    BuildKit {
         installation: copy.clone(),
         settings: description.cmake_entries(copy, platform),
         archs: description.cuda_range(copy),
@@ -123,7 +129,7 @@ pub fn fetch(description: &Description) -> Option<Fetch> {
 
 /// What a pinned wheel brings.
 #[must_use]
-pub fn of_wheel(tool: &str, wheel: &Wheel) -> Fetch {
+pub fn of_wheel(tool: &str, wheel: &WheelName) -> Fetch {
     Fetch {
         tool: tool.to_owned(),
         version: wheel.version.to_string(),
@@ -134,8 +140,8 @@ pub fn of_wheel(tool: &str, wheel: &Wheel) -> Fetch {
 
 /// CMake and Ninja: those of the host if they are new enough, else the pinned wheels.
 #[must_use]
-pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> Tools {
-    let mut tools = Tools::default();
+pub fn tools(inventory: &Inventory, catalogue: &Catalogue) -> BuildTools {
+    let mut tools = BuildTools::default();
     for id in BUILD_TOOLS {
         let Some(description) = catalogue.get(id) else { continue };
         let new_enough = |version: Option<&Version>| match (&description.minimum, version) {

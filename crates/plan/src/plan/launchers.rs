@@ -5,13 +5,15 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
 use gpubuild_detect::facts::Facts;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
 use gpubuild_detect::toolkit::description::LauncherDescription;
 use gpubuild_detect::toolkit::{Catalogue, Inventory};
 use gpubuild_host::{Environment, HostPath};
 
-use super::{Plan, Tree};
+use super::{Plan, PlannedTree};
 use crate::project::CacheTable;
 
 /// A program that can stand in front of compilers.
@@ -31,7 +33,7 @@ pub struct Launcher {
 
 /// Everything that the choice follows from.
 #[derive(Debug, Clone, Copy)]
-pub struct Scene<'a> {
+pub struct LauncherContext<'a> {
     /// What is known, the preferred ones first.
     pub launchers: &'a [Launcher],
     /// `--launcher`.
@@ -67,26 +69,22 @@ pub enum LauncherError {
     },
 }
 
-impl LauncherError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for LauncherError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::Unknown { .. } => "launcher.unknown",
-            Self::Missing { .. } => "launcher.missing",
+            Self::Unknown { .. } => id!("launcher.unknown"),
+            Self::Missing { .. } => id!("launcher.missing"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::Unknown { .. } => {
                 "use `auto`, `ccache`, `sccache`, `distcc`, `icecream`, `ccache+distcc` or `none`".to_owned()
             }
             Self::Missing { install: Some(install), .. } => format!("{install}, or `--launcher none`"),
             Self::Missing { install: None, .. } => "install it, or build with `--launcher none`".to_owned(),
-        }
+        })
     }
 }
 
@@ -127,7 +125,7 @@ pub const LANGUAGES: [&str; 4] = ["C", "CXX", "CUDA", "HIP"];
 ///
 /// # Errors
 /// A launcher that is not known, or one that a flag or `GPUBUILD_LAUNCHER` names and that is not here.
-pub fn apply(plan: &mut Plan, scene: &Scene<'_>) -> Result<(), LauncherError> {
+pub fn apply(plan: &mut Plan, scene: &LauncherContext<'_>) -> Result<(), LauncherError> {
     let mut notes: Vec<String> = Vec::new();
     for tree in &mut plan.trees {
         for language in LANGUAGES {
@@ -155,7 +153,7 @@ pub fn apply(plan: &mut Plan, scene: &Scene<'_>) -> Result<(), LauncherError> {
     Ok(())
 }
 
-fn is_in(tree: &Tree, language: &str) -> bool {
+fn is_in(tree: &PlannedTree, language: &str) -> bool {
     match language {
         "CUDA" => tree.backends.contains(&Backend::Cuda),
         "HIP" => tree.backends.contains(&Backend::Rocm),
@@ -164,7 +162,7 @@ fn is_in(tree: &Tree, language: &str) -> bool {
 }
 
 /// A launcher for one language.
-struct Choice<'a> {
+struct LauncherChoice<'a> {
     /// The value of the cache entry.
     value: String,
     /// For people: `ccache`, `ccache+distcc`.
@@ -175,7 +173,7 @@ struct Choice<'a> {
 }
 
 /// What is asked for, by the nearest that asks: flag, `GPUBUILD_LAUNCHER`, CMake's own variables, gpubuild.toml.
-fn wish(scene: &Scene<'_>, language: &str) -> Option<(String, String)> {
+fn wish(scene: &LauncherContext<'_>, language: &str) -> Option<(String, String)> {
     if let Some(flag) = scene.flag {
         return Some((flag.to_owned(), "--launcher".to_owned()));
     }
@@ -196,10 +194,10 @@ fn wish(scene: &Scene<'_>, language: &str) -> Option<(String, String)> {
 }
 
 fn choose<'a>(
-    scene: &Scene<'a>,
+    scene: &LauncherContext<'a>,
     language: &str,
     notes: &mut Vec<String>,
-) -> Result<Option<Choice<'a>>, LauncherError> {
+) -> Result<Option<LauncherChoice<'a>>, LauncherError> {
     let Some((word, origin)) = wish(scene, language) else { return Ok(None) };
     let takes = |launcher: &&Launcher| launcher.description.languages.iter().any(|one| one == language);
     match word.as_str() {
@@ -217,7 +215,7 @@ fn choose<'a>(
         }
         // A path, or a list of CMake's: as it is.
         _ if word.contains(['/', '\\', ';', ' ']) => {
-            return Ok(Some(Choice {
+            return Ok(Some(LauncherChoice {
                 value: word.clone(),
                 name: format!("`{word}`"),
                 origin,
@@ -244,15 +242,15 @@ fn choose<'a>(
     Ok(Some(of(first, behind, origin)))
 }
 
-fn of<'a>(first: &'a Launcher, behind: Option<&'a Launcher>, origin: String) -> Choice<'a> {
+fn of<'a>(first: &'a Launcher, behind: Option<&'a Launcher>, origin: String) -> LauncherChoice<'a> {
     let value = first.program.as_ref().map(HostPath::forward_slashes).unwrap_or_default();
     let name = behind.map_or_else(|| first.id.clone(), |behind| format!("{}+{}", first.id, behind.id));
-    Choice { value, name, origin, first: Some(first), behind }
+    LauncherChoice { value, name, origin, first: Some(first), behind }
 }
 
 /// A launcher by its name. One that only gpubuild.toml names may be missing: a cache makes builds faster, not possible.
 fn find<'a>(
-    scene: &Scene<'a>,
+    scene: &LauncherContext<'a>,
     name: &str,
     origin: &str,
     notes: &mut Vec<String>,
@@ -275,9 +273,9 @@ fn find<'a>(
 
 /// The variables that a launcher needs. What the user has set already stays.
 fn environment(
-    choice: &Choice<'_>,
-    scene: &Scene<'_>,
-    tree: &Tree,
+    choice: &LauncherChoice<'_>,
+    scene: &LauncherContext<'_>,
+    tree: &PlannedTree,
     notes: &mut Vec<String>,
 ) -> BTreeMap<String, String> {
     let mut env = BTreeMap::new();

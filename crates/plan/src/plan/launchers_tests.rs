@@ -11,7 +11,7 @@ fn launcher(id: &str, here: bool) -> Launcher {
 
 fn plan(backends: &[Backend]) -> Plan {
     let unix = |text| HostPath::new(gpubuild_host::PathRules::Unix, text);
-    let tree = Tree {
+    let tree = PlannedTree {
         abi: None,
         choices: Vec::new(),
         extra: Vec::new(),
@@ -51,16 +51,21 @@ fn plan(backends: &[Backend]) -> Plan {
     }
 }
 
-type Asked = (BTreeMap<String, String>, BTreeMap<String, String>, Vec<String>);
+type AppliedLauncher = (BTreeMap<String, String>, BTreeMap<String, String>, Vec<String>);
 
 /// The launchers of a tree for C, C++ and CUDA, with its variables and the plan's notes.
-fn ask(here: &[&str], flag: Option<&str>, env: &[(&str, &str)], table: &str) -> Result<Asked, LauncherError> {
+fn ask(
+    here: &[&str],
+    flag: Option<&str>,
+    env: &[(&str, &str)],
+    table: &str,
+) -> Result<AppliedLauncher, LauncherError> {
     let known: Vec<Launcher> =
         ["ccache", "sccache", "distcc"].iter().map(|id| launcher(id, here.contains(id))).collect();
     let (env, table) =
         (Environment::new(Os::Linux, env.iter().copied()), gpubuild_toml::from_str(table).unwrap());
     let root = HostPath::new(gpubuild_host::PathRules::Unix, "/p");
-    let scene = Scene { launchers: &known, flag, env: &env, table: &table, root: &root };
+    let scene = LauncherContext { launchers: &known, flag, env: &env, table: &table, root: &root };
     let mut plan = plan(&[Backend::Cpu, Backend::Cuda]);
     apply(&mut plan, &scene)?;
     let tree = plan.trees.remove(0);
@@ -110,7 +115,7 @@ fn auto_takes_the_cache_that_is_here_and_no_distributor() {
 fn what_is_not_here_is_refused_where_it_was_asked_for_now_and_noted_where_a_file_says_so() {
     let error = ask(&[], Some("ccache"), &[], "").unwrap_err();
     assert_eq!(error.id(), "launcher.missing");
-    assert!(error.hint().contains("get ccache"));
+    assert!(error.hint().unwrap().contains("get ccache"));
     let (cache, _, notes) = ask(&[], None, &[], "launcher = \"ccache\"\n").unwrap();
     assert!(cache.is_empty() && notes[0].contains("not on this machine"), "{notes:?}");
     assert_eq!(ask(&[], None, &[], "launcher = \"cache\"\n").unwrap_err().id(), "launcher.unknown");

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::{HostPath, Os};
 
-use super::groups::Part;
-use super::make::Inputs;
+use super::groups::TreePart;
+use super::make::PlanInputs;
 use super::tree;
 use crate::project::{Linkage, Project};
 
@@ -16,12 +17,13 @@ use crate::project::{Linkage, Project};
 pub fn refusal(project: &Project, linkage: Linkage) -> Option<Reason> {
     let profile = &project.profile;
     if linkage == Linkage::Dynamic && profile.modules.is_none() {
-        return Some(Reason {
-            id: "plan.linkage-unsupported".to_owned(),
-            text: format!("the profile `{}` knows no way to build backends as modules", profile.id),
-            hint: Some("use `linkage = \"static\"` or `\"shared\"`".to_owned()),
-            ..Reason::default()
-        });
+        return Some(
+            Reason::new(
+                id!("plan.linkage-unsupported"),
+                format!("the profile `{}` knows no way to build backends as modules", profile.id),
+            )
+            .hint("use `linkage = \"static\"` or `\"shared\"`"),
+        );
     }
     let variants =
         project.file.backends.iter().find(|(_, table)| table.variants).map(|(backend, _)| *backend)?;
@@ -32,16 +34,14 @@ pub fn refusal(project: &Project, linkage: Linkage) -> Option<Reason> {
     } else {
         return None;
     };
-    Some(Reason {
-        id: "plan.variants-unsupported".to_owned(),
-        text,
-        hint: Some("build them as modules (`--linkage dynamic`), or remove `variants`".to_owned()),
-        ..Reason::default()
-    })
+    Some(
+        Reason::new(id!("plan.variants-unsupported"), text)
+            .hint("build them as modules (`--linkage dynamic`), or remove `variants`"),
+    )
 }
 
 /// The cache entries that make a tree's libraries what the linkage says.
-pub(super) fn entries(inputs: &Inputs<'_>, part: &Part) -> BTreeMap<String, String> {
+pub(super) fn entries(inputs: &PlanInputs<'_>, part: &TreePart) -> BTreeMap<String, String> {
     let profile = &inputs.project.profile;
     let mut cache = BTreeMap::new();
     let mut set = |name: &str, value: &str| cache.insert(name.to_owned(), value.to_owned());
@@ -63,7 +63,7 @@ pub(super) fn entries(inputs: &Inputs<'_>, part: &Part) -> BTreeMap<String, Stri
 }
 
 /// The options that build a backend once per level of processors.
-pub(super) fn variants(inputs: &Inputs<'_>, backends: &[Backend]) -> BTreeMap<String, String> {
+pub(super) fn variants(inputs: &PlanInputs<'_>, backends: &[Backend]) -> BTreeMap<String, String> {
     let Some(modules) =
         inputs.project.profile.modules.as_ref().filter(|_| inputs.linkage == Linkage::Dynamic)
     else {
@@ -87,7 +87,7 @@ pub fn own_folder(os: Os) -> &'static str {
 
 /// Where the libraries of a tree look for others: in their own folder, in that of the base libraries, and where their
 /// toolkits have theirs, unless the system looks there anyway.
-fn search_path(inputs: &Inputs<'_>, part: &Part) -> Vec<String> {
+fn search_path(inputs: &PlanInputs<'_>, part: &TreePart) -> Vec<String> {
     let own = own_folder(inputs.facts.platform.os);
     let mut folders = vec![own.to_owned()];
     if part.folder.is_some() {

@@ -6,24 +6,25 @@ use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Facts;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Matrix, Readiness, Reason};
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_detect::toolkit::range::CudaRange;
-use gpubuild_detect::toolkit::rules::Window;
+use gpubuild_detect::toolkit::rules::VersionWindow;
 use gpubuild_host::{Environment, HostPath};
 
 use super::provision::Provision;
-use super::request::{Request, Selection};
+use super::request::{BackendRequest, BackendSelection};
 use super::tree;
-use super::{Binary, Dropped, Fetch, Jobs, Plan};
-use crate::artifacts::Loader;
+use super::{Dropped, Fetch, Jobs, Plan, PlannedBinary};
+use crate::artifacts::ModuleLoader;
 use crate::project::Linkage;
 use crate::project::Project;
-use crate::project::profile::{Conflict, Row};
+use crate::project::profile::{BackendRow, Conflict};
 
 /// Everything that a plan follows from.
 #[derive(Debug, Clone, Copy)]
-pub struct Inputs<'a> {
+pub struct PlanInputs<'a> {
     /// The host.
     pub facts: &'a Facts,
     /// Its environment: architecture variables, `CC`, `CXX`.
@@ -33,21 +34,21 @@ pub struct Inputs<'a> {
     /// What is built.
     pub project: &'a Project,
     /// For which backends.
-    pub request: &'a Request,
+    pub request: &'a BackendRequest,
     /// How its libraries come into a program.
     pub linkage: Linkage,
     /// What to do with a named backend that is blocked.
-    pub missing: Missing,
+    pub missing: MissingBackend,
     /// Compilers at once; the project's limit or the processor's threads without it.
     pub jobs: Option<u32>,
     /// The toolkits that can be built with, by backend, the chosen copy first.
-    pub kits: &'a BTreeMap<Backend, Vec<Kit>>,
+    pub kits: &'a BTreeMap<Backend, Vec<BuildKit>>,
     /// Why a toolkit that the project's profile names is not there.
     pub lacking: &'a BTreeMap<Backend, Reason>,
     /// C and C++ compilers, the chosen one first.
     pub compilers: &'a [HostCompiler],
     /// CMake and Ninja.
-    pub tools: &'a Tools,
+    pub tools: &'a BuildTools,
     /// Toolkits that are installed first, and that `kits` has already.
     pub provision: &'a [Provision],
     /// `--cuda-archs`.
@@ -58,7 +59,7 @@ pub struct Inputs<'a> {
 
 /// What to do with a named backend that is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
+pub enum MissingBackend {
     /// Refuse the plan.
     Refuse,
     /// Drop it, with a warning.
@@ -67,7 +68,7 @@ pub enum Missing {
 
 /// A copy of a toolkit with what its description says about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kit {
+pub struct BuildKit {
     /// The copy.
     pub installation: Installation,
     /// Cache entries that it sets.
@@ -79,7 +80,7 @@ pub struct Kit {
     /// The list for distribution, ROCm.
     pub default_gfx: Vec<String>,
     /// Host compilers that it takes, by family.
-    pub host_compilers: BTreeMap<String, Window>,
+    pub host_compilers: BTreeMap<String, VersionWindow>,
 }
 
 /// A C and C++ compiler.
@@ -97,7 +98,7 @@ pub struct HostCompiler {
 
 /// CMake and Ninja: here, or to be fetched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tools {
+pub struct BuildTools {
     /// Path of a CMake that is new enough.
     pub cmake: Option<HostPath>,
     /// Path of a Ninja.
@@ -117,7 +118,7 @@ pub(super) struct Remarks {
 
 /// Why there is no plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PlanRefusal {
     /// Where the request came from.
     pub origin: String,
     /// Per backend, the root cause first.
@@ -130,18 +131,19 @@ pub struct Refusal {
 ///
 /// # Errors
 /// A backend that was asked for by name cannot be built, and may not be dropped.
-pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
+pub fn make(inputs: &PlanInputs<'_>) -> Result<Plan, PlanRefusal> {
     let mut told = Vec::new();
     let refuse_project =
-        |project| Refusal { origin: inputs.request.origin.clone(), blocked: Vec::new(), project };
+        |project| PlanRefusal { origin: inputs.request.origin.clone(), blocked: Vec::new(), project };
     let project = super::options::settled(inputs.project, &mut told).map_err(refuse_project)?;
-    let inputs = &Inputs { project: &project, ..*inputs };
+    let inputs = &PlanInputs { project: &project, ..*inputs };
     refuse_native(inputs).map_err(refuse_project)?;
-    let Choice { mut backends, mut blocked, named } = choose(inputs);
-    let refuse = |blocked| Refusal { origin: inputs.request.origin.clone(), blocked, project: Vec::new() };
+    let BackendChoice { mut backends, mut blocked, named } = choose(inputs);
+    let refuse =
+        |blocked| PlanRefusal { origin: inputs.request.origin.clone(), blocked, project: Vec::new() };
     // What was named is told before what belongs to every build.
     blocked.sort_by_key(|(backend, _)| (!named.contains(backend), *backend));
-    if !blocked.is_empty() && !named.is_empty() && inputs.missing == Missing::Refuse {
+    if !blocked.is_empty() && !named.is_empty() && inputs.missing == MissingBackend::Refuse {
         return Err(refuse(blocked));
     }
     let mut dropped = blocked;
@@ -155,7 +157,7 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
             Ok(trees) => break trees,
             // An architecture list or a version requirement stops a backend only once its toolkit is settled.
             Err((backend, reasons)) => {
-                if named.contains(&backend) && inputs.missing == Missing::Refuse {
+                if named.contains(&backend) && inputs.missing == MissingBackend::Refuse {
                     return Err(refuse(vec![(backend, reasons)]));
                 }
                 backends.retain(|kept| *kept != backend);
@@ -193,42 +195,42 @@ pub fn make(inputs: &Inputs<'_>) -> Result<Plan, Refusal> {
     })
 }
 
-fn binary(inputs: &Inputs<'_>, backends: &[Backend]) -> Option<Binary> {
+fn binary(inputs: &PlanInputs<'_>, backends: &[Backend]) -> Option<PlannedBinary> {
     let table = inputs.project.file.binary.as_ref()?;
-    Some(Binary {
+    Some(PlannedBinary {
         package: inputs.project.root.join(&table.package),
         profile: table.profile.clone().unwrap_or_else(|| "release".to_owned()),
         // What is built because it is there is nobody's wish: there the program's own features are one.
         features: match inputs.request.selection {
-            Selection::Named(_) => inputs.project.features.arguments(backends),
-            Selection::Auto => Vec::new(),
+            BackendSelection::Named(_) => inputs.project.features.arguments(backends),
+            BackendSelection::Auto => Vec::new(),
         },
     })
 }
 
-fn loader(inputs: &Inputs<'_>) -> Option<Loader> {
+fn loader(inputs: &PlanInputs<'_>) -> Option<ModuleLoader> {
     let modules = inputs.project.profile.modules.as_ref().filter(|_| inputs.linkage == Linkage::Dynamic)?;
     Some(modules.loader.clone())
 }
 
-struct Choice {
+struct BackendChoice {
     backends: Vec<Backend>,
     blocked: Vec<(Backend, Vec<Reason>)>,
     named: BTreeSet<Backend>,
 }
 
 /// Which backends are built, which are not and why, and which of them were asked for by name.
-fn choose(inputs: &Inputs<'_>) -> Choice {
+fn choose(inputs: &PlanInputs<'_>) -> BackendChoice {
     let profile = &inputs.project.profile;
     let (mut candidates, named) = match &inputs.request.selection {
-        Selection::Named(list) => (list.clone(), list.iter().copied().collect()),
-        Selection::Auto => (auto_candidates(inputs), BTreeSet::new()),
+        BackendSelection::Named(list) => (list.clone(), list.iter().copied().collect()),
+        BackendSelection::Auto => (auto_candidates(inputs), BTreeSet::new()),
     };
     candidates.extend(
         profile.always.iter().copied().filter(|backend| !candidates.contains(backend)).collect::<Vec<_>>(),
     );
     candidates.sort();
-    let mut choice = Choice { backends: Vec::new(), blocked: Vec::new(), named };
+    let mut choice = BackendChoice { backends: Vec::new(), blocked: Vec::new(), named };
     for backend in candidates {
         let mut reasons = blocked_by(inputs, backend);
         if reasons.is_empty() {
@@ -245,7 +247,7 @@ fn choose(inputs: &Inputs<'_>) -> Choice {
 
 /// `cpu`, whatever is ready, and whatever has hardware here, so that the plan says why that one is not built. What needs no
 /// toolkit could be built anywhere: it is where a card can run it.
-fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
+fn auto_candidates(inputs: &PlanInputs<'_>) -> Vec<Backend> {
     use gpubuild_detect::matrix::Presence;
     inputs
         .matrix
@@ -268,26 +270,25 @@ fn auto_candidates(inputs: &Inputs<'_>) -> Vec<Backend> {
         .collect()
 }
 
-fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
+fn blocked_by(inputs: &PlanInputs<'_>, backend: Backend) -> Vec<Reason> {
     let project = inputs.project;
     if project.without_kernels.contains(&backend) {
-        return vec![Reason {
-            id: "project.backend-missing".to_owned(),
-            text: format!("{} has no {backend} kernels yet", project.profile.name),
-            hint: None,
-            ..Reason::default()
-        }];
+        return vec![Reason::new(
+            id!("project.backend-missing"),
+            format!("{} has no {backend} kernels yet", project.profile.name),
+        )];
     }
     if row(inputs, backend).is_none()
         && backend != Backend::Cpu
         && !project.file.backends.contains_key(&backend)
     {
-        return vec![Reason {
-            id: "project.backend-unknown".to_owned(),
-            text: format!("gpubuild.toml does not say how this project switches {backend} on"),
-            hint: Some(format!("add `[backends.{backend}]` with its `options`")),
-            ..Reason::default()
-        }];
+        return vec![
+            Reason::new(
+                id!("project.backend-unknown"),
+                format!("gpubuild.toml does not say how this project switches {backend} on"),
+            )
+            .hint(format!("add `[backends.{backend}]` with its `options`")),
+        ];
     }
     if let Some(reason) = missing_in_version(inputs, backend).or_else(|| too_old(inputs, backend)) {
         return vec![reason];
@@ -306,22 +307,23 @@ fn blocked_by(inputs: &Inputs<'_>, backend: Backend) -> Vec<Reason> {
 }
 
 /// Why this version of the project has no such backend, where its scripts show that.
-fn missing_in_version(inputs: &Inputs<'_>, backend: Backend) -> Option<Reason> {
+fn missing_in_version(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
     let profile = &inputs.project.profile;
     let row = row(inputs, backend).filter(|_| backend != Backend::Cpu)?;
     if super::options::declares(profile, inputs.project, &row.option)? {
         return None;
     }
-    Some(Reason {
-        id: "project.backend-missing".to_owned(),
-        text: format!("this version of {} has no option `{}`", profile.name, row.option),
-        hint: Some(format!("take a version that can be built for {backend}, or leave it out")),
-        ..Reason::default()
-    })
+    Some(
+        Reason::new(
+            id!("project.backend-missing"),
+            format!("this version of {} has no option `{}`", profile.name, row.option),
+        )
+        .hint(format!("take a version that can be built for {backend}, or leave it out")),
+    )
 }
 
 /// Why no copy of the toolkit is new enough for the project.
-fn too_old(inputs: &Inputs<'_>, backend: Backend) -> Option<Reason> {
+fn too_old(inputs: &PlanInputs<'_>, backend: Backend) -> Option<Reason> {
     let minimum = row(inputs, backend)?.minimum.as_ref()?;
     let kits = inputs.kits.get(&backend).filter(|kits| !kits.is_empty())?;
     if kits.iter().any(|kit| tree::is_new_enough(inputs, backend, kit)) {
@@ -330,43 +332,42 @@ fn too_old(inputs: &Inputs<'_>, backend: Backend) -> Option<Reason> {
     let found = kits
         .iter()
         .filter_map(|kit| Some(format!("{} at {}", kit.installation.version()?, kit.installation.root)));
-    Some(Reason {
-        id: "toolkit.too-old-for-project".to_owned(),
-        text: format!(
-            "{} needs {backend} toolkit {minimum} or newer, found {}",
-            inputs.project.profile.name,
-            found.collect::<Vec<_>>().join(", ")
-        ),
-        hint: Some(format!("install {minimum} or newer; distributions often have older ones")),
-        ..Reason::default()
-    })
+    Some(
+        Reason::new(
+            id!("toolkit.too-old-for-project"),
+            format!(
+                "{} needs {backend} toolkit {minimum} or newer, found {}",
+                inputs.project.profile.name,
+                found.collect::<Vec<_>>().join(", ")
+            ),
+        )
+        .hint(format!("install {minimum} or newer; distributions often have older ones")),
+    )
 }
 
 /// Refuses `native` where nothing would come of it.
-fn refuse_native(inputs: &Inputs<'_>) -> Result<(), Vec<Reason>> {
+fn refuse_native(inputs: &PlanInputs<'_>) -> Result<(), Vec<Reason>> {
     let profile = &inputs.project.profile;
     if !inputs.native || profile.native.is_some() {
         return Ok(());
     }
-    Err(vec![Reason {
-        id: "project.native-unknown".to_owned(),
-        text: format!("the profile `{}` has no option for code of this processor only", profile.id),
-        hint: Some(
-            "set the project's own option, or `CMAKE_C_FLAGS` and `CMAKE_CXX_FLAGS`, under `options`"
-                .to_owned(),
-        ),
-        ..Reason::default()
-    }])
+    Err(vec![
+        Reason::new(
+            id!("project.native-unknown"),
+            format!("the profile `{}` has no option for code of this processor only", profile.id),
+        )
+        .hint("set the project's own option, or `CMAKE_C_FLAGS` and `CMAKE_CXX_FLAGS`, under `options`"),
+    ])
 }
 
 /// Whether the project builds a backend without its toolkit. A version that it asks for in gpubuild.toml is one it needs.
-pub(super) fn is_self_contained(inputs: &Inputs<'_>, backend: Backend) -> bool {
+pub(super) fn is_self_contained(inputs: &PlanInputs<'_>, backend: Backend) -> bool {
     let asks = inputs.project.file.backends.get(&backend).is_some_and(|table| table.toolkit.is_some());
     !asks && row(inputs, backend).is_some_and(|row| row.self_contained)
 }
 
 /// Why a backend does not go into one program with those that are taken. Modules never meet in a linker.
-fn conflict(inputs: &Inputs<'_>, backend: Backend, taken: &[Backend]) -> Option<Reason> {
+fn conflict(inputs: &PlanInputs<'_>, backend: Backend, taken: &[Backend]) -> Option<Reason> {
     if inputs.linkage == Linkage::Dynamic {
         return None;
     }
@@ -376,36 +377,32 @@ fn conflict(inputs: &Inputs<'_>, backend: Backend, taken: &[Backend]) -> Option<
         None => apart,
     };
     if let Some(several) = several_toolkits(inputs, backend) {
-        return Some(Reason {
-            id: "plan.toolkits-conflict".to_owned(),
-            text: format!(
+        return Some(Reason::new(id!("plan.toolkits-conflict"), format!(
                 "{backend} with the toolkits {several}: a program that links both holds every symbol twice"
-            ),
-            hint: Some(match inputs.project.profile.modules {
+            )).hint(match inputs.project.profile.modules {
                 Some(_) => "as modules they go together: `--linkage dynamic`".to_owned(),
                 None => "name one of them as `toolkit`".to_owned(),
-            }),
-            ..Reason::default()
-        });
+            }));
     }
     let (rule, other) = rule_against(inputs, backend, taken)?;
-    Some(Reason {
-        id: "plan.backends-conflict".to_owned(),
-        text: format!("{backend} and {other} do not go into one program: {}", rule.reason),
-        hint: Some(hint),
-        ..Reason::default()
-    })
+    Some(
+        Reason::new(
+            id!("plan.backends-conflict"),
+            format!("{backend} and {other} do not go into one program: {}", rule.reason),
+        )
+        .hint(hint),
+    )
 }
 
 /// `12 and 13`, where a project asks for several toolkits of one backend.
-fn several_toolkits(inputs: &Inputs<'_>, backend: Backend) -> Option<String> {
+fn several_toolkits(inputs: &PlanInputs<'_>, backend: Backend) -> Option<String> {
     let table = inputs.project.file.backends.get(&backend)?;
     (table.toolkits.len() > 1).then(|| table.toolkits.join(" and "))
 }
 
 /// The rule that keeps a backend from being linked with one of the others.
 pub(super) fn rule_against<'a>(
-    inputs: &Inputs<'a>,
+    inputs: &PlanInputs<'a>,
     backend: Backend,
     others: &[Backend],
 ) -> Option<(&'a Conflict, Backend)> {
@@ -416,14 +413,14 @@ pub(super) fn rule_against<'a>(
 }
 
 /// The row of a backend in the project's profile.
-fn row<'a>(inputs: &Inputs<'a>, backend: Backend) -> Option<&'a Row> {
+fn row<'a>(inputs: &PlanInputs<'a>, backend: Backend) -> Option<&'a BackendRow> {
     inputs.project.profile.backends.get(&backend)
 }
 
 const DEFAULT_MEMORY_PER_DEVICE_JOB: u64 = 2 << 30;
 
 /// How much runs at once: processor threads, and for device compilers what memory allows.
-fn jobs(inputs: &Inputs<'_>) -> Jobs {
+fn jobs(inputs: &PlanInputs<'_>) -> Jobs {
     let limits = &inputs.project.file.limits;
     let threads = inputs.facts.cpu.threads.unwrap_or(1).max(1);
     let total = inputs.jobs.or(limits.jobs).unwrap_or(threads).max(1);

@@ -23,9 +23,9 @@ use gpubuild_host::HostPath;
 use serde::{Deserialize, Serialize};
 
 use self::provision::Provision;
-use crate::artifacts::Loader;
+use crate::artifacts::ModuleLoader;
 use crate::plan::extra::PlannedExtra;
-use crate::project::profile::{Abi, Wanted};
+use crate::project::profile::{Abi, WantedOption};
 use crate::project::{Linkage, SourceCopy};
 
 /// Everything that a build will do.
@@ -38,7 +38,7 @@ pub struct Plan {
     /// How the libraries come into the program.
     pub linkage: Linkage,
     /// Functions of the project that open modules, where backends are modules.
-    pub loader: Option<Loader>,
+    pub loader: Option<ModuleLoader>,
     /// Backends that were asked for (or would be in `auto`) and will not be built.
     pub dropped: Vec<Dropped>,
     /// Toolkits that are missing here and will be installed first.
@@ -50,13 +50,13 @@ pub struct Plan {
     /// The copy of the sources that is built, where it is not the sources themselves.
     pub copy: Option<SourceCopy>,
     /// CMake packages that are written first: libraries of other projects.
-    pub packages: Vec<Package>,
+    pub packages: Vec<CmakePackage>,
     /// The CMake trees, in an order that respects nothing: they are independent.
-    pub trees: Vec<Tree>,
+    pub trees: Vec<PlannedTree>,
     /// Other projects whose libraries go into the same program.
     pub with: Vec<crate::project::together::With>,
     /// The Rust binary that links the result, if the project names one.
-    pub binary: Option<Binary>,
+    pub binary: Option<PlannedBinary>,
     /// Remarks for people, each one line.
     pub notes: Vec<String>,
     /// What may go wrong and could not be settled here, each one line that ends in the id of its finding.
@@ -74,7 +74,7 @@ pub struct Dropped {
 
 /// A CMake package that is written into the build folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub struct CmakePackage {
     /// Its file.
     pub file: HostPath,
     /// What stands in it.
@@ -96,7 +96,7 @@ pub struct Fetch {
 
 /// One configured and built CMake tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Tree {
+pub struct PlannedTree {
     /// Name of the tree: the backends in it joined by `-`, `cpu-vulkan`.
     pub id: String,
     /// The backends built in it.
@@ -125,7 +125,7 @@ pub struct Tree {
     pub apart: Option<String>,
     /// Targets with other names in other versions of the project, or that are not in all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub choices: Vec<Wanted>,
+    pub choices: Vec<WantedOption>,
     /// Backends of the project in it that gpubuild has no toolkit for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extra: Vec<String>,
@@ -169,7 +169,7 @@ pub struct Jobs {
 
 /// A cargo package to build against the artifacts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Binary {
+pub struct PlannedBinary {
     /// Folder of the package.
     pub package: HostPath,
     /// `release` or `dev`.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::edit_distance;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 
 use crate::project::Project;
@@ -62,12 +63,13 @@ fn translate(
         if gone.harmless || is_off(value) {
             return Ok(None);
         }
-        return Err(Box::new(Reason {
-            id: "project.option-removed".to_owned(),
-            text: format!("{} has no option `{name}` any more", profile.name),
-            hint: Some(gone.say.clone()),
-            ..Reason::default()
-        }));
+        return Err(Box::new(
+            Reason::new(
+                id!("project.option-removed"),
+                format!("{} has no option `{name}` any more", profile.name),
+            )
+            .hint(gone.say.clone()),
+        ));
     }
     let renamed = profile.renamed.get(name).filter(|_| !is_known);
     let current = renamed.map_or(name, String::as_str);
@@ -107,12 +109,13 @@ fn switch(
         (true, false) => format!("write `backends = [\"cpu\", \"{id}\"]` under `[project]` instead"),
         (false, _) => format!("leave {id} out of `{key}` under `[project]` instead"),
     };
-    Err(Box::new(Reason {
-        id: "project.option-is-backend".to_owned(),
-        text: format!("the option `{written} = \"{value}\"`{alias} switches {id}, which `{key}` decides"),
-        hint: Some(hint),
-        ..Reason::default()
-    }))
+    Err(Box::new(
+        Reason::new(
+            id!("project.option-is-backend"),
+            format!("the option `{written} = \"{value}\"`{alias} switches {id}, which `{key}` decides"),
+        )
+        .hint(hint),
+    ))
 }
 
 /// The name that is most like an unknown one, if one is like it at all.

@@ -2,6 +2,7 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::HostPath;
 use serde::Serialize;
@@ -15,7 +16,7 @@ pub struct Provision {
     pub backend: Backend,
     /// Which release, and why.
     #[serde(flatten)]
-    pub choice: Choice,
+    pub choice: ReleaseChoice,
     /// Bytes of its wheels; what the cache of uv or pip already has is not fetched again.
     pub download_bytes: u64,
     /// The root that it will have.
@@ -24,7 +25,7 @@ pub struct Provision {
 
 /// The release to install.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Choice {
+pub struct ReleaseChoice {
     /// `13.0.3`.
     pub version: Version,
     /// `13.0`.
@@ -36,12 +37,12 @@ pub struct Choice {
     pub against: Vec<Objection>,
     /// Newer ones, and why not these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub passed_over: Vec<Passed>,
+    pub passed_over: Vec<PassedRelease>,
 }
 
 /// A release that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Passed {
+pub struct PassedRelease {
     /// `13.5`.
     pub release: String,
     /// Why not.
@@ -52,7 +53,7 @@ pub struct Passed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Objection {
     /// Id of the finding.
-    pub id: String,
+    pub id: DiagnosticId,
     /// One line.
     pub text: String,
     /// What to do about it.
@@ -62,11 +63,11 @@ pub struct Objection {
 
 impl From<Objection> for Reason {
     fn from(one: Objection) -> Self {
-        Self { id: one.id, text: one.text, hint: one.hint, ..Self::default() }
+        Self { hint: one.hint, ..Self::new(one.id, one.text) }
     }
 }
 
-impl Choice {
+impl ReleaseChoice {
     /// The choice for people, a line for each thing that they may wonder about.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {

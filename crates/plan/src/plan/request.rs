@@ -4,13 +4,13 @@ use gpubuild_core::backend::{Backend, UnknownBackend};
 use gpubuild_host::Environment;
 
 use crate::project::profile::Profile;
-use crate::project::{ProjectTable, Request as FileRequest};
+use crate::project::{BackendWord as FileRequest, ProjectTable};
 
 /// Backends to build, and where that wish came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct BackendRequest {
     /// What to build.
-    pub selection: Selection,
+    pub selection: BackendSelection,
     /// Where it came from, for people: `--backends`, `GPUBUILD_BACKENDS=cuda`, `GGML_CUDA=1`, `gpubuild.toml`, `auto`.
     pub origin: String,
     /// Backends that `auto` and `all` leave out, with the variable that said so: `GGML_METAL=0`.
@@ -19,14 +19,14 @@ pub struct Request {
 
 /// Kinds of wishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Selection {
+pub enum BackendSelection {
     /// `cpu` and all whose build state is ready.
     Auto,
     /// Exactly these, in the order of [`Backend::ALL`].
     Named(Vec<Backend>),
 }
 
-impl Selection {
+impl BackendSelection {
     /// Reads `auto`, `all` or ids separated by commas, semicolons or white space.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ pub fn resolve(
     flag: Option<&str>,
     env: &Environment,
     file: Option<&ProjectTable>,
-) -> Result<Request, (String, UnknownBackend)> {
+) -> Result<BackendRequest, (String, UnknownBackend)> {
     if let Some(text) = flag {
         return from_text(text, "--backends");
     }
@@ -71,29 +71,33 @@ pub fn resolve(
         }
         list.sort();
         list.dedup();
-        return Ok(Request { selection: Selection::Named(list), origin, without });
+        return Ok(BackendRequest { selection: BackendSelection::Named(list), origin, without });
     }
     let mut request = match file.and_then(|table| table.backends.as_ref()) {
         Some(FileRequest::Word(text)) => from_text(text, "gpubuild.toml")?,
         Some(FileRequest::List(list)) => from_text(&list.join(","), "gpubuild.toml")?,
-        None => Request { selection: Selection::Auto, origin: "auto".to_owned(), without: Vec::new() },
+        None => BackendRequest {
+            selection: BackendSelection::Auto,
+            origin: "auto".to_owned(),
+            without: Vec::new(),
+        },
     };
-    if let Selection::Named(list) = &mut request.selection {
+    if let BackendSelection::Named(list) = &mut request.selection {
         list.retain(|backend| !without.iter().any(|(left_out, _)| left_out == backend));
     }
     request.without = without;
     Ok(request)
 }
 
-fn from_text(text: &str, origin: &str) -> Result<Request, (String, UnknownBackend)> {
-    let selection = Selection::parse(text).map_err(|error| (origin.to_owned(), error))?;
-    Ok(Request { selection, origin: origin.to_owned(), without: Vec::new() })
+fn from_text(text: &str, origin: &str) -> Result<BackendRequest, (String, UnknownBackend)> {
+    let selection = BackendSelection::parse(text).map_err(|error| (origin.to_owned(), error))?;
+    Ok(BackendRequest { selection, origin: origin.to_owned(), without: Vec::new() })
 }
 
-type Words = Vec<(Backend, String)>;
+type BackendWords = Vec<(Backend, String)>;
 
 /// `GGML_CUDA=1`, `GGML_METAL=0` and their like, as wishes for and against.
-fn ecosystem_words(env: &Environment) -> (Words, Words) {
+fn ecosystem_words(env: &Environment) -> (BackendWords, BackendWords) {
     let (mut wanted, mut without) = (Vec::new(), Vec::new());
     let Some(profile) = Profile::builtin("ggml") else { return (wanted, without) };
     for (backend, row) in &profile.backends {
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
     use gpubuild_host::Os;
 
-    fn ask(flag: Option<&str>, env: &[(&str, &str)], file: Option<FileRequest>) -> Request {
+    fn ask(flag: Option<&str>, env: &[(&str, &str)], file: Option<FileRequest>) -> BackendRequest {
         let environment = Environment::new(Os::Linux, env.iter().copied());
         let table = file.map(|backends| ProjectTable {
             name: "x".into(),
@@ -143,16 +147,16 @@ mod tests {
         let ggml = ask(None, &env[1..], file());
         assert_eq!(
             (ggml.origin.as_str(), ggml.selection),
-            ("GGML_CUDA=1", Selection::Named(vec![Backend::Cpu, Backend::Cuda]))
+            ("GGML_CUDA=1", BackendSelection::Named(vec![Backend::Cpu, Backend::Cuda]))
         );
-        assert_eq!(ask(None, &[], file()).selection, Selection::Named(Backend::ALL.to_vec()));
-        assert_eq!(ask(None, &[], None).selection, Selection::Auto);
+        assert_eq!(ask(None, &[], file()).selection, BackendSelection::Named(Backend::ALL.to_vec()));
+        assert_eq!(ask(None, &[], None).selection, BackendSelection::Auto);
     }
 
     #[test]
     fn a_zero_takes_a_backend_out() {
         let request = ask(None, &[("GGML_METAL", "0"), ("GGML_HIPBLAS", "OFF")], None);
-        assert_eq!(request.selection, Selection::Auto);
+        assert_eq!(request.selection, BackendSelection::Auto);
         assert_eq!(
             request.without.iter().map(|(b, _)| *b).collect::<Vec<_>>(),
             [Backend::Rocm, Backend::Metal]
@@ -162,10 +166,10 @@ mod tests {
     #[test]
     fn lists_are_forgiving_and_names_are_not() {
         assert_eq!(
-            Selection::parse("vulkan, cpu;hip cpu"),
-            Ok(Selection::Named(vec![Backend::Cpu, Backend::Rocm, Backend::Vulkan]))
+            BackendSelection::parse("vulkan, cpu;hip cpu"),
+            Ok(BackendSelection::Named(vec![Backend::Cpu, Backend::Rocm, Backend::Vulkan]))
         );
-        assert_eq!(Selection::parse(""), Ok(Selection::Auto));
-        assert_eq!(Selection::parse("cpu,vulcan").unwrap_err().nearest, Some(Backend::Vulkan));
+        assert_eq!(BackendSelection::parse(""), Ok(BackendSelection::Auto));
+        assert_eq!(BackendSelection::parse("cpu,vulcan").unwrap_err().nearest, Some(Backend::Vulkan));
     }
 }

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::arch::cmake_list;
 use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Requirement;
+use gpubuild_core::version::VersionRequirement;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_host::Os;
 
-use super::archs::{self, ArchWish};
-use super::entries::{Entries, entries};
-use super::groups::Part;
-use super::make::{HostCompiler, Inputs, Kit, Remarks, is_self_contained};
-use super::{Jobs, Shim, Tree, linkage};
+use super::archs::{self, ArchSelection};
+use super::entries::{CacheEntries, entries};
+use super::groups::TreePart;
+use super::make::{BuildKit, HostCompiler, PlanInputs, Remarks, is_self_contained};
+use super::{Jobs, PlannedTree, Shim, linkage};
 use crate::project::Linkage;
 use crate::project::profile::ShimRow;
 
@@ -20,13 +21,13 @@ type Blocked = (Backend, Vec<Reason>);
 
 /// Divides the backends into trees and fills each.
 pub(super) fn group(
-    inputs: &Inputs<'_>,
+    inputs: &PlanInputs<'_>,
     backends: &[Backend],
     extra: &[String],
     named: &BTreeSet<Backend>,
     jobs: &Jobs,
     remarks: &mut Remarks,
-) -> Result<Vec<Tree>, Blocked> {
+) -> Result<Vec<PlannedTree>, Blocked> {
     let parts = super::groups::divide(inputs, backends);
     let mut trees = Vec::new();
     for part in &parts {
@@ -47,12 +48,12 @@ pub(super) fn group(
 }
 
 fn tree(
-    inputs: &Inputs<'_>,
-    (part, extra): (&Part, &[String]),
+    inputs: &PlanInputs<'_>,
+    (part, extra): (&TreePart, &[String]),
     named: &BTreeSet<Backend>,
     jobs: &Jobs,
     remarks: &mut Remarks,
-) -> Result<Tree, Blocked> {
+) -> Result<PlannedTree, Blocked> {
     let (project, backends) = (inputs.project, part.backends.as_slice());
     let requirement = part.requirement.as_deref();
     let mut entries = entries(inputs, part, extra);
@@ -64,8 +65,8 @@ fn tree(
     }
     // What the user wrote wins over what toolkits set.
     cache.append(&mut entries.cache);
-    let (targets, choices) = Entries::split_targets(entries.targets);
-    Ok(Tree {
+    let (targets, choices) = CacheEntries::split_targets(entries.targets);
+    Ok(PlannedTree {
         build: project.build_root.join(&part.id),
         id: part.id.clone(),
         backends: backends.to_vec(),
@@ -89,7 +90,7 @@ fn tree(
 }
 
 /// What every tree gets.
-fn common(inputs: &Inputs<'_>) -> BTreeMap<String, String> {
+fn common(inputs: &PlanInputs<'_>) -> BTreeMap<String, String> {
     let mut cache = BTreeMap::from(
         [("CMAKE_BUILD_TYPE", "Release"), ("CMAKE_POSITION_INDEPENDENT_CODE", "ON")]
             .map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -115,7 +116,7 @@ fn common(inputs: &Inputs<'_>) -> BTreeMap<String, String> {
 
 /// What a backend's toolkit and architectures set.
 fn settings(
-    inputs: &Inputs<'_>,
+    inputs: &PlanInputs<'_>,
     backend: Backend,
     requirement: Option<&str>,
     remarks: &mut Remarks,
@@ -129,7 +130,7 @@ fn settings(
         Backend::Cuda => {
             let table = inputs.project.file.backends.get(&backend);
             let archs = table.and_then(|table| table.archs.as_ref());
-            let wish = ArchWish::cuda(inputs.cuda_archs, inputs.env, archs);
+            let wish = ArchSelection::cuda(inputs.cuda_archs, inputs.env, archs);
             let devices: Vec<_> = inputs
                 .matrix
                 .verdict(backend)
@@ -158,7 +159,7 @@ fn settings(
         }
         Backend::Rocm => {
             let table = inputs.project.file.backends.get(&backend);
-            let wish = ArchWish::resolve(
+            let wish = ArchSelection::resolve(
                 inputs.env,
                 &["AMDGPU_TARGETS"],
                 table.and_then(|table| table.archs.as_ref()),
@@ -175,7 +176,7 @@ fn settings(
 }
 
 /// Headers for what the toolkits lack that the project takes for granted.
-fn shims(inputs: &Inputs<'_>, part: &Part, notes: &mut Vec<String>) -> Vec<Shim> {
+fn shims(inputs: &PlanInputs<'_>, part: &TreePart, notes: &mut Vec<String>) -> Vec<Shim> {
     let mut shims = Vec::new();
     for backend in &part.backends {
         let Some(row) = inputs.project.profile.backends.get(backend) else { continue };
@@ -194,27 +195,25 @@ fn shims(inputs: &Inputs<'_>, part: &Part, notes: &mut Vec<String>) -> Vec<Shim>
 
 /// The copy of the toolkit to build with: the first that meets the requirement of the tree or of the project.
 pub(super) fn kit<'a>(
-    inputs: &Inputs<'a>,
+    inputs: &PlanInputs<'a>,
     backend: Backend,
     requirement: Option<&str>,
-) -> Result<Option<&'a Kit>, Vec<Reason>> {
+) -> Result<Option<&'a BuildKit>, Vec<Reason>> {
     let Some(kits) = inputs.kits.get(&backend) else { return Ok(None) };
-    let kits: Vec<&Kit> = kits.iter().filter(|kit| is_new_enough(inputs, backend, kit)).collect();
+    let kits: Vec<&BuildKit> = kits.iter().filter(|kit| is_new_enough(inputs, backend, kit)).collect();
     let table = inputs.project.file.backends.get(&backend);
     let Some(text) =
         requirement.or_else(|| table?.toolkit.as_deref().or(table?.toolkits.first().map(String::as_str)))
     else {
         return Ok(kits.first().copied());
     };
-    let requirement: Requirement = text.parse().map_err(|error| {
-        vec![Reason {
-            id: "project.invalid".to_owned(),
-            text: format!("`backends.{backend}.toolkit` in gpubuild.toml: {error}"),
-            hint: None,
-            ..Reason::default()
-        }]
+    let requirement: VersionRequirement = text.parse().map_err(|error| {
+        vec![Reason::new(
+            id!("project.invalid"),
+            format!("`backends.{backend}.toolkit` in gpubuild.toml: {error}"),
+        )]
     })?;
-    let version = |kit: &Kit| kit.installation.version.as_ref().map(|fact| fact.value.clone());
+    let version = |kit: &BuildKit| kit.installation.version.as_ref().map(|fact| fact.value.clone());
     if let Some(kit) =
         kits.iter().copied().find(|kit| version(kit).is_some_and(|version| requirement.holds(&version)))
     {
@@ -228,27 +227,28 @@ pub(super) fn kit<'a>(
         })
         .collect::<Vec<_>>()
         .join(", ");
-    Err(vec![Reason {
-        id: "toolkit.version-unmet".to_owned(),
-        text: format!("gpubuild.toml asks for {backend} toolkit {text}, found {found}"),
-        hint: Some("install a version in that range, or relax `toolkit`".to_owned()),
-        ..Reason::default()
-    }])
+    Err(vec![
+        Reason::new(
+            id!("toolkit.version-unmet"),
+            format!("gpubuild.toml asks for {backend} toolkit {text}, found {found}"),
+        )
+        .hint("install a version in that range, or relax `toolkit`"),
+    ])
 }
 
 /// Whether a copy of a toolkit is one that the project's profile takes. One of unknown version is.
-pub(super) fn is_new_enough(inputs: &Inputs<'_>, backend: Backend, kit: &Kit) -> bool {
+pub(super) fn is_new_enough(inputs: &PlanInputs<'_>, backend: Backend, kit: &BuildKit) -> bool {
     let minimum = inputs.project.profile.backends.get(&backend).and_then(|row| row.minimum.as_ref());
     minimum.is_none_or(|minimum| kit.installation.version().is_none_or(|version| version >= minimum))
 }
 
 /// The host compiler that a variable of CMake or of nvcc names.
-fn named_host_compiler<'a>(inputs: &Inputs<'a>) -> Option<(&'static str, &'a str)> {
+fn named_host_compiler<'a>(inputs: &PlanInputs<'a>) -> Option<(&'static str, &'a str)> {
     ["CUDAHOSTCXX", "NVCC_CCBIN"].into_iter().find_map(|name| Some((name, inputs.env.get(name)?)))
 }
 
 /// The compiler that nvcc calls: the one that builds the rest if it is in the window, else the newest that is.
-fn host_compiler<'a>(inputs: &Inputs<'a>, kit: &Kit) -> Option<&'a HostCompiler> {
+fn host_compiler<'a>(inputs: &PlanInputs<'a>, kit: &BuildKit) -> Option<&'a HostCompiler> {
     let fits = |compiler: &&HostCompiler| {
         let window = kit.host_compilers.get(&compiler.family);
         window.is_none_or(|window| window.holds(compiler.version.as_ref(), &compiler.family))

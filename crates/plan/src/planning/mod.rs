@@ -2,33 +2,33 @@
 
 pub mod share;
 
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 
-use crate::look::Sight;
+use crate::look::MachineState;
 use crate::offer::foresee::{self, foresee};
-use crate::plan::launchers::{self, LauncherError, Scene};
-use crate::plan::make::{self, Inputs, Missing, Refusal};
-use crate::plan::request::Request;
+use crate::plan::launchers::{self, LauncherContext, LauncherError};
+use crate::plan::make::{self, MissingBackend, PlanInputs, PlanRefusal};
+use crate::plan::request::BackendRequest;
 use crate::plan::{Plan, kits};
 use crate::project::Linkage;
 use crate::project::Project;
-use crate::wheels::Lock;
+use crate::wheels::WheelLock;
 
 /// What a plan is made for.
 #[derive(Clone, Copy)]
-pub struct Wish<'a> {
+pub struct PlanRequest<'a> {
     /// The machine.
-    pub host: &'a dyn Host,
+    pub host: &'a dyn ReadFiles,
     /// What was seen of it.
-    pub sight: &'a Sight,
+    pub sight: &'a MachineState,
     /// What is built.
     pub project: &'a Project,
     /// For which backends.
-    pub request: &'a Request,
+    pub request: &'a BackendRequest,
     /// How its libraries come into a program.
     pub linkage: Linkage,
     /// What to do with a named backend that is blocked.
-    pub missing: Missing,
+    pub missing: MissingBackend,
     /// Compilers at once.
     pub jobs: Option<u32>,
     /// Architectures for CUDA as somebody named them.
@@ -36,14 +36,14 @@ pub struct Wish<'a> {
     /// Whether code may be built that only runs on processors like this machine's.
     pub native: bool,
     /// What may be installed first; `None`: nothing.
-    pub provision: Option<&'a [Lock]>,
+    pub provision: Option<&'a [WheelLock]>,
 }
 
 /// Makes the plan.
 ///
 /// # Errors
 /// A backend that was asked for by name cannot be built, and may not be dropped.
-pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
+pub fn plan(wish: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
     let shared = share::wanted(wish.host, wish.project, wish.request)?;
     if shared.is_empty() {
         return plan_alone(wish);
@@ -53,7 +53,7 @@ pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
     for one in &shared {
         one.point(&mut project);
     }
-    let mut plan = plan_alone(&Wish { project: &project, request: &request, ..*wish })?;
+    let mut plan = plan_alone(&PlanRequest { project: &project, request: &request, ..*wish })?;
     for one in &shared {
         one.strip(&project, &mut plan);
         plan.packages.push(one.package(wish.host, &project.build_root));
@@ -63,10 +63,10 @@ pub fn plan(wish: &Wish<'_>) -> Result<Plan, Refusal> {
     Ok(plan)
 }
 
-fn plan_alone(wish: &Wish<'_>) -> Result<Plan, Refusal> {
+fn plan_alone(wish: &PlanRequest<'_>) -> Result<Plan, PlanRefusal> {
     let (host, sight) = (wish.host, wish.sight);
     let foreseen = wish.provision.map(|locks| {
-        foresee(&foresee::Scene {
+        foresee(&foresee::OfferContext {
             host,
             facts: &sight.facts,
             catalogue: &sight.catalogue,
@@ -86,7 +86,7 @@ fn plan_alone(wish: &Wish<'_>) -> Result<Plan, Refusal> {
         kits::kits_of_project(inventory, &sight.catalogue, &sight.facts, &wish.project.profile);
     let compilers = kits::compilers(&sight.inventory, &sight.catalogue);
     let tools = kits::tools(&sight.inventory, &sight.catalogue);
-    make::make(&Inputs {
+    make::make(&PlanInputs {
         facts: &sight.facts,
         env: host.env(),
         matrix,
@@ -109,11 +109,15 @@ fn plan_alone(wish: &Wish<'_>) -> Result<Plan, Refusal> {
 ///
 /// # Errors
 /// A launcher that is not known, or one that was asked for just now and is not here.
-pub fn put_launchers(plan: &mut Plan, wish: &Wish<'_>, flag: Option<&str>) -> Result<(), LauncherError> {
+pub fn put_launchers(
+    plan: &mut Plan,
+    wish: &PlanRequest<'_>,
+    flag: Option<&str>,
+) -> Result<(), LauncherError> {
     let (host, sight) = (wish.host, wish.sight);
     let home = host.env().get("HOME").unwrap_or_default();
     let exists = |file: &str| host.is_file(&host.path(&file.replace("{home}", home)));
     let known = launchers::launchers(&sight.inventory, &sight.catalogue, &sight.facts, &exists);
     let (env, table, root) = (host.env(), &wish.project.file.cache, &wish.project.root);
-    launchers::apply(plan, &Scene { launchers: &known, flag, env, table, root })
+    launchers::apply(plan, &LauncherContext { launchers: &known, flag, env, table, root })
 }

@@ -5,16 +5,18 @@ use std::fmt::Write as _;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::shell::cmake_bracket;
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostInfo, HostPath, ReadFiles};
 
 use crate::artifacts::{Manifest, ManifestError};
 use crate::link;
-use crate::plan::make::Refusal;
-use crate::plan::request::{Request, Selection};
-use crate::plan::{Package, Plan};
+use crate::plan::make::PlanRefusal;
+use crate::plan::request::{BackendRequest, BackendSelection};
+use crate::plan::{CmakePackage, Plan};
 use crate::project::Project;
-use crate::project::profile::{Profile, Wanted};
+use crate::project::profile::{Profile, WantedOption};
 use crate::project::together::{SameSymbols, VERSION, With};
 
 /// Folder of the packages in a build folder.
@@ -32,10 +34,14 @@ pub struct Shared {
 }
 
 /// What a project takes from the others that go into its program, where gpubuild.toml says `same_symbols = "shared"`.
-pub(super) fn wanted(host: &dyn Host, project: &Project, request: &Request) -> Result<Vec<Shared>, Refusal> {
+pub(super) fn wanted(
+    host: &dyn ReadFiles,
+    project: &Project,
+    request: &BackendRequest,
+) -> Result<Vec<Shared>, PlanRefusal> {
     let mut found = Vec::new();
     for with in project.with.iter().filter(|with| with.same_symbols == SameSymbols::Shared) {
-        let one = from(host, project, with).map_err(|reason| Refusal {
+        let one = from(host, project, with).map_err(|reason| PlanRefusal {
             origin: request.origin.clone(),
             blocked: Vec::new(),
             project: vec![reason],
@@ -46,7 +52,7 @@ pub(super) fn wanted(host: &dyn Host, project: &Project, request: &Request) -> R
     Ok(found)
 }
 
-fn from(host: &dyn Host, project: &Project, with: &With) -> Result<Shared, Reason> {
+fn from(host: &dyn ReadFiles, project: &Project, with: &With) -> Result<Shared, Reason> {
     let name = &with.name;
     let manifest = Manifest::read(host, &with.manifest).map_err(|error| {
         let why = match error {
@@ -55,7 +61,7 @@ fn from(host: &dyn Host, project: &Project, with: &With) -> Result<Shared, Reaso
         };
         let hint = format!("build it first: `gpubuild build --project {}`", with.folder);
         reason(
-            "symbols.other-not-built",
+            id!("symbols.other-not-built"),
             format!("the libraries of `{name}` are to be used, and {why}"),
             hint,
         )
@@ -68,7 +74,7 @@ fn from(host: &dyn Host, project: &Project, with: &With) -> Result<Shared, Reaso
         let text = format!("nothing says which library of `{name}` this project can use in place of its own");
         let hint = "name it in gpubuild.toml, `library = \"NAME\"` under `[[with]]`, with the options that have the project \
                     look for it as a CMake package; or use `same_symbols = \"prefix\"`";
-        reason("symbols.not-shareable", text, hint)
+        reason(id!("symbols.not-shareable"), text, hint)
     })?;
     // Another version may do, which the compiler finds out. Structures of another size never do.
     let differences: Vec<String> =
@@ -76,7 +82,7 @@ fn from(host: &dyn Host, project: &Project, with: &With) -> Result<Shared, Reaso
     if !differences.is_empty() {
         let text = format!("`{library}` of `{name}` cannot be used here: {}", differences.join(", "));
         return Err(reason(
-            "symbols.not-shareable",
+            id!("symbols.not-shareable"),
             text,
             "use `same_symbols = \"prefix\"` or `\"dynamic\"`",
         ));
@@ -84,31 +90,31 @@ fn from(host: &dyn Host, project: &Project, with: &With) -> Result<Shared, Reaso
     Ok(Shared { library, manifest, path: with.manifest.clone() })
 }
 
-fn reason(id: &str, text: impl Into<String>, hint: impl Into<String>) -> Reason {
-    Reason { id: id.to_owned(), text: text.into(), hint: Some(hint.into()), ..Reason::default() }
+fn reason(id: DiagnosticId, text: impl Into<String>, hint: impl Into<String>) -> Reason {
+    Reason::new(id, text.into()).hint(hint.into())
 }
 
 /// A backend that was named and that the other project was built without.
-fn refuse_missing(shared: &Shared, with: &With, request: &Request) -> Result<(), Refusal> {
-    let Selection::Named(named) = &request.selection else { return Ok(()) };
+fn refuse_missing(shared: &Shared, with: &With, request: &BackendRequest) -> Result<(), PlanRefusal> {
+    let BackendSelection::Named(named) = &request.selection else { return Ok(()) };
     let blocked = |backend: &Backend| {
         let text =
             format!("`{}` comes from `{}`, which was built without {backend}", shared.library, with.name);
         let backends: Vec<&str> =
             shared.manifest.backends.iter().chain([backend]).map(|one| one.id()).collect();
         let hint = format!("gpubuild build --project {} --backends {}", with.folder, backends.join(","));
-        (*backend, vec![reason("symbols.shared-without-backend", text, hint)])
+        (*backend, vec![reason(id!("symbols.shared-without-backend"), text, hint)])
     };
     let blocked: Vec<_> =
         named.iter().filter(|one| !shared.manifest.backends.contains(one)).map(blocked).collect();
     if blocked.is_empty() {
         return Ok(());
     }
-    Err(Refusal { origin: request.origin.clone(), blocked, project: Vec::new() })
+    Err(PlanRefusal { origin: request.origin.clone(), blocked, project: Vec::new() })
 }
 
 /// Has the project look for the packages. Backends come with the shared libraries, so the rest is built for `cpu`.
-pub fn apply(shared: &[Shared], project: &mut Project, request: &mut Request) {
+pub fn apply(shared: &[Shared], project: &mut Project, request: &mut BackendRequest) {
     if shared.is_empty() {
         return;
     }
@@ -118,7 +124,7 @@ pub fn apply(shared: &[Shared], project: &mut Project, request: &mut Request) {
             project.file.project.options.entry(name).or_insert(value);
         }
     }
-    request.selection = Selection::Named(vec![Backend::Cpu]);
+    request.selection = BackendSelection::Named(vec![Backend::Cpu]);
 }
 
 impl Shared {
@@ -145,23 +151,24 @@ impl Shared {
                 for name in profile.options.keys().chain(of_rows).filter(|name| !said.contains_key(*name)) {
                     tree.cache.remove(name);
                 }
-                let targets: Vec<&Wanted> =
+                let targets: Vec<&WantedOption> =
                     profile.targets.iter().chain(rows.flat_map(|row| &row.targets)).collect();
                 tree.choices.retain(|choice| !targets.iter().any(|wanted| wanted.any == choice.any));
-                tree.targets
-                    .retain(|target| !targets.iter().any(|wanted| wanted.any == Wanted::new(target).any));
+                tree.targets.retain(|target| {
+                    !targets.iter().any(|wanted| wanted.any == WantedOption::new(target).any)
+                });
             }
         }
     }
 
     /// The package, for a build folder.
-    pub fn package(&self, host: &dyn Host, root: &HostPath) -> Package {
+    pub fn package(&self, host: &dyn HostInfo, root: &HostPath) -> CmakePackage {
         let file = self.folder(root).join(&format!("{}-config.cmake", self.library));
-        Package { file, text: self.text(host) }
+        CmakePackage { file, text: self.text(host) }
     }
 
     /// A package with the target `<library>::<name>` for each library. Every one of them brings the whole link line.
-    fn text(&self, host: &dyn Host) -> String {
+    fn text(&self, host: &dyn HostInfo) -> String {
         let whole = format!("gpubuild::{}", self.manifest.project);
         let mut text = link::cmake(&link::directives(&self.manifest, host.platform().os), &self.manifest);
         let interface = self.manifest.interface();
@@ -267,7 +274,11 @@ mod tests {
             }
             let host = host.file("/llama/.gpubuild/llama/manifest.json", GGML).build();
             let project = crate::project::load(&host, &host.path("/whisper/gpubuild.toml")).unwrap();
-            let request = Request { selection: Selection::Auto, origin: "auto".into(), without: Vec::new() };
+            let request = BackendRequest {
+                selection: BackendSelection::Auto,
+                origin: "auto".into(),
+                without: Vec::new(),
+            };
             wanted(&host, &project, &request).map(|found| found[0].library.clone())
         };
         assert_eq!(refusal("").unwrap(), "ggml");

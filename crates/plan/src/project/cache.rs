@@ -9,7 +9,7 @@ use super::LauncherTable;
 #[serde(deny_unknown_fields)]
 pub struct CacheTable {
     /// `on` (without it), `readonly`, `off`.
-    pub store: Option<Access>,
+    pub store: Option<CacheAccess>,
     /// Folder of the store, relative to the file.
     pub folder: Option<String>,
     /// How much it may hold, `10GiB`.
@@ -27,7 +27,7 @@ pub struct CacheTable {
 /// What may be done with a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Access {
+pub enum CacheAccess {
     /// Nothing.
     Off,
     /// Results are taken, none is put in.

@@ -1,5 +1,8 @@
 //! Why there is no project.
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
+
 use super::{FILE_NAME, SCHEMA};
 
 /// Why there is no project.
@@ -55,36 +58,32 @@ pub enum ProjectError {
     },
 }
 
-impl ProjectError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for ProjectError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::NotFound { .. } => "project.not-found",
-            Self::Unreadable { .. } => "project.unreadable",
-            Self::Invalid { .. } => "project.invalid",
-            Self::Newer { .. } => "project.newer-schema",
-            Self::UnknownProfile { .. } => "project.unknown-profile",
-            Self::NoSource { .. } => "project.source-missing",
+            Self::NotFound { .. } => id!("project.not-found"),
+            Self::Unreadable { .. } => id!("project.unreadable"),
+            Self::Invalid { .. } => id!("project.invalid"),
+            Self::Newer { .. } => id!("project.newer-schema"),
+            Self::UnknownProfile { .. } => id!("project.unknown-profile"),
+            Self::NoSource { .. } => id!("project.source-missing"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
+    fn hint(&self) -> Option<String> {
+        Some(match self {
             Self::NotFound { .. } => {
                 format!("run it inside a project, or name one with `--project DIR` ({FILE_NAME})")
             }
             Self::Unreadable { .. } => "check that the file is there and that you may read it".to_owned(),
             Self::Invalid { .. } => {
-                "correct the marked place; docs/project-file.md lists every key".to_owned()
+                "correct the marked place; docs/reference/project-file.md lists every key".to_owned()
             }
             Self::Newer { .. } => "update gpubuild: `cargo install gpubuild`".to_owned(),
             Self::UnknownProfile { .. } => "use `cmake` for any other CMake project".to_owned(),
             Self::NoSource { .. } => {
                 "correct `source`, or fetch the submodule that should be there".to_owned()
             }
-        }
+        })
     }
 }

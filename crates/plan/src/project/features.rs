@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Features(BTreeMap<String, Vec<String>>);
 
 #[derive(Default, Deserialize)]
-struct CargoToml {
+struct CrateFeatures {
     #[serde(default)]
     features: Features,
 }
@@ -20,7 +20,7 @@ impl Features {
     /// Those of a Cargo.toml; none if it cannot be read, which cargo tells better.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        gpubuild_toml::from_str::<CargoToml>(text).unwrap_or_default().features
+        gpubuild_toml::from_str::<CrateFeatures>(text).unwrap_or_default().features
     }
 
     /// What cargo is told so that exactly the features of these backends are on, beside those that have nothing to do with

@@ -1,4 +1,4 @@
-//! `gpubuild.toml` as it is written, table by table; docs/project-file.md explains every key.
+//! `gpubuild.toml` as it is written, table by table; docs/reference/project-file.md explains every key.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::variant::{CiTable, VariantTable};
 use super::{CacheTable, PackTable};
 use crate::project::Linkage;
-use crate::project::profile::Wanted;
+use crate::project::profile::WantedOption;
 use crate::project::together::SameSymbols;
 
 /// The file as it is written.
@@ -64,7 +64,7 @@ pub struct ProjectTable {
     #[serde(default = "default_profile")]
     pub profile: String,
     /// Backends to build where neither a flag nor the environment names any; `auto` without it.
-    pub backends: Option<Request>,
+    pub backends: Option<BackendWord>,
     /// Backends of the project that gpubuild has no toolkit for.
     #[serde(default)]
     pub extra: Vec<String>,
@@ -73,7 +73,7 @@ pub struct ProjectTable {
     pub native: bool,
     /// CMake targets that a program links, in addition to those of the profile.
     #[serde(default)]
-    pub targets: Vec<Wanted>,
+    pub targets: Vec<WantedOption>,
     /// Further cache entries.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
@@ -127,7 +127,7 @@ impl From<PatchForm> for Patch {
 /// `"auto"`, `"all"`, or a list of ids.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
-pub enum Request {
+pub enum BackendWord {
     /// A selection by word.
     Word(String),
     /// Backends by id.

@@ -15,17 +15,17 @@ pub mod variant;
 use std::collections::BTreeSet;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 use serde::Deserialize;
 
 use self::features::Features;
 use self::profile::{Profile, declared};
 use self::together::With;
-pub use cache::{Access, CacheTable};
+pub use cache::{CacheAccess, CacheTable};
 pub use error::ProjectError;
 pub use file::{
-    Archs, AuditTable, BackendTable, BinaryTable, LauncherTable, LimitsTable, Patch, ProjectFile,
-    ProjectTable, PythonTable, Request, ToolkitsTable, WithTable,
+    Archs, AuditTable, BackendTable, BackendWord, BinaryTable, LauncherTable, LimitsTable, Patch,
+    ProjectFile, ProjectTable, PythonTable, ToolkitsTable, WithTable,
 };
 pub use linkage::Linkage;
 pub use pack::PackTable;
@@ -90,7 +90,7 @@ fn remote_problem(remote: &str) -> Option<&'static str> {
 }
 
 /// Finds `gpubuild.toml` in `start` or the nearest folder above it.
-pub fn find(host: &dyn Host, start: &HostPath) -> Result<HostPath, ProjectError> {
+pub fn find(host: &dyn ReadFiles, start: &HostPath) -> Result<HostPath, ProjectError> {
     let mut folder = Some(start.clone());
     while let Some(here) = folder {
         let file = here.join(FILE_NAME);
@@ -103,7 +103,7 @@ pub fn find(host: &dyn Host, start: &HostPath) -> Result<HostPath, ProjectError>
 }
 
 /// Reads a project and looks whether its parts are there.
-pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
+pub fn load(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectError> {
     let mut project = load_alone(host, path)?;
     let interface =
         |project: &Project| together::interface(host, &project.source, project.profile.abi.as_ref());
@@ -122,7 +122,7 @@ pub fn load(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
 }
 
 /// The same without a look at the projects that go with it.
-fn load_alone(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError> {
+fn load_alone(host: &dyn ReadFiles, path: &HostPath) -> Result<Project, ProjectError> {
     let text = host
         .read_text(path)
         .map_err(|error| ProjectError::Unreadable { path: path.to_string(), message: error.to_string() })?;
@@ -132,7 +132,7 @@ fn load_alone(host: &dyn Host, path: &HostPath) -> Result<Project, ProjectError>
 
 /// The part of [`load`] after the file is read: looks whether the parts are there.
 pub fn assemble(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     path: &HostPath,
     file: ProjectFile,
     profile: Profile,
@@ -179,15 +179,15 @@ pub fn assemble(
 /// The pure part of [`load`]: text to values.
 pub fn parse(path: &str, text: &str) -> Result<(ProjectFile, Profile), ProjectError> {
     #[derive(Deserialize)]
-    struct SchemaOnly {
+    struct ProjectSchema {
         schema: Option<i64>,
     }
-    let invalid = |error: &gpubuild_toml::Error| ProjectError::Invalid {
+    let invalid = |error: &gpubuild_toml::TomlError| ProjectError::Invalid {
         path: path.to_owned(),
         message: error.to_string().trim_end().to_owned(),
     };
     // The schema first: a file of a later version should be called that, not wrong.
-    let found = gpubuild_toml::from_str::<SchemaOnly>(text).map_err(|error| invalid(&error))?.schema;
+    let found = gpubuild_toml::from_str::<ProjectSchema>(text).map_err(|error| invalid(&error))?.schema;
     if let Some(found) = found.filter(|found| *found > SCHEMA) {
         return Err(ProjectError::Newer { path: path.to_owned(), found });
     }
@@ -242,7 +242,7 @@ mod tests {
         );
         let (file, profile) = parse("gpubuild.toml", &text).unwrap();
         assert_eq!(profile.id, "gk");
-        assert_eq!(file.project.backends, Some(Request::List(vec!["cpu".into(), "cuda".into()])));
+        assert_eq!(file.project.backends, Some(BackendWord::List(vec!["cpu".into(), "cuda".into()])));
         assert_eq!(file.backends[&Backend::Cuda].archs, Some(Archs::List(vec!["80".into(), "90a".into()])));
     }
 

@@ -1,4 +1,5 @@
-//! Profiles: names of options and targets of known projects, as data in `toolkits/profiles/` (docs/profiles.md has the form).
+//! Profiles: names of options and targets of known projects, as data in `toolkits/profiles/`
+//! (docs/reference/resolvers-and-profiles.md has the form).
 
 mod extra;
 mod names;
@@ -11,9 +12,9 @@ use gpubuild_host::Os;
 use gpubuild_toolkits::{PROFILES, SHIMS};
 use serde::{Deserialize, Serialize};
 
-use crate::artifacts::Loader;
-pub use extra::{Extra, Need};
-pub use names::{Wanted, declared};
+use crate::artifacts::ModuleLoader;
+pub use extra::{Extra, ExtraNeed};
+pub use names::{WantedOption, declared};
 
 /// What a project calls its options and targets, and what it cannot combine.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -32,7 +33,7 @@ pub struct Profile {
     pub always: Vec<Backend>,
     /// Targets that a program links whatever the backends.
     #[serde(default)]
-    pub targets: Vec<Wanted>,
+    pub targets: Vec<WantedOption>,
     /// Cache entries that are always set. A version of the project that does not know one is fine.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
@@ -43,10 +44,10 @@ pub struct Profile {
     pub scripts: Vec<String>,
     /// Further targets that a project may name, with what has to be switched on for them.
     #[serde(default, rename = "part")]
-    pub parts: Vec<Part>,
+    pub parts: Vec<SourcePart>,
     /// Per backend.
     #[serde(default)]
-    pub backends: BTreeMap<Backend, Row>,
+    pub backends: BTreeMap<Backend, BackendRow>,
     /// Memory that one CUDA or HIP compiler of this project needs, `2GiB`.
     pub memory_per_device_job: Option<String>,
     /// Backends of the project that gpubuild has no toolkit for, by id.
@@ -57,7 +58,7 @@ pub struct Profile {
     pub renamed: BTreeMap<String, String>,
     /// Options that are gone.
     #[serde(default)]
-    pub removed: BTreeMap<String, Removed>,
+    pub removed: BTreeMap<String, RemovedOption>,
     /// What has to agree before two copies of the project may share libraries or structures.
     pub abi: Option<Abi>,
     /// The program that compares every backend with a reference.
@@ -78,13 +79,13 @@ pub struct Profile {
     pub instructions: BTreeMap<String, String>,
     /// Libraries that another project may have built, by the name of their CMake package.
     #[serde(default)]
-    pub share: BTreeMap<String, Share>,
+    pub share: BTreeMap<String, ShareRule>,
 }
 
 /// How a project uses libraries that another one has built.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Share {
+pub struct ShareRule {
     /// Cache entries that make it look for the package.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
@@ -95,7 +96,7 @@ pub struct Share {
 /// A backend of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub struct BackendRow {
     /// The option that switches it.
     pub option: String,
     /// Further options that get the same value.
@@ -106,7 +107,7 @@ pub struct Row {
     pub environment: Vec<String>,
     /// Targets that a program links.
     #[serde(default)]
-    pub targets: Vec<Wanted>,
+    pub targets: Vec<WantedOption>,
     /// The oldest release of the toolkit that the project takes.
     pub minimum: Option<Version>,
     /// Architectures that the project builds only with a suffix.
@@ -168,7 +169,7 @@ impl ShimRow {
 /// A target that is not part of every build.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct SourcePart {
     /// Its names in the versions of the project, the current one first.
     pub names: Vec<String>,
     /// Cache entries without which it is not there.
@@ -179,7 +180,7 @@ pub struct Part {
 /// An option that is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Removed {
+pub struct RemovedOption {
     /// What replaced it, or why it is not needed.
     pub say: String,
     /// Whether it may be left out without changing what was meant.
@@ -266,7 +267,7 @@ pub struct Modules {
     #[serde(default)]
     pub variants: BTreeMap<Backend, String>,
     /// Functions of the project that open them.
-    pub loader: Loader,
+    pub loader: ModuleLoader,
 }
 
 /// Two backends that one program cannot hold.
@@ -323,7 +324,7 @@ impl Profile {
 
     /// The part that one of these names means.
     #[must_use]
-    pub fn part(&self, name: &str) -> Option<&Part> {
+    pub fn part(&self, name: &str) -> Option<&SourcePart> {
         self.parts.iter().find(|part| part.names.iter().any(|other| other == name))
     }
 
@@ -379,7 +380,7 @@ impl Profile {
     }
 }
 
-impl Row {
+impl BackendRow {
     fn on_top_of(self, base: Self) -> Self {
         let targets = if self.targets.is_empty() { base.targets } else { self.targets };
         let mut options = base.options;

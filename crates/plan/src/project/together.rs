@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 use serde::{Deserialize, Serialize};
 
 use super::abi::{default_of, version};
@@ -51,12 +51,12 @@ pub struct With {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
     /// How the library that both contain differs, where both contain one.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<InterfaceDifference>,
 }
 
 /// A constant or a version that two copies of a library do not have in common, as `GGML_MAX_NAME is 64 and 128`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
+pub struct InterfaceDifference {
     /// What.
     pub name: String,
     /// Here.
@@ -65,13 +65,13 @@ pub struct Difference {
     pub theirs: String,
 }
 
-impl std::fmt::Display for Difference {
+impl std::fmt::Display for InterfaceDifference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} is {} and {}", self.name, self.ours, self.theirs)
     }
 }
 
-impl Serialize for Difference {
+impl Serialize for InterfaceDifference {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -81,13 +81,13 @@ impl Serialize for Difference {
 pub const VERSION: &str = "version";
 
 /// What a project's sources say about the library in it: version and the constants that its structures depend on.
-pub type Interface = BTreeMap<String, String>;
+pub type InterfaceValues = BTreeMap<String, String>;
 
 /// Reads it; empty where the profile names no such library or the sources have none.
 #[must_use]
-pub fn interface(host: &dyn Host, source: &HostPath, abi: Option<&Abi>) -> Interface {
-    let Some(abi) = abi else { return Interface::new() };
-    let mut found = Interface::new();
+pub fn interface(host: &dyn ReadFiles, source: &HostPath, abi: Option<&Abi>) -> InterfaceValues {
+    let Some(abi) = abi else { return InterfaceValues::new() };
+    let mut found = InterfaceValues::new();
     for header in abi.headers.iter().filter_map(|name| host.read_text(&source.join(name)).ok()) {
         for name in &abi.defines {
             if let Some(value) = default_of(&header, name) {
@@ -108,10 +108,10 @@ pub fn interface(host: &dyn Host, source: &HostPath, abi: Option<&Abi>) -> Inter
 
 /// What differs.
 #[must_use]
-pub fn differences(ours: &Interface, theirs: &Interface) -> Vec<Difference> {
+pub fn differences(ours: &InterfaceValues, theirs: &InterfaceValues) -> Vec<InterfaceDifference> {
     let both = ours.iter().filter_map(|(name, value)| Some((name, value, theirs.get(name)?)));
     both.filter(|(_, ours, theirs)| ours != theirs)
-        .map(|(name, ours, theirs)| Difference {
+        .map(|(name, ours, theirs)| InterfaceDifference {
             name: name.clone(),
             ours: ours.clone(),
             theirs: theirs.clone(),
@@ -133,9 +133,9 @@ fn passed(script: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::project::profile::Profile;
-    use gpubuild_host::{Arch, Os, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo, Os, RecordedHost};
 
-    fn sources(name: u32, minor: u32, script: &str) -> Interface {
+    fn sources(name: u32, minor: u32, script: &str) -> InterfaceValues {
         let header = format!(
             "#define GGML_MAX_DIMS 4\n#ifndef GGML_MAX_NAME\n#   define GGML_MAX_NAME        {name}\n#endif\n"
         );
@@ -151,7 +151,7 @@ mod tests {
         interface(&host, &host.path("/s"), profile.abi.as_ref())
     }
 
-    fn told(ours: &Interface, theirs: &Interface) -> Vec<String> {
+    fn told(ours: &InterfaceValues, theirs: &InterfaceValues) -> Vec<String> {
         differences(ours, theirs).iter().map(ToString::to_string).collect()
     }
 

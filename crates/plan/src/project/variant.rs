@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Requirement;
+use gpubuild_core::version::VersionRequirement;
 use serde::Deserialize;
 
-use crate::project::{Archs, Project, ProjectFile, Request};
+use crate::project::{Archs, BackendWord, Project, ProjectFile};
 
 /// The longest name: that of a label of a wheel's variant.
 pub const MOST_CHARACTERS: usize = 16;
@@ -84,7 +84,7 @@ pub fn problem(variants: &[VariantTable]) -> Option<String> {
             ));
         }
         for (backend, versions) in &variant.toolkits {
-            if let Some(bad) = versions.iter().find(|text| text.parse::<Requirement>().is_err()) {
+            if let Some(bad) = versions.iter().find(|text| text.parse::<VersionRequirement>().is_err()) {
                 return Some(format!(
                     "variant `{name}` asks for `{bad}` of the toolkit of {backend}, which is no version"
                 ));
@@ -120,7 +120,7 @@ pub fn variants(project: &Project) -> Vec<VariantTable> {
 /// Makes a project file that of one variant: its backends, architectures and toolkits are what is asked for.
 pub fn apply(file: &mut ProjectFile, variant: &VariantTable) {
     let ids = variant.backends.iter().map(|backend| backend.id().to_owned()).collect();
-    file.project.backends = Some(Request::List(ids));
+    file.project.backends = Some(BackendWord::List(ids));
     for (backend, archs) in &variant.archs {
         file.backends.entry(*backend).or_default().archs = Some(archs.clone());
     }

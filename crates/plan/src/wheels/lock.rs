@@ -8,7 +8,7 @@ use gpubuild_host::Platform;
 use gpubuild_toolkits::LOCKS;
 use serde::{Deserialize, Serialize};
 
-use super::tag::{self, Fit, Libc};
+use super::tag::{self, TagFit, WheelLibc};
 
 /// Value of `schema`.
 pub const SCHEMA: &str = "gpubuild.lock/1";
@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "gpubuild.lock/1";
 /// The wheels of one release of a toolkit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lock {
+pub struct WheelLock {
     /// [`SCHEMA`].
     pub schema: String,
     /// Id of the toolkit's description, `cuda`.
@@ -44,13 +44,13 @@ pub struct Component {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
     /// Its wheels.
-    pub wheels: Vec<Pinned>,
+    pub wheels: Vec<PinnedWheel>,
 }
 
 /// A distribution at one version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pinned {
+pub struct PinnedWheel {
     /// Its name on the index.
     pub package: String,
     /// Its version.
@@ -81,12 +81,12 @@ pub enum SelectError {
     Platform {
         /// The distribution.
         package: String,
-        /// What stands in the way, never [`Fit::Yes`].
-        fit: Fit,
+        /// What stands in the way, never [`TagFit::Yes`].
+        fit: TagFit,
     },
 }
 
-impl Lock {
+impl WheelLock {
     /// Reads one.
     ///
     /// # Errors
@@ -160,8 +160,8 @@ impl Lock {
         &self,
         with: &[String],
         platform: Platform,
-        libc: &Libc,
-    ) -> Result<Vec<Pinned>, SelectError> {
+        libc: &WheelLibc,
+    ) -> Result<Vec<PinnedWheel>, SelectError> {
         let components = self.closure(with)?;
         components
             .iter()
@@ -171,17 +171,17 @@ impl Lock {
     }
 }
 
-impl Pinned {
+impl PinnedWheel {
     /// This wheel with only the file that a machine can run.
-    fn for_machine(&self, platform: Platform, libc: &Libc) -> Result<Self, SelectError> {
-        let mut why = Fit::OtherPlatform;
+    fn for_machine(&self, platform: Platform, libc: &WheelLibc) -> Result<Self, SelectError> {
+        let mut why = TagFit::OtherPlatform;
         for file in &self.files {
             match tag::fit(&file.name, platform, libc) {
-                Fit::Yes => {
+                TagFit::Yes => {
                     let files = vec![file.clone()];
                     return Ok(Self { files, ..self.clone() });
                 }
-                Fit::OtherPlatform => {}
+                TagFit::OtherPlatform => {}
                 nearer => why = nearer,
             }
         }
@@ -200,14 +200,14 @@ impl Pinned {
 /// # Panics
 /// If one is broken, which a test rules out.
 #[must_use]
-pub fn embedded() -> &'static [Lock] {
-    static PARSED: OnceLock<Vec<Lock>> = OnceLock::new();
+pub fn embedded() -> &'static [WheelLock] {
+    static PARSED: OnceLock<Vec<WheelLock>> = OnceLock::new();
     PARSED.get_or_init(|| {
-        let read = |(name, bytes): &(&str, &[u8])| -> Lock {
+        let read = |(name, bytes): &(&str, &[u8])| -> WheelLock {
             gpubuild_toml::from_bytes(bytes)
                 .unwrap_or_else(|error| panic!("toolkits/locks/{name}.toml is tested: {error}"))
         };
-        let mut locks: Vec<Lock> = LOCKS.iter().map(read).collect();
+        let mut locks: Vec<WheelLock> = LOCKS.iter().map(read).collect();
         locks.sort_by(|a, b| (&a.toolkit, &a.release).cmp(&(&b.toolkit, &b.release)));
         locks
     })
@@ -221,7 +221,7 @@ pub fn is_embedded(toolkit: &str) -> bool {
 
 /// The locks of a toolkit by release, the newest last.
 #[must_use]
-pub fn offered(toolkit: &str) -> BTreeMap<Version, &'static Lock> {
+pub fn offered(toolkit: &str) -> BTreeMap<Version, &'static WheelLock> {
     embedded()
         .iter()
         .filter(|lock| lock.toolkit == toolkit)

@@ -4,8 +4,8 @@ use super::*;
 
 const LINUX: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 
-fn new_glibc() -> Libc {
-    Libc::Glibc(Some("2.36".parse().unwrap()))
+fn new_glibc() -> WheelLibc {
+    WheelLibc::Glibc(Some("2.36".parse().unwrap()))
 }
 
 #[test]
@@ -42,14 +42,17 @@ fn components_bring_what_they_need() {
 #[test]
 fn machines_that_no_wheel_fits_are_told_why() {
     let lock = offered("cuda").into_values().next().unwrap();
-    let why = |platform: Platform, libc: &Libc| match lock.select(&[], platform, libc) {
+    let why = |platform: Platform, libc: &WheelLibc| match lock.select(&[], platform, libc) {
         Err(SelectError::Platform { fit, .. }) => fit,
         other => panic!("{other:?}"),
     };
-    let old = Libc::Glibc(Some("2.11".parse().unwrap()));
-    assert_eq!(why(LINUX, &Libc::Musl), Fit::NeedsGlibc);
-    assert!(matches!(why(LINUX, &old), Fit::NeedsNewerGlibc(_)));
-    assert_eq!(why(Platform { os: Os::Macos, arch: Arch::Aarch64 }, &Libc::Other), Fit::OtherPlatform);
+    let old = WheelLibc::Glibc(Some("2.11".parse().unwrap()));
+    assert_eq!(why(LINUX, &WheelLibc::Musl), TagFit::NeedsGlibc);
+    assert!(matches!(why(LINUX, &old), TagFit::NeedsNewerGlibc(_)));
+    assert_eq!(
+        why(Platform { os: Os::Macos, arch: Arch::Aarch64 }, &WheelLibc::Other),
+        TagFit::OtherPlatform
+    );
 }
 
 #[test]
@@ -57,14 +60,14 @@ fn broken_locks_say_what_is_wrong() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../toolkits/locks/cuda-13.0.toml");
     #[expect(clippy::disallowed_methods, reason = "a test reads its own files")]
     let good = std::fs::read_to_string(path).unwrap();
-    let sum = &Lock::parse(&good).unwrap().components[0].wheels[0].files[0].sha256;
+    let sum = &WheelLock::parse(&good).unwrap().components[0].wheels[0].files[0].sha256;
     for (from, to, message) in [
         (SCHEMA, "gpubuild.lock/9", "`schema` is `gpubuild.lock/9`"),
         (sum.as_str(), "abc", "`abc` is no sha256"),
         ("needs = [\"nvrtc\"]", "needs = [\"x\"]", "needs `x`, which is not there"),
         ("release", "relaese", "unknown field"),
     ] {
-        let error = Lock::parse(&good.replace(from, to)).unwrap_err();
+        let error = WheelLock::parse(&good.replace(from, to)).unwrap_err();
         assert!(error.contains(message), "{error}");
     }
 }

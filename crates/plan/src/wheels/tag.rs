@@ -5,7 +5,7 @@ use gpubuild_host::{Arch, Os, Platform};
 
 /// The C library of a machine, as far as wheels care.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Libc {
+pub enum WheelLibc {
     /// GNU's, of this version; `None` if it is not known.
     Glibc(Option<Version>),
     /// musl.
@@ -16,7 +16,7 @@ pub enum Libc {
 
 /// Whether a wheel runs on a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fit {
+pub enum TagFit {
     /// It does.
     Yes,
     /// It is for another system or processor.
@@ -29,10 +29,10 @@ pub enum Fit {
 
 /// Whether the wheel with this file name runs on a machine.
 #[must_use]
-pub fn fit(file_name: &str, platform: Platform, libc: &Libc) -> Fit {
+pub fn fit(file_name: &str, platform: Platform, libc: &WheelLibc) -> TagFit {
     let stem = file_name.strip_suffix(".whl").unwrap_or(file_name);
     let tags = stem.rsplit('-').next().unwrap_or_default();
-    let mut best = Fit::OtherPlatform;
+    let mut best = TagFit::OtherPlatform;
     for tag in tags.split('.') {
         let fit = fit_of_tag(tag, platform, libc);
         if rank(&fit) < rank(&best) {
@@ -42,24 +42,24 @@ pub fn fit(file_name: &str, platform: Platform, libc: &Libc) -> Fit {
     best
 }
 
-fn rank(fit: &Fit) -> u8 {
+fn rank(fit: &TagFit) -> u8 {
     match fit {
-        Fit::Yes => 0,
-        Fit::NeedsNewerGlibc(_) => 1,
-        Fit::NeedsGlibc => 2,
-        Fit::OtherPlatform => 3,
+        TagFit::Yes => 0,
+        TagFit::NeedsNewerGlibc(_) => 1,
+        TagFit::NeedsGlibc => 2,
+        TagFit::OtherPlatform => 3,
     }
 }
 
-fn fit_of_tag(tag: &str, platform: Platform, libc: &Libc) -> Fit {
+fn fit_of_tag(tag: &str, platform: Platform, libc: &WheelLibc) -> TagFit {
     if tag == "any" {
-        return Fit::Yes;
+        return TagFit::Yes;
     }
     let (windows, linux) = match platform.arch {
         Arch::X86_64 => ("win_amd64", "_x86_64"),
         Arch::Aarch64 => ("win_arm64", "_aarch64"),
     };
-    let yes_if = |fits: bool| if fits { Fit::Yes } else { Fit::OtherPlatform };
+    let yes_if = |fits: bool| if fits { TagFit::Yes } else { TagFit::OtherPlatform };
     match platform.os {
         Os::Windows => yes_if(tag == windows),
         Os::Macos => {
@@ -67,10 +67,10 @@ fn fit_of_tag(tag: &str, platform: Platform, libc: &Libc) -> Fit {
             yes_if(tag.starts_with("macosx_") && (tag.ends_with(arch) || tag.ends_with("_universal2")))
         }
         Os::Linux => match tag.strip_suffix(linux) {
-            Some("linux") => Fit::Yes,
-            Some(kind) if kind.starts_with("musllinux") => yes_if(*libc == Libc::Musl),
-            Some(kind) => glibc_of(kind).map_or(Fit::OtherPlatform, |needs| fit_of_glibc(needs, libc)),
-            None => Fit::OtherPlatform,
+            Some("linux") => TagFit::Yes,
+            Some(kind) if kind.starts_with("musllinux") => yes_if(*libc == WheelLibc::Musl),
+            Some(kind) => glibc_of(kind).map_or(TagFit::OtherPlatform, |needs| fit_of_glibc(needs, libc)),
+            None => TagFit::OtherPlatform,
         },
     }
 }
@@ -86,12 +86,12 @@ fn glibc_of(kind: &str) -> Option<Version> {
     text.parse().ok()
 }
 
-fn fit_of_glibc(needs: Version, libc: &Libc) -> Fit {
+fn fit_of_glibc(needs: Version, libc: &WheelLibc) -> TagFit {
     match libc {
-        Libc::Musl => Fit::NeedsGlibc,
-        Libc::Glibc(Some(has)) if *has < needs => Fit::NeedsNewerGlibc(needs),
+        WheelLibc::Musl => TagFit::NeedsGlibc,
+        WheelLibc::Glibc(Some(has)) if *has < needs => TagFit::NeedsNewerGlibc(needs),
         // Where the version is not known, the installer decides.
-        Libc::Glibc(_) | Libc::Other => Fit::Yes,
+        WheelLibc::Glibc(_) | WheelLibc::Other => TagFit::Yes,
     }
 }
 
@@ -101,8 +101,8 @@ mod tests {
 
     const LINUX: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 
-    fn glibc(version: &str) -> Libc {
-        Libc::Glibc(Some(version.parse().unwrap()))
+    fn glibc(version: &str) -> WheelLibc {
+        WheelLibc::Glibc(Some(version.parse().unwrap()))
     }
 
     #[test]
@@ -113,22 +113,22 @@ mod tests {
         let windows = Platform { os: Os::Windows, arch: Arch::X86_64 };
         let mac = Platform { os: Os::Macos, arch: Arch::Aarch64 };
         let table = [
-            (nvcc, LINUX, glibc("2.36"), Fit::Yes),
-            (nvcc, LINUX, glibc("2.17"), Fit::Yes),
-            (nvcc, LINUX, glibc("2.12"), Fit::NeedsNewerGlibc("2.17".parse().unwrap())),
-            (nvcc, LINUX, Libc::Glibc(None), Fit::Yes),
-            (nvcc, LINUX, Libc::Musl, Fit::NeedsGlibc),
-            (nvcc, arm, glibc("2.36"), Fit::OtherPlatform),
-            (nvcc, windows, Libc::Other, Fit::OtherPlatform),
-            (cublas, LINUX, glibc("2.17"), Fit::NeedsNewerGlibc("2.27".parse().unwrap())),
-            ("a-1-py3-none-win_amd64.whl", windows, Libc::Other, Fit::Yes),
-            ("a-1-py3-none-win_arm64.whl", windows, Libc::Other, Fit::OtherPlatform),
-            ("a-1-py3-none-macosx_10_10_universal2.whl", mac, Libc::Other, Fit::Yes),
-            ("a-1-py3-none-macosx_10_10_x86_64.whl", mac, Libc::Other, Fit::OtherPlatform),
-            ("a-1-py3-none-musllinux_1_1_x86_64.whl", LINUX, Libc::Musl, Fit::Yes),
-            ("a-1-py3-none-musllinux_1_1_x86_64.whl", LINUX, glibc("2.36"), Fit::OtherPlatform),
-            ("a-1-py3-none-any.whl", LINUX, Libc::Musl, Fit::Yes),
-            ("nonsense", LINUX, glibc("2.36"), Fit::OtherPlatform),
+            (nvcc, LINUX, glibc("2.36"), TagFit::Yes),
+            (nvcc, LINUX, glibc("2.17"), TagFit::Yes),
+            (nvcc, LINUX, glibc("2.12"), TagFit::NeedsNewerGlibc("2.17".parse().unwrap())),
+            (nvcc, LINUX, WheelLibc::Glibc(None), TagFit::Yes),
+            (nvcc, LINUX, WheelLibc::Musl, TagFit::NeedsGlibc),
+            (nvcc, arm, glibc("2.36"), TagFit::OtherPlatform),
+            (nvcc, windows, WheelLibc::Other, TagFit::OtherPlatform),
+            (cublas, LINUX, glibc("2.17"), TagFit::NeedsNewerGlibc("2.27".parse().unwrap())),
+            ("a-1-py3-none-win_amd64.whl", windows, WheelLibc::Other, TagFit::Yes),
+            ("a-1-py3-none-win_arm64.whl", windows, WheelLibc::Other, TagFit::OtherPlatform),
+            ("a-1-py3-none-macosx_10_10_universal2.whl", mac, WheelLibc::Other, TagFit::Yes),
+            ("a-1-py3-none-macosx_10_10_x86_64.whl", mac, WheelLibc::Other, TagFit::OtherPlatform),
+            ("a-1-py3-none-musllinux_1_1_x86_64.whl", LINUX, WheelLibc::Musl, TagFit::Yes),
+            ("a-1-py3-none-musllinux_1_1_x86_64.whl", LINUX, glibc("2.36"), TagFit::OtherPlatform),
+            ("a-1-py3-none-any.whl", LINUX, WheelLibc::Musl, TagFit::Yes),
+            ("nonsense", LINUX, glibc("2.36"), TagFit::OtherPlatform),
         ];
         for (name, platform, libc, expected) in table {
             assert_eq!(fit(name, platform, &libc), expected, "{name} on {platform:?} with {libc:?}");

@@ -30,10 +30,10 @@ impl Challenge {
         self.parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// Where a token is handed out; none if no place is named.
+    /// The URL that issues tokens; `None` if the challenge names none.
     ///
     /// # Errors
-    /// The place is no address.
+    /// The URL is invalid.
     pub(crate) fn realm(&self) -> Option<Result<Url, BadUrl>> {
         self.get("realm").filter(|_| self.scheme == "bearer").map(Url::parse)
     }
@@ -52,7 +52,7 @@ impl Challenge {
     }
 }
 
-/// `Bearer realm="…", scope="a,b", Basic realm=…`. What is none is left out.
+/// `Bearer realm="…", scope="a,b", Basic realm=…`. Invalid challenges are ignored.
 fn parse(text: &str) -> Vec<Challenge> {
     let mut found: Vec<Challenge> = Vec::new();
     let mut rest = text;
@@ -115,11 +115,11 @@ fn escaped(text: &str) -> String {
 #[must_use]
 pub(crate) fn token(answer: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
-    struct Token {
+    struct ChallengeToken {
         token: Option<String>,
         access_token: Option<String>,
     }
-    let token: Token = serde_json::from_slice(answer).ok()?;
+    let token: ChallengeToken = serde_json::from_slice(answer).ok()?;
     let text = token.token.filter(|text| !text.is_empty()).or(token.access_token)?;
     (!text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())).then_some(text)
 }

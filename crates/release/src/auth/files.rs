@@ -1,7 +1,7 @@
-//! Registries' names and passwords: containers-auth.json(5) and the configuration of docker, in the order of podman and skopeo.
+//! Credentials for registries: containers-auth.json(5) and Docker's configuration, in the order of podman and skopeo.
 //!
-//! In a file the helper of the registry comes first, then the helper of all, then what stands there, the longest path first. As with
-//! docker a file that can't be read is told and passed over.
+//! In each file, the registry's own credential helper comes first, then the default helper, then entries in the file, the longest path
+//! first. As in Docker, an unreadable file is reported and skipped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,11 +9,13 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_host::{HostInfo, HostPath, InspectHost, Os, RunPrograms};
 use serde::Deserialize;
 
 use super::helper;
-use super::{FILE_INVALID, Found, HELPER_FAILED, Lookup, Secret, Sent, home, of_variable};
+use super::{
+    CredentialLookup, FILE_INVALID, FoundCredentials, HELPER_FAILED, Secret, Sent, home, of_variable,
+};
 
 /// The variable that names the only file.
 const ONLY: &str = "REGISTRY_AUTH_FILE";
@@ -23,14 +25,14 @@ const HUB_KEY: &str = "https://index.docker.io/v1/";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct File {
-    auths: Option<BTreeMap<String, Option<Entry>>>,
+struct AuthFile {
+    auths: Option<BTreeMap<String, Option<AuthEntry>>>,
     cred_helpers: Option<BTreeMap<String, String>>,
     creds_store: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
-struct Entry {
+struct AuthEntry {
     auth: Option<String>,
     username: Option<String>,
     password: Option<String>,
@@ -44,7 +46,7 @@ pub(super) fn registry(host: &str) -> String {
 }
 
 /// The files, the first one first.
-fn places(host: &dyn Host) -> Vec<HostPath> {
+fn places(host: &dyn HostInfo) -> Vec<HostPath> {
     if let Some(only) = of_variable(host, ONLY) {
         return vec![only];
     }
@@ -69,18 +71,23 @@ fn places(host: &dyn Host) -> Vec<HostPath> {
 }
 
 /// Looks for a registry's image.
-pub(super) fn look(host: &dyn Host, registry: &str, name: &str, patience: Duration) -> Lookup {
-    let mut lookup = Lookup::default();
+pub(super) fn look(
+    host: &dyn InspectHost,
+    registry: &str,
+    name: &str,
+    patience: Duration,
+) -> CredentialLookup {
+    let mut lookup = CredentialLookup::default();
     for place in places(host) {
         let Some(bytes) = lookup.read(host, &place) else { continue };
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        let file: File = match serde_json::from_slice(&bytes) {
+        let file: AuthFile = match serde_json::from_slice(&bytes) {
             Ok(file) => file,
             Err(error) => {
-                // Its own words may hold what stands there.
-                let what = if error.is_data() { "is not what belongs there" } else { "is no JSON" };
+                // The parser's message may quote the credentials.
+                let what = if error.is_data() { "has an unexpected structure" } else { "is not valid JSON" };
                 lookup.broken(&place, &format!("line {} {what}", error.line()));
                 continue;
             }
@@ -96,21 +103,21 @@ pub(super) fn look(host: &dyn Host, registry: &str, name: &str, patience: Durati
 }
 
 fn of_helper(
-    host: &dyn Host,
-    file: &File,
+    host: &dyn RunPrograms,
+    file: &AuthFile,
     place: &HostPath,
     registry: &str,
     patience: Duration,
-    lookup: &mut Lookup,
-) -> Option<Found> {
+    lookup: &mut CredentialLookup,
+) -> Option<FoundCredentials> {
     let own = file.cred_helpers.iter().flatten().find(|(key, _)| normal(key) == registry);
-    // A registry's own one counts also where it is empty: then there is none.
+    // An empty entry for a registry means that it has no helper.
     let name = own.map(|(_, name)| name).or(file.creds_store.as_ref()).filter(|name| !name.is_empty())?;
     let server = if registry == HUB[0] { HUB_KEY } else { registry };
     let from = format!("{} (named in {place})", helper::program(name));
     lookup.looked.push(from.clone());
     match helper::ask(host, name, server, patience) {
-        Ok(secret) => secret.map(|secret| Found { secret, from, sent: Sent::WhenAsked }),
+        Ok(secret) => secret.map(|secret| FoundCredentials { secret, from, sent: Sent::WhenAsked }),
         Err(what) => {
             lookup.problems.push(format!(
                 "{what}; {place} names it as the keeper of what opens `{registry}` [{HELPER_FAILED}]"
@@ -120,13 +127,19 @@ fn of_helper(
     }
 }
 
-fn of_entry(file: &File, place: &HostPath, registry: &str, name: &str, lookup: &mut Lookup) -> Option<Found> {
+fn of_entry(
+    file: &AuthFile,
+    place: &HostPath,
+    registry: &str,
+    name: &str,
+    lookup: &mut CredentialLookup,
+) -> Option<FoundCredentials> {
     let entries = file.auths.as_ref()?;
     for (key, entry) in matching(entries, registry, name) {
         match secret(entry) {
             Ok(Some(secret)) => {
                 let from = format!("`{}` in {place}", shown(key));
-                return Some(Found { secret, from, sent: Sent::WhenAsked });
+                return Some(FoundCredentials { secret, from, sent: Sent::WhenAsked });
             }
             Ok(None) => {}
             Err(what) => {
@@ -140,10 +153,10 @@ fn of_entry(file: &File, place: &HostPath, registry: &str, name: &str, lookup: &
 
 /// The entries for an image: the longest path first, then the registry, then other spellings of it.
 fn matching<'a>(
-    entries: &'a BTreeMap<String, Option<Entry>>,
+    entries: &'a BTreeMap<String, Option<AuthEntry>>,
     registry: &str,
     name: &str,
-) -> Vec<(&'a str, &'a Entry)> {
+) -> Vec<(&'a str, &'a AuthEntry)> {
     let mut keys = vec![format!("{registry}/{name}")];
     while let Some((shorter, _)) = keys.last().and_then(|key| key.rsplit_once('/')) {
         keys.push(shorter.to_owned());
@@ -165,7 +178,7 @@ fn shown(key: &str) -> &str {
 }
 
 /// What an entry has. Docker leaves empty ones where a helper keeps it.
-fn secret(entry: &Entry) -> Result<Option<Secret>, &'static str> {
+fn secret(entry: &AuthEntry) -> Result<Option<Secret>, &'static str> {
     let is_set = |text: &&String| !text.is_empty();
     if let Some(token) = entry.identitytoken.as_ref().filter(is_set) {
         return Ok(Some(Secret::Identity(token.clone())));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host};
+use gpubuild_host::{Command, RunPrograms};
 use serde::Deserialize;
 
 use super::Secret;
@@ -13,7 +13,7 @@ const NOTHING: &str = "credentials not found";
 const TOKEN_USER: &str = "<token>";
 
 #[derive(Deserialize)]
-struct Answer {
+struct HelperAnswer {
     #[serde(rename = "Username")]
     user: Option<String>,
     #[serde(rename = "Secret")]
@@ -25,19 +25,19 @@ pub(super) fn program(name: &str) -> String {
     format!("docker-credential-{name}")
 }
 
-/// Asks a helper for a registry. `None`: it has nothing.
+/// Asks a credential helper for a registry's credentials. `None`: it has none.
 ///
 /// # Errors
-/// It does not work, in words that have nothing of what it said.
+/// The helper failed. The message does not contain its output.
 pub(super) fn ask(
-    host: &dyn Host,
+    host: &dyn RunPrograms,
     name: &str,
     server: &str,
     patience: Duration,
 ) -> Result<Option<Secret>, String> {
     let program = program(name);
     if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')) {
-        return Err(format!("`{program}` is no name of a program"));
+        return Err(format!("`{program}` is not a program name"));
     }
     let command = Command::new(&program, patience).arg("get").input(server);
     let output = host.run(&command).map_err(|error| error.to_string())?;
@@ -46,7 +46,7 @@ pub(super) fn ask(
         let failed = || format!("`{program} get` {}", output.ending());
         return if has_nothing { Ok(None) } else { Err(failed()) };
     }
-    let answer: Answer = serde_json::from_str(&output.stdout)
+    let answer: HelperAnswer = serde_json::from_str(&output.stdout)
         .map_err(|_| format!("`{program} get` prints something else than a name and a secret as JSON"))?;
     let Some(secret) = answer.secret.filter(|secret| !secret.is_empty()) else { return Ok(None) };
     let user = answer.user.unwrap_or_default();

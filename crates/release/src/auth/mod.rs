@@ -1,13 +1,13 @@
-//! Names and passwords that a user has given to other tools: where they lie, for whom they are, and never more than that.
+//! Finds the credentials that the user has given to other tools, and the servers that they are for.
 //!
 //! ```text
-//! files      containers' auth.json and docker's config.json, by registry and path
-//! helper     programs that keep them: docker-credential-NAME
+//! files      containers' auth.json and Docker's config.json, by registry and path
+//! helper     credential helpers: docker-credential-NAME
 //! netrc      ~/.netrc, by host
-//! challenge  what a server says it wants (pure)
+//! challenge  the server's WWW-Authenticate header (pure)
 //! ```
 //!
-//! Nothing here is written anywhere, and no message has anything of what was found but its place.
+//! Nothing is written. Messages name the place of credentials, never their content.
 
 pub(super) mod challenge;
 mod files;
@@ -19,14 +19,16 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
+use gpubuild_host::{HostInfo, HostPath, InspectHost, Os, ReadFiles};
 
 use super::oci::Reference;
 use super::url::Url;
 
 /// A file or a helper that can't be used.
-const FILE_INVALID: &str = "credentials.file-invalid";
-const HELPER_FAILED: &str = "credentials.helper-failed";
+const FILE_INVALID: DiagnosticId = id!("credentials.file-invalid");
+const HELPER_FAILED: DiagnosticId = id!("credentials.helper-failed");
 /// The largest file that is read.
 const MOST_BYTES: usize = 1 << 20;
 
@@ -53,7 +55,7 @@ pub(super) enum Secret {
     Identity(String),
 }
 
-/// It is for nobody's eyes.
+/// Never printed.
 impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -86,30 +88,30 @@ pub(super) enum Sent {
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundCredentials {
     pub(super) secret: Secret,
     /// Where: `` `ghcr.io` in /home/me/.docker/config.json ``.
     pub(super) from: String,
     pub(super) sent: Sent,
 }
 
-/// What came of looking.
+/// The result of a lookup.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Lookup {
-    pub(super) found: Option<Found>,
+pub(super) struct CredentialLookup {
+    pub(super) found: Option<FoundCredentials>,
     /// Files and helpers that were looked at, or would have been if they were there.
     pub(super) looked: Vec<String>,
     /// What can't be used, for a warning each.
     pub(super) problems: Vec<String>,
 }
 
-impl Lookup {
+impl CredentialLookup {
     fn broken(&mut self, file: &HostPath, what: &str) {
         self.problems.push(format!("`{file}` is not used: {what} [{FILE_INVALID}]"));
     }
 
     /// Reads a file that may be missing.
-    fn read(&mut self, host: &dyn Host, file: &HostPath) -> Option<Vec<u8>> {
+    fn read(&mut self, host: &dyn ReadFiles, file: &HostPath) -> Option<Vec<u8>> {
         self.looked.push(file.to_string());
         match host.read_start(file, MOST_BYTES + 1) {
             Ok(bytes) if bytes.len() > MOST_BYTES => {
@@ -127,7 +129,12 @@ impl Lookup {
 }
 
 /// Looks for what opens a door. Opens files, and may start a helper, which has `patience` to answer.
-pub(super) fn look(host: &dyn Host, door: Door<'_>, url: &Url, patience: Duration) -> Lookup {
+pub(super) fn look(
+    host: &dyn InspectHost,
+    door: Door<'_>,
+    url: &Url,
+    patience: Duration,
+) -> CredentialLookup {
     match door {
         Door::Server => netrc::look(host, url.host()),
         Door::Registry(image) => {
@@ -136,7 +143,7 @@ pub(super) fn look(host: &dyn Host, door: Door<'_>, url: &Url, patience: Duratio
     }
 }
 
-/// For whom it is, as the user knows it.
+/// The server, as shown to the user.
 pub(super) fn subject(door: Door<'_>, url: &Url) -> String {
     match door {
         Door::Server => url.host().to_owned(),
@@ -145,7 +152,7 @@ pub(super) fn subject(door: Door<'_>, url: &Url) -> String {
 }
 
 /// What to do for them to be found.
-pub(super) fn advice(host: &dyn Host, door: Door<'_>, url: &Url) -> String {
+pub(super) fn advice(host: &dyn HostInfo, door: Door<'_>, url: &Url) -> String {
     let subject = subject(door, url);
     match door {
         Door::Server => {
@@ -157,13 +164,13 @@ pub(super) fn advice(host: &dyn Host, door: Door<'_>, url: &Url) -> String {
 }
 
 /// The user's home folder, as other tools see it.
-fn home(host: &dyn Host) -> Option<HostPath> {
+fn home(host: &dyn HostInfo) -> Option<HostPath> {
     let name = if host.platform().os == Os::Windows { "USERPROFILE" } else { "HOME" };
     host.env().get(name).map(|folder| host.path(folder))
 }
 
 /// A path of a variable, from the current folder.
-fn of_variable(host: &dyn Host, name: &str) -> Option<HostPath> {
+fn of_variable(host: &dyn HostInfo, name: &str) -> Option<HostPath> {
     let path = host.path(host.env().get(name)?);
     if path.is_absolute() { Some(path) } else { Some(host.current_dir().ok()?.join(path.as_str())) }
 }

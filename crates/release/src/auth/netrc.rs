@@ -1,12 +1,12 @@
 //! Web servers' names and passwords: `~/.netrc`, as curl, pip and uv read it.
 
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles};
 
-use super::{Found, Lookup, Secret, Sent, home, of_variable};
+use super::{CredentialLookup, FoundCredentials, Secret, Sent, home, of_variable};
 
 /// An entry.
 #[derive(Default)]
-struct Entry {
+struct NetrcEntry {
     /// Its host; none is for all hosts.
     machine: Option<String>,
     login: String,
@@ -14,7 +14,7 @@ struct Entry {
 }
 
 /// The files, the first one first.
-pub(super) fn places(host: &dyn Host) -> Vec<HostPath> {
+pub(super) fn places(host: &dyn HostInfo) -> Vec<HostPath> {
     if let Some(only) = of_variable(host, "NETRC") {
         return vec![only];
     }
@@ -26,8 +26,8 @@ pub(super) fn places(host: &dyn Host) -> Vec<HostPath> {
 }
 
 /// Looks for a host.
-pub(super) fn look(host: &dyn Host, machine: &str) -> Lookup {
-    let mut lookup = Lookup::default();
+pub(super) fn look(host: &dyn ReadFiles, machine: &str) -> CredentialLookup {
+    let mut lookup = CredentialLookup::default();
     for place in places(host) {
         let Some(bytes) = lookup.read(host, &place) else { continue };
         let entries = match parse(&String::from_utf8_lossy(&bytes)) {
@@ -38,35 +38,35 @@ pub(super) fn look(host: &dyn Host, machine: &str) -> Lookup {
             }
         };
         let own =
-            |entry: &&Entry| entry.machine.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(machine));
+            |entry: &&NetrcEntry| entry.machine.as_ref().is_some_and(|own| own.eq_ignore_ascii_case(machine));
         let with_password = || entries.iter().filter(|entry| entry.password.is_some());
         let entry =
             with_password().find(own).or_else(|| with_password().find(|entry| entry.machine.is_none()));
-        if let Some(Entry { machine, login, password: Some(password) }) = entry {
+        if let Some(NetrcEntry { machine, login, password: Some(password) }) = entry {
             let (name, sent) = match machine {
                 Some(machine) => (format!("machine {machine}"), Sent::AtOnce),
                 None => ("default".to_owned(), Sent::WhenAsked),
             };
             let secret = Secret::Password { user: login.clone(), password: password.clone() };
-            lookup.found = Some(Found { secret, from: format!("`{name}` in {place}"), sent });
+            lookup.found = Some(FoundCredentials { secret, from: format!("`{name}` in {place}"), sent });
             break;
         }
     }
     lookup
 }
 
-/// All entries, or the line that is none.
-fn parse(text: &str) -> Result<Vec<Entry>, usize> {
-    let mut words = Words { text, line: 1 };
-    let mut entries: Vec<Entry> = Vec::new();
+/// All entries, or the number of the first invalid line.
+fn parse(text: &str) -> Result<Vec<NetrcEntry>, usize> {
+    let mut words = NetrcWords { text, line: 1 };
+    let mut entries: Vec<NetrcEntry> = Vec::new();
     while let Some(word) = words.next() {
         let line = words.line;
         match word.as_str() {
             "machine" => {
                 let machine = Some(words.next().ok_or(line)?);
-                entries.push(Entry { machine, ..Entry::default() });
+                entries.push(NetrcEntry { machine, ..NetrcEntry::default() });
             }
-            "default" => entries.push(Entry::default()),
+            "default" => entries.push(NetrcEntry::default()),
             "macdef" => words.skip_macro(),
             comment if comment.starts_with('#') => words.skip_line(),
             "login" | "user" | "password" | "account" => {
@@ -84,13 +84,13 @@ fn parse(text: &str) -> Result<Vec<Entry>, usize> {
 }
 
 /// Words of a text: bare, or in quotes with `\` before what is meant as it is.
-struct Words<'a> {
+struct NetrcWords<'a> {
     text: &'a str,
     /// The line of the word that came last.
     line: usize,
 }
 
-impl Words<'_> {
+impl NetrcWords<'_> {
     fn next(&mut self) -> Option<String> {
         let start = self.text.trim_start();
         self.count(self.text.len() - start.len());

@@ -1,12 +1,12 @@
-//! Where credentials lie, and which of them are for whom.
+//! Tests: where credentials are found, and for which server they are used.
 
 use std::time::Duration;
 
 use gpubuild_host::recorded::{CommandResult, RecordedHostBuilder};
-use gpubuild_host::{Arch, Output, RecordedHost};
+use gpubuild_host::{Arch, CommandOutput, RecordedHost};
 
 use super::*;
-use crate::fetch::Plain;
+use crate::fetch::PlainHttp;
 
 const DOCKER: &str = "/home/u/.docker/config.json";
 const RUNNING: &str = "/run/user/7/containers/auth.json";
@@ -18,13 +18,13 @@ fn linux() -> RecordedHostBuilder {
         .env("XDG_RUNTIME_DIR", "/run/user/7")
 }
 
-fn look_for(host: &RecordedHost, image: &str) -> Lookup {
-    let image = Reference::parse(image, Plain::Loopback).unwrap();
+fn look_for(host: &RecordedHost, image: &str) -> CredentialLookup {
+    let image = Reference::parse(image, PlainHttp::Loopback).unwrap();
     let url = image.manifest();
     look(host, Door::Registry(&image), &url, Duration::from_secs(1))
 }
 
-/// An entry of these, as it stands in a file.
+/// A user name and password as encoded in a file.
 fn auth(text: &str) -> String {
     format!(r#"{{"auth": "{}"}}"#, BASE64_STANDARD.encode(text))
 }
@@ -33,7 +33,7 @@ fn password(user: &str, password: &str) -> Secret {
     Secret::Password { user: user.to_owned(), password: password.to_owned() }
 }
 
-/// What a file has for an image, with its place, and how many problems were told.
+/// The credentials in a file for an image, where they were found, and the number of problems that were reported.
 fn found(text: &str, image: &str) -> (Option<(Secret, String)>, Vec<String>) {
     let lookup = look_for(&linux().file(DOCKER, text).build(), image);
     (lookup.found.map(|found| (found.secret, found.from)), lookup.problems)
@@ -81,7 +81,7 @@ fn older_spellings_and_docker_s_own_registry_are_known() {
         let text = format!(r#"{{"auths": {{"{key}": {}}}}}"#, auth("me:x"));
         assert!(found(&text, "h.example/me/x:1").0.is_some(), "{key}");
     }
-    // A path is one only where it is no address.
+    // Only a key that is not a URL has a path.
     let text = format!(r#"{{"auths": {{"h.example/you": {}}}}}"#, auth("you:x"));
     assert_eq!(found(&text, "h.example/me/x:1").0, None);
 }
@@ -110,8 +110,8 @@ fn entries_have_several_forms() {
 #[test]
 fn what_is_broken_is_told_with_its_place_and_without_its_content() {
     for (text, words) in [
-        ("pa55", "line 1 is no JSON"),
-        ("{\"auths\": {\n\"h.example\": {\"auth\": \"pa55", "line 2 is no JSON"),
+        ("pa55", "line 1 is not valid JSON"),
+        ("{\"auths\": {\n\"h.example\": {\"auth\": \"pa55", "line 2 is not valid JSON"),
         ("[\"pa55\"]", "line 1 is not what belongs there"),
         (r#"{"auths": {"h.example": "pa55"}}"#, "line 1 is not what belongs there"),
         (r#"{"auths": {"h.example": {"auth": 55}}}"#, "line 1 is not what belongs there"),
@@ -175,7 +175,7 @@ fn helpers_are_asked_for_their_registries() {
     assert_eq!(helper(all, answer).found.unwrap().secret, password("me", "pa55"));
     let token = r#"{"Username": "<token>", "Secret": "t"}"#;
     assert_eq!(helper(all, token).found.unwrap().secret, Secret::Identity("t".into()));
-    // Where it has nothing, what stands in the file counts.
+    // If the helper has nothing, the entry in the file is used.
     let both = format!(r#"{{"credsStore": "keep", "auths": {{"h.example": {}}}}}"#, auth("you:x"));
     for answer in ["{}", r#"{"Username": "", "Secret": ""}"#] {
         let lookup = helper(&both, answer);
@@ -184,12 +184,12 @@ fn helpers_are_asked_for_their_registries() {
     // One that is empty switches off the one of all.
     let off = r#"{"credHelpers": {"h.example": ""}, "credsStore": "keep"}"#;
     assert_eq!(helper(off, answer).found, None);
-    // What does not work is told, and nothing of what it said.
+    // A failure is reported without the helper's output.
     for (text, answer, words) in [
         (all, "pa55", "prints something else"),
         (all, r#"["pa55"]"#, "prints something else"),
         (r#"{"credsStore": "gone"}"#, answer, "`docker-credential-gone` was not found"),
-        (r#"{"credsStore": "../x"}"#, answer, "is no name of a program"),
+        (r#"{"credsStore": "../x"}"#, answer, "is not a program name"),
     ] {
         let lookup = helper(text, answer);
         let told = lookup.problems.join("\n");
@@ -202,7 +202,11 @@ fn helpers_are_asked_for_their_registries() {
 #[test]
 fn a_helper_may_have_nothing_hang_or_fail() {
     let ended = |exit, stdout: &str| {
-        CommandResult::Ended(Output { stdout: stdout.to_owned(), exit: Some(exit), ..Output::default() })
+        CommandResult::Ended(CommandOutput {
+            stdout: stdout.to_owned(),
+            exit: Some(exit),
+            ..CommandOutput::default()
+        })
     };
     for (result, problem) in [
         (ended(1, "credentials not found in native keychain\n"), None),
@@ -220,7 +224,7 @@ fn a_helper_may_have_nothing_hang_or_fail() {
     }
 }
 
-fn server(host: &RecordedHost, url: &str) -> Lookup {
+fn server(host: &RecordedHost, url: &str) -> CredentialLookup {
     look(host, Door::Server, &Url::parse(url).unwrap(), Duration::from_secs(1))
 }
 

@@ -13,7 +13,7 @@ use toml::{Table, Value};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Images {
-    image: Vec<Image>,
+    image: Vec<CiImage>,
     #[serde(default)]
     prepare: Vec<Prepare>,
     #[serde(default)]
@@ -25,10 +25,10 @@ pub struct Images {
 /// A machine, or a container on one.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Image {
+pub struct CiImage {
     /// `ubuntu-24.04`, `cuda-12.4-ubuntu-22.04`.
     pub id: String,
-    /// Another image whose keys hold where this one has none.
+    /// Another image whose keys apply where this one sets none.
     like: Option<String>,
     /// Operating system.
     pub os: Option<Os>,
@@ -60,7 +60,7 @@ pub struct Image {
     pub default: bool,
     /// Backends whose variants are built on it rather than on the default machines.
     default_for: Vec<Backend>,
-    /// What lies in it, in the words of a recorded host.
+    /// The contents, as entries of a recorded host.
     entry: Vec<Table>,
     /// Where these facts come from.
     pub source: String,
@@ -114,13 +114,13 @@ pub struct Setup {
 impl Setup {
     /// Its commands on an image: with `sudo` where the job is not root.
     #[must_use]
-    pub fn commands(&self, image: &Image) -> Vec<String> {
+    pub fn commands(&self, image: &CiImage) -> Vec<String> {
         let sudo = if image.container.is_some() || image.os != Some(Os::Linux) { "" } else { "sudo " };
         self.run.iter().map(|line| line.replace("{sudo}", sudo)).collect()
     }
 }
 
-/// What lies in a container that holds a toolkit.
+/// The contents of a container with a toolkit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layout {
@@ -137,7 +137,7 @@ impl Images {
         IMAGES.get_or_init(|| {
             let mut images: Images =
                 gpubuild_toml::from_str(include_str!("images.toml")).expect("src/ci/images.toml is tested");
-            let bases: BTreeMap<String, Image> =
+            let bases: BTreeMap<String, CiImage> =
                 images.image.iter().map(|image| (image.id.clone(), image.clone())).collect();
             for image in &mut images.image {
                 if let Some(base) = image.like.as_ref().and_then(|like| bases.get(like)) {
@@ -150,27 +150,27 @@ impl Images {
 
     /// The image of an id.
     #[must_use]
-    pub fn get(&self, id: &str) -> Option<&Image> {
+    pub fn get(&self, id: &str) -> Option<&CiImage> {
         self.image.iter().find(|image| image.id == id)
     }
 
     /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Image> {
+    pub fn iter(&self) -> impl Iterator<Item = &CiImage> {
         self.image.iter()
     }
 
     /// Those that a variant of these backends is built on if it names none: the default machines, or what is said to be for
     /// one of the backends.
     #[must_use]
-    pub fn defaults(&self, backends: &[Backend]) -> Vec<&Image> {
-        let special = |image: &&Image| image.default_for.iter().any(|backend| backends.contains(backend));
-        let special: Vec<&Image> = self.image.iter().filter(special).collect();
+    pub fn defaults(&self, backends: &[Backend]) -> Vec<&CiImage> {
+        let special = |image: &&CiImage| image.default_for.iter().any(|backend| backends.contains(backend));
+        let special: Vec<&CiImage> = self.image.iter().filter(special).collect();
         if special.is_empty() { self.image.iter().filter(|image| image.default).collect() } else { special }
     }
 
     /// What gives an image a backend.
     #[must_use]
-    pub fn setup(&self, image: &Image, backend: Backend) -> Option<&Setup> {
+    pub fn setup(&self, image: &CiImage, backend: Backend) -> Option<&Setup> {
         let suits =
             |setup: &&Setup| setup.backend == backend && setup.distributions.contains(&image.distribution);
         self.setup.iter().find(suits)
@@ -178,7 +178,7 @@ impl Images {
 
     /// What a container lacks before gpubuild can be there; nothing for machines.
     #[must_use]
-    pub fn prepare(&self, image: &Image) -> &[String] {
+    pub fn prepare(&self, image: &CiImage) -> &[String] {
         match image.container {
             Some(_) => self.prepare_always(image).unwrap_or_default(),
             None => &[],
@@ -187,7 +187,7 @@ impl Images {
 
     /// The same where every job of Linux runs in a container.
     #[must_use]
-    pub fn prepare_always(&self, image: &Image) -> Option<&[String]> {
+    pub fn prepare_always(&self, image: &CiImage) -> Option<&[String]> {
         let name = image.distribution.split('-').next().unwrap_or_default();
         let suits =
             |prepare: &&Prepare| prepare.distributions.iter().any(|distribution| distribution == name);
@@ -200,7 +200,7 @@ impl Images {
     /// A mistake in the embedded table, which a test looks for.
     #[must_use]
     #[expect(clippy::expect_used, reason = "a test makes every image with every setup")]
-    pub fn host(&self, image: &Image, setups: &[&Setup]) -> RecordedHost {
+    pub fn host(&self, image: &CiImage, setups: &[&Setup]) -> RecordedHost {
         let mut entries = image.base();
         let arch = image.arch.map(Arch::id).unwrap_or_default();
         if let Some(holds) = &image.holds {
@@ -229,7 +229,7 @@ fn filled(entry: &Table, values: &[(&str, &str)]) -> Table {
     entry.iter().map(|(key, value)| (key.clone(), fill(value))).collect()
 }
 
-impl Image {
+impl CiImage {
     /// The toolkit for a backend that it brings along.
     #[must_use]
     pub fn holds_for(&self, backend: Backend) -> Option<&Holds> {
@@ -359,7 +359,7 @@ mod tests {
         let images = Images::embedded();
         let mut seen = std::collections::BTreeSet::new();
         for image in images.iter() {
-            assert!(seen.insert(&image.id), "{} stands there twice", image.id);
+            assert!(seen.insert(&image.id), "{} is listed twice", image.id);
             assert!(!image.source.is_empty(), "{}", image.id);
             let setups: Vec<&Setup> =
                 Backend::ALL.iter().filter_map(|one| images.setup(image, *one)).collect();
@@ -387,7 +387,7 @@ mod tests {
         let images = Images::embedded();
         let catalogue = gpubuild_detect::toolkit::Catalogue::embedded();
         for setup in &images.setup {
-            let on: Vec<&Image> = images
+            let on: Vec<&CiImage> = images
                 .iter()
                 .filter(|image| setup.distributions.contains(&image.distribution) && image.holds.is_none())
                 .collect();

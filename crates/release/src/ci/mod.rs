@@ -19,5 +19,5 @@ pub mod rows;
 pub mod workflow;
 
 pub use gpubuild_plan::project::variant::{CiTable, VariantTable};
-pub use image::{Image, Images};
-pub use rows::{Impossible, Row, Rows, Scene, rows};
+pub use image::{CiImage, Images};
+pub use rows::{CiRow, Impossible, RowContext, Rows, rows};

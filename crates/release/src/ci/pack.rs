@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gpubuild_plan::project::variant::{MOST_CHARACTERS, VariantTable};
 
-use super::rows::{Row, Rows};
+use super::rows::{CiRow, Rows};
 use crate::manifest;
 
 /// How a warning begins that says why a row packs nothing.
@@ -41,7 +41,7 @@ pub fn assign(rows: &mut Rows, variants: &[VariantTable]) {
 }
 
 /// The build of a row with what makes a release of it.
-fn arguments(row: &Row, label: &str) -> Option<Vec<String>> {
+fn arguments(row: &CiRow, label: &str) -> Option<Vec<String>> {
     let build = row.run.first()?.iter().skip(1).map(String::as_str);
     let words = std::iter::once("pack").chain(build).chain(["--label", label, "--out", FOLDER]);
     Some(words.map(str::to_owned).collect())

@@ -1,10 +1,13 @@
-//! Whether a build will come to its end, before it is started: toolkits, compilers, the C library, disk, memory.
+//! Checks before a build whether it can finish: toolkits, compilers, the C library, disk and memory.
 //!
-//! Only what is certain is bad. What is guessed is doubtful, what nobody can tell is unknown; neither stops anything.
+//! A check is `bad` only if the failure is certain. An estimate is `doubtful`, a value that cannot be determined is `unknown`; neither
+//! stops the build.
 
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Facts;
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::plan::make::Refusal;
+use gpubuild_detect::id;
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
+use gpubuild_plan::plan::make::PlanRefusal;
 use gpubuild_plan::plan::{Plan, bytes};
 use gpubuild_toolchain::provision;
 use serde::Serialize;
@@ -15,7 +18,7 @@ use serde::Serialize;
 pub enum Outlook {
     /// It is enough.
     Good,
-    /// Nobody can tell.
+    /// It cannot be determined.
     Unknown,
     /// It may not be enough.
     Doubtful,
@@ -25,9 +28,9 @@ pub enum Outlook {
 
 /// What is expected of one thing, with the numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct PreflightCheck {
     /// Id of the finding.
-    pub id: String,
+    pub id: DiagnosticId,
     /// `disk`, `memory`, `toolkit`.
     pub what: &'static str,
     /// The expectation.
@@ -47,21 +50,21 @@ const LIKELY_DEVICE_BUILD: u64 = 1 << 30;
 /// Bytes that one compiler may take.
 const LEAST_MEMORY: u64 = 512 << 20;
 
-/// Holds a plan, or its refusal, against what is there.
+/// Compares a plan, or its refusal, with the machine.
 #[must_use]
 pub fn foresee(
-    host: &dyn Host,
+    host: &dyn WriteFiles,
     facts: &Facts,
     build_root: &HostPath,
-    plan: Result<&Plan, &Refusal>,
-) -> Vec<Check> {
+    plan: Result<&Plan, &PlanRefusal>,
+) -> Vec<PreflightCheck> {
     let plan = match plan {
         Ok(plan) => plan,
         Err(refusal) => return refused(refusal),
     };
     let backends: Vec<&str> = plan.backends.iter().map(|backend| backend.id()).collect();
-    let mut checks = vec![Check {
-        id: "preflight.toolkits".to_owned(),
+    let mut checks = vec![PreflightCheck {
+        id: id!("preflight.toolkits"),
         what: "toolkits",
         outlook: Outlook::Good,
         text: format!("{} can be built: toolkits, compilers and C library go together", backends.join(", ")),
@@ -72,12 +75,12 @@ pub fn foresee(
     checks
 }
 
-fn refused(refusal: &Refusal) -> Vec<Check> {
+fn refused(refusal: &PlanRefusal) -> Vec<PreflightCheck> {
     let blocked =
         refusal.blocked.iter().filter_map(|(backend, reasons)| Some((Some(backend), reasons.first()?)));
     let all = refusal.project.iter().map(|reason| (None, reason)).chain(blocked);
-    all.map(|(backend, reason)| Check {
-        id: reason.id.clone(),
+    all.map(|(backend, reason)| PreflightCheck {
+        id: reason.id,
         what: backend.map_or("project", |backend| backend.id()),
         outlook: Outlook::Bad,
         text: reason.text.clone(),
@@ -87,7 +90,7 @@ fn refused(refusal: &Refusal) -> Vec<Check> {
 }
 
 /// The folder above that is there: a build folder need not be yet.
-fn existing(host: &dyn Host, folder: &HostPath) -> HostPath {
+fn existing(host: &dyn ReadFiles, folder: &HostPath) -> HostPath {
     let mut folder = folder.clone();
     while !host.exists(&folder) {
         let Some(parent) = folder.parent() else { break };
@@ -96,7 +99,7 @@ fn existing(host: &dyn Host, folder: &HostPath) -> HostPath {
     folder
 }
 
-fn disk(host: &dyn Host, build_root: &HostPath, plan: &Plan) -> Vec<Check> {
+fn disk(host: &dyn WriteFiles, build_root: &HostPath, plan: &Plan) -> Vec<PreflightCheck> {
     let mut checks = Vec::new();
     let device = plan.trees.iter().flat_map(|tree| &tree.backends).filter(|backend| {
         matches!(
@@ -115,17 +118,14 @@ fn disk(host: &dyn Host, build_root: &HostPath, plan: &Plan) -> Vec<Check> {
     checks
 }
 
-fn room(host: &dyn Host, folder: &HostPath, what: &str, certain: u64, likely: u64) -> Check {
+fn room(host: &dyn WriteFiles, folder: &HostPath, what: &str, certain: u64, likely: u64) -> PreflightCheck {
     let folder = existing(host, folder);
     let Some(free) = host.free_space(&folder) else {
-        return Check {
-            id: "disk.unknown".to_owned(),
+        return PreflightCheck {
+            id: id!("disk.unknown"),
             what: "disk",
             outlook: Outlook::Unknown,
-            text: format!(
-                "nobody tells how much is free in `{folder}`; {what} may take {}",
-                bytes::show(likely)
-            ),
+            text: format!("the free space in `{folder}` is unknown; {what} may need {}", bytes::show(likely)),
             hint: None,
         };
     };
@@ -134,8 +134,8 @@ fn room(host: &dyn Host, folder: &HostPath, what: &str, certain: u64, likely: u6
         free if free < likely => (Outlook::Doubtful, format!("{what} may take {}", bytes::show(likely))),
         _ => (Outlook::Good, format!("{what} may take {}", bytes::show(likely))),
     };
-    Check {
-        id: "disk.full".to_owned(),
+    PreflightCheck {
+        id: id!("disk.full"),
         what: "disk",
         outlook,
         text: format!("{} free in `{folder}`; {needs}", bytes::show(free)),
@@ -145,12 +145,12 @@ fn room(host: &dyn Host, folder: &HostPath, what: &str, certain: u64, likely: u6
 }
 
 /// The planner has fitted the jobs to the memory; where not even one fits, that is a guess about the compiler.
-fn memory(facts: &Facts, plan: &Plan) -> Check {
+fn memory(facts: &Facts, plan: &Plan) -> PreflightCheck {
     let check =
-        |outlook, text, hint| Check { id: "memory.short".to_owned(), what: "memory", outlook, text, hint };
+        |outlook, text, hint| PreflightCheck { id: id!("memory.short"), what: "memory", outlook, text, hint };
     let reasons: Vec<&str> = plan.trees.iter().map(|tree| tree.jobs.reason.as_str()).collect();
     let Some(available) = facts.memory.available_bytes else {
-        return check(Outlook::Unknown, "nobody tells how much memory is available".to_owned(), None);
+        return check(Outlook::Unknown, "the available memory is unknown".to_owned(), None);
     };
     if available < LEAST_MEMORY {
         return check(

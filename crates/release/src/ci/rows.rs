@@ -1,26 +1,26 @@
-//! From variants and images to the jobs of a matrix. Each row is planned on its image as on any other machine; one that has
-//! no plan is told with the planner's reasons.
+//! Derives the jobs of a matrix from variants and images. Each row is planned on its image like on any other machine; a row without a
+//! plan is reported with the planner's reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::backend::Backend;
-use gpubuild_core::version::Requirement;
+use gpubuild_core::version::VersionRequirement;
 use gpubuild_detect::matrix::Reason;
 use gpubuild_detect::toolkit::Catalogue;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::Os;
 use gpubuild_plan::look;
-use gpubuild_plan::plan::make::Missing;
-use gpubuild_plan::plan::request::{Request, Selection};
+use gpubuild_plan::plan::make::MissingBackend;
+use gpubuild_plan::plan::request::{BackendRequest, BackendSelection};
 use gpubuild_plan::plan::{Plan, bytes};
-use gpubuild_plan::planning::{self, Wish};
+use gpubuild_plan::planning::{self, PlanRequest};
 use gpubuild_plan::project::Project;
 use gpubuild_plan::project::variant::{self, VariantTable};
-use gpubuild_plan::wheels::Lock;
+use gpubuild_plan::wheels::WheelLock;
 use gpubuild_toolchain::provision;
 use serde::Serialize;
 
-use super::image::{Image, Images, Setup};
+use super::image::{CiImage, Images, Setup};
 use super::pack;
 
 /// A job that takes longer than this hangs, however little it has to do.
@@ -28,7 +28,7 @@ const LEAST_MINUTES: u64 = 20;
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct CiRow {
     /// `cuda-ubuntu-24.04`, `cuda13.0-ubuntu-24.04`: its name everywhere.
     pub name: String,
     /// The variant that it builds.
@@ -50,7 +50,7 @@ pub struct Row {
     /// Versions that were asked for, by backend.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub toolkits: BTreeMap<Backend, String>,
-    /// What is built for, by backend: `sm_90`, `compute_90`, `gfx942` in CMake's words.
+    /// The targets by backend in CMake's notation: `sm_90`, `compute_90`, `gfx942`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub archs: BTreeMap<Backend, String>,
     /// What a container lacks before gpubuild can be there.
@@ -67,7 +67,7 @@ pub struct Row {
     /// Under which the build store is kept between runs.
     pub cache_key: String,
     /// What it takes.
-    pub needs: Needs,
+    pub needs: RowNeeds,
     /// What may go wrong.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub warnings: Vec<String>,
@@ -84,7 +84,7 @@ pub struct GitlabJob {
 
 /// What a job takes, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Needs {
+pub struct RowNeeds {
     /// Bytes that are fetched: wheels of toolkits.
     #[serde(skip_serializing_if = "is_zero")]
     pub download_bytes: u64,
@@ -121,7 +121,7 @@ pub struct Impossible {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Rows {
     /// The jobs, in the order of variants, images and versions as they are written.
-    pub include: Vec<Row>,
+    pub include: Vec<CiRow>,
     /// What was left out.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub dropped: Vec<Impossible>,
@@ -129,26 +129,26 @@ pub struct Rows {
 
 /// What rows are made of.
 #[derive(Clone, Copy)]
-pub struct Scene<'a> {
+pub struct RowContext<'a> {
     /// The project.
     pub project: &'a Project,
     /// Descriptions of toolkits.
     pub catalogue: &'a Catalogue,
     /// Toolkits that can be installed.
-    pub locks: &'a [Lock],
+    pub locks: &'a [WheelLock],
     /// What jobs run on.
     pub images: &'a Images,
 }
 
 /// A variant on an image with versions of toolkits.
-struct Case<'a> {
+struct RowCase<'a> {
     variant: &'a VariantTable,
-    image: &'a Image,
+    image: &'a CiImage,
     versions: BTreeMap<Backend, String>,
     named: bool,
 }
 
-impl Case<'_> {
+impl RowCase<'_> {
     fn name(&self) -> String {
         let name = self.variant.label(&self.versions);
         // `rocm` in the container `rocm-7.0-ubuntu-24.04` does not say it twice.
@@ -161,7 +161,7 @@ impl Case<'_> {
 
 /// Makes all rows.
 #[must_use]
-pub fn rows(scene: &Scene<'_>) -> Rows {
+pub fn rows(scene: &RowContext<'_>) -> Rows {
     let mut rows = Rows::default();
     let variants = variant::variants(scene.project);
     for variant in &variants {
@@ -185,11 +185,11 @@ pub fn rows(scene: &Scene<'_>) -> Rows {
 /// A job is called by its name: of two with one name the second is a mistake in the file.
 fn refuse_same_names(rows: &mut Rows) {
     let mut seen = BTreeSet::new();
-    let (first, again): (Vec<Row>, Vec<Row>) =
+    let (first, again): (Vec<CiRow>, Vec<CiRow>) =
         std::mem::take(&mut rows.include).into_iter().partition(|row| seen.insert(row.name.clone()));
     rows.include = first;
     rows.dropped.extend(again.into_iter().map(|row| Impossible {
-        reasons: vec!["an image or a version stands there twice [ci.same-name]".to_owned()],
+        reasons: vec!["an image or a version is listed twice [ci.same-name]".to_owned()],
         name: row.name,
         named: true,
     }));
@@ -215,7 +215,7 @@ fn combinations(variant: &VariantTable) -> Vec<BTreeMap<Backend, String>> {
 
 /// An image that gpubuild.toml names, with every version.
 fn named(
-    scene: &Scene<'_>,
+    scene: &RowContext<'_>,
     variant: &VariantTable,
     id: &str,
     combinations: &[BTreeMap<Backend, String>],
@@ -230,7 +230,7 @@ fn named(
         });
         return;
     };
-    let case = |versions: &BTreeMap<Backend, String>| Case {
+    let case = |versions: &BTreeMap<Backend, String>| RowCase {
         variant,
         image,
         versions: versions.clone(),
@@ -246,7 +246,7 @@ fn named(
             },
         }
     }
-    // Of several versions one is that of a container and the others are no mistake; where none is, the image is one.
+    // If several versions are listed, one must be the container's; the others are valid. If none is, the image is wrong.
     let no_mistake = others.len() < combinations.len();
     rows.dropped.extend(others.into_iter().map(|(name, reason)| Impossible {
         name,
@@ -257,12 +257,12 @@ fn named(
 
 /// The default machines; where none of them can do it and a version was asked for, the newest container that holds it.
 fn unnamed<'a>(
-    scene: &Scene<'a>,
+    scene: &RowContext<'a>,
     variant: &'a VariantTable,
     versions: &BTreeMap<Backend, String>,
     rows: &mut Rows,
 ) {
-    let case = |image: &'a Image| Case { variant, image, versions: versions.clone(), named: false };
+    let case = |image: &'a CiImage| RowCase { variant, image, versions: versions.clone(), named: false };
     let mut made = Vec::new();
     let mut impossible = Vec::new();
     for image in scene.images.defaults(&variant.backends) {
@@ -277,7 +277,7 @@ fn unnamed<'a>(
         }
     }
     if made.is_empty() {
-        let held = |image: &'a Image| {
+        let held = |image: &'a CiImage| {
             let holds = image.holds.as_ref().filter(|holds| versions.contains_key(&holds.backend))?;
             let case = case(image);
             held_otherwise(&case).is_none().then_some((&holds.version, case))
@@ -296,17 +296,17 @@ fn unnamed<'a>(
     rows.dropped.append(&mut impossible);
 }
 
-/// Why a container with a toolkit of its own is not for a version.
-fn held_otherwise(case: &Case<'_>) -> Option<String> {
+/// Why a container with its own toolkit does not match a version.
+fn held_otherwise(case: &RowCase<'_>) -> Option<String> {
     let holds = case.image.holds.as_ref()?;
     let asked = case.versions.get(&holds.backend)?;
-    let requirement: Requirement = asked.parse().ok()?;
+    let requirement: VersionRequirement = asked.parse().ok()?;
     (!requirement.holds(&holds.version)).then(|| {
         format!("its container holds {} {}, not {asked} [ci.image-version]", holds.backend, holds.version)
     })
 }
 
-fn planned(scene: &Scene<'_>, case: &Case<'_>) -> Result<Row, Impossible> {
+fn planned(scene: &RowContext<'_>, case: &RowCase<'_>) -> Result<CiRow, Impossible> {
     let image = case.image;
     let setups: Vec<&Setup> = case
         .variant
@@ -323,18 +323,18 @@ fn planned(scene: &Scene<'_>, case: &Case<'_>) -> Result<Row, Impossible> {
     for (backend, version) in &case.versions {
         variant::require(&mut project.file, *backend, version);
     }
-    let request = Request {
-        selection: Selection::Named(case.variant.backends.clone()),
+    let request = BackendRequest {
+        selection: BackendSelection::Named(case.variant.backends.clone()),
         origin: format!("variant `{}`", case.variant.name),
         without: Vec::new(),
     };
-    let wish = Wish {
+    let wish = PlanRequest {
         host: &host,
         sight: &sight,
         project: &project,
         request: &request,
         linkage: project.file.project.linkage.unwrap_or_default(),
-        missing: Missing::Refuse,
+        missing: MissingBackend::Refuse,
         jobs: Some(image.cpus),
         cuda_archs: None,
         native: project.file.project.native,
@@ -358,7 +358,7 @@ fn is_self_contained(project: &Project, backend: Backend) -> bool {
     project.profile.backends.get(&backend).is_some_and(|row| row.self_contained)
 }
 
-fn row(scene: &Scene<'_>, case: &Case<'_>, setups: &[&Setup], plan: &Plan) -> Row {
+fn row(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Plan) -> CiRow {
     let (image, variant) = (case.image, case.variant);
     let mut setup: Vec<String> = Vec::new();
     for line in setups.iter().flat_map(|setup| setup.commands(image)) {
@@ -371,7 +371,7 @@ fn row(scene: &Scene<'_>, case: &Case<'_>, setups: &[&Setup], plan: &Plan) -> Ro
     let name = case.name();
     let needs = needs(scene, image, plan);
     let key = format!("{name}\0{backends}\0{:?}\0{archs:?}\0{setup:?}\0{:?}", case.versions, image.container);
-    Row {
+    CiRow {
         variant: variant.name.clone(),
         image: image.id.clone(),
         platform: image.platform(),
@@ -392,8 +392,8 @@ fn row(scene: &Scene<'_>, case: &Case<'_>, setups: &[&Setup], plan: &Plan) -> Ro
     }
 }
 
-/// What a row does. The same words work on a machine of one's own.
-fn commands(scene: &Scene<'_>, case: &Case<'_>, setups: &[&Setup], plan: &Plan) -> Vec<Vec<String>> {
+/// The commands of a row. They also work on any other machine.
+fn commands(scene: &RowContext<'_>, case: &RowCase<'_>, setups: &[&Setup], plan: &Plan) -> Vec<Vec<String>> {
     let mut build = vec!["build".to_owned(), "--variant".to_owned(), case.variant.name.clone()];
     for (backend, version) in &case.versions {
         build.extend(["--toolkit".to_owned(), format!("{backend}={version}")]);
@@ -428,12 +428,12 @@ fn archs(plan: &Plan) -> BTreeMap<Backend, String> {
     archs
 }
 
-fn needs(scene: &Scene<'_>, image: &Image, plan: &Plan) -> Needs {
+fn needs(scene: &RowContext<'_>, image: &CiImage, plan: &Plan) -> RowNeeds {
     let download_bytes = plan.provision.iter().map(|one| one.download_bytes).sum();
     let container = image.unpacked.as_deref().and_then(bytes::parse).unwrap_or_default();
     let cpu_seconds = cost(scene, plan);
     let minutes = cpu_seconds.div_ceil(60 * u64::from(image.cpus.max(1)));
-    Needs {
+    RowNeeds {
         download_bytes,
         disk_bytes: provision::disk_bytes(&plan.provision) + container,
         jobs: plan.trees.iter().map(|tree| tree.jobs.total).max().unwrap_or_default(),
@@ -443,7 +443,7 @@ fn needs(scene: &Scene<'_>, image: &Image, plan: &Plan) -> Needs {
 }
 
 /// Seconds of one core, if they are known for every backend of the plan.
-fn cost(scene: &Scene<'_>, plan: &Plan) -> u64 {
+fn cost(scene: &RowContext<'_>, plan: &Plan) -> u64 {
     let archs = archs(plan);
     let of = |backend: &Backend| {
         let cost = scene.project.profile.backends.get(backend)?.cost?;
@@ -453,7 +453,7 @@ fn cost(scene: &Scene<'_>, plan: &Plan) -> u64 {
     plan.backends.iter().map(of).sum::<Option<u64>>().unwrap_or_default()
 }
 
-fn warnings(image: &Image, needs: &Needs) -> Vec<String> {
+fn warnings(image: &CiImage, needs: &RowNeeds) -> Vec<String> {
     let disk = bytes::parse(&image.disk).unwrap_or(u64::MAX);
     let short = needs.disk_bytes > disk;
     short
@@ -468,7 +468,7 @@ fn warnings(image: &Image, needs: &Needs) -> Vec<String> {
         .collect()
 }
 
-/// Rows that a change of files can't have touched are no jobs: this keeps those of some variants.
+/// Keeps the rows of the variants that a change affects; other rows become no jobs.
 #[must_use]
 pub fn only(rows: Rows, variants: &BTreeSet<String>) -> Rows {
     if variants.is_empty() {

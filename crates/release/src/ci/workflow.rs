@@ -1,11 +1,11 @@
-//! The file that makes a service run the rows: written from a template, and held against it.
+//! The workflow file that makes a CI service run the rows: written from a template and verified against it.
 
 use std::fmt::Write as _;
 
 use gpubuild_plan::project::variant::CiTable;
 
 use super::image::Images;
-use super::rows::{Row, Rows};
+use super::rows::{CiRow, Rows};
 
 /// The most jobs of one matrix at GitHub (docs.github.com, "Usage limits").
 pub const GITHUB_MOST: usize = 256;
@@ -17,15 +17,15 @@ pub const MARK: &str = "# Written by `gpubuild ci init`.";
 
 /// A service that runs jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
+pub enum CiService {
     /// GitHub Actions.
     Github,
     /// GitLab CI/CD.
     Gitlab,
 }
 
-impl Service {
-    /// Where its file lies in a repository.
+impl CiService {
+    /// The path of its file in a repository.
     #[must_use]
     pub fn file(self) -> &'static str {
         match self {
@@ -55,20 +55,20 @@ impl Service {
 
 /// The whole file.
 #[must_use]
-pub fn text(service: Service, table: &CiTable, rows: &Rows, images: &Images) -> String {
+pub fn text(service: CiService, table: &CiTable, rows: &Rows, images: &Images) -> String {
     let install = table.install.clone().unwrap_or_else(|| {
         format!("cargo install --locked gpubuild --version {}", env!("CARGO_PKG_VERSION"))
     });
     let command = table.command.clone().unwrap_or_else(|| "gpubuild".to_owned());
     let quoted = |text: &str| text.replace('\'', "''");
     let packs =
-        |is_there: fn(&Row) -> bool| rows.include.iter().any(|row| row.pack.is_some() && is_there(row));
+        |is_there: fn(&CiRow) -> bool| rows.include.iter().any(|row| row.pack.is_some() && is_there(row));
     match service {
-        Service::Github => chosen(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()))
+        CiService::Github => chosen(gpubuild_templates::GITHUB, packs(|row| row.os.is_some()))
             .replace("@install@", &install)
             .replace("@gpubuild@", &command),
-        Service::Gitlab => {
-            let jobs: Vec<&Row> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
+        CiService::Gitlab => {
+            let jobs: Vec<&CiRow> = rows.include.iter().filter(|row| row.gitlab.is_some()).collect();
             let mut prepare: Vec<&str> = Vec::new();
             for line in images.iter().filter_map(|image| images.prepare_always(image)).flatten() {
                 if !prepare.contains(&line.as_str()) {
@@ -93,7 +93,7 @@ fn chosen(template: &str, packs: bool) -> String {
 }
 
 /// One job per 200 rows.
-fn gitlab_jobs(rows: &[&Row]) -> String {
+fn gitlab_jobs(rows: &[&CiRow]) -> String {
     let several = rows.len() > GITLAB_MOST;
     let mut text = String::new();
     for (part, rows) in rows.chunks(GITLAB_MOST).enumerate() {
@@ -106,7 +106,7 @@ fn gitlab_jobs(rows: &[&Row]) -> String {
 
 /// `parallel:matrix` of some rows.
 #[must_use]
-pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a Row>, indent: &str) -> String {
+pub fn gitlab_matrix<'a>(rows: impl Iterator<Item = &'a CiRow>, indent: &str) -> String {
     let mut text = format!("{indent}parallel:\n{indent}  matrix:\n");
     for (row, job) in rows.filter_map(|row| Some((row, row.gitlab.as_ref()?))) {
         let values =

@@ -5,19 +5,19 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::error::{Missing, Refused};
-use super::{Again, Answer, Client, FetchError, Target};
+use super::error::{MissingFile, RefusedRequest};
+use super::{Again, Client, FetchError, FetchTarget, FetchedBody};
 use crate::auth::challenge::{self, Challenge, LARGEST_TOKEN};
-use crate::auth::{self, Door, Found, Lookup, Secret, Sent};
+use crate::auth::{self, CredentialLookup, Door, FoundCredentials, Secret, Sent};
 use crate::url::{Scheme, Url};
 
 /// What is known of who asks.
 #[derive(Default)]
-pub(super) struct Entry {
+pub(super) struct FetchEntry {
     /// What a server has taken, or will.
     pass: Mutex<Option<Pass>>,
-    /// What was found, and for whom.
-    looked: Mutex<Option<(String, Arc<Lookup>)>>,
+    /// Credentials and the server that they are for.
+    looked: Mutex<Option<(String, Arc<CredentialLookup>)>>,
 }
 
 /// A header for one server.
@@ -32,7 +32,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Entry {
+impl FetchEntry {
     /// The header that goes with a request.
     pub(super) fn header(&self, at: &Url) -> Option<(String, String)> {
         let pass = locked(&self.pass);
@@ -46,20 +46,20 @@ impl Entry {
         pass.as_ref().filter(|pass| pass.server.is_same_server(at))?.from.clone()
     }
 
-    fn set(&self, at: &Url, header: String, from: Option<&Found>) {
+    fn set(&self, at: &Url, header: String, from: Option<&FoundCredentials>) {
         let from = from.map(|found| found.from.clone());
         *locked(&self.pass) = Some(Pass { server: at.clone(), header, from });
     }
 }
 
-/// Whether what nobody else may read can be sent there.
+/// Whether credentials may be sent to this address.
 fn is_private(at: &Url) -> bool {
     at.scheme() == Scheme::Https || at.is_loopback()
 }
 
 impl Client<'_> {
     /// Looks once for what opens a door.
-    fn look(&self, target: Target<'_>) -> Arc<Lookup> {
+    fn look(&self, target: FetchTarget<'_>) -> Arc<CredentialLookup> {
         let mut subject = auth::subject(target.door, target.url);
         if let Door::Registry(image) = target.door {
             subject = format!("{subject}/{}", image.name());
@@ -77,8 +77,8 @@ impl Client<'_> {
     }
 
     /// Before the first request: a web server gets what is for it by name, as from curl.
-    pub(super) fn greet(&self, target: Target<'_>) {
-        let Target { url, door: Door::Server } = target else { return };
+    pub(super) fn greet(&self, target: FetchTarget<'_>) {
+        let FetchTarget { url, door: Door::Server } = target else { return };
         if !is_private(url) || self.entry.header(url).is_some() {
             return;
         }
@@ -92,7 +92,7 @@ impl Client<'_> {
     /// Does what a server asks for.
     pub(super) fn enter(
         &self,
-        target: Target<'_>,
+        target: FetchTarget<'_>,
         at: &Url,
         response: &gpubuild_host::net::Response,
     ) -> Result<(), Again> {
@@ -105,7 +105,7 @@ impl Client<'_> {
         let realm = challenges.iter().find_map(|one| Some((one, one.realm()?)));
         if let Some((challenge, realm)) = realm {
             let realm = realm.map_err(FetchError::Url)?;
-            // What a web server is given is not for whomever it names.
+            // Credentials for a web server are not sent to the token server that it names.
             let found = found.filter(|_| matches!(target.door, Door::Registry(_)));
             let token = self.token(target, at, challenge, &realm, found)?;
             self.entry.set(at, format!("Bearer {token}"), found);
@@ -125,17 +125,17 @@ impl Client<'_> {
         Err(self.denied(target, at, 401).into())
     }
 
-    /// Asks for a token, as the one who was found or as nobody in particular. Where that leads on nothing is followed.
+    /// Requests a token, with the credentials found or anonymously. Redirects are not followed.
     fn token(
         &self,
-        target: Target<'_>,
+        target: FetchTarget<'_>,
         at: &Url,
         challenge: &Challenge,
         realm: &Url,
-        found: Option<&Found>,
+        found: Option<&FoundCredentials>,
     ) -> Result<String, Again> {
         if let Some(found) = found
-            // A registry on this machine may have its tokens from there; nobody else sends us to a neighbour.
+            // Only a registry on this machine may name a token server on this machine.
             && (!is_private(realm) || realm.scheme() == Scheme::Http && !at.is_loopback())
         {
             return Err(not_encrypted(realm, found).into());
@@ -160,7 +160,7 @@ impl Client<'_> {
             (status, _) => return Err(FetchError::Status { url: realm.shown(), status }.into()),
         }
         let mut bytes = Vec::new();
-        self.read(Answer { response, url: realm.clone() }, |piece| {
+        self.read(FetchedBody { response, url: realm.clone() }, |piece| {
             bytes.extend_from_slice(piece);
             bytes.len() <= LARGEST_TOKEN
         })?;
@@ -170,13 +170,13 @@ impl Client<'_> {
         })
     }
 
-    fn refused(&self, target: Target<'_>, at: &Url, status: u16, from: String) -> FetchError {
+    fn refused(&self, target: FetchTarget<'_>, at: &Url, status: u16, from: String) -> FetchError {
         let advice = auth::advice(self.host, target.door, target.url);
-        FetchError::CredentialsRefused(Box::new(Refused { url: at.shown(), status, from, advice }))
+        FetchError::CredentialsRefused(Box::new(RefusedRequest { url: at.shown(), status, from, advice }))
     }
 
     /// Why it does not let us in.
-    pub(super) fn denied(&self, target: Target<'_>, at: &Url, status: u16) -> FetchError {
+    pub(super) fn denied(&self, target: FetchTarget<'_>, at: &Url, status: u16) -> FetchError {
         if let Some(from) = self.entry.from(at) {
             return self.refused(target, at, status, from);
         }
@@ -185,7 +185,7 @@ impl Client<'_> {
             Some(found) if !is_private(at) => not_encrypted(at, found),
             // It did not ask for it in a way that we know.
             Some(_) => FetchError::Status { url: at.shown(), status },
-            None => FetchError::NoCredentials(Box::new(Missing {
+            None => FetchError::NoCredentials(Box::new(MissingFile {
                 url: at.shown(),
                 status,
                 subject: auth::subject(target.door, target.url),
@@ -196,6 +196,6 @@ impl Client<'_> {
     }
 }
 
-fn not_encrypted(at: &Url, found: &Found) -> FetchError {
+fn not_encrypted(at: &Url, found: &FoundCredentials) -> FetchError {
     FetchError::CredentialsNotEncrypted { url: at.shown(), from: found.from.clone() }
 }

@@ -1,16 +1,17 @@
 //! Why something was not fetched.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_host::net::NetError;
 
 use super::MOST_REDIRECTS;
 use crate::url::BadUrl;
 
-/// A server that wants to know who asks, and what nobody has found.
+/// A server that requires credentials, none of which were found.
 #[derive(Debug)]
-pub struct Missing {
+pub struct MissingFile {
     /// The address.
     pub url: String,
     /// Status.
@@ -23,15 +24,15 @@ pub struct Missing {
     pub advice: String,
 }
 
-impl Missing {
+impl MissingFile {
     fn places(&self) -> String {
         if self.looked.is_empty() { String::new() } else { format!(" in {}", self.looked.join(", ")) }
     }
 }
 
-/// A server that wants somebody else.
+/// A server that rejected the credentials.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedRequest {
     /// The address.
     pub url: String,
     /// Status.
@@ -45,7 +46,7 @@ pub struct Refused {
 /// Why something was not fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// There is no network, by the user's wish.
+    /// The network is disabled by the user.
     #[error("`{0}` is not in the cache, and nothing is fetched offline")]
     Offline(String),
     /// Without encryption.
@@ -83,7 +84,7 @@ pub enum FetchError {
         /// Time.
         within: Duration,
     },
-    /// It says that there is none.
+    /// The server reports an error status.
     #[error("`{url}` answers with status {status}")]
     Status {
         /// The address.
@@ -99,13 +100,13 @@ pub enum FetchError {
         /// What.
         what: String,
     },
-    /// It wants to know who asks, and nobody has said that.
+    /// The server requires credentials, and none were found.
     #[error("`{}` answers with status {}, and no credentials for `{}` were found{}", .0.url, .0.status, .0.subject, .0.places())]
-    NoCredentials(Box<Missing>),
-    /// It wants somebody else.
+    NoCredentials(Box<MissingFile>),
+    /// The server rejected the credentials.
     #[error("`{}` answers with status {} to the credentials of {}", .0.url, .0.status, .0.from)]
-    CredentialsRefused(Box<Refused>),
-    /// Whoever is on the way could read them.
+    CredentialsRefused(Box<RefusedRequest>),
+    /// Credentials would be sent without encryption.
     #[error("`{url}` asks for credentials and is not encrypted: those of {from} are not sent")]
     CredentialsNotEncrypted {
         /// The address.
@@ -114,7 +115,7 @@ pub enum FetchError {
         from: String,
     },
     /// A registry's answer.
-    #[error("`{url}` is no registry that can be read: {what}")]
+    #[error("`{url}` is not a readable registry: {what}")]
     Registry {
         /// The address.
         url: String,
@@ -124,35 +125,45 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+    /// Whether another time may be better.
+    pub(super) fn is_passing(&self) -> bool {
         match self {
-            Self::Offline(_) => "net.offline",
-            Self::NotEncrypted(_) => "net.not-encrypted",
-            Self::Downgrade { .. } => "net.downgrade",
-            Self::Redirects(_) => "net.redirects",
-            Self::Url(_) => "net.address-invalid",
+            Self::Net { error, .. } => {
+                matches!(error, NetError::Unreachable(_) | NetError::Timeout(_) | NetError::Cut(_))
+            }
+            Self::Slow { .. } => true,
+            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
+            _ => false,
+        }
+    }
+}
+
+impl Diagnostic for FetchError {
+    fn id(&self) -> DiagnosticId {
+        match self {
+            Self::Offline(_) => id!("net.offline"),
+            Self::NotEncrypted(_) => id!("net.not-encrypted"),
+            Self::Downgrade { .. } => id!("net.downgrade"),
+            Self::Redirects(_) => id!("net.redirects"),
+            Self::Url(_) => id!("net.address-invalid"),
             Self::Net { error, .. } => match error {
-                NetError::Unreachable(_) | NetError::None => "net.unreachable",
-                NetError::Timeout(_) => "net.timeout",
-                NetError::Tls(_) => "net.tls",
-                NetError::Cut(_) => "net.cut",
-                NetError::Garbage(_) => "net.garbage",
+                NetError::Unreachable(_) | NetError::None => id!("net.unreachable"),
+                NetError::Timeout(_) => id!("net.timeout"),
+                NetError::Tls(_) => id!("net.tls"),
+                NetError::Cut(_) => id!("net.cut"),
+                NetError::Garbage(_) => id!("net.garbage"),
             },
-            Self::Slow { .. } => "net.slow",
-            Self::Status { .. } => "net.status",
-            Self::NoCredentials(_) => "credentials.missing",
-            Self::CredentialsRefused(_) => "credentials.refused",
-            Self::CredentialsNotEncrypted { .. } => "credentials.not-encrypted",
-            Self::Length { .. } => "net.length",
-            Self::Registry { .. } => "net.registry",
+            Self::Slow { .. } => id!("net.slow"),
+            Self::Status { .. } => id!("net.status"),
+            Self::NoCredentials(_) => id!("credentials.missing"),
+            Self::CredentialsRefused(_) => id!("credentials.refused"),
+            Self::CredentialsNotEncrypted { .. } => id!("credentials.not-encrypted"),
+            Self::Length { .. } => id!("net.length"),
+            Self::Registry { .. } => id!("net.registry"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Cow<'static, str> {
+    fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NoCredentials(missing) => return missing.advice.clone().into(),
             Self::CredentialsRefused(refused) => {
@@ -165,7 +176,7 @@ impl FetchError {
                 "run it once with a network; leave out `--offline`, GPUBUILD_OFFLINE and CARGO_NET_OFFLINE"
             }
             Self::NotEncrypted(_) => {
-                "write `https://`; `--insecure-http` takes it as it is, and whoever is on the way can change what comes"
+                "write `https://`; `--insecure-http` downloads without encryption, so that third parties can change the data"
             }
             Self::Downgrade { .. } | Self::Redirects(_) | Self::Length { .. } | Self::Registry { .. } => {
                 "tell who serves it"
@@ -175,28 +186,16 @@ impl FetchError {
                 "if a proxy of your company stands between, name its certificates with SSL_CERT_FILE"
             }
             Self::Net { .. } => {
-                "look at the connection and at HTTPS_PROXY and NO_PROXY; what was fetched is kept, and the same command goes on with it"
+                "check the connection, HTTPS_PROXY and NO_PROXY; partial downloads are kept, and the same command resumes them"
             }
             Self::Slow { .. } => {
-                "the same command goes on with what was fetched; GPUBUILD_HTTP_TIMEOUT sets the seconds that are waited"
+                "the same command resumes the download; GPUBUILD_HTTP_TIMEOUT sets the time limit in seconds"
             }
             Self::Status { status: 401 | 403, .. } => {
                 "it forbids this, or wants to be shown who asks in another way than `Basic` and `Bearer`"
             }
             Self::Status { .. } => "check the address",
         };
-        hint.into()
-    }
-
-    /// Whether another time may be better.
-    pub(super) fn is_passing(&self) -> bool {
-        match self {
-            Self::Net { error, .. } => {
-                matches!(error, NetError::Unreachable(_) | NetError::Timeout(_) | NetError::Cut(_))
-            }
-            Self::Slow { .. } => true,
-            Self::Status { status, .. } => matches!(status, 408 | 429 | 500 | 502 | 503 | 504),
-            _ => false,
-        }
+        Some(hint.to_owned())
     }
 }

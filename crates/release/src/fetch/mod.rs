@@ -1,6 +1,6 @@
-//! Fetches over the network: what may be followed, when something is tried again, and how what was begun is gone on with.
+//! Downloads over the network: which redirects are followed, when a request is repeated, and how partial downloads are resumed.
 //!
-//! The door makes one request; every rule is here. What is sent to show who asks is decided in `entry`.
+//! `NetworkAccess` makes one request; every rule is here. `entry` decides which credentials are sent.
 
 mod entry;
 mod error;
@@ -9,13 +9,13 @@ use std::io::Read;
 use std::time::Duration;
 
 use gpubuild_exec::python::Network;
-use gpubuild_host::Host;
-use gpubuild_host::net::{ByProxy, NetError, Request, Response};
+use gpubuild_host::net::{ByProxy, HttpRequest, NetError, Response};
+use gpubuild_host::{Host, HostInfo};
 
 use super::auth::Door;
-pub use super::url::Plain;
+pub use super::url::PlainHttp;
 use super::url::{Scheme, Url};
-pub use error::{FetchError, Missing, Refused};
+pub use error::{FetchError, MissingFile, RefusedRequest};
 
 /// The variable with the seconds that nothing may come for.
 const TIMEOUT: &str = "GPUBUILD_HTTP_TIMEOUT";
@@ -37,10 +37,10 @@ pub struct Client<'a> {
     /// Whether at all.
     pub network: Network,
     /// Without encryption.
-    pub plain: Plain,
-    /// Is told what can't be used, and is done without.
+    pub plain: PlainHttp,
+    /// Receives warnings about settings that are ignored.
     warn: Box<dyn Fn(&str) + 'a>,
-    entry: entry::Entry,
+    entry: entry::FetchEntry,
     patience: Duration,
     retries: u32,
 }
@@ -55,7 +55,7 @@ fn times(text: &str) -> Option<u32> {
 
 /// A setting of the environment that means nothing, and what it should be.
 #[must_use]
-pub fn bad_setting(host: &dyn Host) -> Option<(&'static str, &'static str)> {
+pub fn bad_setting(host: &dyn HostInfo) -> Option<(&'static str, &'static str)> {
     let is_set =
         |name: &str, is_good: fn(&str) -> bool| host.env().get(name).is_some_and(|text| !is_good(text));
     if is_set(TIMEOUT, |text| seconds(text).is_some()) {
@@ -66,7 +66,7 @@ pub fn bad_setting(host: &dyn Host) -> Option<(&'static str, &'static str)> {
 
 /// What is fetched.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub struct FetchTarget<'a> {
     /// Its address.
     pub url: &'a Url,
     /// How its server is asked.
@@ -74,7 +74,7 @@ pub struct Target<'a> {
 }
 
 /// An answer, and where it came from.
-pub(super) struct Answer {
+pub(super) struct FetchedBody {
     pub(super) response: Response,
     pub(super) url: Url,
 }
@@ -94,22 +94,22 @@ impl From<FetchError> for Again {
 }
 
 impl<'a> Client<'a> {
-    /// By way of a host. Its environment says how patient it is.
+    /// A client that uses a host interface. The host's environment sets time limits and retries.
     #[must_use]
-    pub fn new(host: &'a dyn Host, network: Network, plain: Plain, warn: Box<dyn Fn(&str) + 'a>) -> Self {
+    pub fn new(host: &'a dyn Host, network: Network, plain: PlainHttp, warn: Box<dyn Fn(&str) + 'a>) -> Self {
         let patience = host.env().get(TIMEOUT).and_then(seconds).unwrap_or(30.0);
         let retries = host.env().get(RETRIES).and_then(times).unwrap_or(3);
         let patience = Duration::from_secs_f64(patience);
-        Self { host, network, plain, warn, entry: entry::Entry::default(), patience, retries }
+        Self { host, network, plain, warn, entry: entry::FetchEntry::default(), patience, retries }
     }
 
-    /// A small document. None if there is no such thing (404, 410).
+    /// A small document. `None` if it does not exist (404, 410).
     ///
     /// # Errors
-    /// It can't be had.
+    /// The download failed.
     pub fn document(
         &self,
-        target: Target<'_>,
+        target: FetchTarget<'_>,
         accept: Option<&str>,
         most: usize,
     ) -> Result<Option<Vec<u8>>, FetchError> {
@@ -167,7 +167,11 @@ impl<'a> Client<'a> {
     }
 
     /// Asks, and follows where it leads. Every answer but success is an error.
-    pub(super) fn ask(&self, target: Target<'_>, headers: &[(String, String)]) -> Result<Answer, Again> {
+    pub(super) fn ask(
+        &self,
+        target: FetchTarget<'_>,
+        headers: &[(String, String)],
+    ) -> Result<FetchedBody, Again> {
         let url = target.url;
         let mut at = url.clone();
         let mut has_entered = false;
@@ -176,7 +180,7 @@ impl<'a> Client<'a> {
         loop {
             let response = self.one(url, &at, headers)?;
             match response.status {
-                200 | 206 => return Ok(Answer { response, url: at }),
+                200 | 206 => return Ok(FetchedBody { response, url: at }),
                 301 | 302 | 303 | 307 | 308 => {
                     redirects += 1;
                     if redirects > MOST_REDIRECTS {
@@ -207,7 +211,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// One request. What opens the door goes to its own server only.
+    /// One request. Credentials are sent only to the server that they are for.
     fn one(&self, first: &Url, at: &Url, headers: &[(String, String)]) -> Result<Response, Again> {
         let shown = if at.is_same_server(first) { self.entry.header(at) } else { None };
         self.send(at, [headers, shown.as_slice()].concat(), None)
@@ -220,11 +224,11 @@ impl<'a> Client<'a> {
         headers: Vec<(String, String)>,
         form: Option<String>,
     ) -> Result<Response, Again> {
-        if at.scheme() == Scheme::Http && !at.is_loopback() && self.plain == Plain::Loopback {
+        if at.scheme() == Scheme::Http && !at.is_loopback() && self.plain == PlainHttp::Loopback {
             return Err(FetchError::NotEncrypted(at.shown()).into());
         }
         let proxy = if at.is_loopback() { ByProxy::Never } else { ByProxy::Allowed };
-        let request = Request { url: at.to_string(), headers, form, patience: self.patience, proxy };
+        let request = HttpRequest { url: at.to_string(), headers, form, patience: self.patience, proxy };
         let response =
             self.host.fetch(&request).map_err(|error| FetchError::Net { url: at.shown(), error })?;
         let encoding = response.header("content-encoding").unwrap_or("identity");
@@ -236,9 +240,13 @@ impl<'a> Client<'a> {
     }
 
     /// Hands over what comes until it ends, or until `take` has enough.
-    pub(super) fn read(&self, answer: Answer, mut take: impl FnMut(&[u8]) -> bool) -> Result<(), FetchError> {
+    pub(super) fn read(
+        &self,
+        answer: FetchedBody,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<(), FetchError> {
         let mut pace = Pace::new(self);
-        let Answer { mut response, url } = answer;
+        let FetchedBody { mut response, url } = answer;
         let mut buffer = vec![0; 128 << 10];
         loop {
             match response.body.read(&mut buffer) {
@@ -260,7 +268,7 @@ impl<'a> Client<'a> {
     }
 }
 
-/// Holds what comes against the slowest that is waited for.
+/// Compares the transfer rate with the minimum.
 struct Pace<'a> {
     host: &'a dyn Host,
     patience: Duration,

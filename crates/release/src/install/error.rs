@@ -1,14 +1,15 @@
 //! Why nothing, or something else, is installed.
 
-use std::borrow::Cow;
 use std::io;
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 
-use crate::Choice;
+use crate::VariantChoice;
 use crate::resolve::Nothing;
 use crate::source::SourceError;
-use crate::unpack::{Refused, is_full};
+use crate::unpack::{RefusedArchive, is_full};
 
 /// Why. Unless it says otherwise what was installed before is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +19,7 @@ pub enum InstallError {
     Nothing(Nothing),
     /// A better backend is here and not used, and that was forbidden.
     #[error("`{}` does not use {}: {}", .0.label, backends(.0), reasons(.0))]
-    Fallback(Box<Choice>),
+    Fallback(Box<VariantChoice>),
     /// The folder holds something else. Nothing in it was changed.
     #[error("`{folder}` was not created by `gpubuild install`: {found}")]
     Foreign {
@@ -40,7 +41,7 @@ pub enum InstallError {
     OtherName {
         /// The folder.
         folder: HostPath,
-        /// What is there.
+        /// What the folder contains.
         found: String,
         /// What is to be installed.
         wanted: String,
@@ -55,7 +56,7 @@ pub enum InstallError {
         /// Bytes.
         free: u64,
     },
-    /// Something can't be had.
+    /// The manifest or a layer cannot be fetched.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// An archive is refused.
@@ -66,9 +67,9 @@ pub enum InstallError {
         /// Its layer.
         layer: String,
         /// Why.
-        refused: Refused,
+        refused: RefusedArchive,
     },
-    /// There is no program where the manifest says.
+    /// No layer contains the program that the manifest names.
     #[error("`{label}` has no program `{program}`")]
     NoProgram {
         /// The variant.
@@ -94,7 +95,7 @@ pub enum InstallError {
     /// Nothing is there.
     #[error("nothing is installed in `{0}`")]
     NotInstalled(HostPath),
-    /// Somebody pressed Ctrl-C.
+    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
     /// A folder can't be written.
@@ -102,41 +103,36 @@ pub enum InstallError {
     Io(#[from] io::Error),
 }
 
-fn backends(choice: &Choice) -> String {
+fn backends(choice: &VariantChoice) -> String {
     choice.fallback.iter().map(|one| one.backend.id()).collect::<Vec<_>>().join(", ")
 }
 
-fn reasons(choice: &Choice) -> String {
+fn reasons(choice: &VariantChoice) -> String {
     choice.fallback.iter().map(|one| one.reason.as_str()).collect::<Vec<_>>().join("; ")
 }
 
-impl InstallError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> String {
-        let id = match self {
-            Self::Nothing(nothing) => return nothing.id.clone(),
-            Self::Fallback(_) => "install.fallback",
-            Self::Foreign { .. } => "install.not-ours",
-            Self::Link { .. } => "install.link",
-            Self::OtherName { .. } => "install.other-name",
-            Self::NoSpace { .. } => "install.no-space",
+impl Diagnostic for InstallError {
+    fn id(&self) -> DiagnosticId {
+        match self {
+            Self::Nothing(nothing) => nothing.id,
+            Self::Fallback(_) => id!("install.fallback"),
+            Self::Foreign { .. } => id!("install.not-ours"),
+            Self::Link { .. } => id!("install.link"),
+            Self::OtherName { .. } => id!("install.other-name"),
+            Self::NoSpace { .. } => id!("install.no-space"),
             Self::Source(error) => error.id(),
             Self::Refused { refused, .. } => refused.id(),
-            Self::NoProgram { .. } => "install.no-program",
-            Self::Start { .. } => "install.start-failed",
-            Self::NoPrevious(_) => "install.no-previous",
-            Self::NotInstalled(_) => "install.not-installed",
-            Self::Interrupted => "interrupted",
-            Self::Io(error) if is_full(error) => "install.no-space",
-            Self::Io(_) => "install.unwritable",
-        };
-        id.to_owned()
+            Self::NoProgram { .. } => id!("install.no-program"),
+            Self::Start { .. } => id!("install.start-failed"),
+            Self::NoPrevious(_) => id!("install.no-previous"),
+            Self::NotInstalled(_) => id!("install.not-installed"),
+            Self::Interrupted => id!("interrupted"),
+            Self::Io(error) if is_full(error) => id!("install.no-space"),
+            Self::Io(_) => id!("install.unwritable"),
+        }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Option<Cow<'static, str>> {
+    fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Nothing(_) | Self::Interrupted => return None,
             Self::Fallback(_) => "repair that, name the backend with `--backend`, or leave out `--strict`",
@@ -146,16 +142,16 @@ impl InstallError {
             Self::Link { .. } => {
                 "with `--to`, name the folder that the link leads to, or replace the link with a copy of its target"
             }
-            Self::OtherName { .. } => "each release needs a folder of its own; name one with `--to`",
+            Self::OtherName { .. } => "each release needs its own folder; name one with `--to`",
             Self::NoSpace { .. } => "make room, or name a folder on another disk with `--to`",
-            Self::Source(error) => return Some(error.hint()),
-            Self::Refused { .. } => "nothing of it was installed; tell who publishes it",
+            Self::Source(error) => return error.hint(),
+            Self::Refused { .. } => "nothing was installed; tell the publisher",
             Self::NoProgram { .. } => "the release is broken; tell who publishes it",
-            Self::Start { .. } => "`gpubuild doctor` says what is wrong with the drivers here",
+            Self::Start { .. } => "`gpubuild doctor` finds problems with the drivers",
             Self::NoPrevious(_) => "only the version before the present one is kept",
             Self::NotInstalled(_) => "name the folder with `--to`",
             Self::Io(_) => "look at the owner and mode of the folder, and at the room on the disk",
         };
-        Some(hint.into())
+        Some(hint.to_owned())
     }
 }

@@ -13,17 +13,19 @@ mod start;
 pub mod state;
 
 pub use error::InstallError;
-pub use state::{Installed, Pair, Proof, Version};
+pub use state::{InstalledRelease, InstalledVersion, LinkPair, Proof};
 
 use std::time::Duration;
 
+use gpubuild_detect::diagnostic::Diagnostic;
+use gpubuild_detect::id;
 use gpubuild_exec::store::sha256;
-use gpubuild_host::{Host, HostPath, Lock, Wait};
+use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait, WriteFiles};
 
-use self::ownership::{Folder, LOCK};
-use super::manifest::{Layer, Manifest, Start, Variant};
-use super::resolve::{Choice, Question, Rejected, resolve};
-use super::source::{SourceError, Taken};
+use self::ownership::{FolderOwner, LOCK};
+use super::manifest::{Layer, ProgramStart, ReleaseManifest, ReleaseVariant};
+use super::resolve::{Rejected, ResolveQuestion, VariantChoice, resolve};
+use super::source::{SourceError, TakenSource};
 use super::unpack::names::Names;
 use super::unpack::unpack;
 
@@ -31,24 +33,24 @@ use super::unpack::unpack;
 const SLACK: u64 = 16 << 20;
 
 /// Takes a layer from somewhere.
-pub type TakeLayer<'a> = &'a dyn Fn(&Layer) -> Result<Taken, SourceError>;
+pub type TakeLayer<'a> = &'a dyn Fn(&Layer) -> Result<TakenSource, SourceError>;
 
 /// What is to be installed.
-pub struct Order<'a> {
+pub struct InstallOrder<'a> {
     /// Where.
     pub host: &'a dyn Host,
     /// Into which folder.
     pub to: &'a HostPath,
     /// The question whose answer is installed.
-    pub question: Question<'a>,
+    pub question: ResolveQuestion<'a>,
     /// Whether a better backend that is here may be left unused.
     pub fallback: MayFall,
     /// Whether it is started before it is used.
     pub start: Starting,
     /// Hands over layers.
     pub take: TakeLayer<'a>,
-    /// Is told what happens.
-    pub sink: &'a dyn Fn(&Event<'_>),
+    /// Receives progress events.
+    pub sink: &'a dyn Fn(&InstallEvent<'_>),
 }
 
 /// Whether a better backend may be left unused.
@@ -71,11 +73,11 @@ pub enum Starting {
 
 /// What happens.
 #[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
-    /// Somebody else is installing into the folder.
+pub enum InstallEvent<'a> {
+    /// Another process is installing into the folder.
     Waiting,
     /// A variant was chosen, with so many bytes.
-    Chosen(&'a Choice, u64),
+    Chosen(&'a VariantChoice, u64),
     /// A layer is taken.
     Layer(&'a Layer),
     /// It is unpacked.
@@ -86,17 +88,17 @@ pub enum Event<'a> {
     Failed(&'a InstallError),
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
+pub struct InstallResult {
     /// The choice.
-    pub choice: Choice,
+    pub choice: VariantChoice,
     /// Variants that were tried before and did not work.
     pub tried: Vec<Rejected>,
     /// What is current now.
-    pub version: Version,
+    pub version: InstalledVersion,
     /// What was before it.
-    pub previous: Option<Version>,
+    pub previous: Option<InstalledVersion>,
     /// Whether it was current before.
     pub was_there: bool,
     /// Bytes that were fetched.
@@ -109,7 +111,7 @@ pub struct Done {
 ///
 /// # Errors
 /// The folder may not be installed into, or no variant suits, can be fetched or works. The installed version stays as it is.
-pub fn install(order: &Order<'_>) -> Result<Done, InstallError> {
+pub fn install(order: &InstallOrder<'_>) -> Result<InstallResult, InstallError> {
     let (host, to) = (order.host, order.to);
     let manifest = order.question.manifest;
     check_folder(host, to, &manifest.name)?;
@@ -120,15 +122,15 @@ pub fn install(order: &Order<'_>) -> Result<Done, InstallError> {
     // Another installation may have changed the folder since.
     check_folder(host, to, &manifest.name)?;
     ownership::complete(host, to)?;
-    let before = Installed::read(host, to).map(|installed| installed.pair).unwrap_or_default();
+    let before = InstalledRelease::read(host, to).map(|installed| installed.pair).unwrap_or_default();
     state::tidy(host, to, &before)?;
     let mut tried: Vec<Rejected> = Vec::new();
     loop {
         let choice = choose(order, &tried)?;
         let Some(variant) = variant(manifest, &order.question.machine.platform, &choice.label) else {
             return Err(InstallError::Nothing(super::resolve::Nothing {
-                id: "resolve.nothing".to_owned(),
-                text: format!("there is no variant `{}`", choice.label),
+                id: id!("resolve.nothing"),
+                text: format!("no variant is called `{}`", choice.label),
                 rejected: Vec::new(),
             }));
         };
@@ -139,7 +141,7 @@ pub fn install(order: &Order<'_>) -> Result<Done, InstallError> {
                 if named || order.fallback == MayFall::Never {
                     return Err(error);
                 }
-                (order.sink)(&Event::Failed(&error));
+                (order.sink)(&InstallEvent::Failed(&error));
                 let reason = format!("{error} [{}]", error.id());
                 tried.push(Rejected { label: choice.label, reason });
             }
@@ -148,40 +150,45 @@ pub fn install(order: &Order<'_>) -> Result<Done, InstallError> {
     }
 }
 
-fn choose(order: &Order<'_>, tried: &[Rejected]) -> Result<Choice, InstallError> {
-    let choice = resolve(&Question { without: tried, ..order.question }).map_err(InstallError::Nothing)?;
+fn choose(order: &InstallOrder<'_>, tried: &[Rejected]) -> Result<VariantChoice, InstallError> {
+    let choice =
+        resolve(&ResolveQuestion { without: tried, ..order.question }).map_err(InstallError::Nothing)?;
     if order.fallback == MayFall::Never && !choice.fallback.is_empty() {
         return Err(InstallError::Fallback(Box::new(choice)));
     }
     Ok(choice)
 }
 
-fn variant<'a>(manifest: &'a Manifest, platform: &str, label: &str) -> Option<&'a Variant> {
+fn variant<'a>(manifest: &'a ReleaseManifest, platform: &str, label: &str) -> Option<&'a ReleaseVariant> {
     manifest.platforms.get(platform)?.variants.iter().find(|variant| variant.label == label)
 }
 
 /// Checks that a folder is empty, absent, or has this release.
-fn check_folder(host: &dyn Host, to: &HostPath, name: &str) -> Result<(), InstallError> {
+fn check_folder(host: &dyn ReadFiles, to: &HostPath, name: &str) -> Result<(), InstallError> {
     match ownership::check(host, to)? {
-        Folder::Ours(Some(found)) if found != name => {
+        FolderOwner::Ours(Some(found)) if found != name => {
             let wanted = name.to_owned();
             Err(InstallError::OtherName { folder: to.clone(), found, wanted })
         }
-        Folder::Fresh | Folder::Ours(_) => Ok(()),
+        FolderOwner::Fresh | FolderOwner::Ours(_) => Ok(()),
     }
 }
 
-fn lock(host: &dyn Host, to: &HostPath, sink: &dyn Fn(&Event<'_>)) -> Result<Option<Lock>, InstallError> {
+fn lock(
+    host: &dyn WriteFiles,
+    to: &HostPath,
+    sink: &dyn Fn(&InstallEvent<'_>),
+) -> Result<Option<FileLock>, InstallError> {
     let path = to.join(LOCK);
     if let Some(lock) = host.lock(&path, Wait::No)? {
         return Ok(Some(lock));
     }
-    sink(&Event::Waiting);
+    sink(&InstallEvent::Waiting);
     Ok(host.lock(&path, Wait::Yes)?)
 }
 
-/// A variant that lies in its folder and works.
-struct Placed {
+/// A variant that was unpacked and whose program started.
+struct PlacedVersion {
     folder: String,
     proof: Proof,
     fetched: u64,
@@ -189,32 +196,32 @@ struct Placed {
 }
 
 /// The name of a variant's folder: another content has another name.
-fn folder_name(manifest: &Manifest, variant: &Variant) -> Result<String, InstallError> {
+fn folder_name(manifest: &ReleaseManifest, variant: &ReleaseVariant) -> Result<String, InstallError> {
     let content = serde_json::to_vec(variant).map_err(std::io::Error::other)?;
     let hash = sha256(&content);
     Ok(format!("{}-{}-{}-{}", manifest.version, manifest.serial, variant.label, &hash[..8]))
 }
 
 fn place(
-    order: &Order<'_>,
-    choice: &Choice,
-    variant: &Variant,
-    before: &Pair,
-) -> Result<Placed, InstallError> {
+    order: &InstallOrder<'_>,
+    choice: &VariantChoice,
+    variant: &ReleaseVariant,
+    before: &LinkPair,
+) -> Result<PlacedVersion, InstallError> {
     let host = order.host;
-    (order.sink)(&Event::Chosen(choice, variant.size()));
+    (order.sink)(&InstallEvent::Chosen(choice, variant.size()));
     let name = folder_name(order.question.manifest, variant)?;
     let folder = state::folder(order.to, &name);
-    let mut placed = Placed { folder: name, proof: Proof::NotStarted, fetched: 0, reused: 0 };
+    let mut placed = PlacedVersion { folder: name, proof: Proof::NotStarted, fetched: 0, reused: 0 };
     if !host.is_dir(&folder) {
         unpacked(order, variant, &folder, &mut placed)?;
     }
     let (Some(start), Starting::Within(deadline)) = (&variant.start, order.start) else { return Ok(placed) };
-    (order.sink)(&Event::Starting(&start.program));
+    (order.sink)(&InstallEvent::Starting(&start.program));
     match start::prove(host, &folder, &variant.label, choice.backend, start, deadline) {
-        Ok(proof) => Ok(Placed { proof, ..placed }),
+        Ok(proof) => Ok(PlacedVersion { proof, ..placed }),
         Err(error) => {
-            let is_used = |version: &Version| version.folder == placed.folder;
+            let is_used = |version: &InstalledVersion| version.folder == placed.folder;
             if ![&before.current, &before.previous].into_iter().flatten().any(is_used) {
                 host.remove(&folder)?;
             }
@@ -225,16 +232,16 @@ fn place(
 
 /// Fetches all layers, then unpacks them under another name, then gives them theirs.
 fn unpacked(
-    order: &Order<'_>,
-    variant: &Variant,
+    order: &InstallOrder<'_>,
+    variant: &ReleaseVariant,
     folder: &HostPath,
-    placed: &mut Placed,
+    placed: &mut PlacedVersion,
 ) -> Result<(), InstallError> {
     let host = order.host;
     has_room(host, order.to, variant)?;
     let mut taken = Vec::new();
     for layer in &variant.layers {
-        (order.sink)(&Event::Layer(layer));
+        (order.sink)(&InstallEvent::Layer(layer));
         let one = (order.take)(layer)?;
         placed.fetched += one.fetched;
         placed.reused += layer.size.saturating_sub(one.fetched);
@@ -244,7 +251,7 @@ fn unpacked(
     let fill = || {
         let mut names = Names::default();
         for (layer, path) in &taken {
-            (order.sink)(&Event::Unpacking(layer));
+            (order.sink)(&InstallEvent::Unpacking(layer));
             unpack(host, path, layer, &half, &mut names).map_err(|refused| InstallError::Refused {
                 label: variant.label.clone(),
                 layer: super::source::short(&layer.sha256).to_owned(),
@@ -252,7 +259,7 @@ fn unpacked(
             })?;
         }
         match &variant.start {
-            Some(Start { program, .. }) if !names.has_file(program) => {
+            Some(ProgramStart { program, .. }) if !names.has_file(program) => {
                 Err(InstallError::NoProgram { label: variant.label.clone(), program: program.clone() })
             }
             _ => Ok(host.rename(&half, folder)?),
@@ -264,8 +271,8 @@ fn unpacked(
     })
 }
 
-/// Room that nobody knows is no reason to stop.
-fn has_room(host: &dyn Host, to: &HostPath, variant: &Variant) -> Result<(), InstallError> {
+/// Unknown free space does not stop the installation.
+fn has_room(host: &dyn WriteFiles, to: &HostPath, variant: &ReleaseVariant) -> Result<(), InstallError> {
     let bytes = variant.layers.iter().fold(0_u64, |sum, layer| sum.saturating_add(layer.unpacked));
     let needed = bytes.saturating_add(SLACK);
     match host.free_space(to) {
@@ -275,15 +282,15 @@ fn has_room(host: &dyn Host, to: &HostPath, variant: &Variant) -> Result<(), Ins
 }
 
 fn switch(
-    order: &Order<'_>,
-    choice: Choice,
+    order: &InstallOrder<'_>,
+    choice: VariantChoice,
     tried: Vec<Rejected>,
-    variant: &Variant,
-    placed: Placed,
-    before: Pair,
-) -> Result<Done, InstallError> {
+    variant: &ReleaseVariant,
+    placed: PlacedVersion,
+    before: LinkPair,
+) -> Result<InstallResult, InstallError> {
     let (host, to, manifest) = (order.host, order.to, order.question.manifest);
-    let version = Version {
+    let version = InstalledVersion {
         folder: placed.folder,
         version: manifest.version.clone(),
         serial: manifest.serial,
@@ -295,11 +302,11 @@ fn switch(
     };
     let was_there = before.current.as_ref().is_some_and(|current| current.folder == version.folder);
     let previous = if was_there { before.previous } else { before.current };
-    let now = Pair { current: Some(version.clone()), previous: previous.clone() };
+    let now = LinkPair { current: Some(version.clone()), previous: previous.clone() };
     state::switch(host, to, &manifest.name, &now)?;
     state::tidy(host, to, &now)?;
     let (fetched, reused) = (placed.fetched, placed.reused);
-    Ok(Done { choice, tried, version, previous, was_there, fetched, reused })
+    Ok(InstallResult { choice, tried, version, previous, was_there, fetched, reused })
 }
 
 /// Returns to the previous version; the current one becomes the previous one.
@@ -310,26 +317,26 @@ pub fn rollback(
     host: &dyn Host,
     to: &HostPath,
     starting: Starting,
-    sink: &dyn Fn(&Event<'_>),
-) -> Result<Installed, InstallError> {
+    sink: &dyn Fn(&InstallEvent<'_>),
+) -> Result<InstalledRelease, InstallError> {
     let is_installed = || match ownership::check(host, to)? {
-        Folder::Ours(Some(_)) => Ok(()),
-        Folder::Fresh | Folder::Ours(None) => Err(InstallError::NotInstalled(to.clone())),
+        FolderOwner::Ours(Some(_)) => Ok(()),
+        FolderOwner::Fresh | FolderOwner::Ours(None) => Err(InstallError::NotInstalled(to.clone())),
     };
     is_installed()?;
     let _lock = lock(host, to, sink)?;
     is_installed()?;
-    let installed = Installed::read(host, to).ok_or_else(|| InstallError::NotInstalled(to.clone()))?;
+    let installed = InstalledRelease::read(host, to).ok_or_else(|| InstallError::NotInstalled(to.clone()))?;
     let Some(mut previous) = installed.pair.previous else {
         return Err(InstallError::NoPrevious(to.clone()));
     };
     if let (Some(program), Starting::Within(deadline)) = (previous.program.clone(), starting) {
-        sink(&Event::Starting(&program));
-        let start = Start { program, check: previous.check.clone() };
+        sink(&InstallEvent::Starting(&program));
+        let start = ProgramStart { program, check: previous.check.clone() };
         let folder = state::folder(to, &previous.folder);
         previous.proof = start::prove(host, &folder, &previous.label, previous.backend, &start, deadline)?;
     }
-    let pair = Pair { current: Some(previous), previous: installed.pair.current };
+    let pair = LinkPair { current: Some(previous), previous: installed.pair.current };
     state::switch(host, to, &installed.name, &pair)?;
-    Ok(Installed { name: installed.name, pair })
+    Ok(InstalledRelease { name: installed.name, pair })
 }

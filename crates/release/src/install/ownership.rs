@@ -6,10 +6,10 @@
 
 use std::io::{self, Write as _};
 
-use gpubuild_host::{FileKind, Host, HostPath, Os};
+use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 
 use super::InstallError;
-use super::state::{self, State};
+use super::state::{self, InstallState};
 
 /// The file that makes a folder an installation.
 pub(super) const MARKER: &str = "gpubuild-install.json";
@@ -20,7 +20,7 @@ pub(super) const LOCK: &str = ".lock";
 
 /// A folder that may be installed into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Folder {
+pub(super) enum FolderOwner {
     /// It is empty or does not exist.
     Fresh,
     /// gpubuild created it, for this release; `None` where the first installation has not finished.
@@ -31,16 +31,16 @@ pub(super) enum Folder {
 ///
 /// # Errors
 /// It holds something else, a link is where gpubuild would have made a file or folder, or it can't be read.
-pub(super) fn check(host: &dyn Host, to: &HostPath) -> Result<Folder, InstallError> {
-    match Entry::read(host, &without_trailing_separator(to))? {
-        Entry::Absent => return Ok(Folder::Fresh),
-        Entry::Link(target) => return Err(InstallError::Link { path: to.clone(), target }),
-        Entry::Is(FileKind::Directory) => {}
-        Entry::Is(_) => return Err(foreign(to, "it is not a folder")),
+pub(super) fn check(host: &dyn ReadFiles, to: &HostPath) -> Result<FolderOwner, InstallError> {
+    match OwnedEntry::read(host, &without_trailing_separator(to))? {
+        OwnedEntry::Absent => return Ok(FolderOwner::Fresh),
+        OwnedEntry::Link(target) => return Err(InstallError::Link { path: to.clone(), target }),
+        OwnedEntry::Is(FileKind::Directory) => {}
+        OwnedEntry::Is(_) => return Err(foreign(to, "it is not a folder")),
     }
     // Listed before the marker is looked up: another first installation may write it, and then more, at any moment.
     let names = host.list(to).map_err(|error| naming("list", to, &error))?;
-    let Some(first) = names.first() else { return Ok(Folder::Fresh) };
+    let Some(first) = names.first() else { return Ok(FolderOwner::Fresh) };
     let has_marker = marker(host, to)?;
     let state = state(host, to)?;
     if !has_marker && state.is_none() {
@@ -58,17 +58,17 @@ pub(super) fn check(host: &dyn Host, to: &HostPath) -> Result<Folder, InstallErr
     let versions = to.join(state::VERSIONS);
     for name in host.list(&versions).unwrap_or_default().iter().filter(|name| state::is_version(name)) {
         let path = versions.join(name);
-        if let Entry::Link(target) = Entry::read(host, &path)? {
+        if let OwnedEntry::Link(target) = OwnedEntry::read(host, &path)? {
             return Err(InstallError::Link { path, target });
         }
     }
-    Ok(Folder::Ours(state.map(|state| state.name)))
+    Ok(FolderOwner::Ours(state.map(|state| state.name)))
 }
 
 /// Writes the marker of a folder that [`check`] has accepted. Another process may do the same at the same time.
-pub(super) fn claim(host: &dyn Host, to: &HostPath) -> io::Result<()> {
+pub(super) fn claim(host: &dyn WriteFiles, to: &HostPath) -> io::Result<()> {
     let path = to.join(MARKER);
-    if Entry::read(host, &path)? != Entry::Absent {
+    if OwnedEntry::read(host, &path)? != OwnedEntry::Absent {
         return Ok(());
     }
     let mut file = match host.create(&path) {
@@ -80,13 +80,13 @@ pub(super) fn claim(host: &dyn Host, to: &HostPath) -> io::Result<()> {
 }
 
 /// Completes the marker that a killed process left unfinished. The lock is held.
-pub(super) fn complete(host: &dyn Host, to: &HostPath) -> io::Result<()> {
+pub(super) fn complete(host: &dyn WriteFiles, to: &HostPath) -> io::Result<()> {
     let path = to.join(MARKER);
     if host.read(&path)? == CONTENT.as_bytes() { Ok(()) } else { host.write(&path, CONTENT.as_bytes()) }
 }
 
 /// Whether a folder has a marker.
-fn marker(host: &dyn Host, to: &HostPath) -> Result<bool, InstallError> {
+fn marker(host: &dyn ReadFiles, to: &HostPath) -> Result<bool, InstallError> {
     if !expect(host, to, MARKER, FileKind::File)? {
         return Ok(false);
     }
@@ -100,23 +100,23 @@ fn marker(host: &dyn Host, to: &HostPath) -> Result<bool, InstallError> {
 }
 
 /// The state of a folder, if it has one.
-fn state(host: &dyn Host, to: &HostPath) -> Result<Option<State>, InstallError> {
+fn state(host: &dyn ReadFiles, to: &HostPath) -> Result<Option<InstallState>, InstallError> {
     if !expect(host, to, state::FILE, FileKind::File)? {
         return Ok(None);
     }
-    let state = State::read(host, to);
+    let state = InstallState::read(host, to);
     let invalid = || foreign(to, &format!("`{}` in it is not the state of an installation", state::FILE));
     state.map(Some).ok_or_else(invalid)
 }
 
 /// Whether a file or folder is there; anything else under its name is an error.
-fn expect(host: &dyn Host, to: &HostPath, name: &str, kind: FileKind) -> Result<bool, InstallError> {
+fn expect(host: &dyn ReadFiles, to: &HostPath, name: &str, kind: FileKind) -> Result<bool, InstallError> {
     let path = to.join(name);
-    match Entry::read(host, &path)? {
-        Entry::Absent => Ok(false),
-        Entry::Is(found) if found == kind => Ok(true),
-        Entry::Link(target) => Err(InstallError::Link { path, target }),
-        Entry::Is(_) => {
+    match OwnedEntry::read(host, &path)? {
+        OwnedEntry::Absent => Ok(false),
+        OwnedEntry::Is(found) if found == kind => Ok(true),
+        OwnedEntry::Link(target) => Err(InstallError::Link { path, target }),
+        OwnedEntry::Is(_) => {
             let kind = if kind == FileKind::Directory { "folder" } else { "regular file" };
             Err(foreign(to, &format!("`{name}` in it is not a {kind}")))
         }
@@ -124,16 +124,16 @@ fn expect(host: &dyn Host, to: &HostPath, name: &str, kind: FileKind) -> Result<
 }
 
 /// Anything but a link under this name is an error.
-fn expect_link(host: &dyn Host, to: &HostPath, name: &str) -> Result<(), InstallError> {
-    match Entry::read(host, &to.join(name))? {
-        Entry::Absent | Entry::Link(_) => Ok(()),
-        Entry::Is(_) => Err(foreign(to, &format!("`{name}` in it is not a symbolic link"))),
+fn expect_link(host: &dyn ReadFiles, to: &HostPath, name: &str) -> Result<(), InstallError> {
+    match OwnedEntry::read(host, &to.join(name))? {
+        OwnedEntry::Absent | OwnedEntry::Link(_) => Ok(()),
+        OwnedEntry::Is(_) => Err(foreign(to, &format!("`{name}` in it is not a symbolic link"))),
     }
 }
 
 /// What a path names, without following a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum OwnedEntry {
     /// Nothing.
     Absent,
     /// A symbolic link, with the path that it leads to.
@@ -142,9 +142,9 @@ pub(super) enum Entry {
     Is(FileKind),
 }
 
-impl Entry {
+impl OwnedEntry {
     /// Reads one entry.
-    pub(super) fn read(host: &dyn Host, path: &HostPath) -> io::Result<Self> {
+    pub(super) fn read(host: &dyn ReadFiles, path: &HostPath) -> io::Result<Self> {
         match host.read_link(path) {
             Ok(target) => return Ok(Self::Link(target)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::Absent),

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_host::{Command, Host, HostPath, RunError};
+use gpubuild_host::{Command, HostPath, RunError, RunPrograms};
 
 use super::InstallError;
 use super::state::Proof;
-use crate::manifest::Start;
+use crate::manifest::ProgramStart;
 
 /// Lines that are shown of what it said.
 const LINES: usize = 8;
@@ -19,11 +19,11 @@ const BACKEND: &str = "{backend}";
 /// # Errors
 /// It can't be started, or does not end well.
 pub(super) fn prove(
-    host: &dyn Host,
+    host: &dyn RunPrograms,
     folder: &HostPath,
     label: &str,
     backend: Backend,
-    start: &Start,
+    start: &ProgramStart,
     deadline: Duration,
 ) -> Result<Proof, InstallError> {
     let program = folder.join(&start.program);

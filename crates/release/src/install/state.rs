@@ -2,21 +2,21 @@
 //!
 //! The link `current` decides which version is installed. The state is written right before the link is moved, and contains both
 //! what applies before the move and what applies after it. After a kill behind either of the two renames,
-//! [`Installed::read`] returns a version that is complete.
+//! [`InstalledRelease::read`] returns a version that is complete.
 
 use std::io;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_exec::store::{read_json, write_json};
-use gpubuild_host::{FileKind, Host, HostPath, Os};
+use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 use serde::{Deserialize, Serialize};
 
-use super::ownership::Entry;
+use super::ownership::OwnedEntry;
 use crate::manifest::{is_inner_path, is_label, is_plain_name};
 
-/// The form of [`State`].
+/// The form of [`InstallState`].
 pub const SCHEMA: &str = "gpubuild.installed/1";
-/// The file with the [`State`].
+/// The file with the [`InstallState`].
 pub(super) const FILE: &str = "state.json";
 /// The folder that contains all versions.
 pub const VERSIONS: &str = "versions";
@@ -39,7 +39,7 @@ pub enum Proof {
 /// A version in a folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Version {
+pub struct InstalledVersion {
     /// Its folder below `versions/`.
     pub folder: String,
     /// Version of the release.
@@ -63,37 +63,37 @@ pub struct Version {
 /// Two versions of a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pair {
+pub struct LinkPair {
     /// The one in use.
-    pub current: Option<Version>,
+    pub current: Option<InstalledVersion>,
     /// The one before it, for going back.
-    pub previous: Option<Version>,
+    pub previous: Option<InstalledVersion>,
 }
 
 /// `state.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct InstallState {
     /// [`SCHEMA`].
     pub schema: String,
     /// Name of what is installed.
     pub name: String,
     /// What counts once `current` was moved.
-    pub now: Pair,
+    pub now: LinkPair,
     /// What counts until then.
-    pub before: Pair,
+    pub before: LinkPair,
 }
 
-impl State {
+impl InstallState {
     /// Reads the state of a folder; `None` where it is missing or not one that gpubuild can have written.
-    pub(super) fn read(host: &dyn Host, to: &HostPath) -> Option<Self> {
+    pub(super) fn read(host: &dyn ReadFiles, to: &HostPath) -> Option<Self> {
         read_json(host, &to.join(FILE)).filter(Self::is_valid)
     }
 
     /// Its folders and programs are used as paths: none may lead out of `versions/`.
     fn is_valid(&self) -> bool {
         let versions = [&self.now, &self.before].into_iter().flat_map(|pair| [&pair.current, &pair.previous]);
-        let is_inside = |version: &Version| {
+        let is_inside = |version: &InstalledVersion| {
             is_version(&version.folder) && version.program.as_deref().is_none_or(is_inner_path)
         };
         self.schema == SCHEMA && versions.flatten().all(is_inside)
@@ -102,31 +102,32 @@ impl State {
 
 /// What is installed in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledRelease {
     /// Name of what is installed.
     pub name: String,
     /// What counts.
-    pub pair: Pair,
+    pub pair: LinkPair,
 }
 
-impl Installed {
+impl InstalledRelease {
     /// Reads the state of a folder; `None` where nothing is installed.
     #[must_use]
-    pub fn read(host: &dyn Host, to: &HostPath) -> Option<Self> {
-        let State { name, now, before, .. } = State::read(host, to)?;
+    pub fn read(host: &dyn ReadFiles, to: &HostPath) -> Option<Self> {
+        let InstallState { name, now, before, .. } = InstallState::read(host, to)?;
         let leads_to = current(host, to);
-        let is = |pair: &Pair| pair.current.as_ref().map(|version| &version.folder) == leads_to.as_ref();
+        let is = |pair: &LinkPair| pair.current.as_ref().map(|version| &version.folder) == leads_to.as_ref();
         let pair = if is(&now) {
             now
         } else if is(&before) {
             before
         } else {
-            Pair::default()
+            LinkPair::default()
         };
-        let there = |version: &Version| {
-            Entry::read(host, &folder(to, &version.folder)).ok() == Some(Entry::Is(FileKind::Directory))
+        let there = |version: &InstalledVersion| {
+            OwnedEntry::read(host, &folder(to, &version.folder)).ok()
+                == Some(OwnedEntry::Is(FileKind::Directory))
         };
-        let pair = Pair { current: pair.current.filter(there), previous: pair.previous.filter(there) };
+        let pair = LinkPair { current: pair.current.filter(there), previous: pair.previous.filter(there) };
         Some(Self { name, pair })
     }
 }
@@ -138,7 +139,7 @@ pub fn folder(to: &HostPath, name: &str) -> HostPath {
 }
 
 /// The name of the folder that `current` leads to.
-fn current(host: &dyn Host, to: &HostPath) -> Option<String> {
+fn current(host: &dyn ReadFiles, to: &HostPath) -> Option<String> {
     let link = to.join(CURRENT);
     let text = match host.platform().os {
         Os::Windows => host.read_text(&link).ok()?,
@@ -151,9 +152,9 @@ fn current(host: &dyn Host, to: &HostPath) -> Option<String> {
 ///
 /// # Errors
 /// The folder can't be written; then the one before is still current.
-pub fn switch(host: &dyn Host, to: &HostPath, name: &str, now: &Pair) -> io::Result<()> {
-    let before = Installed::read(host, to).map(|installed| installed.pair).unwrap_or_default();
-    let state = State { schema: SCHEMA.to_owned(), name: name.to_owned(), now: now.clone(), before };
+pub fn switch(host: &dyn WriteFiles, to: &HostPath, name: &str, now: &LinkPair) -> io::Result<()> {
+    let before = InstalledRelease::read(host, to).map(|installed| installed.pair).unwrap_or_default();
+    let state = InstallState { schema: SCHEMA.to_owned(), name: name.to_owned(), now: now.clone(), before };
     write_json(host, &to.join(FILE), &state)?;
     let Some(version) = &now.current else { return Ok(()) };
     let text = format!("{VERSIONS}/{}", version.folder);
@@ -208,16 +209,16 @@ pub(super) fn is_version(name: &str) -> bool {
 ///
 /// # Errors
 /// Something can't be removed.
-pub fn tidy(host: &dyn Host, to: &HostPath, keep: &Pair) -> io::Result<()> {
+pub fn tidy(host: &dyn WriteFiles, to: &HostPath, keep: &LinkPair) -> io::Result<()> {
     remove_link(host, &to.join(NEXT))?;
     for name in host.list(to).unwrap_or_default().iter().filter(|name| is_temporary(name)) {
         let path = to.join(name);
-        if Entry::read(host, &path)? == Entry::Is(FileKind::File) {
+        if OwnedEntry::read(host, &path)? == OwnedEntry::Is(FileKind::File) {
             host.remove(&path)?;
         }
     }
     let versions = to.join(VERSIONS);
-    if Entry::read(host, &versions)? != Entry::Is(FileKind::Directory) {
+    if OwnedEntry::read(host, &versions)? != OwnedEntry::Is(FileKind::Directory) {
         return Ok(());
     }
     let is_kept = |name: &str| {
@@ -225,7 +226,7 @@ pub fn tidy(host: &dyn Host, to: &HostPath, keep: &Pair) -> io::Result<()> {
     };
     for name in host.list(&versions).unwrap_or_default() {
         let path = versions.join(&name);
-        if Entry::read(host, &path)? != Entry::Is(FileKind::Directory) {
+        if OwnedEntry::read(host, &path)? != OwnedEntry::Is(FileKind::Directory) {
             continue;
         }
         if is_temporary(&name) || name.strip_prefix(GONE).is_some_and(is_version) {
@@ -238,15 +239,15 @@ pub fn tidy(host: &dyn Host, to: &HostPath, keep: &Pair) -> io::Result<()> {
 }
 
 /// Removes a link; anything else of that name is kept.
-fn remove_link(host: &dyn Host, path: &HostPath) -> io::Result<()> {
-    match Entry::read(host, path)? {
-        Entry::Link(_) => host.remove(path),
-        Entry::Absent | Entry::Is(_) => Ok(()),
+fn remove_link(host: &dyn WriteFiles, path: &HostPath) -> io::Result<()> {
+    match OwnedEntry::read(host, path)? {
+        OwnedEntry::Link(_) => host.remove(path),
+        OwnedEntry::Absent | OwnedEntry::Is(_) => Ok(()),
     }
 }
 
 /// Renames the folder of a version before it removes its files, so that a kill never leaves an incomplete version.
-fn remove_version(host: &dyn Host, versions: &HostPath, name: &str) -> io::Result<()> {
+fn remove_version(host: &dyn WriteFiles, versions: &HostPath, name: &str) -> io::Result<()> {
     let doomed = versions.join(&format!("{GONE}{name}"));
     host.remove(&doomed)?;
     host.rename(&versions.join(name), &doomed)?;

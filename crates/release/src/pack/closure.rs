@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_host::{Host, HostPath, Os};
-use gpubuild_object::graph::{self, Graph, Link, Target};
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
+use gpubuild_host::{HostInfo, HostPath, Os, ReadFiles};
+use gpubuild_object::graph::{self, EdgeTarget, Graph, GraphEdge};
 use gpubuild_object::{self, When};
-use gpubuild_toolchain::venv::table::Table;
+use gpubuild_toolchain::venv::table::WheelTable;
 
 /// What a program takes along.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Closure {
-    /// Libraries of others by the name under which they are asked for, and where they lie.
+    /// Third-party libraries: requested name and path.
     pub taken: BTreeMap<String, HostPath>,
     /// Names that are left to the machine, but for those of the C library.
     pub left: BTreeSet<String>,
@@ -22,7 +22,7 @@ pub struct Closure {
     pub not_found: BTreeSet<String>,
 }
 
-/// Why there is no closure.
+/// Why the closure cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClosureError {
     /// Something that is needed is not here.
@@ -72,7 +72,9 @@ fn whose(os: Os, name: &str, leave: &[String]) -> Whose {
         return Whose::Machine;
     }
     match libraries::find(name) {
-        Some(library) if matches!(library.role, Role::Driver | Role::Loader) || library.core => {
+        Some(library)
+            if matches!(library.role, LibraryRole::Driver | LibraryRole::Loader) || library.core =>
+        {
             Whose::Machine
         }
         _ => Whose::Ours,
@@ -80,7 +82,7 @@ fn whose(os: Os, name: &str, leave: &[String]) -> Whose {
 }
 
 /// What is followed, and by which rules.
-pub struct Rules<'a> {
+pub struct ClosureRules<'a> {
     /// The real paths of what comes along anyway.
     pub own: BTreeSet<String>,
     /// Names that are left to the machine.
@@ -93,8 +95,12 @@ pub struct Rules<'a> {
 ///
 /// # Errors
 /// See [`ClosureError`].
-pub fn follow(host: &dyn Host, roots: &[HostPath], rules: &Rules<'_>) -> Result<Closure, ClosureError> {
-    let mut walk = Walk { host, rules, closure: Closure::default(), open: roots.to_vec() };
+pub fn follow(
+    host: &dyn ReadFiles,
+    roots: &[HostPath],
+    rules: &ClosureRules<'_>,
+) -> Result<Closure, ClosureError> {
+    let mut walk = ClosureWalk { host, rules, closure: Closure::default(), open: roots.to_vec() };
     while let Some(root) = walk.open.pop() {
         let contents = gpubuild_object::read(host, &root, host.platform().arch)
             .map_err(|error| ClosureError::Unreadable { path: root.to_string(), what: error.to_string() })?;
@@ -103,15 +109,15 @@ pub fn follow(host: &dyn Host, roots: &[HostPath], rules: &Rules<'_>) -> Result<
     Ok(walk.closure)
 }
 
-struct Walk<'a> {
-    host: &'a dyn Host,
-    rules: &'a Rules<'a>,
+struct ClosureWalk<'a> {
+    host: &'a dyn ReadFiles,
+    rules: &'a ClosureRules<'a>,
     closure: Closure,
     /// Files that are still to be followed.
     open: Vec<HostPath>,
 }
 
-impl Walk<'_> {
+impl ClosureWalk<'_> {
     /// Takes what a file needs. What the loader does not find is followed by itself.
     fn take(&mut self, graph: &Graph) -> Result<(), ClosureError> {
         let os = self.host.platform().os;
@@ -129,7 +135,7 @@ impl Walk<'_> {
                     }
                     Whose::Ours => {}
                 }
-                if let Target::Loaded(index) = link.target {
+                if let EdgeTarget::Loaded(index) = link.target {
                     let real = &graph.objects[index].real;
                     if is_of_windows(self.host, real) {
                         self.closure.left.insert(name.clone());
@@ -148,9 +154,9 @@ impl Walk<'_> {
     }
 
     /// A library that the loader does not find from here: in the folders of what was linked.
-    fn elsewhere(&self, graph: &Graph, link: &Link) -> Result<Option<HostPath>, ClosureError> {
+    fn elsewhere(&self, graph: &Graph, link: &GraphEdge) -> Result<Option<HostPath>, ClosureError> {
         let name = &link.needed.name;
-        if link.target == Target::System {
+        if link.target == EdgeTarget::System {
             return Ok(None);
         }
         let mut places = self.rules.folders.iter().map(|folder| folder.join(file_name(name)));
@@ -168,7 +174,7 @@ impl Walk<'_> {
     fn find(&mut self, name: &str, path: HostPath) -> Result<(), ClosureError> {
         let real = self.host.canonical(&path).unwrap_or_else(|_| path.clone());
         if self.add(name, &real)? {
-            // Under the name that was found: what lies beside it is looked for from there.
+            // Under the path where it was found: libraries beside it are searched from there.
             self.open.push(path);
         }
         Ok(())
@@ -192,10 +198,10 @@ impl Walk<'_> {
         Ok(true)
     }
 
-    /// What a library of CUDA opens while it runs, by the table of wheels: it lies beside it or in a folder of its own.
+    /// Libraries that a CUDA library opens at run time, from the table of wheels. They are beside it or in their own folder.
     fn opened(&mut self, name: &str, real: &HostPath) -> Result<(), ClosureError> {
         let os = self.host.platform().os;
-        let wheels = Table::embedded().releases.iter().filter_map(|release| release.wheel_of(os, name));
+        let wheels = WheelTable::embedded().releases.iter().filter_map(|release| release.wheel_of(os, name));
         let names: BTreeSet<&String> =
             wheels.flat_map(|wheel| wheel.opens(os)).filter(|opened| opened.as_str() != name).collect();
         let mut missing = Vec::new();
@@ -222,7 +228,7 @@ fn file_name(name: &str) -> &str {
 }
 
 /// Whether a library came with Windows: no list names all of those.
-fn is_of_windows(host: &dyn Host, path: &HostPath) -> bool {
+fn is_of_windows(host: &dyn HostInfo, path: &HostPath) -> bool {
     let root = host.env().get("SystemRoot").filter(|_| host.platform().os == Os::Windows);
     root.is_some_and(|root| path.is_inside(&host.path(root)))
 }
@@ -232,12 +238,12 @@ fn is_of_windows(host: &dyn Host, path: &HostPath) -> bool {
 /// # Errors
 /// [`ClosureError::Missing`] for what would come from elsewhere, with the place.
 pub fn verify(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     roots: &[HostPath],
     inside: &HostPath,
     leave: &[String],
 ) -> Result<(), ClosureError> {
-    let rules = Rules { own: BTreeSet::new(), leave, folders: Vec::new() };
+    let rules = ClosureRules { own: BTreeSet::new(), leave, folders: Vec::new() };
     let closure = follow(host, roots, &rules)?;
     let outside = closure.taken.iter().find(|(_, path)| !path.is_inside(inside));
     match outside {

@@ -6,23 +6,23 @@ use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::isa::{self, Promise};
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_plan::artifacts::{BuiltTree, Manifest};
 
 use crate::manifest::{Cuda, Rocm};
 
-/// Why nobody can be told what a variant needs.
+/// Why the requirements of a variant cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
     /// No code for GPUs was found.
-    #[error(
-        "no library holds code that {0} runs on every one of its architectures: nobody knows for which GPUs it is"
-    )]
+    #[error("no library contains {0} code for a common set of architectures: the supported GPUs are unknown")]
     NoDeviceCode(Backend),
     /// The compiler's release is not known.
-    #[error("nobody knows with which release of CUDA it was compiled")]
+    #[error("the CUDA release that it was compiled with is unknown")]
     NoRelease,
     /// The oldest driver for a release is not known.
-    #[error("nobody knows which driver CUDA {0} needs")]
+    #[error("the driver version that CUDA {0} needs is unknown")]
     NoDriver(Version),
     /// It was built for the processor of the build machine.
     #[error("it was built for this machine's own processor ({0})")]
@@ -32,22 +32,18 @@ pub enum Unclear {
     NoLevel(String),
 }
 
-impl Unclear {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for Unclear {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::NoDeviceCode(_) => "pack.no-device-code",
-            Self::NoRelease | Self::NoDriver(_) => "pack.no-release",
-            Self::Native(_) => "pack.native",
-            Self::NoLevel(_) => "pack.no-cpu-level",
+            Self::NoDeviceCode(_) => id!("pack.no-device-code"),
+            Self::NoRelease | Self::NoDriver(_) => id!("pack.no-release"),
+            Self::Native(_) => id!("pack.native"),
+            Self::NoLevel(_) => id!("pack.no-cpu-level"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             Self::NoDeviceCode(_) => "name the architectures: `archs` of the variant, or of `[backends.ID]`",
             Self::NoRelease | Self::NoDriver(_) => {
                 "build it with a toolkit that `gpubuild detect` knows, then pack again"
@@ -56,7 +52,8 @@ impl Unclear {
             Self::NoLevel(_) => {
                 "switch options off, so that x86-64-v2, v3 or v4 has it all; let the program choose at run time"
             }
-        }
+        };
+        Some(hint.to_owned())
     }
 }
 
@@ -237,10 +234,10 @@ mod tests {
         let backends = [Backend::Cuda];
         assert_eq!(
             asked(&built(&backends, Vec::new(), Some("13.0"), &[]), Some("580")),
-            Err("pack.no-device-code")
+            Err(id!("pack.no-device-code"))
         );
-        assert_eq!(asked(&built(&backends, code(), None, &[]), Some("580")), Err("pack.no-release"));
-        assert_eq!(asked(&built(&backends, code(), Some("99.0"), &[]), None), Err("pack.no-release"));
+        assert_eq!(asked(&built(&backends, code(), None, &[]), Some("580")), Err(id!("pack.no-release")));
+        assert_eq!(asked(&built(&backends, code(), Some("99.0"), &[]), None), Err(id!("pack.no-release")));
         assert_eq!(asked(&built(&[Backend::Cpu], code(), None, &[]), None), Ok(()));
         // A project that calls nvcc by itself: the version is the toolkit's.
         let mut own = built(&backends, code(), None, &[]);
@@ -264,8 +261,8 @@ mod tests {
         assert_eq!(level(&[("CMAKE_C_FLAGS", "-march=x86-64-v2")], None), Ok(Some("x86-64-v2".to_owned())));
         assert_eq!(level(&[], Some("x86-64-v3")), Ok(Some("x86-64-v3".to_owned())));
         // It has more than v3, and not all of v4.
-        assert_eq!(level(&[], Some("haswell")), Err("pack.no-cpu-level"));
-        assert_eq!(level(&[("GGML_NATIVE", "ON")], None), Err("pack.native"));
-        assert_eq!(level(&[("CMAKE_C_FLAGS", "-mavx512vnni")], None), Err("pack.no-cpu-level"));
+        assert_eq!(level(&[], Some("haswell")), Err(id!("pack.no-cpu-level")));
+        assert_eq!(level(&[("GGML_NATIVE", "ON")], None), Err(id!("pack.native")));
+        assert_eq!(level(&[("CMAKE_C_FLAGS", "-mavx512vnni")], None), Err(id!("pack.no-cpu-level")));
     }
 }

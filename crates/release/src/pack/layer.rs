@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use gpubuild_host::{Host, HostPath, NewFile};
+use gpubuild_host::{HostPath, NewFile, ReadFiles, WriteFiles};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
@@ -20,28 +20,28 @@ const SMALL: u64 = 4 << 20;
 const LARGE: u64 = 64 << 20;
 /// The level for libraries of vendors, which are compressed inside: higher ones take ten times as long for half a percent.
 const LARGE_LEVEL: i32 = 9;
-/// What is looked back at, as a power of two: what every decoder takes without being told.
+/// The window size as a power of two. Every decoder accepts this size by default.
 const WINDOW_LOG: u32 = 27;
 /// Bytes that are read at once.
 const AT_ONCE: usize = 1 << 20;
 
 /// A file on its way into a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct LayerPiece {
     /// Its path in the variant, `bin/infer`.
     pub path: String,
-    /// Where it lies now.
+    /// Its present path.
     pub from: HostPath,
     /// Whether it may be started.
     pub executable: bool,
     /// The layer that it belongs to.
-    pub part: Part,
+    pub part: LayerKind,
 }
 
-/// What layers are cut by: what changes together, and what variants share, stands alone.
+/// The layers into which files are divided: files that change together, or that variants share, form a layer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Part {
+pub enum LayerKind {
     /// The program.
     Program,
     /// A shared library or module that was built with it, by its name.
@@ -50,7 +50,7 @@ pub enum Part {
     Files,
     /// Licences.
     Licences,
-    /// A library of somebody else, by its name.
+    /// A third-party library by its name.
     Library(String),
     /// Data of such a library.
     Data(String),
@@ -58,9 +58,9 @@ pub enum Part {
 
 /// A piece with what is in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hashed<'a> {
+pub struct HashedPiece<'a> {
     /// The file.
-    pub piece: &'a Piece,
+    pub piece: &'a LayerPiece,
     /// Its bytes.
     pub size: u64,
     sha256: String,
@@ -70,13 +70,13 @@ pub struct Hashed<'a> {
 ///
 /// # Errors
 /// A file can't be read.
-pub fn hash<'a>(host: &dyn Host, pieces: &[&'a Piece]) -> io::Result<Vec<Hashed<'a>>> {
+pub fn hash<'a>(host: &dyn ReadFiles, pieces: &[&'a LayerPiece]) -> io::Result<Vec<HashedPiece<'a>>> {
     let mut hashed = Vec::new();
     for piece in pieces {
         let mut sum = Sum::new(io::sink());
         io::copy(&mut host.open(&piece.from)?, &mut sum)?;
         let (size, sha256) = sum.told();
-        hashed.push(Hashed { piece, size, sha256 });
+        hashed.push(HashedPiece { piece, size, sha256 });
     }
     hashed.sort_by(|one, other| one.piece.path.cmp(&other.piece.path));
     Ok(hashed)
@@ -86,7 +86,7 @@ pub fn hash<'a>(host: &dyn Host, pieces: &[&'a Piece]) -> io::Result<Vec<Hashed<
 ///
 /// # Errors
 /// It can't be read.
-pub fn sum(host: &dyn Host, path: &HostPath) -> Result<String, PackError> {
+pub fn sum(host: &dyn ReadFiles, path: &HostPath) -> Result<String, PackError> {
     let mut sum = Sum::new(io::sink());
     let read = host.open(path).and_then(|mut file| io::copy(&mut file, &mut sum));
     read.map_err(|error| PackError::io("read", path, &error))?;
@@ -95,7 +95,7 @@ pub fn sum(host: &dyn Host, path: &HostPath) -> Result<String, PackError> {
 
 /// Says what a layer holds, so that the same need not be compressed twice.
 #[must_use]
-pub fn contents(files: &[Hashed<'_>]) -> String {
+pub fn contents(files: &[HashedPiece<'_>]) -> String {
     let mut sum = Sha256::new();
     sum.update(format!("{} {WINDOW_LOG} {}\n", level(files), zstd::zstd_safe::version_string()));
     for file in files {
@@ -109,7 +109,7 @@ pub fn contents(files: &[Hashed<'_>]) -> String {
 ///
 /// # Errors
 /// What the disk says; a file that changed since it was hashed.
-pub fn write(host: &dyn Host, files: &[Hashed<'_>], folder: &HostPath) -> io::Result<Layer> {
+pub fn write(host: &dyn WriteFiles, files: &[HashedPiece<'_>], folder: &HostPath) -> io::Result<Layer> {
     let place = folder.join(".layer");
     host.remove(&place)?;
     let out = Sum::new(host.create(&place)?);
@@ -123,7 +123,7 @@ pub fn write(host: &dyn Host, files: &[Hashed<'_>], folder: &HostPath) -> io::Re
 type Out = Sum<Box<dyn NewFile>>;
 
 /// A small layer as a whole: what knows how much will come takes memory and time for that much.
-fn at_once(host: &dyn Host, files: &[Hashed<'_>], mut out: Out) -> io::Result<Out> {
+fn at_once(host: &dyn ReadFiles, files: &[HashedPiece<'_>], mut out: Out) -> io::Result<Out> {
     let mut archive = Builder::new(Vec::new());
     for file in files {
         append(host, &mut archive, file)?;
@@ -135,7 +135,7 @@ fn at_once(host: &dyn Host, files: &[Hashed<'_>], mut out: Out) -> io::Result<Ou
 }
 
 /// A layer that may be larger than memory.
-fn streamed(host: &dyn Host, files: &[Hashed<'_>], out: Out) -> io::Result<Out> {
+fn streamed(host: &dyn ReadFiles, files: &[HashedPiece<'_>], out: Out) -> io::Result<Out> {
     let mut encoder = Encoder::new(out, level(files))?;
     // One worker or many: the blocks, and so the bytes, are the same. None at all would make others.
     encoder.multithread(threads())?;
@@ -149,15 +149,19 @@ fn streamed(host: &dyn Host, files: &[Hashed<'_>], out: Out) -> io::Result<Out> 
     archive.into_inner()?.finish()
 }
 
-fn bytes(files: &[Hashed<'_>]) -> u64 {
+fn bytes(files: &[HashedPiece<'_>]) -> u64 {
     files.iter().map(|file| file.size).sum()
 }
 
-fn level(files: &[Hashed<'_>]) -> i32 {
+fn level(files: &[HashedPiece<'_>]) -> i32 {
     if bytes(files) < LARGE { LEVEL } else { LARGE_LEVEL }
 }
 
-fn append<W: Write>(host: &dyn Host, archive: &mut Builder<W>, file: &Hashed<'_>) -> io::Result<()> {
+fn append<W: Write>(
+    host: &dyn ReadFiles,
+    archive: &mut Builder<W>,
+    file: &HashedPiece<'_>,
+) -> io::Result<()> {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
     header.set_mode(mode(file.piece));
@@ -165,7 +169,7 @@ fn append<W: Write>(host: &dyn Host, archive: &mut Builder<W>, file: &Hashed<'_>
     header.set_gid(0);
     header.set_mtime(0);
     header.set_size(file.size);
-    let mut sum = Reading { inner: host.open(&file.piece.from)?, sum: Sha256::new(), bytes: 0 };
+    let mut sum = LayerReader { inner: host.open(&file.piece.from)?, sum: Sha256::new(), bytes: 0 };
     archive.append_data(&mut header, &file.piece.path, &mut io::Read::take(&mut sum, file.size))?;
     if sum.bytes != file.size || hexadecimal(&sum.sum.finalize()) != file.sha256 {
         return Err(io::Error::other(format!("`{}` changed while it was packed", file.piece.from)));
@@ -173,7 +177,7 @@ fn append<W: Write>(host: &dyn Host, archive: &mut Builder<W>, file: &Hashed<'_>
     Ok(())
 }
 
-fn mode(piece: &Piece) -> u32 {
+fn mode(piece: &LayerPiece) -> u32 {
     if piece.executable { 0o755 } else { 0o644 }
 }
 
@@ -211,13 +215,13 @@ impl<W: Write> Write for Sum<W> {
 }
 
 /// Passes on what is read and sums it up.
-struct Reading {
+struct LayerReader {
     inner: Box<dyn io::Read + Send>,
     sum: Sha256,
     bytes: u64,
 }
 
-impl io::Read for Reading {
+impl io::Read for LayerReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = into.len().min(AT_ONCE);
         let count = self.inner.read(&mut into[..most])?;

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use gpubuild_exec::python::Network;
-use gpubuild_host::{Command, Host, HostPath, Os};
+use gpubuild_host::{Command, HostPath, InspectHost, Os, ReadFiles, WriteFiles};
 use serde::Deserialize;
 
 use super::PackError;
-use super::layer::{Part, Piece};
+use super::layer::{LayerKind, LayerPiece};
 
 /// How files with licences begin.
 const BEGINNINGS: [&str; 6] = ["license", "licence", "copying", "copyright", "notice", "unlicense"];
@@ -22,15 +22,15 @@ const ABOVE: usize = 6;
 
 /// What cargo says about a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub struct CargoPackage {
     /// Its version.
     pub version: String,
     /// Licences of all crates in the program: files, and a list with names.
-    crates: Vec<Crate>,
+    crates: Vec<LicensedCrate>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Crate {
+struct LicensedCrate {
     name: String,
     version: String,
     licence: String,
@@ -54,17 +54,17 @@ struct MetadataPackage {
 
 #[derive(Deserialize)]
 struct Resolve {
-    nodes: Vec<Node>,
+    nodes: Vec<ResolvedNode>,
 }
 
 #[derive(Deserialize)]
-struct Node {
+struct ResolvedNode {
     id: String,
-    deps: Vec<Dependency>,
+    deps: Vec<ResolvedDependency>,
 }
 
 #[derive(Deserialize)]
-struct Dependency {
+struct ResolvedDependency {
     pkg: String,
     dep_kinds: Vec<DependencyKind>,
 }
@@ -78,7 +78,7 @@ struct DependencyKind {
 ///
 /// # Errors
 /// Cargo fails, or says something that is not understood.
-pub fn ask(host: &dyn Host, folder: &HostPath, network: Network) -> Result<Package, PackError> {
+pub fn ask(host: &dyn InspectHost, folder: &HostPath, network: Network) -> Result<CargoPackage, PackError> {
     let platform = host.platform();
     let vendor = match platform.os {
         Os::Linux => "unknown-linux-gnu",
@@ -104,8 +104,8 @@ pub fn ask(host: &dyn Host, folder: &HostPath, network: Network) -> Result<Packa
 }
 
 /// The crates that are linked: neither those of build scripts nor those of tests.
-fn package(host: &dyn Host, manifest: &HostPath, metadata: Metadata) -> Option<Package> {
-    let nodes: BTreeMap<String, Vec<Dependency>> =
+fn package(host: &dyn ReadFiles, manifest: &HostPath, metadata: Metadata) -> Option<CargoPackage> {
+    let nodes: BTreeMap<String, Vec<ResolvedDependency>> =
         metadata.resolve.nodes.into_iter().map(|node| (node.id, node.deps)).collect();
     let root = metadata.packages.iter().find(|one| {
         let path = host.path(&one.manifest_path);
@@ -120,11 +120,11 @@ fn package(host: &dyn Host, manifest: &HostPath, metadata: Metadata) -> Option<P
             }
         }
     }
-    let mut crates: Vec<Crate> = metadata
+    let mut crates: Vec<LicensedCrate> = metadata
         .packages
         .iter()
         .filter(|one| one.id != root.id && reached.contains(&one.id))
-        .map(|one| Crate {
+        .map(|one| LicensedCrate {
             name: one.name.clone(),
             version: one.version.clone(),
             licence: one.license.clone().unwrap_or_else(|| "not said".to_owned()),
@@ -132,21 +132,21 @@ fn package(host: &dyn Host, manifest: &HostPath, metadata: Metadata) -> Option<P
         })
         .collect();
     crates.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
-    Some(Package { version: root.version.clone(), crates })
+    Some(CargoPackage { version: root.version.clone(), crates })
 }
 
 /// What is gathered, with what nothing was found for.
 #[derive(Debug, Default)]
 pub struct Licences {
     /// The files.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<LayerPiece>,
     /// Libraries of others for which nothing was found.
     pub without: Vec<String>,
 }
 
 impl Licences {
-    /// Those that lie in a folder of the project or of a crate.
-    pub fn of_folder(&mut self, host: &dyn Host, folder: &HostPath, name: &str) {
+    /// Licence files in a folder of the project or of a crate.
+    pub fn of_folder(&mut self, host: &dyn ReadFiles, folder: &HostPath, name: &str) {
         let mut names = host.list(folder).unwrap_or_default();
         names.retain(|file| is_licence(file) && host.is_file(&folder.join(file)));
         for file in names {
@@ -160,8 +160,8 @@ impl Licences {
     /// The list can't be written.
     pub fn of_crates(
         &mut self,
-        host: &dyn Host,
-        package: &Package,
+        host: &dyn WriteFiles,
+        package: &CargoPackage,
         list: &HostPath,
     ) -> Result<(), PackError> {
         let mut text = String::from("Crates in the program, with their licences.\n\n");
@@ -174,8 +174,8 @@ impl Licences {
         Ok(())
     }
 
-    /// Those of a library of somebody else: of its wheel, or of the distribution's package.
-    pub fn of_library(&mut self, host: &dyn Host, name: &str, path: &HostPath) {
+    /// Licence files of a third-party library: those of its wheel or of the distribution's package.
+    pub fn of_library(&mut self, host: &dyn ReadFiles, name: &str, path: &HostPath) {
         let found = of_wheel(host, path).or_else(|| of_debian(host, path));
         match found {
             None => self.without.push(name.to_owned()),
@@ -193,7 +193,7 @@ impl Licences {
         let path = format!("share/licences/{name}");
         // Some crates have a file twice, in capitals and in small letters.
         if !self.pieces.iter().any(|piece| piece.path.eq_ignore_ascii_case(&path)) {
-            self.pieces.push(Piece { path, from, executable: false, part: Part::Licences });
+            self.pieces.push(LayerPiece { path, from, executable: false, part: LayerKind::Licences });
         }
     }
 }
@@ -206,7 +206,7 @@ fn is_licence(name: &str) -> bool {
 
 /// The wheel that a library came in: the one whose record lists it. Toolkits of gpubuild's own keep their wheels side by side, in
 /// `wheels`, and link files of them together.
-fn of_wheel(host: &dyn Host, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
+fn of_wheel(host: &dyn ReadFiles, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
     let mut folder = library.parent()?;
     for _ in 0..ABOVE {
         let wheels = folder.join(WHEELS);
@@ -228,7 +228,7 @@ fn of_wheel(host: &dyn Host, library: &HostPath) -> Option<(String, Vec<HostPath
 }
 
 /// Whether the record of a wheel lists a file.
-fn records(host: &dyn Host, site: &HostPath, info: &HostPath, library: &HostPath) -> bool {
+fn records(host: &dyn ReadFiles, site: &HostPath, info: &HostPath, library: &HostPath) -> bool {
     let record = host.read_text(&info.join("RECORD")).unwrap_or_default();
     let name = library.file_name().unwrap_or_default();
     let listed = record.lines().filter_map(|line| line.split(',').next()).filter(|path| path.ends_with(name));
@@ -237,7 +237,7 @@ fn records(host: &dyn Host, site: &HostPath, info: &HostPath, library: &HostPath
         .any(|path| path.key() == library.key() || host.is_same_file(&path, library))
 }
 
-fn licences_of(host: &dyn Host, info: &HostPath) -> Vec<HostPath> {
+fn licences_of(host: &dyn ReadFiles, info: &HostPath) -> Vec<HostPath> {
     let mut files = Vec::new();
     for place in [info.clone(), info.join("licenses")] {
         let names = host.list(&place).unwrap_or_default();
@@ -248,7 +248,7 @@ fn licences_of(host: &dyn Host, info: &HostPath) -> Vec<HostPath> {
 }
 
 /// The package of Debian or Ubuntu that a library came in.
-fn of_debian(host: &dyn Host, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
+fn of_debian(host: &dyn ReadFiles, library: &HostPath) -> Option<(String, Vec<HostPath>)> {
     let info = host.path("/var/lib/dpkg/info");
     let usual = library.as_str();
     let short = usual.strip_prefix("/usr").unwrap_or(usual);

@@ -1,10 +1,10 @@
-//! `gpubuild pack`: a program that was built, with everything that it needs, as layers of a release.
+//! `gpubuild pack`: divides a built program and its dependencies into the layers of a release.
 //!
 //! ```text
-//! build -> stage::stage      a copy of the program with its libraries, as it will lie on other machines
-//!       -> layer::write      its files in archives, the same bytes each time
-//!       -> describe          what it needs of a machine
-//!       -> release::Work     the folder of the release, replaced in one step
+//! build -> stage::stage      a copy of the program with its libraries, laid out as it will be installed
+//!       -> layer::write      reproducible archives of its files
+//!       -> describe          the requirements on the machine
+//!       -> release::Work     the release folder, replaced atomically
 //! ```
 
 pub mod closure;
@@ -18,17 +18,19 @@ pub mod stage;
 
 use std::collections::BTreeMap;
 
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_host::links::LinkRefused;
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, WriteFiles};
 use serde::Serialize;
 
 use self::closure::ClosureError;
 use self::describe::Unclear;
-use self::layer::{Part, Piece};
-use self::release::Work;
+use self::layer::{LayerKind, LayerPiece};
+use self::release::ReleaseWork;
 use self::sign::SignError;
-use super::manifest::{Layer, Variant};
-use super::unpack::names::Unfit;
+use super::manifest::{Layer, ReleaseVariant};
+use super::unpack::names::UnfitName;
 
 /// Why nothing was packed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -36,7 +38,7 @@ pub enum PackError {
     /// What is needed can't be found.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// Nobody could be told what it needs.
+    /// Its requirements cannot be determined.
     #[error(transparent)]
     Unclear(#[from] Unclear),
     /// It can't be signed.
@@ -71,13 +73,13 @@ pub enum PackError {
         /// The file.
         from: String,
         /// Why.
-        unfit: Unfit,
+        unfit: UnfitName,
     },
     /// A pattern of gpubuild.toml that nothing matches.
     #[error("`{0}` of [pack] in gpubuild.toml matches no file")]
     NoMatch(String),
     /// The folder holds something else.
-    #[error("`{folder}` holds `{name}`, which is no part of a release")]
+    #[error("`{folder}` contains `{name}`, which is not part of a release")]
     Foreign {
         /// The folder.
         folder: String,
@@ -92,7 +94,7 @@ pub enum PackError {
     Damaged {
         /// The file.
         path: String,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
     /// Two releases in one folder.
@@ -103,7 +105,7 @@ pub enum PackError {
         /// The second.
         other: String,
     },
-    /// A serial that nobody would believe.
+    /// A serial that clients would reject.
     #[error("the serial {wanted} does not follow {known}, which was published before")]
     Serial {
         /// What was asked for.
@@ -136,42 +138,40 @@ impl PackError {
     pub(super) fn io(doing: &'static str, path: &HostPath, error: &std::io::Error) -> Self {
         Self::Io { doing, path: path.to_string(), message: error.to_string() }
     }
+}
 
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for PackError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::Closure(ClosureError::Missing { .. }) => "pack.library-missing",
-            Self::Closure(ClosureError::Two { .. }) => "pack.library-twice",
-            Self::Closure(ClosureError::Unreadable { .. }) => "pack.library-unreadable",
+            Self::Closure(ClosureError::Missing { .. }) => id!("pack.library-missing"),
+            Self::Closure(ClosureError::Two { .. }) => id!("pack.library-twice"),
+            Self::Closure(ClosureError::Unreadable { .. }) => id!("pack.library-unreadable"),
             Self::Unclear(unclear) => unclear.id(),
-            Self::Sign(SignError::NoKey(_)) => "pack.key-invalid",
-            Self::Sign(SignError::Locked(_)) => "pack.key-locked",
-            Self::Sign(SignError::Failed(_)) => "pack.sign-failed",
-            Self::Cargo { .. } => "pack.cargo",
-            Self::Rpath { .. } => "pack.rpath",
-            Self::Platform(_) => "pack.platform",
-            Self::Name { .. } => "pack.name",
-            Self::NoMatch(_) => "pack.no-match",
-            Self::Foreign { .. } => "pack.out-foreign",
-            Self::Link(_) => LinkRefused::ID,
-            Self::Damaged { .. } => "pack.release-damaged",
-            Self::Mixed { .. } => "pack.mixed",
-            Self::Serial { .. } => "pack.serial",
-            Self::Default { .. } => "pack.default",
-            Self::Io { .. } | Self::Words(_) => "pack.io",
+            Self::Sign(SignError::NoKey(_)) => id!("pack.key-invalid"),
+            Self::Sign(SignError::Locked(_)) => id!("pack.key-locked"),
+            Self::Sign(SignError::Failed(_)) => id!("pack.sign-failed"),
+            Self::Cargo { .. } => id!("pack.cargo"),
+            Self::Rpath { .. } => id!("pack.rpath"),
+            Self::Platform(_) => id!("pack.platform"),
+            Self::Name { .. } => id!("pack.name"),
+            Self::NoMatch(_) => id!("pack.no-match"),
+            Self::Foreign { .. } => id!("pack.out-foreign"),
+            Self::Link(error) => error.id(),
+            Self::Damaged { .. } => id!("pack.release-damaged"),
+            Self::Mixed { .. } => id!("pack.mixed"),
+            Self::Serial { .. } => id!("pack.serial"),
+            Self::Default { .. } => id!("pack.default"),
+            Self::Io { .. } | Self::Words(_) => id!("pack.io"),
         }
     }
 
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> &'static str {
-        match self {
+    fn hint(&self) -> Option<String> {
+        let hint = match self {
             Self::Closure(ClosureError::Missing { .. }) => {
                 "`gpubuild doctor --binary` tells where it is looked for; name it in `leave` of [pack] if the machines of users have it"
             }
             Self::Closure(_) => "`gpubuild doctor --binary` shows what the loader does",
-            Self::Unclear(unclear) => unclear.hint(),
+            Self::Unclear(unclear) => return unclear.hint(),
             Self::Sign(SignError::Locked(_)) => "set GPUBUILD_SIGN_PASSWORD",
             Self::Sign(_) => "`minisign -G` makes a pair of keys; `--sign` takes the file of the secret one",
             Self::Cargo { .. } => "`cargo metadata` in that folder says more",
@@ -179,14 +179,15 @@ impl PackError {
             Self::Platform(_) => "link them statically, or name them in `leave` of [pack]",
             Self::Name { .. } => "rename it, or leave it out of [pack]",
             Self::NoMatch(_) => "correct or remove the entry",
-            Self::Foreign { .. } => "name a folder of its own with `--out`; it is replaced as a whole",
+            Self::Foreign { .. } => "name another folder with `--out`; packing replaces its contents",
             Self::Link(_) => "remove the link, or name another folder with `--out`",
             Self::Damaged { .. } => "pack into a new folder",
             Self::Mixed { .. } => "name another folder with `--out`",
             Self::Serial { .. } => "leave `--serial` out, or name a higher one",
             Self::Default { .. } => "name a variant with the backend `cpu`",
             Self::Io { .. } | Self::Words(_) => "nothing was changed; try again",
-        }
+        };
+        Some(hint.to_owned())
     }
 }
 
@@ -194,7 +195,7 @@ impl PackError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PackedLayer {
     /// What it holds.
-    pub part: Part,
+    pub part: LayerKind,
     /// Files in it.
     pub files: usize,
     /// As the manifest has it.
@@ -206,12 +207,12 @@ pub struct PackedLayer {
 
 /// Layers that were written or taken in this run and the one before, by what they hold.
 #[derive(Debug, Default)]
-pub struct Known(BTreeMap<String, (Layer, HostPath)>);
+pub struct KnownRelease(BTreeMap<String, (Layer, HostPath)>);
 
-impl Known {
+impl KnownRelease {
     /// Those of a release in a folder.
     #[must_use]
-    pub fn of(work: &Work<'_>, folder: &HostPath) -> Self {
+    pub fn of(work: &ReleaseWork<'_>, folder: &HostPath) -> Self {
         let mut known = BTreeMap::new();
         for entry in &work.before().entries {
             for (contents, layer) in entry.contents.iter().zip(&entry.variant.layers) {
@@ -227,12 +228,12 @@ impl Known {
 /// # Errors
 /// What the disk says.
 pub fn layers(
-    host: &dyn Host,
-    work: &Work<'_>,
-    pieces: &[Piece],
-    known: &mut Known,
+    host: &dyn WriteFiles,
+    work: &ReleaseWork<'_>,
+    pieces: &[LayerPiece],
+    known: &mut KnownRelease,
 ) -> Result<(Vec<PackedLayer>, Vec<String>), PackError> {
-    let mut parts: BTreeMap<&Part, Vec<&Piece>> = BTreeMap::new();
+    let mut parts: BTreeMap<&LayerKind, Vec<&LayerPiece>> = BTreeMap::new();
     for piece in pieces {
         parts.entry(&piece.part).or_default().push(piece);
     }
@@ -260,6 +261,6 @@ pub fn layers(
 
 /// A variant as it goes into a release, but for its layers.
 #[must_use]
-pub fn with_layers(variant: Variant, layers: &[PackedLayer]) -> Variant {
-    Variant { layers: layers.iter().map(|layer| layer.layer.clone()).collect(), ..variant }
+pub fn with_layers(variant: ReleaseVariant, layers: &[PackedLayer]) -> ReleaseVariant {
+    ReleaseVariant { layers: layers.iter().map(|layer| layer.layer.clone()).collect(), ..variant }
 }

@@ -7,13 +7,13 @@ use gpubuild_core::backend::Backend;
 use gpubuild_exec::store::sha256;
 use gpubuild_host::folders::cache_folder;
 use gpubuild_host::links::{refuse_link, refuse_links_below};
-use gpubuild_host::{Host, HostPath, Lock, Wait};
+use gpubuild_host::{FileLock, Host, HostPath, ReadFiles, Wait};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::PackError;
 use super::sign::Signer;
-use crate::manifest::{self, Manifest, Platform, Variant};
+use crate::manifest::{self, ReleaseManifest, ReleasePlatform, ReleaseVariant};
 use crate::trust;
 
 /// Name of the manifest.
@@ -25,15 +25,15 @@ const OLD: &str = "old";
 pub const BLOBS: &str = "blobs/sha256";
 /// Folder of the entries.
 pub const VARIANTS: &str = "variants";
-/// The form of [`Entry`].
+/// The form of [`ReleaseEntry`].
 const ENTRY_SCHEMA: &str = "gpubuild.variant/1";
-/// What stands in a folder of a release, at the top.
+/// The entries at the top of a release folder.
 const OURS: [&str; 6] = [MANIFEST, "manifest.json.minisig", VARIANTS, "blobs", "oci-layout", "index.json"];
 
 /// A packed variant: `variants/linux-x86_64-cuda13.json`. Machines that each packed one are merged by these.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct ReleaseEntry {
     schema: String,
     /// Name of what is released.
     pub name: String,
@@ -42,15 +42,21 @@ pub struct Entry {
     /// `linux-x86_64`.
     pub platform: String,
     /// The variant as the manifest has it.
-    pub variant: Variant,
+    pub variant: ReleaseVariant,
     /// What each of its layers is made of, so that the same is not compressed again.
     pub contents: Vec<String>,
 }
 
-impl Entry {
+impl ReleaseEntry {
     /// An entry.
     #[must_use]
-    pub fn new(name: &str, version: &str, platform: &str, variant: Variant, contents: Vec<String>) -> Self {
+    pub fn new(
+        name: &str,
+        version: &str,
+        platform: &str,
+        variant: ReleaseVariant,
+        contents: Vec<String>,
+    ) -> Self {
         Self {
             schema: ENTRY_SCHEMA.to_owned(),
             name: name.to_owned(),
@@ -66,29 +72,29 @@ impl Entry {
     }
 }
 
-/// What lies in a folder of a release.
+/// The contents of a release folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Release {
+pub struct PackedRelease {
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ReleaseEntry>,
     /// The manifest, as it was written.
-    pub manifest: Option<Manifest>,
+    pub manifest: Option<ReleaseManifest>,
 }
 
-/// Reads a folder; nothing is in one that is absent or empty.
+/// Reads a folder. A folder that does not exist or is empty has no contents.
 ///
 /// # Errors
-/// It holds something else than a release, or what is there can't be read.
-pub fn read(host: &dyn Host, folder: &HostPath) -> Result<Release, PackError> {
+/// The folder contains something other than a release, or cannot be read.
+pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Result<PackedRelease, PackError> {
     let names = match host.list(folder) {
         Ok(names) => names,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Release::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(PackedRelease::default()),
         Err(error) => return Err(PackError::io("read", folder, &error)),
     };
     if let Some(foreign) = names.iter().find(|name| !OURS.contains(&name.as_str())) {
         return Err(PackError::Foreign { folder: folder.to_string(), name: foreign.clone() });
     }
-    let mut release = Release::default();
+    let mut release = PackedRelease::default();
     let place = folder.join(MANIFEST);
     if host.is_file(&place) {
         let bytes = host.read_start(&place, manifest::MOST_BYTES + 1);
@@ -102,15 +108,16 @@ pub fn read(host: &dyn Host, folder: &HostPath) -> Result<Release, PackError> {
         let place = variants.join(&name);
         let bytes = host.read(&place).map_err(|error| PackError::io("read", &place, &error))?;
         let damaged = |what: String| PackError::Damaged { path: place.to_string(), what };
-        let entry: Entry = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+        let entry: ReleaseEntry =
+            serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         if entry.schema != ENTRY_SCHEMA || entry.file() != name {
-            return Err(damaged(format!("it is no `{ENTRY_SCHEMA}` of that name")));
+            return Err(damaged(format!("it is not a `{ENTRY_SCHEMA}` document of that name")));
         }
         release.entries.push(entry);
     }
     // Names alone prove nothing: other programs have a folder `blobs` too.
     match names.into_iter().next() {
-        Some(name) if release == Release::default() => {
+        Some(name) if release == PackedRelease::default() => {
             Err(PackError::Foreign { folder: folder.to_string(), name })
         }
         _ => Ok(release),
@@ -121,7 +128,7 @@ pub fn read(host: &dyn Host, folder: &HostPath) -> Result<Release, PackError> {
 ///
 /// # Errors
 /// The first link.
-pub fn refuse_links(host: &dyn Host, folder: &HostPath) -> Result<(), PackError> {
+pub fn refuse_links(host: &dyn ReadFiles, folder: &HostPath) -> Result<(), PackError> {
     refuse_link(host, &beside(folder, NEW))?;
     refuse_link(host, &beside(folder, OLD))?;
     Ok(refuse_links_below(host, folder.clone())?)
@@ -129,7 +136,7 @@ pub fn refuse_links(host: &dyn Host, folder: &HostPath) -> Result<(), PackError>
 
 /// How a release is published.
 pub struct Seal<'a> {
-    /// Days until nobody believes the manifest any more.
+    /// Days until the manifest expires.
     pub days: Option<u64>,
     /// Its serial, where it is not to follow from the one before.
     pub serial: Option<u64>,
@@ -141,15 +148,15 @@ pub struct Seal<'a> {
     pub now: u64,
 }
 
-/// Days for which a manifest holds if nobody says otherwise.
+/// Default number of days until a manifest expires.
 const DAYS: u64 = 365;
 
 /// What was published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
     /// The manifest; none where a platform has no variant that runs without a GPU yet.
-    pub manifest: Option<Manifest>,
-    /// Platforms that have none.
+    pub manifest: Option<ReleaseManifest>,
+    /// Platforms without a default.
     pub incomplete: Vec<String>,
     /// Entries of other versions that are not in it any more.
     pub dropped: Vec<String>,
@@ -158,16 +165,16 @@ pub struct Published {
 }
 
 /// A folder under construction.
-pub struct Work<'a> {
+pub struct ReleaseWork<'a> {
     host: &'a dyn Host,
     folder: HostPath,
     place: HostPath,
-    before: Release,
-    _lock: Option<Lock>,
+    before: PackedRelease,
+    _lock: Option<FileLock>,
 }
 
-impl<'a> Work<'a> {
-    /// Begins: waits for whoever packs into the same folder, and removes what a killed run has left.
+impl<'a> ReleaseWork<'a> {
+    /// Starts: waits for another process that packs into the same folder, and removes the remains of a killed run.
     ///
     /// # Errors
     /// See [`read`].
@@ -207,16 +214,16 @@ impl<'a> Work<'a> {
         &self.place
     }
 
-    /// What lay in the folder before.
+    /// The folder's previous contents.
     #[must_use]
-    pub fn before(&self) -> &Release {
+    pub fn before(&self) -> &PackedRelease {
         &self.before
     }
 
-    /// Removes everything that was begun.
+    /// Removes everything that was written so far.
     ///
     /// # Errors
-    /// What the disk says.
+    /// An error of the file system.
     pub fn clear(&self) -> Result<(), PackError> {
         self.host.remove(&self.place).map_err(|error| PackError::io("remove", &self.place, &error))
     }
@@ -252,16 +259,16 @@ impl<'a> Work<'a> {
     ///
     /// # Errors
     /// What the disk says; a serial that goes back; a release of another name.
-    pub fn publish(self, new: Vec<Entry>, seal: &Seal<'_>) -> Result<Published, PackError> {
+    pub fn publish(self, new: Vec<ReleaseEntry>, seal: &Seal<'_>) -> Result<Published, PackError> {
         let done = self.fill(new, seal).and_then(|published| self.switch().map(|()| published));
         if done.is_err() {
-            // What was begun is in nobody's way.
+            // The remains do not affect later runs.
             let _ = self.clear();
         }
         done
     }
 
-    fn fill(&self, new: Vec<Entry>, seal: &Seal<'_>) -> Result<Published, PackError> {
+    fn fill(&self, new: Vec<ReleaseEntry>, seal: &Seal<'_>) -> Result<Published, PackError> {
         let (entries, dropped) = self.entries(new)?;
         let mut layers = BTreeMap::new();
         for entry in entries.values() {
@@ -285,8 +292,11 @@ impl<'a> Work<'a> {
     }
 
     /// All entries by file name, and what is left out of those before.
-    fn entries(&self, new: Vec<Entry>) -> Result<(BTreeMap<String, Entry>, Vec<String>), PackError> {
-        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
+    fn entries(
+        &self,
+        new: Vec<ReleaseEntry>,
+    ) -> Result<(BTreeMap<String, ReleaseEntry>, Vec<String>), PackError> {
+        let mut entries: BTreeMap<String, ReleaseEntry> = BTreeMap::new();
         for entry in new {
             if let Some(other) =
                 entries.values().find(|other| other.name != entry.name || other.version != entry.version)
@@ -320,24 +330,24 @@ impl<'a> Work<'a> {
         &self,
         name: &str,
         version: &str,
-        platforms: BTreeMap<String, Platform>,
+        platforms: BTreeMap<String, ReleasePlatform>,
         seal: &Seal<'_>,
-    ) -> Result<Manifest, PackError> {
+    ) -> Result<ReleaseManifest, PackError> {
         let before = self.before.manifest.as_ref();
         let same = before.filter(|before| {
             before.name == name && before.version == version && before.platforms == platforms
         });
-        let is_its = |same: &&Manifest| seal.serial.is_none_or(|serial| serial == same.serial);
+        let is_its = |same: &&ReleaseManifest| seal.serial.is_none_or(|serial| serial == same.serial);
         if let Some(same) = same.filter(is_its).filter(|_| seal.days.is_none()) {
             return Ok(same.clone());
         }
         let serial = seal.serial.unwrap_or_else(|| before.map_or(1, |before| before.serial + 1));
-        // Two manifests with one serial are what nobody believes.
+        // Clients reject two manifests with the same serial.
         if let Some(before) = before.filter(|before| serial <= before.serial) {
             return Err(PackError::Serial { wanted: serial, known: before.serial });
         }
         let expires = seal.now + seal.days.unwrap_or(DAYS) * 24 * 60 * 60;
-        let manifest = Manifest {
+        let manifest = ReleaseManifest {
             schema: manifest::SCHEMA.to_owned(),
             name: name.to_owned(),
             version: version.to_owned(),
@@ -356,7 +366,7 @@ impl<'a> Work<'a> {
     /// The manifest with its signature, and the OCI layout around everything.
     fn documents(
         &self,
-        manifest: &Manifest,
+        manifest: &ReleaseManifest,
         layers: &BTreeMap<String, u64>,
         seal: &Seal<'_>,
     ) -> Result<(), PackError> {
@@ -445,18 +455,18 @@ fn beside(folder: &HostPath, what: &str) -> HostPath {
 
 /// The platforms of a manifest, and those that have no variant without GPU.
 fn platforms(
-    entries: &BTreeMap<String, Entry>,
+    entries: &BTreeMap<String, ReleaseEntry>,
     wanted: Option<&str>,
-) -> Result<(BTreeMap<String, Platform>, Vec<String>), PackError> {
+) -> Result<(BTreeMap<String, ReleasePlatform>, Vec<String>), PackError> {
     let ids: BTreeSet<&String> = entries.values().map(|entry| &entry.platform).collect();
     let (mut platforms, mut incomplete) = (BTreeMap::new(), Vec::new());
     for id in ids {
-        let variants: Vec<Variant> = entries
+        let variants: Vec<ReleaseVariant> = entries
             .values()
             .filter(|entry| entry.platform == *id)
             .map(|entry| entry.variant.clone())
             .collect();
-        let runs = |variant: &&Variant| variant.backends.contains(&Backend::Cpu);
+        let runs = |variant: &&ReleaseVariant| variant.backends.contains(&Backend::Cpu);
         let named = wanted.and_then(|label| variants.iter().find(|variant| variant.label == label));
         if let Some(named) = named.filter(|named| !runs(named)) {
             return Err(PackError::Default { label: named.label.clone() });
@@ -470,7 +480,7 @@ fn platforms(
             None => incomplete.push(id.clone()),
             Some(default) => {
                 let default = default.label.clone();
-                platforms.insert(id.clone(), Platform { default, variants });
+                platforms.insert(id.clone(), ReleasePlatform { default, variants });
             }
         }
     }

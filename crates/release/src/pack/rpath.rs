@@ -38,7 +38,7 @@ pub fn set(file: &[u8], folders: &[&str]) -> Result<Vec<u8>, String> {
 
 /// An entry of the dynamic section: its place in the file, tag and value.
 #[derive(Clone, Copy)]
-struct Entry {
+struct RpathEntry {
     place: usize,
     tag: DynamicTag,
     value: u64,
@@ -52,7 +52,7 @@ fn in_place(data: &[u8], wanted: &str) -> Option<Vec<u8>> {
     let file: ElfFile64<'_, Endianness> = ElfFile64::parse(data).ok()?;
     let endian = file.endian();
     let entries = entries(&file, data)?;
-    let is_path = |entry: &&Entry| entry.tag == DT_RPATH || entry.tag == DT_RUNPATH;
+    let is_path = |entry: &&RpathEntry| entry.tag == DT_RPATH || entry.tag == DT_RUNPATH;
     let own = *entries.iter().find(is_path)?;
     let start = entries.iter().find(|entry| entry.tag == DT_STRTAB)?.value;
     let strings = offset(&file, start)?;
@@ -67,9 +67,9 @@ fn in_place(data: &[u8], wanted: &str) -> Option<Vec<u8>> {
         changed[begin..begin + length].fill(0);
         changed[begin..begin + wanted.len()].copy_from_slice(wanted.as_bytes());
     }
-    let mut kept: Vec<Entry> = entries.iter().filter(|entry| !is_path(entry)).copied().collect();
+    let mut kept: Vec<RpathEntry> = entries.iter().filter(|entry| !is_path(entry)).copied().collect();
     if !wanted.is_empty() {
-        kept.push(Entry { tag: DT_RPATH, ..own });
+        kept.push(RpathEntry { tag: DT_RPATH, ..own });
     }
     let mut put = |index: usize, tag: DynamicTag, value: u64| {
         let place = entries[index].place;
@@ -88,12 +88,12 @@ fn bytes(value: u64, endian: Endianness) -> [u8; 8] {
 }
 
 /// The entries before the one that ends them.
-fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<Entry>> {
+fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<RpathEntry>> {
     let endian = file.endian();
     let header = file.elf_program_headers().iter().find(|header| header.p_type(endian) == PT_DYNAMIC)?;
     let begin = usize::try_from(header.p_offset(endian)).ok()?;
     let dynamic = header.dynamic(endian, data).ok()??;
-    let entries = dynamic.iter().enumerate().map(|(index, entry)| Entry {
+    let entries = dynamic.iter().enumerate().map(|(index, entry)| RpathEntry {
         place: begin + index * ENTRY,
         tag: entry.d_tag(endian),
         value: entry.d_val(endian),
@@ -101,7 +101,7 @@ fn entries(file: &ElfFile64<'_, Endianness>, data: &[u8]) -> Option<Vec<Entry>> 
     Some(entries.take_while(|entry| entry.tag != DT_NULL).collect())
 }
 
-/// Where an address lies in the file.
+/// The file offset of an address.
 fn offset(file: &ElfFile64<'_, Endianness>, address: u64) -> Option<usize> {
     let endian = file.endian();
     let loads = file.elf_program_headers().iter().filter(|header| header.p_type(endian) == PT_LOAD);
@@ -113,7 +113,7 @@ fn offset(file: &ElfFile64<'_, Endianness>, address: u64) -> Option<usize> {
 }
 
 /// Whether a name of something else is the end of this text: linkers store such names once.
-fn is_shared(file: &ElfFile64<'_, Endianness>, entries: &[Entry], begin: u64, length: u64) -> bool {
+fn is_shared(file: &ElfFile64<'_, Endianness>, entries: &[RpathEntry], begin: u64, length: u64) -> bool {
     let endian = file.endian();
     let inside = |value: u64| (begin..begin + length).contains(&value);
     let named = [DT_NEEDED, DT_SONAME];

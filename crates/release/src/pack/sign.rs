@@ -5,11 +5,11 @@ use minisign::{SecretKey, SecretKeyBox};
 /// Characters of a secret key: 158 bytes in base64.
 const LENGTH: usize = 212;
 
-/// Why there is no signature.
+/// Why signing failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// The text is no secret key.
-    #[error("it is no secret key of minisign: {0}")]
+    /// The text is not a secret key.
+    #[error("it is not a secret key of minisign: {0}")]
     NoKey(String),
     /// It is protected, and the password is not right or absent.
     #[error("the password does not open the key: {0}")]

@@ -1,20 +1,20 @@
-//! A copy of a program with everything that it needs, as it will lie on other machines: `bin/` with what was built, `lib/` with
-//! libraries of others, `share/` with files and licences.
+//! A copy of a program with its dependencies, as it will be installed: `bin/` with built files, `lib/` with third-party libraries,
+//! `share/` with other files and licences.
 
 use std::collections::BTreeSet;
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_exec::exec::stage;
-use gpubuild_host::{Host, HostPath, Os, search};
-use gpubuild_object::{self, Binary};
+use gpubuild_host::{Host, HostInfo, HostPath, Os, ReadFiles, search};
+use gpubuild_object::{self, ObjectFile};
 use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
 use gpubuild_plan::project::PackTable;
 
 use super::PackError;
-use super::closure::{self, Closure, ClosureError, Rules};
-use super::layer::{Part, Piece};
-use super::licences::{Licences, Package};
+use super::closure::{self, Closure, ClosureError, ClosureRules};
+use super::layer::{LayerKind, LayerPiece};
+use super::licences::{CargoPackage, Licences};
 use super::rpath;
 use crate::unpack::names::Names;
 
@@ -22,7 +22,7 @@ use crate::unpack::names::Names;
 const DEEPEST_DATA: usize = 4;
 
 /// What is staged.
-pub struct Request<'a> {
+pub struct StageRequest<'a> {
     /// Name of the project.
     pub name: &'a str,
     /// Folder of gpubuild.toml.
@@ -32,7 +32,7 @@ pub struct Request<'a> {
     /// Folder of the cargo package.
     pub package: &'a HostPath,
     /// What cargo says about it.
-    pub cargo: &'a Package,
+    pub cargo: &'a CargoPackage,
     /// What was built.
     pub manifest: &'a Manifest,
     /// The program.
@@ -49,7 +49,7 @@ pub struct Request<'a> {
 #[derive(Debug, Default)]
 pub struct Staged {
     /// Every file.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<LayerPiece>,
     /// The program's path in it.
     pub program: String,
     /// Names that are left to the machine.
@@ -72,7 +72,7 @@ pub struct Staged {
 ///
 /// # Errors
 /// See [`PackError`].
-pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<Staged, PackError> {
+pub fn stage(host: &dyn Host, request: &StageRequest<'_>, into: &HostPath) -> Result<Staged, PackError> {
     let mut staging = Staging { host, into, staged: Staged::default(), names: Names::default() };
     let program = host.path(&request.program.path);
     let name = format!("bin/{}", program.file_name().unwrap_or(request.name));
@@ -86,11 +86,11 @@ pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<
     let own: BTreeSet<String> =
         built.iter().map(|(_, from)| host.canonical(from).unwrap_or_else(|_| from.clone()).key()).collect();
     let roots: Vec<HostPath> = built.iter().map(|(_, from)| from.clone()).collect();
-    let rules = Rules { own, leave: &request.table.leave, folders: linked_folders(host, request) };
+    let rules = ClosureRules { own, leave: &request.table.leave, folders: linked_folders(host, request) };
     let closure = closure::follow(host, &roots, &rules)?;
     refuse_where_untried(host, &closure)?;
     for (index, (path, from)) in built.iter().enumerate() {
-        let part = if index == 0 { Part::Program } else { Part::Built(path.clone()) };
+        let part = if index == 0 { LayerKind::Program } else { LayerKind::Built(path.clone()) };
         staging.add(path, from, true, part)?;
     }
     staging.libraries(&closure, request.gfx)?;
@@ -103,8 +103,8 @@ pub fn stage(host: &dyn Host, request: &Request<'_>, into: &HostPath) -> Result<
     Ok(staging.staged)
 }
 
-/// Folders of the libraries that were linked: those of the project's environment first, then those of toolkits. Stubs are none.
-fn linked_folders(host: &dyn Host, request: &Request<'_>) -> Vec<HostPath> {
+/// Folders of the linked libraries: those of the project's environment first, then those of toolkits, without stub folders.
+fn linked_folders(host: &dyn HostInfo, request: &StageRequest<'_>) -> Vec<HostPath> {
     let mut folders: Vec<HostPath> = request.environment.iter().map(|folder| host.path(folder)).collect();
     for item in request.manifest.trees.iter().flat_map(|tree| &tree.link) {
         let folder = match item {
@@ -118,8 +118,8 @@ fn linked_folders(host: &dyn Host, request: &Request<'_>) -> Vec<HostPath> {
     folders
 }
 
-/// Install names of macOS would have to be changed, and the result signed again: nobody has tried that here.
-fn refuse_where_untried(host: &dyn Host, closure: &Closure) -> Result<(), PackError> {
+/// On macOS, install names would have to be changed and the files signed again, which is not implemented.
+fn refuse_where_untried(host: &dyn HostInfo, closure: &Closure) -> Result<(), PackError> {
     if host.platform().os == Os::Macos && !closure.taken.is_empty() {
         let names: Vec<&str> = closure.taken.keys().map(String::as_str).collect();
         return Err(PackError::Platform(names.join(", ")));
@@ -136,7 +136,13 @@ struct Staging<'a> {
 
 impl Staging<'_> {
     /// Puts a file into the copy.
-    fn add(&mut self, path: &str, from: &HostPath, executable: bool, part: Part) -> Result<(), PackError> {
+    fn add(
+        &mut self,
+        path: &str,
+        from: &HostPath,
+        executable: bool,
+        part: LayerKind,
+    ) -> Result<(), PackError> {
         // What `install` would refuse is not packed.
         self.names.take(path).map_err(|unfit| PackError::Name {
             path: path.to_owned(),
@@ -145,7 +151,7 @@ impl Staging<'_> {
         })?;
         let place = self.into.join(path);
         self.host.link(from, &place).map_err(|error| PackError::io("take", from, &error))?;
-        self.staged.pieces.push(Piece { path: path.to_owned(), from: place, executable, part });
+        self.staged.pieces.push(LayerPiece { path: path.to_owned(), from: place, executable, part });
         Ok(())
     }
 
@@ -153,7 +159,7 @@ impl Staging<'_> {
     fn libraries(&mut self, closure: &Closure, gfx: &[String]) -> Result<(), PackError> {
         let folder = if self.host.platform().os == Os::Windows { "bin" } else { "lib" };
         for (name, from) in &closure.taken {
-            self.add(&format!("{folder}/{name}"), from, false, Part::Library(name.clone()))?;
+            self.add(&format!("{folder}/{name}"), from, false, LayerKind::Library(name.clone()))?;
             let data = libraries::find(name).map(|library| library.data.as_slice()).unwrap_or_default();
             for inner in data {
                 let Some(source) = from.parent().map(|parent| parent.join(inner)) else { continue };
@@ -181,7 +187,7 @@ impl Staging<'_> {
                 self.staged.data_left += 1;
                 count += 1;
             } else if self.host.is_file(&from) {
-                self.add(&path, &from, false, Part::Data(library.to_owned()))?;
+                self.add(&path, &from, false, LayerKind::Data(library.to_owned()))?;
                 count += 1;
             } else if depth < DEEPEST_DATA {
                 count += self.data(library, &from, &path, gfx, depth + 1)?;
@@ -191,17 +197,17 @@ impl Staging<'_> {
     }
 
     /// Files that the project names.
-    fn files(&mut self, request: &Request<'_>) -> Result<(), PackError> {
+    fn files(&mut self, request: &StageRequest<'_>) -> Result<(), PackError> {
         for pattern in &request.table.include {
             for from in matches(self.host, request.root, pattern)? {
                 let inner = inner(request.root, &from);
-                self.add(&format!("share/{}/{inner}", request.name), &from, false, Part::Files)?;
+                self.add(&format!("share/{}/{inner}", request.name), &from, false, LayerKind::Files)?;
             }
         }
         Ok(())
     }
 
-    fn licences(&mut self, closure: &Closure, request: &Request<'_>) -> Result<(), PackError> {
+    fn licences(&mut self, closure: &Closure, request: &StageRequest<'_>) -> Result<(), PackError> {
         let host = self.host;
         let mut licences = Licences::default();
         licences.of_folder(host, request.package, request.name);
@@ -219,24 +225,28 @@ impl Staging<'_> {
             }
         }
         for piece in licences.pieces {
-            self.add(&piece.path, &piece.from, false, Part::Licences)?;
+            self.add(&piece.path, &piece.from, false, LayerKind::Licences)?;
         }
         self.staged.without_licence = licences.without;
         host.remove(&list).map_err(|error| PackError::io("remove", &list, &error))
     }
 
-    /// Lets every file look for libraries in the copy, and in nothing of the build machine.
+    /// Makes every file search for libraries in the copy only, not in folders of the build machine.
     fn folders(&mut self) -> Result<(), PackError> {
         let host = self.host;
         let arch = host.platform().arch;
-        let has_libraries = self.staged.pieces.iter().any(|piece| matches!(piece.part, Part::Library(_)));
-        let others =
-            self.staged.pieces.iter().filter(|piece| matches!(piece.part, Part::Built(_) | Part::Library(_)));
+        let has_libraries =
+            self.staged.pieces.iter().any(|piece| matches!(piece.part, LayerKind::Library(_)));
+        let others = self
+            .staged
+            .pieces
+            .iter()
+            .filter(|piece| matches!(piece.part, LayerKind::Built(_) | LayerKind::Library(_)));
         let packed: BTreeSet<String> =
             others.filter_map(|piece| piece.from.file_name().map(str::to_owned)).collect();
         let staged = &mut self.staged;
         for piece in &staged.pieces {
-            if !matches!(piece.part, Part::Program | Part::Built(_) | Part::Library(_)) {
+            if !matches!(piece.part, LayerKind::Program | LayerKind::Built(_) | LayerKind::Library(_)) {
                 continue;
             }
             let Ok(contents) = gpubuild_object::read(host, &piece.from, arch) else { continue };
@@ -268,7 +278,7 @@ impl Staging<'_> {
             .staged
             .pieces
             .iter()
-            .filter(|piece| matches!(piece.part, Part::Program | Part::Built(_)))
+            .filter(|piece| matches!(piece.part, LayerKind::Program | LayerKind::Built(_)))
             .map(|piece| piece.from.clone())
             .collect();
         let inside = self.host.canonical(self.into).unwrap_or_else(|_| self.into.clone());
@@ -283,7 +293,7 @@ impl Staging<'_> {
 }
 
 /// The version of glibc that a file needs, if it is a newer one than is known.
-fn newer_glibc(known: Option<&Version>, contents: &Binary) -> Option<Version> {
+fn newer_glibc(known: Option<&Version>, contents: &ObjectFile) -> Option<Version> {
     let versions = contents.needed.iter().flat_map(|needed| &needed.versions);
     let newest = versions.filter_map(|text| text.strip_prefix("GLIBC_")?.parse::<Version>().ok()).max()?;
     (known.is_none_or(|known| *known < newest)).then_some(newest)
@@ -291,18 +301,18 @@ fn newer_glibc(known: Option<&Version>, contents: &Binary) -> Option<Version> {
 
 /// The folders that an ELF file has to have, where they are not what it has.
 fn wanted(
-    piece: &Piece,
-    contents: &Binary,
+    piece: &LayerPiece,
+    contents: &ObjectFile,
     is_main: bool,
     has_libraries: bool,
     packed: &BTreeSet<String>,
 ) -> Option<Vec<&'static str>> {
-    if contents.format != gpubuild_object::Format::Elf {
+    if contents.format != gpubuild_object::ObjectFormat::Elf {
         return None;
     }
     let has: Vec<&str> = contents.rpath.iter().chain(&contents.runpath).map(String::as_str).collect();
-    if let Part::Library(_) = piece.part {
-        // What lies together is found by way of the program, unless the library has ideas of its own.
+    if let LayerKind::Library(_) = piece.part {
+        // Libraries in the same folder are found through the program's RUNPATH, unless the library has its own.
         let finds = has.is_empty() || has.iter().any(|folder| is_here(folder));
         return (!finds).then(|| vec!["$ORIGIN"]);
     }
@@ -310,7 +320,7 @@ fn wanted(
     if has.is_empty() && !is_main {
         return None;
     }
-    // Modules may lie in a folder of their tree.
+    // Modules may be in a subfolder of their tree.
     let depth = piece.path.matches('/').count();
     let mut folders = vec!["$ORIGIN"];
     if depth > 1 {
@@ -319,7 +329,7 @@ fn wanted(
     if has_libraries {
         folders.push(if depth > 1 { "$ORIGIN/../../lib" } else { "$ORIGIN/../lib" });
     }
-    // A program that names nothing of the copy needs no folders, and what it has is the build machine's.
+    // A file that needs no library of the copy needs no RUNPATH; an existing one names folders of the build machine.
     let names_packed = contents.needed.iter().any(|one| packed.contains(&one.name));
     let folders = if names_packed || (!has.is_empty() && !packed.is_empty()) { folders } else { Vec::new() };
     (has != folders || !contents.runpath.is_empty()).then_some(folders)
@@ -337,7 +347,7 @@ fn is_for(name: &str, gfx: &[String]) -> bool {
     gfx.is_empty() || gfx.iter().any(|own| own.split(':').next() == Some(arch.as_str()))
 }
 
-fn matches(host: &dyn Host, root: &HostPath, pattern: &str) -> Result<Vec<HostPath>, PackError> {
+fn matches(host: &dyn ReadFiles, root: &HostPath, pattern: &str) -> Result<Vec<HostPath>, PackError> {
     let mut found = search::glob(host, root.join(pattern).as_str());
     found.retain(|path| host.is_file(path));
     if found.is_empty() { Err(PackError::NoMatch(pattern.to_owned())) } else { Ok(found) }
@@ -353,7 +363,7 @@ fn inner(root: &HostPath, path: &HostPath) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_host::RealHost;
+    use gpubuild_host::{RealHost, WriteFiles};
 
     #[test]
     fn data_of_other_architectures_stays_behind() {
@@ -408,7 +418,7 @@ mod tests {
         );
         assert_eq!(staging.staged.data_left, 1);
         assert_eq!(staging.staged.not_found.iter().collect::<Vec<_>>(), ["hipblaslt/library"]);
-        let data = Part::Data("librocblas.so.5".to_owned());
+        let data = LayerKind::Data("librocblas.so.5".to_owned());
         assert_eq!(staging.staged.pieces.iter().filter(|piece| piece.part == data).count(), 3);
     }
 }

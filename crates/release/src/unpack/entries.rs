@@ -14,8 +14,8 @@ const MOST_PADDING: u64 = 64 << 10;
 
 /// A regular file in an archive; its bytes come next.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// As it stands there.
+pub struct ArchiveEntry {
+    /// The path as written in the archive.
     pub path: String,
     /// Bytes.
     pub size: u64,
@@ -23,14 +23,14 @@ pub struct Entry {
     pub executable: bool,
 }
 
-/// What is wrong with an archive.
+/// Why an archive is invalid.
 #[derive(Debug, thiserror::Error)]
-pub enum Bad {
+pub enum BadArchive {
     /// It is not what a file is.
     #[error("{0}, and only regular files are taken")]
     Kind(String),
-    /// It would run as somebody else.
-    #[error("its mode is {0:o}: it would run as somebody else")]
+    /// It has the set-user-id or set-group-id bit.
+    #[error("its mode is {0:o}: it has the set-user-id or set-group-id bit")]
     Mode(u32),
     /// It is no such archive.
     #[error("{0}")]
@@ -40,18 +40,18 @@ pub enum Bad {
     Read(#[from] io::Error),
 }
 
-fn form(what: impl Into<String>) -> Bad {
-    Bad::Form(what.into())
+fn form(what: impl Into<String>) -> BadArchive {
+    BadArchive::Form(what.into())
 }
 
 /// An archive that is read.
 #[derive(Debug)]
-pub struct Entries<R> {
+pub struct ArchiveEntries<R> {
     from: R,
     padding: usize,
 }
 
-impl<R: Read> Entries<R> {
+impl<R: Read> ArchiveEntries<R> {
     /// Begins.
     pub fn new(from: R) -> Self {
         Self { from, padding: 0 }
@@ -66,7 +66,7 @@ impl<R: Read> Entries<R> {
     ///
     /// # Errors
     /// Anything but a regular file, or what is no such archive; with the name of the entry, where it has one.
-    pub fn next_file(&mut self) -> Result<Option<Entry>, (Option<String>, Bad)> {
+    pub fn next_file(&mut self) -> Result<Option<ArchiveEntry>, (Option<String>, BadArchive)> {
         let mut long = None;
         loop {
             let header = match self.header() {
@@ -88,12 +88,12 @@ impl<R: Read> Entries<R> {
     }
 
     /// The bytes of the entry that came last.
-    pub fn content(&mut self, buffer: &mut [u8]) -> Result<(), Bad> {
+    pub fn content(&mut self, buffer: &mut [u8]) -> Result<(), BadArchive> {
         self.from.read_exact(buffer).map_err(|error| early(error, "in the middle of a file"))
     }
 
     /// A header, or none where the zero blocks of the end begin.
-    fn header(&mut self) -> Result<Option<Header>, Bad> {
+    fn header(&mut self) -> Result<Option<Header>, BadArchive> {
         self.skip_padding()?;
         let mut block = [0; BLOCK];
         self.from
@@ -114,7 +114,7 @@ impl<R: Read> Entries<R> {
         Ok(Some(header.clone()))
     }
 
-    fn skip_padding(&mut self) -> Result<(), Bad> {
+    fn skip_padding(&mut self) -> Result<(), BadArchive> {
         let mut rest = [0; BLOCK];
         let rest = &mut rest[..std::mem::take(&mut self.padding)];
         self.from.read_exact(rest).map_err(|error| early(error, "behind a file"))?;
@@ -124,7 +124,7 @@ impl<R: Read> Entries<R> {
         Ok(())
     }
 
-    fn long_name(&mut self, header: &Header) -> Result<String, Bad> {
+    fn long_name(&mut self, header: &Header) -> Result<String, BadArchive> {
         let size = header.entry_size().map_err(|error| form(error.to_string()))?;
         if size > LONGEST_NAME {
             return Err(form(format!("a name of {size} bytes")));
@@ -139,7 +139,7 @@ impl<R: Read> Entries<R> {
     }
 
     /// Behind the first zero block: a second one, then zeros up to the end of the record.
-    fn end(&mut self) -> Result<(), Bad> {
+    fn end(&mut self) -> Result<(), BadArchive> {
         let mut seen = BLOCK as u64;
         let mut buffer = [0; BLOCK];
         loop {
@@ -152,7 +152,7 @@ impl<R: Read> Entries<R> {
             }
             seen += count as u64;
             if buffer[..count].iter().any(|byte| *byte != 0) || seen > MOST_PADDING {
-                return Err(form("something stands behind the end of the archive"));
+                return Err(form("data follows the end of the archive"));
             }
         }
         if seen < 2 * BLOCK as u64 {
@@ -162,7 +162,7 @@ impl<R: Read> Entries<R> {
     }
 }
 
-fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<Entry, Bad> {
+fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<ArchiveEntry, BadArchive> {
     let is_long = long.is_some();
     let kind = match header.entry_type() {
         EntryType::Regular => None,
@@ -174,18 +174,18 @@ fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<Entry, B
         EntryType::GNUSparse => Some("a file with holes"),
         EntryType::XHeader | EntryType::XGlobalHeader => Some("an extension (pax)"),
         EntryType::GNULongName | EntryType::GNULongLink => Some("a second long name"),
-        _ => Some("an entry of a kind of its own"),
+        _ => Some("an entry of an unknown kind"),
     };
     if let Some(kind) = kind {
-        return Err(Bad::Kind(format!("it is {kind}")));
+        return Err(BadArchive::Kind(format!("it is {kind}")));
     }
     if header.link_name_bytes().is_some_and(|name| !name.is_empty()) {
-        return Err(Bad::Kind("it names the target of a link".to_owned()));
+        return Err(BadArchive::Kind("it names the target of a link".to_owned()));
     }
     let wrong = |error: io::Error| form(error.to_string());
     let mode = header.mode().map_err(wrong)?;
     if mode & !0o777 != 0 {
-        return Err(Bad::Mode(mode));
+        return Err(BadArchive::Mode(mode));
     }
     let size = header.entry_size().map_err(wrong)?;
     let path = match long {
@@ -196,17 +196,17 @@ fn entry(header: &Header, long: Option<String>, own: Vec<u8>) -> Result<Entry, B
     if is_long && path.len() < 100 {
         return Err(form("it has two names"));
     }
-    Ok(Entry { path, size, executable: mode & 0o111 != 0 })
+    Ok(ArchiveEntry { path, size, executable: mode & 0o111 != 0 })
 }
 
 fn padding(size: u64) -> usize {
     usize::try_from(size.wrapping_neg() % BLOCK as u64).unwrap_or_default()
 }
 
-fn early(error: io::Error, at: &str) -> Bad {
+fn early(error: io::Error, at: &str) -> BadArchive {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         form(format!("it ends {at}"))
     } else {
-        Bad::Read(error)
+        BadArchive::Read(error)
     }
 }

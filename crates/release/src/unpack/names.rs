@@ -14,9 +14,9 @@ const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
 /// Why a name is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum UnfitName {
     /// It is not a path below the folder, or not on every platform.
-    #[error("it is no path that stays inside on every platform")]
+    #[error("its path is not safe on every platform")]
     Outside,
     /// Windows means a device with it.
     #[error("Windows takes `{0}` for a device")]
@@ -40,7 +40,7 @@ pub enum Unfit {
 
 /// A name that was seen, in its own spelling.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Known {
+struct KnownName {
     spelling: String,
     is_file: bool,
 }
@@ -48,7 +48,7 @@ struct Known {
 /// The names of all files of a variant and the folders above them, by what they are without case.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, KnownName>,
     files: usize,
 }
 
@@ -57,20 +57,20 @@ impl Names {
     ///
     /// # Errors
     /// Its name is unfit, or does not stand beside the others.
-    pub fn take(&mut self, path: &str) -> Result<(), Unfit> {
+    pub fn take(&mut self, path: &str) -> Result<(), UnfitName> {
         if !is_inner_path(path) {
-            return Err(Unfit::Outside);
+            return Err(UnfitName::Outside);
         }
         for part in path.split('/') {
             if part.len() > LONGEST_PART {
-                return Err(Unfit::Long);
+                return Err(UnfitName::Long);
             }
             if is_device(part) {
-                return Err(Unfit::Device(part.to_owned()));
+                return Err(UnfitName::Device(part.to_owned()));
             }
         }
         if self.files == MOST_FILES {
-            return Err(Unfit::Many);
+            return Err(UnfitName::Many);
         }
         for (at, _) in path.match_indices('/') {
             self.see(&path[..at], false)?;
@@ -92,16 +92,16 @@ impl Names {
         self.known.get(&path.to_lowercase()).is_some_and(|known| known.is_file && known.spelling == path)
     }
 
-    fn see(&mut self, spelling: &str, is_file: bool) -> Result<(), Unfit> {
+    fn see(&mut self, spelling: &str, is_file: bool) -> Result<(), UnfitName> {
         let Some(known) = self.known.get(&spelling.to_lowercase()) else {
-            let known = Known { spelling: spelling.to_owned(), is_file };
+            let known = KnownName { spelling: spelling.to_owned(), is_file };
             self.known.insert(spelling.to_lowercase(), known);
             return Ok(());
         };
         match known {
-            known if known.spelling != spelling => Err(Unfit::Case(known.spelling.clone())),
-            known if known.is_file != is_file => Err(Unfit::Both(spelling.to_owned())),
-            _ if is_file => Err(Unfit::Twice),
+            known if known.spelling != spelling => Err(UnfitName::Case(known.spelling.clone())),
+            known if known.is_file != is_file => Err(UnfitName::Both(spelling.to_owned())),
+            _ if is_file => Err(UnfitName::Twice),
             _ => Ok(()),
         }
     }
@@ -165,7 +165,7 @@ mod tests {
         ] {
             assert!(names.take(bad).is_err(), "{bad}");
         }
-        assert_eq!(names.take(&"n".repeat(256)), Err(Unfit::Long));
+        assert_eq!(names.take(&"n".repeat(256)), Err(UnfitName::Long));
         assert!(names.has_file("bin/infer") && !names.has_file("bin") && !names.has_file("BIN/infer"));
     }
 }

@@ -8,11 +8,11 @@ use gpubuild_host::{Environment, HostPath, Os};
 
 use super::error::ProvisionError;
 use super::kit;
-use super::state::Installation;
+use super::state::Prefix;
 
 /// Forms of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum EnvFormat {
     /// A POSIX shell: `eval "$(gpubuild toolkit env)"`
     Sh,
     /// Fish: `gpubuild toolkit env --format fish | source`
@@ -27,7 +27,7 @@ pub enum Format {
 
 /// One variable of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Setting {
+pub struct EnvSetting {
     /// Its name.
     pub name: String,
     /// Its value.
@@ -38,12 +38,12 @@ pub struct Setting {
 
 /// The variables of an installation.
 #[must_use]
-pub fn settings(installation: &Installation, os: Os) -> Vec<Setting> {
+pub fn settings(installation: &Prefix, os: Os) -> Vec<EnvSetting> {
     let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return Vec::new() };
     let value = |path: &str| -> HostPath {
         if path.is_empty() { installation.root.clone() } else { installation.root.join(&kit::on(path, os)) }
     };
-    let setting = |variable: &kit::Variable| Setting {
+    let setting = |variable: &kit::LayoutVariable| EnvSetting {
         name: variable.name.clone(),
         value: value(&variable.path).to_string(),
         prepend: variable.prepend,
@@ -56,42 +56,42 @@ pub fn settings(installation: &Installation, os: Os) -> Vec<Setting> {
 /// # Errors
 /// A path that no line can hold safely.
 pub fn lines(
-    settings: &[Setting],
-    format: Format,
+    settings: &[EnvSetting],
+    format: EnvFormat,
     os: Os,
     env: &Environment,
 ) -> Result<String, ProvisionError> {
     let separator = if os == Os::Windows { ';' } else { ':' };
     let mut text = String::new();
-    for Setting { name, value, prepend } in settings {
-        let splits = *prepend && format != Format::Json && value.contains(separator) && os != Os::Windows;
+    for EnvSetting { name, value, prepend } in settings {
+        let splits = *prepend && format != EnvFormat::Json && value.contains(separator) && os != Os::Windows;
         if splits || clean::line(value) != *value {
             return Err(ProvisionError::Unsafe { path: clean::line(value).into_owned() });
         }
         let quoted =
             |os: Os| shell::quote(os, value).ok_or_else(|| ProvisionError::Unsafe { path: value.clone() });
         let written = match (format, prepend) {
-            (Format::Sh, false) => writeln!(text, "export {name}={}", quoted(Os::Linux)?),
-            (Format::Sh, true) => {
+            (EnvFormat::Sh, false) => writeln!(text, "export {name}={}", quoted(Os::Linux)?),
+            (EnvFormat::Sh, true) => {
                 writeln!(text, "export {name}={}\"${{{name}:+{separator}${name}}}\"", quoted(Os::Linux)?)
             }
-            (Format::Fish, false) => writeln!(text, "set -gx {name} {}", fish(value)),
-            (Format::Fish, true) => writeln!(text, "set -gx --path --prepend {name} {}", fish(value)),
-            (Format::Powershell, false) => writeln!(text, "$env:{name} = {}", powershell(value)),
-            (Format::Powershell, true) => writeln!(
+            (EnvFormat::Fish, false) => writeln!(text, "set -gx {name} {}", fish(value)),
+            (EnvFormat::Fish, true) => writeln!(text, "set -gx --path --prepend {name} {}", fish(value)),
+            (EnvFormat::Powershell, false) => writeln!(text, "$env:{name} = {}", powershell(value)),
+            (EnvFormat::Powershell, true) => writeln!(
                 text,
                 "$env:{name} = {} + $(if ($env:{name}) {{ '{separator}' + $env:{name} }})",
                 powershell(value)
             ),
-            (Format::Github, true) if env.get(name).is_some_and(|now| !now.is_empty()) => {
+            (EnvFormat::Github, true) if env.get(name).is_some_and(|now| !now.is_empty()) => {
                 let now = env.get(name).unwrap_or_default();
                 if now.contains(['\n', '\r']) {
                     return Err(ProvisionError::Unsafe { path: name.clone() });
                 }
                 writeln!(text, "{name}={value}{separator}{now}")
             }
-            (Format::Github, _) => writeln!(text, "{name}={value}"),
-            (Format::Json, _) => Ok(()),
+            (EnvFormat::Github, _) => writeln!(text, "{name}={value}"),
+            (EnvFormat::Json, _) => Ok(()),
         };
         // Writing to a string does not fail.
         let _ = written;
@@ -103,9 +103,9 @@ pub fn lines(
 mod tests {
     use super::*;
 
-    fn shown(format: Format, value: &str, env: &[(&str, &str)]) -> Result<String, ProvisionError> {
+    fn shown(format: EnvFormat, value: &str, env: &[(&str, &str)]) -> Result<String, ProvisionError> {
         let env = Environment::new(Os::Linux, env.iter().copied());
-        let set = |name: &str, prepend| Setting { name: name.into(), value: value.into(), prepend };
+        let set = |name: &str, prepend| EnvSetting { name: name.into(), value: value.into(), prepend };
         lines(&[set("CUDA_PATH", false), set("PATH", true)], format, Os::Linux, &env)
     }
 
@@ -114,18 +114,18 @@ mod tests {
         let bad = "/a b/it's$(x)";
         for (format, expected) in [
             (
-                Format::Sh,
+                EnvFormat::Sh,
                 "export CUDA_PATH='/a b/it'\\''s$(x)'\nexport PATH='/a b/it'\\''s$(x)'\"${PATH:+:$PATH}\"\n",
             ),
             (
-                Format::Fish,
+                EnvFormat::Fish,
                 "set -gx CUDA_PATH '/a b/it\\'s$(x)'\nset -gx --path --prepend PATH '/a b/it\\'s$(x)'\n",
             ),
             (
-                Format::Powershell,
+                EnvFormat::Powershell,
                 "$env:CUDA_PATH = '/a b/it''s$(x)'\n$env:PATH = '/a b/it''s$(x)' + $(if ($env:PATH) { ':' + $env:PATH })\n",
             ),
-            (Format::Github, "CUDA_PATH=/a b/it's$(x)\nPATH=/a b/it's$(x):/usr/bin\n"),
+            (EnvFormat::Github, "CUDA_PATH=/a b/it's$(x)\nPATH=/a b/it's$(x):/usr/bin\n"),
         ] {
             assert_eq!(shown(format, bad, &[("PATH", "/usr/bin")]).unwrap(), expected);
         }
@@ -133,10 +133,10 @@ mod tests {
 
     #[test]
     fn what_no_line_can_hold_is_refused() {
-        for format in [Format::Sh, Format::Fish, Format::Powershell, Format::Github] {
+        for format in [EnvFormat::Sh, EnvFormat::Fish, EnvFormat::Powershell, EnvFormat::Github] {
             assert!(shown(format, "/a\nB=c", &[]).is_err(), "{format:?}");
             assert!(shown(format, "/a:/b", &[]).is_err(), "{format:?}");
         }
-        assert!(shown(Format::Github, "/a", &[("PATH", "/x\nB=c")]).is_err());
+        assert!(shown(EnvFormat::Github, "/a", &[("PATH", "/x\nB=c")]).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! Why a toolkit was not installed.
 
-use gpubuild_exec::python::InstallError;
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
+use gpubuild_exec::python::PipInstallError;
 
 /// Why a toolkit could not be installed, found or removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,7 +102,7 @@ pub enum ProvisionError {
     },
     /// uv or pip.
     #[error(transparent)]
-    Install(#[from] InstallError),
+    Install(#[from] PipInstallError),
     /// What was installed does not run.
     #[error("{what} was installed and does not run here: {message}")]
     Broken {
@@ -129,58 +131,6 @@ pub enum ProvisionError {
 }
 
 impl ProvisionError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
-        match self {
-            Self::UnknownToolkit { .. } => "toolkit.unknown",
-            Self::Elsewhere { .. } => "toolkit.not-in-wheels",
-            Self::UnknownRelease { .. } => "toolkit.unknown-release",
-            Self::UnknownComponent { .. } => "toolkit.unknown-component",
-            Self::Platform { .. } => "toolkit.no-wheels-here",
-            Self::Musl { .. } => "wheel.musl",
-            Self::OldGlibc { .. } => "wheel.glibc-too-old",
-            Self::NoRoom { .. } | Self::Cache { full: true, .. } => "disk.full",
-            Self::NoCache => "cache.missing",
-            Self::Cache { read_only: true, .. } => "cache.read-only",
-            Self::Cache { .. } => "cache.failed",
-            Self::Install(error) => error.id(),
-            Self::Broken { .. } => "toolkit.broken",
-            Self::NotInstalled { .. } => "toolkit.not-installed",
-            Self::Unsafe { .. } => "toolkit.unsafe-path",
-            Self::Interrupted => "build.interrupted",
-        }
-    }
-
-    /// What to do.
-    #[must_use]
-    pub fn hint(&self) -> Option<String> {
-        match self {
-            Self::Elsewhere { command, .. } => command.as_ref().map(|command| format!("run `{command}`")),
-            Self::UnknownRelease { toolkit, .. } => Some(format!(
-                "`gpubuild toolkit install {toolkit}` takes one that fits this machine; `gpubuild toolkit list` shows all"
-            )),
-            Self::Platform { .. } | Self::Musl { .. } => Some(
-                "build in a container of a distribution with glibc, or install the vendor's own package"
-                    .to_owned(),
-            ),
-            Self::OldGlibc { .. } => Some(
-                "build on a newer system or in a container, or install the vendor's own package".to_owned(),
-            ),
-            Self::NoRoom { .. } | Self::Cache { full: true, .. } => {
-                Some("free some space, or set GPUBUILD_CACHE to a folder on a larger disk".to_owned())
-            }
-            Self::Unsafe { .. } => Some("set GPUBUILD_CACHE to a folder with an ordinary name".to_owned()),
-            Self::Cache { .. } => Some("set GPUBUILD_CACHE to a folder that may be written".to_owned()),
-            Self::Install(error) => error.hint(),
-            Self::NotInstalled { installed, .. } if installed.is_empty() => {
-                Some("`gpubuild toolkit install cuda` installs one".to_owned())
-            }
-            Self::NotInstalled { installed, .. } => Some(format!("installed: {installed}")),
-            _ => None,
-        }
-    }
-
     /// Whether the request itself is wrong, so that the exit code is that of usage.
     #[must_use]
     pub fn is_usage(&self) -> bool {
@@ -208,6 +158,56 @@ impl ProvisionError {
             message: error.to_string(),
             read_only: matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied),
             full: error.kind() == ErrorKind::StorageFull,
+        }
+    }
+}
+
+impl Diagnostic for ProvisionError {
+    fn id(&self) -> DiagnosticId {
+        match self {
+            Self::UnknownToolkit { .. } => id!("toolkit.unknown"),
+            Self::Elsewhere { .. } => id!("toolkit.not-in-wheels"),
+            Self::UnknownRelease { .. } => id!("toolkit.unknown-release"),
+            Self::UnknownComponent { .. } => id!("toolkit.unknown-component"),
+            Self::Platform { .. } => id!("toolkit.no-wheels-here"),
+            Self::Musl { .. } => id!("wheel.musl"),
+            Self::OldGlibc { .. } => id!("wheel.glibc-too-old"),
+            Self::NoRoom { .. } | Self::Cache { full: true, .. } => id!("disk.full"),
+            Self::NoCache => id!("cache.missing"),
+            Self::Cache { read_only: true, .. } => id!("cache.read-only"),
+            Self::Cache { .. } => id!("cache.failed"),
+            Self::Install(error) => error.id(),
+            Self::Broken { .. } => id!("toolkit.broken"),
+            Self::NotInstalled { .. } => id!("toolkit.not-installed"),
+            Self::Unsafe { .. } => id!("toolkit.unsafe-path"),
+            Self::Interrupted => id!("build.interrupted"),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Elsewhere { command, .. } => command.as_ref().map(|command| format!("run `{command}`")),
+            Self::UnknownRelease { toolkit, .. } => Some(format!(
+                "`gpubuild toolkit install {toolkit}` takes one that fits this machine; `gpubuild toolkit list` shows all"
+            )),
+            Self::Platform { .. } | Self::Musl { .. } => Some(
+                "build in a container of a distribution with glibc, or install the vendor's own package"
+                    .to_owned(),
+            ),
+            Self::OldGlibc { .. } => Some(
+                "build on a newer system or in a container, or install the vendor's own package".to_owned(),
+            ),
+            Self::NoRoom { .. } | Self::Cache { full: true, .. } => {
+                Some("free some space, or set GPUBUILD_CACHE to a folder on a larger disk".to_owned())
+            }
+            Self::Unsafe { .. } => Some("set GPUBUILD_CACHE to a folder with an ordinary name".to_owned()),
+            Self::Cache { .. } => Some("set GPUBUILD_CACHE to a folder that may be written".to_owned()),
+            Self::Install(error) => error.hint(),
+            Self::NotInstalled { installed, .. } if installed.is_empty() => {
+                Some("`gpubuild toolkit install cuda` installs one".to_owned())
+            }
+            Self::NotInstalled { installed, .. } => Some(format!("installed: {installed}")),
+            _ => None,
         }
     }
 }

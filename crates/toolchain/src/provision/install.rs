@@ -4,31 +4,31 @@ use std::io;
 use std::time::Duration;
 
 use gpubuild_detect::facts::Facts;
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_exec::event::{Event, Sink};
-use gpubuild_exec::python::{self, InstallError, Network, Options, Target};
+use gpubuild_detect::toolkit::InstalledTools;
+use gpubuild_exec::event::{BuildEvent, Sink};
+use gpubuild_exec::python::{self, InstallTarget, Network, Options, PipInstallError};
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
-use gpubuild_host::{Command, Host, HostPath};
+use gpubuild_host::{Command, Host, HostInfo, HostPath, ReadFiles, RunPrograms, WriteFiles};
 use gpubuild_plan::plan::bytes;
-use gpubuild_plan::wheels::Pinned;
-use gpubuild_plan::wheels::lock::{self, Lock, SelectError};
-use gpubuild_plan::wheels::tag::{Fit, Libc};
+use gpubuild_plan::wheels::PinnedWheel;
+use gpubuild_plan::wheels::lock::{self, SelectError, WheelLock};
+use gpubuild_plan::wheels::tag::{TagFit, WheelLibc};
 
 use super::error::ProvisionError;
-use super::kit::{self, Kit};
-use super::state::{self, Installation, Place, Record, wheel_folder};
+use super::kit::{self, ToolkitLayout};
+use super::state::{self, Prefix, PrefixPlace, PrefixRecord, wheel_folder};
 use super::{InstallRequest, PREFIX, prefix, stub};
 
 /// What an installation would do.
 #[derive(Debug, Clone)]
 pub struct Preview {
     /// Which wheels.
-    pub lock: Lock,
+    pub lock: WheelLock,
     /// Components that it will have, `base` among them.
     pub components: Vec<String>,
     /// All wheels of them, each with the one file for this machine.
-    pub wheels: Vec<Pinned>,
+    pub wheels: Vec<PinnedWheel>,
     /// Where it will be.
     pub into: HostPath,
     /// Bytes of the wheels that are not here yet, neither installed nor left from an attempt that did not end.
@@ -38,13 +38,13 @@ pub struct Preview {
     /// Bytes that are free there, where known.
     pub free: Option<u64>,
     /// It is installed as it was asked for: nothing is to be done.
-    pub installed: Option<Installation>,
+    pub installed: Option<Prefix>,
 }
 
 /// Whether anything had to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Change {
+pub enum InstallChange {
     /// It was there.
     Unchanged,
     /// It is there now.
@@ -53,11 +53,11 @@ pub enum Change {
 
 /// What came of an installation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installed {
+pub struct InstalledToolkit {
     /// What is there now.
-    pub installation: Installation,
+    pub installation: Prefix,
     /// Whether it was there before.
-    pub change: Change,
+    pub change: InstallChange,
     /// Bytes of the wheels that were taken, from the index or a cache.
     pub taken: u64,
     /// Remarks, each one line.
@@ -68,11 +68,15 @@ pub struct Installed {
 ///
 /// # Errors
 /// What cannot be installed there, and why.
-pub fn preview(host: &dyn Host, facts: &Facts, request: &InstallRequest) -> Result<Preview, ProvisionError> {
+pub fn preview(
+    host: &dyn WriteFiles,
+    facts: &Facts,
+    request: &InstallRequest,
+) -> Result<Preview, ProvisionError> {
     let (kit, lock) = offered(request)?;
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
-    let place = Place::new(&all, &lock.toolkit, &lock.release);
-    let there = Installation::read(host, &place.published);
+    let place = PrefixPlace::new(&all, &lock.toolkit, &lock.release);
+    let there = Prefix::read(host, &place.published);
     let mut with = request.with.clone();
     if let Some(there) = &there {
         // What was added once stays; a lock of another time may not know it.
@@ -87,7 +91,7 @@ pub fn preview(host: &dyn Host, facts: &Facts, request: &InstallRequest) -> Resu
         let in_old = there.as_ref().is_some_and(|there| there.record.wheels.contains(wheel));
         !in_old && !host.is_dir(&place.partial.join(&folder))
     });
-    let download = missing.map(Pinned::size).sum::<u64>();
+    let download = missing.map(PinnedWheel::size).sum::<u64>();
     let installed = there.filter(|there| {
         let stub_possible = kit.stub.as_ref().is_some_and(|stub| stub.on.contains(&host.platform().os))
             && stub::compiler(host).is_some();
@@ -114,28 +118,28 @@ pub fn install(
     host: &dyn Host,
     facts: &Facts,
     request: &InstallRequest,
-    tools: &Tools,
+    tools: &InstalledTools,
     network: Network,
     sink: Sink<'_>,
-) -> Result<Installed, ProvisionError> {
+) -> Result<InstalledToolkit, ProvisionError> {
     let first = preview(host, facts, request)?;
     if let Some(installation) = first.installed {
         return Ok(unchanged(installation));
     }
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
     refuse_full_disk(&first, &all)?;
-    let place = Place::new(&all, &first.lock.toolkit, &first.lock.release);
+    let place = PrefixPlace::new(&all, &first.lock.toolkit, &first.lock.release);
     let what = format!("{} {}", first.lock.toolkit, first.lock.release);
     host.create_dir_all(&all).map_err(|error| ProvisionError::of_io(&error))?;
     let _lock = place.lock(host, &|| {
-        sink(&Event::WaitingForInstall { what: what.clone(), lock: place.lock.to_string() });
+        sink(&BuildEvent::WaitingForInstall { what: what.clone(), lock: place.lock.to_string() });
     })?;
     place.recover(host).map_err(|error| ProvisionError::of_io(&error))?;
     let preview = preview(host, facts, request)?;
     if let Some(installation) = preview.installed {
         return Ok(unchanged(installation));
     }
-    sink(&Event::Provisioning {
+    sink(&BuildEvent::Provisioning {
         toolkit: preview.lock.toolkit.clone(),
         version: preview.lock.version.to_string(),
         into: preview.into.to_string(),
@@ -144,22 +148,22 @@ pub fn install(
         free: preview.free,
     });
     let kit = &kit::embedded().kits[&preview.lock.toolkit];
-    Work { host, kit, preview: &preview, place: &place, tools, network, request, sink }.run()
+    InstallWork { host, kit, preview: &preview, place: &place, tools, network, request, sink }.run()
 }
 
-fn unchanged(installation: Installation) -> Installed {
-    Installed { installation, change: Change::Unchanged, taken: 0, notes: Vec::new() }
+fn unchanged(installation: Prefix) -> InstalledToolkit {
+    InstalledToolkit { installation, change: InstallChange::Unchanged, taken: 0, notes: Vec::new() }
 }
 
 /// The kit and the lock of what was asked for.
-fn offered(request: &InstallRequest) -> Result<(&'static Kit, Lock), ProvisionError> {
+fn offered(request: &InstallRequest) -> Result<(&'static ToolkitLayout, WheelLock), ProvisionError> {
     let toolkit = request.toolkit.as_str();
     let kit = kit::of(toolkit)?;
     if let Some(lock) = request.lock.as_ref().filter(|lock| lock.toolkit == toolkit) {
         return Ok((kit, lock.clone()));
     }
     let locks = lock::offered(toolkit);
-    let by_version = |lock: &&&Lock| lock.version == request.release;
+    let by_version = |lock: &&&WheelLock| lock.version == request.release;
     let found = locks.get(&request.release).or_else(|| locks.values().find(by_version));
     let lock = found.copied().cloned().ok_or_else(|| ProvisionError::UnknownRelease {
         toolkit: toolkit.to_owned(),
@@ -169,30 +173,30 @@ fn offered(request: &InstallRequest) -> Result<(&'static Kit, Lock), ProvisionEr
     Ok((kit, lock))
 }
 
-fn libc_of(facts: &Facts) -> Libc {
-    let Some(libc) = facts.libc.as_ref().map(|fact| &fact.value) else { return Libc::Other };
+fn libc_of(facts: &Facts) -> WheelLibc {
+    let Some(libc) = facts.libc.as_ref().map(|fact| &fact.value) else { return WheelLibc::Other };
     match libc.family.as_str() {
-        "glibc" => Libc::Glibc(libc.version.clone()),
-        "musl" => Libc::Musl,
-        _ => Libc::Other,
+        "glibc" => WheelLibc::Glibc(libc.version.clone()),
+        "musl" => WheelLibc::Musl,
+        _ => WheelLibc::Other,
     }
 }
 
-fn refusal(host: &dyn Host, lock: &Lock, libc: &Libc, error: SelectError) -> ProvisionError {
+fn refusal(host: &dyn HostInfo, lock: &WheelLock, libc: &WheelLibc, error: SelectError) -> ProvisionError {
     let (toolkit, release) = (lock.toolkit.clone(), lock.release.to_string());
     match error {
         SelectError::UnknownComponent(asked) => {
             let offered = lock.optional().collect::<Vec<_>>().join(", ");
             ProvisionError::UnknownComponent { toolkit, release, asked, offered }
         }
-        SelectError::Platform { package, fit: Fit::NeedsNewerGlibc(needs) } => {
+        SelectError::Platform { package, fit: TagFit::NeedsNewerGlibc(needs) } => {
             let has = match libc {
-                Libc::Glibc(Some(version)) => version.to_string(),
+                WheelLibc::Glibc(Some(version)) => version.to_string(),
                 _ => "another".to_owned(),
             };
             ProvisionError::OldGlibc { package, needs: needs.to_string(), has }
         }
-        SelectError::Platform { fit: Fit::NeedsGlibc, .. } => ProvisionError::Musl { toolkit, release },
+        SelectError::Platform { fit: TagFit::NeedsGlibc, .. } => ProvisionError::Musl { toolkit, release },
         SelectError::Platform { .. } => {
             let platform = host.platform();
             let platform = format!("{} on {}", platform.os.label(), platform.arch.id());
@@ -214,19 +218,19 @@ fn refuse_full_disk(preview: &Preview, all: &HostPath) -> Result<(), ProvisionEr
 }
 
 /// An installation under way.
-struct Work<'a> {
+struct InstallWork<'a> {
     host: &'a dyn Host,
-    kit: &'a Kit,
+    kit: &'a ToolkitLayout,
     preview: &'a Preview,
-    place: &'a Place,
-    tools: &'a Tools,
+    place: &'a PrefixPlace,
+    tools: &'a InstalledTools,
     network: Network,
     request: &'a InstallRequest,
     sink: Sink<'a>,
 }
 
-impl Work<'_> {
-    fn run(&self) -> Result<Installed, ProvisionError> {
+impl InstallWork<'_> {
+    fn run(&self) -> Result<InstalledToolkit, ProvisionError> {
         let partial = &self.place.partial;
         self.reuse().map_err(|error| ProvisionError::of_io(&error))?;
         let taken = self.take_wheels()?;
@@ -234,10 +238,10 @@ impl Work<'_> {
         self.verify(&partial.join(PREFIX))?;
         let write = store::write_json(self.host, &partial.join(INSTALLED), &record);
         write.and_then(|()| self.publish()).map_err(|error| ProvisionError::of_io(&error))?;
-        let installation = Installation::read(self.host, &self.place.published).ok_or_else(|| {
+        let installation = Prefix::read(self.host, &self.place.published).ok_or_else(|| {
             ProvisionError::Broken { what: self.what(), message: "its record cannot be read".to_owned() }
         })?;
-        Ok(Installed { installation, change: Change::Installed, taken, notes })
+        Ok(InstalledToolkit { installation, change: InstallChange::Installed, taken, notes })
     }
 
     fn what(&self) -> String {
@@ -247,7 +251,7 @@ impl Work<'_> {
     /// What the installed one has of these wheels is given a second name.
     fn reuse(&self) -> io::Result<()> {
         self.host.remove(&self.place.partial.join("unpacking"))?;
-        let Some(there) = Installation::read(self.host, &self.place.published) else { return Ok(()) };
+        let Some(there) = Prefix::read(self.host, &self.place.published) else { return Ok(()) };
         for wheel in self.preview.wheels.iter().filter(|wheel| there.record.wheels.contains(wheel)) {
             let to = self.place.partial.join(&wheel_folder(wheel));
             if self.host.is_dir(&to) {
@@ -267,7 +271,7 @@ impl Work<'_> {
     /// Installs each wheel that is missing into a folder of its own, so that what is there stays if the next one fails.
     fn take_wheels(&self) -> Result<u64, ProvisionError> {
         let (host, partial) = (self.host, &self.place.partial);
-        let missing: Vec<&Pinned> = self
+        let missing: Vec<&PinnedWheel> = self
             .preview
             .wheels
             .iter()
@@ -276,7 +280,7 @@ impl Work<'_> {
         let total = missing.iter().map(|wheel| wheel.size()).sum();
         let mut done = 0;
         for wheel in missing {
-            (self.sink)(&Event::Installing { what: wheel.package.clone(), done, total });
+            (self.sink)(&BuildEvent::Installing { what: wheel.package.clone(), done, total });
             let half = partial.join("unpacking").join(&wheel.package);
             let to = partial.join(&wheel_folder(wheel));
             let prepare = host
@@ -286,20 +290,20 @@ impl Work<'_> {
             prepare.map_err(|error| ProvisionError::of_io(&error))?;
             let options = Options { network: self.network, find_links: &self.request.find_links };
             let one = std::slice::from_ref(wheel);
-            python::install(host, self.tools, one, Target::Folder(&half), options, &|_| {}).map_err(
+            python::install(host, self.tools, one, InstallTarget::Folder(&half), options, &|_| {}).map_err(
                 |error| match error {
-                    InstallError::Interrupted => ProvisionError::Interrupted,
+                    PipInstallError::Interrupted => ProvisionError::Interrupted,
                     other => ProvisionError::Install(other),
                 },
             )?;
             host.rename(&half, &to).map_err(|error| ProvisionError::of_io(&error))?;
             done += wheel.size();
         }
-        (self.sink)(&Event::Installing { what: String::new(), done, total });
+        (self.sink)(&BuildEvent::Installing { what: String::new(), done, total });
         Ok(total)
     }
 
-    fn make_prefix(&self) -> Result<(Vec<String>, Record), ProvisionError> {
+    fn make_prefix(&self) -> Result<(Vec<String>, PrefixRecord), ProvisionError> {
         let (host, lock) = (self.host, &self.preview.lock);
         let root = self.place.partial.join(PREFIX);
         let folders: Vec<HostPath> =
@@ -321,7 +325,7 @@ impl Work<'_> {
                 )),
             }
         }
-        let record = Record {
+        let record = PrefixRecord {
             schema: state::SCHEMA.to_owned(),
             toolkit: lock.toolkit.clone(),
             release: lock.release.clone(),
@@ -350,7 +354,7 @@ impl Work<'_> {
         host.remove(&place.partial.join("unpacking"))?;
         let wheels = place.partial.join("wheels");
         for name in host.list(&wheels)? {
-            let is_used = |wheel: &Pinned| wheel_folder(wheel) == format!("wheels/{name}");
+            let is_used = |wheel: &PinnedWheel| wheel_folder(wheel) == format!("wheels/{name}");
             if !self.preview.wheels.iter().any(is_used) {
                 host.remove(&wheels.join(&name))?;
             }
@@ -365,7 +369,7 @@ impl Work<'_> {
 }
 
 /// Number and bytes of the files in folders.
-fn size(host: &dyn Host, folders: &[HostPath]) -> io::Result<(u64, u64)> {
+fn size(host: &dyn ReadFiles, folders: &[HostPath]) -> io::Result<(u64, u64)> {
     let (mut count, mut bytes) = (0, 0);
     for folder in folders {
         for file in prefix::files(host, folder)? {
@@ -377,7 +381,7 @@ fn size(host: &dyn Host, folders: &[HostPath]) -> io::Result<(u64, u64)> {
 }
 
 /// Runs what tells that an installation works; an error is what happened instead.
-pub(super) fn runs(host: &dyn Host, kit: &Kit, root: &HostPath) -> Result<(), String> {
+pub(super) fn runs(host: &dyn RunPrograms, kit: &ToolkitLayout, root: &HostPath) -> Result<(), String> {
     let Some((program, arguments)) = kit.verify.split_first() else { return Ok(()) };
     let program = root.join(&kit::on(program, host.platform().os));
     let command = Command::new(program.as_str(), Duration::from_secs(60)).args(arguments.iter().cloned());

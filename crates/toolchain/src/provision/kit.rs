@@ -13,20 +13,20 @@ use super::error::ProvisionError;
 /// How the wheels of one toolkit become an installation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kit {
+pub struct ToolkitLayout {
     /// The wheel that names, for each release, the wheels that go together.
     pub names: String,
     /// The parts of a release.
-    pub components: Vec<Part>,
+    pub components: Vec<LayoutPart>,
     /// The folder in every wheel that is the toolkit's root.
     pub tree: String,
     /// A program of the prefix (`{exe}`: `.exe` on Windows) and its arguments: it runs once everything is there.
     pub verify: Vec<String>,
     /// Links of the prefix that wheels lack.
     #[serde(default)]
-    pub links: Vec<Link>,
+    pub links: Vec<LayoutLink>,
     /// Variables by which it is found.
-    pub env: Vec<Variable>,
+    pub env: Vec<LayoutVariable>,
     /// Bytes of disk for a byte of download, rounded up.
     pub grows: u64,
     /// A library that is in no wheel.
@@ -38,7 +38,7 @@ pub struct Kit {
 /// Wheels of a release that go together.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Part {
+pub struct LayoutPart {
     /// `base`, `cublas`.
     pub id: String,
     /// Only installed if it is asked for.
@@ -64,7 +64,7 @@ pub struct PartWheel {
 /// A link of the prefix.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Link {
+pub struct LayoutLink {
     /// Its path.
     pub name: String,
     /// What it says.
@@ -76,7 +76,7 @@ pub struct Link {
 /// A variable by which programs find an installation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Variable {
+pub struct LayoutVariable {
     /// Its name.
     pub name: String,
     /// A path of the prefix (`{exe}`: `.exe` on Windows); empty for the prefix itself.
@@ -120,7 +120,7 @@ pub struct VersionFile {
 /// A toolkit that is in no wheels.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Elsewhere {
+pub struct SharedComponent {
     /// Why.
     pub why: String,
 }
@@ -129,10 +129,10 @@ pub struct Elsewhere {
 #[derive(Debug, Clone, Deserialize)]
 pub struct Kits {
     /// Toolkits that are in no wheels, by id.
-    pub elsewhere: BTreeMap<String, Elsewhere>,
+    pub elsewhere: BTreeMap<String, SharedComponent>,
     /// Toolkits that are, by id.
     #[serde(flatten)]
-    pub kits: BTreeMap<String, Kit>,
+    pub kits: BTreeMap<String, ToolkitLayout>,
 }
 
 /// A path of a kit on an operating system: `{exe}` is what programs end in.
@@ -157,7 +157,7 @@ pub fn embedded() -> &'static Kits {
 ///
 /// # Errors
 /// A toolkit that is in no wheels, or of which nothing is known.
-pub fn of(toolkit: &str) -> Result<&'static Kit, ProvisionError> {
+pub fn of(toolkit: &str) -> Result<&'static ToolkitLayout, ProvisionError> {
     let kits = embedded();
     kits.kits.get(toolkit).ok_or_else(|| match kits.elsewhere.get(toolkit) {
         Some(elsewhere) => ProvisionError::Elsewhere {

@@ -1,7 +1,7 @@
 //! The locks that are known: ours, those of a folder of descriptions, and those of a project.
 
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::wheels::{Lock, lock};
+use gpubuild_host::{HostPath, ReadFiles};
+use gpubuild_plan::wheels::{WheelLock, lock};
 
 /// The folder of a project that has locks of its own.
 pub const PROJECT_FOLDER: &str = "gpubuild.lock.d";
@@ -11,8 +11,8 @@ pub const PROJECT_FOLDER: &str = "gpubuild.lock.d";
 ///
 /// # Errors
 /// A file that cannot be read or is no lock, with its path.
-pub fn known(host: &dyn Host, folders: &[HostPath]) -> Result<Vec<Lock>, String> {
-    let mut locks: Vec<Lock> = lock::embedded().to_vec();
+pub fn known(host: &dyn ReadFiles, folders: &[HostPath]) -> Result<Vec<WheelLock>, String> {
+    let mut locks: Vec<WheelLock> = lock::embedded().to_vec();
     for folder in folders.iter().filter(|folder| host.is_dir(folder)) {
         let names = host
             .list_matching(folder, "*.toml")
@@ -20,7 +20,7 @@ pub fn known(host: &dyn Host, folders: &[HostPath]) -> Result<Vec<Lock>, String>
         for name in &names {
             let path = folder.join(name);
             let text = host.read_text(&path).map_err(|error| format!("failed to read `{path}`: {error}"))?;
-            let lock = Lock::parse(&text).map_err(|error| format!("`{path}` is no lock: {error}"))?;
+            let lock = WheelLock::parse(&text).map_err(|error| format!("`{path}` is no lock: {error}"))?;
             locks.retain(|known| (&known.toolkit, &known.release) != (&lock.toolkit, &lock.release));
             locks.push(lock);
         }

@@ -25,14 +25,14 @@ pub mod verify;
 
 pub use error::ProvisionError;
 pub use gpubuild_plan::offer::PREFIX;
-pub use install::{Change, Installed, Preview, install, preview};
+pub use install::{InstallChange, InstalledToolkit, Preview, install, preview};
 pub use kit::disk_bytes;
-pub use state::{Installation, find, installations, remove};
+pub use state::{Prefix, find, installations, remove};
 pub use verify::verify;
 
 use gpubuild_core::version::Version;
 use gpubuild_host::HostPath;
-use gpubuild_plan::wheels::Lock;
+use gpubuild_plan::wheels::WheelLock;
 
 /// What to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,5 +46,5 @@ pub struct InstallRequest {
     /// Folders that hold wheels.
     pub find_links: Vec<HostPath>,
     /// A lock of the user's own, in place of the embedded ones.
-    pub lock: Option<Lock>,
+    pub lock: Option<WheelLock>,
 }

@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::{Diagnostic, DiagnosticId};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_exec::python::{InstallError, Network, said};
+use gpubuild_detect::toolkit::InstalledTools;
+use gpubuild_exec::python::{Network, PipInstallError, said};
 use gpubuild_host::{Arch, Command, Host, HostPath, Os, Platform, RunError};
-use gpubuild_plan::wheels::lock::{Component, Lock, Pinned, PinnedFile, SCHEMA};
-use gpubuild_plan::wheels::tag::{self, Fit, Libc};
+use gpubuild_plan::wheels::lock::{Component, PinnedFile, PinnedWheel, SCHEMA, WheelLock};
+use gpubuild_plan::wheels::tag::{self, TagFit, WheelLibc};
 use serde::Deserialize;
 
-use super::kit::Kit;
+use super::kit::ToolkitLayout;
 
 /// Only descriptions of wheels are read, no wheels.
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
@@ -41,7 +43,7 @@ pub enum PinError {
     },
     /// uv does not know it, or cannot ask.
     #[error(transparent)]
-    Resolve(#[from] InstallError),
+    Resolve(#[from] PipInstallError),
     /// What uv says has not what a lock needs.
     #[error("the index has no {what} for {toolkit} {release}")]
     Incomplete {
@@ -68,16 +70,14 @@ pub enum PinError {
     },
 }
 
-impl PinError {
-    /// Stable id.
-    #[must_use]
-    pub fn id(&self) -> &'static str {
+impl Diagnostic for PinError {
+    fn id(&self) -> DiagnosticId {
         match self {
-            Self::NoToolkit { .. } => "toolkit.not-in-wheels",
+            Self::NoToolkit { .. } => id!("toolkit.not-in-wheels"),
             Self::Resolve(error) => error.id(),
-            Self::Incomplete { .. } => "toolkit.lock-incomplete",
-            Self::Unreadable { .. } => "toolkit.lock-unreadable",
-            Self::Write { .. } => "cache.failed",
+            Self::Incomplete { .. } => id!("toolkit.lock-incomplete"),
+            Self::Unreadable { .. } => id!("toolkit.lock-unreadable"),
+            Self::Write { .. } => id!("cache.failed"),
         }
     }
 }
@@ -86,20 +86,20 @@ impl PinError {
 #[derive(Debug, Deserialize)]
 struct Pylock {
     #[serde(default)]
-    packages: Vec<Package>,
+    packages: Vec<IndexPackage>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Package {
+struct IndexPackage {
     name: String,
     #[serde(default)]
     version: String,
     #[serde(default)]
-    wheels: Vec<Wheel>,
+    wheels: Vec<IndexWheel>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Wheel {
+struct IndexWheel {
     name: Option<String>,
     url: Option<String>,
     path: Option<String>,
@@ -109,7 +109,7 @@ struct Wheel {
     hashes: BTreeMap<String, String>,
 }
 
-impl Wheel {
+impl IndexWheel {
     /// Its file name: the last part of where it is, if it is not said.
     fn file_name(&self) -> Option<&str> {
         let place = self.name.as_deref().or(self.url.as_deref()).or(self.path.as_deref())?;
@@ -123,7 +123,7 @@ impl Wheel {
 /// # Errors
 /// A release whose wheels are no toolkit.
 pub fn requirement(
-    kit: &Kit,
+    kit: &ToolkitLayout,
     toolkit: &str,
     description: Option<&Description>,
     release: &Version,
@@ -148,7 +148,7 @@ pub fn requirement(
 /// See [`PinError`].
 pub fn resolve(
     host: &dyn Host,
-    tools: &Tools,
+    tools: &InstalledTools,
     uv: &HostPath,
     requirement: &str,
     scratch: &HostPath,
@@ -173,7 +173,7 @@ pub fn resolve(
             command = command.arg("--no-index");
         }
     }
-    let failed = |cause, message| InstallError::Failed {
+    let failed = |cause, message| PipInstallError::Failed {
         what: requirement.to_owned(),
         version: String::new(),
         cause,
@@ -181,8 +181,8 @@ pub fn resolve(
     };
     let output =
         host.run(&command.arg(input.as_str()).env("NO_COLOR", "1")).map_err(|error| match error {
-            RunError::Interrupted => InstallError::Interrupted,
-            other => failed(said::Cause::Other, other.to_string()),
+            RunError::Interrupted => PipInstallError::Interrupted,
+            other => failed(said::PipCause::Other, other.to_string()),
         })?;
     if !output.success() {
         return Err(failed(said::cause(&output), said::what_it_said(&output)).into());
@@ -194,7 +194,12 @@ pub fn resolve(
 ///
 /// # Errors
 /// A list that is none, or that lacks a wheel.
-pub fn lock(kit: &Kit, toolkit: &str, release: &Version, pylock: &str) -> Result<Lock, PinError> {
+pub fn lock(
+    kit: &ToolkitLayout,
+    toolkit: &str,
+    release: &Version,
+    pylock: &str,
+) -> Result<WheelLock, PinError> {
     let list: Pylock = gpubuild_toml::from_str(pylock)
         .map_err(|error| PinError::Unreadable { message: error.message().to_owned() })?;
     let missing = |what: &str| PinError::Incomplete {
@@ -230,7 +235,7 @@ pub fn lock(kit: &Kit, toolkit: &str, release: &Version, pylock: &str) -> Result
         return Err(missing("platform that has all wheels"));
     }
     let release = version.release().parse().unwrap_or_else(|_| release.clone());
-    let lock = Lock {
+    let lock = WheelLock {
         schema: SCHEMA.to_owned(),
         toolkit: toolkit.to_owned(),
         release,
@@ -244,10 +249,10 @@ pub fn lock(kit: &Kit, toolkit: &str, release: &Version, pylock: &str) -> Result
 
 /// Whether a file is for a system, whatever its C library.
 fn runs(file: &PinnedFile, os: Os, arch: Arch) -> bool {
-    tag::fit(&file.name, Platform { os, arch }, &Libc::Glibc(None)) == Fit::Yes
+    tag::fit(&file.name, Platform { os, arch }, &WheelLibc::Glibc(None)) == TagFit::Yes
 }
 
-fn pinned(package: &Package, missing: &dyn Fn(&str) -> PinError) -> Result<Pinned, PinError> {
+fn pinned(package: &IndexPackage, missing: &dyn Fn(&str) -> PinError) -> Result<PinnedWheel, PinError> {
     let mut files = Vec::new();
     for wheel in &package.wheels {
         let name =
@@ -263,24 +268,24 @@ fn pinned(package: &Package, missing: &dyn Fn(&str) -> PinError) -> Result<Pinne
     if files.is_empty() {
         return Err(missing(&format!("wheel of `{}`", package.name)));
     }
-    Ok(Pinned { package: package.name.clone(), version: package.version.clone(), files })
+    Ok(PinnedWheel { package: package.name.clone(), version: package.version.clone(), files })
 }
 
 /// The file, in the form of those in `toolkits/locks/`.
 #[must_use]
-pub fn text(lock: &Lock, kit: &Kit) -> String {
+pub fn text(lock: &WheelLock, kit: &ToolkitLayout) -> String {
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = write_lock(&mut out, lock, kit);
     out
 }
 
-fn write_lock(out: &mut String, lock: &Lock, kit: &Kit) -> std::fmt::Result {
+fn write_lock(out: &mut String, lock: &WheelLock, kit: &ToolkitLayout) -> std::fmt::Result {
     let quoted = |text: &str| toml::Value::from(text).to_string();
     let list = |items: &[String]| items.iter().map(|one| quoted(one)).collect::<Vec<_>>().join(", ");
     let name = lock.toolkit.to_ascii_uppercase();
     write!(out, "# {name} {} from wheels: what the wheel `{}` names. ", lock.version, kit.names)?;
-    writeln!(out, "The form is explained in docs/toolkits-install.md.")?;
+    writeln!(out, "The form is explained in docs/reference/toolkits.md.")?;
     writeln!(out, "schema = {}\ntoolkit = {}", quoted(&lock.schema), quoted(&lock.toolkit))?;
     writeln!(out, "release = {}", quoted(lock.release.as_str()))?;
     writeln!(out, "version = {}\nplatforms = [{}]", quoted(lock.version.as_str()), list(&lock.platforms))?;

@@ -4,7 +4,7 @@ use gpubuild_plan::wheels::lock;
 use super::*;
 use crate::provision::kit;
 
-fn kit() -> &'static Kit {
+fn kit() -> &'static ToolkitLayout {
     &kit::embedded().kits["cuda"]
 }
 
@@ -13,7 +13,7 @@ fn version(text: &str) -> Version {
 }
 
 /// What uv prints for a lock, with a file that no platform of ours runs.
-fn pylock(lock: &Lock, whole: &str) -> String {
+fn pylock(lock: &WheelLock, whole: &str) -> String {
     let mut text = format!(
         "lock-version = \"1.0\"\ncreated-by = \"uv\"\n\n[[packages]]\nname = \"cuda-toolkit\"\nversion = \"{whole}\"\n\
          wheels = [{{ url = \"https://index.example/a/cuda_toolkit-{whole}-py2.py3-none-any.whl\", upload-time = 2026-07-16T10:13:01Z, hashes = {{ sha256 = \"{0}\" }} }}]\n",
@@ -44,7 +44,7 @@ fn the_locks_that_come_along_are_what_their_wheels_make() {
             if known.release == version("13.0") { "13.0.3.0".to_owned() } else { known.version.to_string() };
         let made = super::lock(kit(), "cuda", &known.release, &pylock(known, &whole)).unwrap();
         assert_eq!(&made, known);
-        assert_eq!(&Lock::parse(&text(&made, kit())).unwrap(), known);
+        assert_eq!(&WheelLock::parse(&text(&made, kit())).unwrap(), known);
     }
 }
 
@@ -67,7 +67,10 @@ fn a_list_that_lacks_something_is_no_lock() {
     let whole = pylock(known, "13.0.3.0");
     let made = |list: &str| super::lock(kit(), "cuda", &known.release, list).unwrap_err();
     let error = made(&whole.replace("name = \"nvidia-nvvm\"", "name = \"other\""));
-    assert_eq!((error.id(), error.to_string().contains("nvidia-nvvm")), ("toolkit.lock-incomplete", true));
+    assert_eq!(
+        (error.id(), error.to_string().contains("nvidia-nvvm")),
+        (id!("toolkit.lock-incomplete"), true)
+    );
     let sum = &known.components[0].wheels[0].files[0].sha256;
     assert_eq!(made(&whole.replace(sum.as_str(), "12")).id(), "toolkit.lock-unreadable");
     assert_eq!(
@@ -81,7 +84,8 @@ fn a_list_that_lacks_something_is_no_lock() {
 
 #[test]
 fn a_wheel_is_named_by_where_it_is() {
-    let name = |text: &str| gpubuild_toml::from_str::<Wheel>(text).unwrap().file_name().map(str::to_owned);
+    let name =
+        |text: &str| gpubuild_toml::from_str::<IndexWheel>(text).unwrap().file_name().map(str::to_owned);
     assert_eq!(name("url = 'https://h/x/a-1-any.whl?t=1#sha'").as_deref(), Some("a-1-any.whl"));
     assert_eq!(name("path = 'wheels/a.whl'").as_deref(), Some("a.whl"));
     assert_eq!(name("name = 'b.whl'\nurl = 'https://h/c.whl'").as_deref(), Some("b.whl"));

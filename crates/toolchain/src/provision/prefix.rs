@@ -3,17 +3,17 @@
 use std::io;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{FileKind, Host, HostPath, Os};
+use gpubuild_host::{FileKind, HostPath, Os, ReadFiles, WriteFiles};
 
-use super::kit::Kit;
+use super::kit::ToolkitLayout;
 
 /// Deeper than any toolkit.
 const DEEPEST: usize = 40;
 
 /// Makes the tree. Files are second names of the wheels' files: compilers look for their parts beside their own real file.
 pub(super) fn make(
-    host: &dyn Host,
-    kit: &Kit,
+    host: &dyn WriteFiles,
+    kit: &ToolkitLayout,
     version: &Version,
     wheels: &[HostPath],
     prefix: &HostPath,
@@ -34,7 +34,7 @@ pub(super) fn make(
 }
 
 /// Gives every file below `from` a second name below `to`; what stands there already stays.
-fn merge(host: &dyn Host, from: &HostPath, to: &HostPath, depth: usize) -> io::Result<()> {
+fn merge(host: &dyn WriteFiles, from: &HostPath, to: &HostPath, depth: usize) -> io::Result<()> {
     if depth > DEEPEST || !host.is_dir(from) {
         return Ok(());
     }
@@ -56,7 +56,7 @@ fn merge(host: &dyn Host, from: &HostPath, to: &HostPath, depth: usize) -> io::R
 
 /// The links that a prefix of these files has, as (path, what it says): those of the kit, and the names without numbers
 /// that linkers look for.
-pub(super) fn links(host: &dyn Host, kit: &Kit, prefix: &HostPath) -> Vec<(String, String)> {
+pub(super) fn links(host: &dyn ReadFiles, kit: &ToolkitLayout, prefix: &HostPath) -> Vec<(String, String)> {
     let os = host.platform().os;
     let fixed = kit.links.iter().filter(|link| link.on.contains(&os) && host.is_dir(&prefix.join(&link.to)));
     let mut links: Vec<(String, String)> = fixed.map(|link| (link.name.clone(), link.to.clone())).collect();
@@ -80,7 +80,7 @@ pub(super) fn links(host: &dyn Host, kit: &Kit, prefix: &HostPath) -> Vec<(Strin
 }
 
 /// Files below a folder, as paths from it, sorted. Links are not followed into folders.
-pub(super) fn files(host: &dyn Host, folder: &HostPath) -> io::Result<Vec<String>> {
+pub(super) fn files(host: &dyn ReadFiles, folder: &HostPath) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     let mut waiting = vec![String::new()];
     while let Some(inside) = waiting.pop() {

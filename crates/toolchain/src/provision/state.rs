@@ -3,8 +3,8 @@
 use gpubuild_core::version::Version;
 use gpubuild_exec::store;
 use gpubuild_host::folders::{INSTALLED, toolkit_folder};
-use gpubuild_host::{Host, HostPath, Lock, Wait};
-use gpubuild_plan::wheels::Pinned;
+use gpubuild_host::{FileLock, HostPath, ReadFiles, Wait, WriteFiles};
+use gpubuild_plan::wheels::PinnedWheel;
 use serde::{Deserialize, Serialize};
 
 use super::PREFIX;
@@ -15,7 +15,7 @@ pub const SCHEMA: &str = "gpubuild.installed/1";
 
 /// What an installation holds, written last into it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct PrefixRecord {
     /// [`SCHEMA`].
     pub schema: String,
     /// Id of the toolkit.
@@ -27,7 +27,7 @@ pub struct Record {
     /// Components, `base` among them.
     pub components: Vec<String>,
     /// The wheels, each with the one file that was taken.
-    pub wheels: Vec<Pinned>,
+    pub wheels: Vec<PinnedWheel>,
     /// Whether the library for linking alone was made, where the kit has one.
     pub stub: bool,
     /// Bytes on disk.
@@ -38,20 +38,20 @@ pub struct Record {
 
 /// An installation that is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Installation {
+pub struct Prefix {
     /// Its folder.
     pub folder: HostPath,
     /// The toolkit's root in it.
     pub root: HostPath,
     /// What it holds.
-    pub record: Record,
+    pub record: PrefixRecord,
 }
 
-impl Installation {
+impl Prefix {
     /// The installation in a folder, if there is one and it is complete.
     #[must_use]
-    pub fn read(host: &dyn Host, folder: &HostPath) -> Option<Self> {
-        let record: Record = store::read_json(host, &folder.join(INSTALLED))?;
+    pub fn read(host: &dyn ReadFiles, folder: &HostPath) -> Option<Self> {
+        let record: PrefixRecord = store::read_json(host, &folder.join(INSTALLED))?;
         let root = folder.join(PREFIX);
         (record.schema == SCHEMA && host.is_dir(&root)).then_some(Self {
             folder: folder.clone(),
@@ -68,26 +68,25 @@ impl Installation {
 
     /// The folder of one of its wheels.
     #[must_use]
-    pub fn wheel(&self, wheel: &Pinned) -> HostPath {
+    pub fn wheel(&self, wheel: &PinnedWheel) -> HostPath {
         self.folder.join(&wheel_folder(wheel))
     }
 }
 
 /// Where a wheel lies in an installation. The start of its sum stands in the name, so that what an attempt with another
 /// lock has left is not taken for it.
-pub(super) fn wheel_folder(wheel: &Pinned) -> String {
+pub(super) fn wheel_folder(wheel: &PinnedWheel) -> String {
     let sum = wheel.files.first().and_then(|file| file.sha256.get(..16)).unwrap_or_default();
     format!("wheels/{}-{}-{sum}", wheel.package, wheel.version)
 }
 
 /// Everything that is installed, by toolkit and release.
 #[must_use]
-pub fn installations(host: &dyn Host) -> Vec<Installation> {
+pub fn installations(host: &dyn ReadFiles) -> Vec<Prefix> {
     let Some(all) = toolkit_folder(host) else { return Vec::new() };
     let names = host.list(&all).unwrap_or_default();
     let folders = names.iter().filter(|name| !name.starts_with('.')).map(|name| all.join(name));
-    let mut found: Vec<Installation> =
-        folders.filter_map(|folder| Installation::read(host, &folder)).collect();
+    let mut found: Vec<Prefix> = folders.filter_map(|folder| Prefix::read(host, &folder)).collect();
     found.sort_by(|a, b| (&a.record.toolkit, &a.record.release).cmp(&(&b.record.toolkit, &b.record.release)));
     found
 }
@@ -97,13 +96,13 @@ pub fn installations(host: &dyn Host) -> Vec<Installation> {
 /// # Errors
 /// There is none.
 pub fn find(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     toolkit: &str,
     release: Option<&Version>,
-) -> Result<Installation, ProvisionError> {
+) -> Result<Prefix, ProvisionError> {
     let all = installations(host);
-    let installed = all.iter().map(Installation::label).collect::<Vec<_>>().join(", ");
-    let fits = |one: &Installation| {
+    let installed = all.iter().map(Prefix::label).collect::<Vec<_>>().join(", ");
+    let fits = |one: &Prefix| {
         one.record.toolkit == toolkit
             && release.is_none_or(|release| *release == one.record.release || *release == one.record.version)
     };
@@ -114,7 +113,7 @@ pub fn find(
 }
 
 /// Paths of one installation.
-pub(super) struct Place {
+pub(super) struct PrefixPlace {
     /// Where it is published.
     pub(super) published: HostPath,
     /// Where it is made.
@@ -125,7 +124,7 @@ pub(super) struct Place {
     pub(super) lock: HostPath,
 }
 
-impl Place {
+impl PrefixPlace {
     pub(super) fn new(all: &HostPath, toolkit: &str, release: &Version) -> Self {
         let name = format!("{toolkit}-{release}");
         Self {
@@ -137,7 +136,7 @@ impl Place {
     }
 
     /// Takes the lock; `waiting` is called if somebody else holds it.
-    pub(super) fn lock(&self, host: &dyn Host, waiting: &dyn Fn()) -> Result<Lock, ProvisionError> {
+    pub(super) fn lock(&self, host: &dyn WriteFiles, waiting: &dyn Fn()) -> Result<FileLock, ProvisionError> {
         let failed = |error: std::io::Error| ProvisionError::of_io(&error);
         if let Some(lock) = host.lock(&self.lock, Wait::No).map_err(failed)? {
             return Ok(lock);
@@ -147,7 +146,7 @@ impl Place {
     }
 
     /// Puts what a kill between two renames has left where it belongs. Only under the lock.
-    pub(super) fn recover(&self, host: &dyn Host) -> std::io::Result<()> {
+    pub(super) fn recover(&self, host: &dyn WriteFiles) -> std::io::Result<()> {
         if host.exists(&self.published) {
             return host.remove(&self.old);
         }
@@ -163,12 +162,12 @@ impl Place {
 /// # Errors
 /// See [`ProvisionError`].
 pub fn remove(
-    host: &dyn Host,
-    installation: &Installation,
+    host: &dyn WriteFiles,
+    installation: &Prefix,
     waiting: &dyn Fn(),
 ) -> Result<(), ProvisionError> {
     let all = toolkit_folder(host).ok_or(ProvisionError::NoCache)?;
-    let place = Place::new(&all, &installation.record.toolkit, &installation.record.release);
+    let place = PrefixPlace::new(&all, &installation.record.toolkit, &installation.record.release);
     let _lock = place.lock(host, waiting)?;
     let gone = host.temporary_dir(&all).map_err(|error| ProvisionError::of_io(&error))?;
     let renamed = host.rename(&place.published, &gone.join("gone"));

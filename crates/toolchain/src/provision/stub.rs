@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath, find_program};
+use gpubuild_host::{Command, Host, HostPath, ReadFiles, find_program};
 use regex_lite::Regex;
 
 use super::kit::Stub;
@@ -20,7 +20,7 @@ const COMPILERS: [&str; 3] = ["cc", "gcc", "clang"];
 
 /// A C compiler of the machine.
 #[must_use]
-pub(super) fn compiler(host: &dyn Host) -> Option<HostPath> {
+pub(super) fn compiler(host: &dyn ReadFiles) -> Option<HostPath> {
     COMPILERS.iter().find_map(|name| find_program(host, name).into_iter().next())
 }
 

@@ -2,24 +2,26 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use gpubuild_host::{Host, HostPath};
-use gpubuild_plan::wheels::Pinned;
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::id;
+use gpubuild_host::{HostPath, InspectHost, ReadFiles};
+use gpubuild_plan::wheels::PinnedWheel;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::install::runs;
 use super::kit;
 use super::prefix;
-use super::state::Installation;
+use super::state::Prefix;
 
 /// Bytes that are read at once.
 const PIECE: usize = 4 << 20;
 
 /// What is wrong with a place of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
+pub struct PrefixProblem {
     /// Stable id.
-    pub id: &'static str,
+    pub id: DiagnosticId,
     /// The file.
     pub path: String,
     /// What is wrong.
@@ -32,12 +34,12 @@ pub struct Verification {
     /// Files whose sums were compared.
     pub files: u64,
     /// What is wrong, in the order of the wheels.
-    pub problems: Vec<Problem>,
+    pub problems: Vec<PrefixProblem>,
 }
 
 /// Looks at every file.
 #[must_use]
-pub fn verify(host: &dyn Host, installation: &Installation) -> Verification {
+pub fn verify(host: &dyn InspectHost, installation: &Prefix) -> Verification {
     let mut seen = Verification::default();
     let Some(kit) = kit::embedded().kits.get(&installation.record.toolkit) else { return seen };
     for wheel in &installation.record.wheels {
@@ -46,49 +48,49 @@ pub fn verify(host: &dyn Host, installation: &Installation) -> Verification {
     for (name, to) in prefix::links(host, kit, &installation.root) {
         let path = installation.root.join(&name);
         if host.read_link(&path).ok().as_deref() != Some(to.as_str()) {
-            seen.problem("toolkit.link-wrong", &path, &format!("is no link to `{to}`"));
+            seen.problem(id!("toolkit.link-wrong"), &path, &format!("is no link to `{to}`"));
         }
     }
     let stub = kit.stub.as_ref().filter(|_| installation.record.stub);
     if let Some(stub) = stub
         && !host.is_file(&installation.root.join(&stub.library))
     {
-        seen.problem("toolkit.file-missing", &installation.root.join(&stub.library), "is missing");
+        seen.problem(id!("toolkit.file-missing"), &installation.root.join(&stub.library), "is missing");
     }
     if let Some(file) = &kit.version_file
         && !host.is_file(&installation.root.join(&file.path))
     {
-        seen.problem("toolkit.file-missing", &installation.root.join(&file.path), "is missing");
+        seen.problem(id!("toolkit.file-missing"), &installation.root.join(&file.path), "is missing");
     }
     if let Err(message) = runs(host, kit, &installation.root) {
         let program = kit.verify.first().map_or("", String::as_str);
         let path = installation.root.join(&kit::on(program, host.platform().os));
-        seen.problem("toolkit.does-not-run", &path, &message);
+        seen.problem(id!("toolkit.does-not-run"), &path, &message);
     }
     seen
 }
 
 impl Verification {
-    fn problem(&mut self, id: &'static str, path: &HostPath, message: &str) {
-        self.problems.push(Problem { id, path: path.to_string(), message: message.to_owned() });
+    fn problem(&mut self, id: DiagnosticId, path: &HostPath, message: &str) {
+        self.problems.push(PrefixProblem { id, path: path.to_string(), message: message.to_owned() });
     }
 }
 
 fn wheel_files(
-    host: &dyn Host,
-    installation: &Installation,
-    wheel: &Pinned,
+    host: &dyn ReadFiles,
+    installation: &Prefix,
+    wheel: &PinnedWheel,
     tree: &str,
     seen: &mut Verification,
 ) {
     let folder = installation.wheel(wheel);
     let infos = host.list_matching(&folder, "*.dist-info").unwrap_or_default();
     let Some(record) = infos.first().map(|info| folder.join(info).join("RECORD")) else {
-        seen.problem("toolkit.file-missing", &folder, "holds no wheel");
+        seen.problem(id!("toolkit.file-missing"), &folder, "holds no wheel");
         return;
     };
     let Ok(text) = host.read_text(&record) else {
-        seen.problem("toolkit.file-missing", &record, "is missing");
+        seen.problem(id!("toolkit.file-missing"), &record, "is missing");
         return;
     };
     for (path, sum) in recorded(&text) {
@@ -113,19 +115,19 @@ fn recorded(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-fn compare(host: &dyn Host, path: &HostPath, expected: &str, seen: &mut Verification) {
+fn compare(host: &dyn ReadFiles, path: &HostPath, expected: &str, seen: &mut Verification) {
     match sum(host, path) {
         Ok(sum) if sum == expected => {}
-        Ok(_) => seen.problem("toolkit.file-changed", path, "is not what was installed"),
+        Ok(_) => seen.problem(id!("toolkit.file-changed"), path, "is not what was installed"),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            seen.problem("toolkit.file-missing", path, "is missing");
+            seen.problem(id!("toolkit.file-missing"), path, "is missing");
         }
-        Err(error) => seen.problem("toolkit.file-unreadable", path, &error.to_string()),
+        Err(error) => seen.problem(id!("toolkit.file-unreadable"), path, &error.to_string()),
     }
 }
 
 /// The sum of a file as wheels write it.
-fn sum(host: &dyn Host, path: &HostPath) -> std::io::Result<String> {
+fn sum(host: &dyn ReadFiles, path: &HostPath) -> std::io::Result<String> {
     let mut hasher = Sha256::new();
     let mut start = 0_u64;
     loop {

@@ -4,27 +4,28 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::{Description, libraries};
 use gpubuild_host::Platform;
-use gpubuild_plan::wheels::tag::{self, Fit, Libc};
+use gpubuild_plan::wheels::tag::{self, TagFit, WheelLibc};
 
-use super::needs::Toolkit;
-use super::problem::Problem;
-use super::table::{Release, Table, Wheel};
+use super::needs::NeededToolkit;
+use super::problem::VenvProblem;
+use super::table::{WheelRelease, WheelRow, WheelTable};
 
 /// What the choice rests on.
 #[derive(Clone, Copy)]
-pub struct Question<'a> {
+pub struct VenvQuestion<'a> {
     /// The wheels that are known.
-    pub table: &'a Table,
+    pub table: &'a WheelTable,
     /// Where it will run.
     pub platform: Platform,
     /// Its C library.
-    pub libc: &'a Libc,
+    pub libc: &'a WheelLibc,
     /// The libraries that are needed, with who needs each.
     pub libraries: &'a BTreeMap<String, String>,
     /// The toolkit that they were built with.
-    pub toolkit: Option<&'a Toolkit>,
+    pub toolkit: Option<&'a NeededToolkit>,
     /// `--cuda`.
     pub major: Option<u64>,
     /// NVIDIA's driver, where there is one.
@@ -35,11 +36,11 @@ pub struct Question<'a> {
 
 /// The wheels to install.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice<'a> {
+pub struct VenvChoice<'a> {
     /// The release that they are of.
-    pub release: &'a Release,
+    pub release: &'a WheelRelease,
     /// In the order in which their libraries are loaded.
-    pub wheels: Vec<&'a Wheel>,
+    pub wheels: Vec<&'a WheelRow>,
     /// Libraries that no wheel holds.
     pub unknown: Vec<String>,
 }
@@ -48,7 +49,7 @@ pub struct Choice<'a> {
 ///
 /// # Errors
 /// Two majors of CUDA, a release without wheels, a driver or a C library that is too old, another platform.
-pub fn choose<'a>(question: &Question<'a>) -> Result<Choice<'a>, Problem> {
+pub fn choose<'a>(question: &VenvQuestion<'a>) -> Result<VenvChoice<'a>, VenvProblem> {
     let os = question.platform.os;
     let majors = question.majors()?;
     let release = question.release(&majors)?;
@@ -60,26 +61,26 @@ pub fn choose<'a>(question: &Question<'a>) -> Result<Choice<'a>, Problem> {
     }
     let unknown = question.libraries.keys().filter(|library| release.wheel_of(os, library).is_none());
     let choice =
-        Choice { release, wheels: release.with_needs(&packages), unknown: unknown.cloned().collect() };
+        VenvChoice { release, wheels: release.with_needs(&packages), unknown: unknown.cloned().collect() };
     for wheel in &choice.wheels {
         question.refuse_platform(wheel)?;
     }
     Ok(choice)
 }
 
-impl<'a> Question<'a> {
+impl<'a> VenvQuestion<'a> {
     /// The majors that every library can be of.
-    fn majors(&self) -> Result<BTreeSet<u64>, Problem> {
+    fn majors(&self) -> Result<BTreeSet<u64>, VenvProblem> {
         let os = self.platform.os;
         let mut left = self.table.majors();
         // Who left no other choice, for the message.
         let mut because: Option<(String, u64)> = None;
-        let mut narrow = |what: String, to: &BTreeSet<u64>| -> Result<(), Problem> {
+        let mut narrow = |what: String, to: &BTreeSet<u64>| -> Result<(), VenvProblem> {
             let both: BTreeSet<u64> = left.intersection(to).copied().collect();
             let major = to.first().copied().unwrap_or_default();
             if both.is_empty() {
                 let (first, other) = because.clone().unwrap_or_default();
-                return Err(Problem::refused("venv.two-majors")
+                return Err(VenvProblem::refused(id!("venv.two-majors"))
                     .value("first", first)
                     .value("first_major", other.to_string())
                     .value("second", what)
@@ -121,16 +122,17 @@ impl<'a> Question<'a> {
         Ok(left)
     }
 
-    fn no_release(&self, what: &str) -> Problem {
+    fn no_release(&self, what: &str) -> VenvProblem {
         let known: Vec<&str> = self.table.releases.iter().map(|release| release.cuda.as_str()).collect();
-        Problem::refused("venv.no-wheels").value("what", what).value("known", known.join(", "))
+        VenvProblem::refused(id!("venv.no-wheels")).value("what", what).value("known", known.join(", "))
     }
 
     /// The release to take of these majors: not below the toolkit, and one that the driver serves.
-    fn release(&self, majors: &BTreeSet<u64>) -> Result<&'a Release, Problem> {
+    fn release(&self, majors: &BTreeSet<u64>) -> Result<&'a WheelRelease, VenvProblem> {
         let of_majors =
             || self.table.releases.iter().filter(|release| majors.contains(&release.cuda.major()));
-        let served: Vec<&Release> = of_majors().filter(|release| self.too_old(release).is_none()).collect();
+        let served: Vec<&WheelRelease> =
+            of_majors().filter(|release| self.too_old(release).is_none()).collect();
         if served.is_empty() {
             let release = of_majors().next().ok_or_else(|| self.no_release("the libraries"))?;
             let floor = self.too_old(release).map(Version::as_str).unwrap_or_default();
@@ -144,12 +146,12 @@ impl<'a> Question<'a> {
                 served.iter().rev().find(|release| newest.is_none_or(|newest| release.cuda <= *newest));
             return Ok(fits.copied().unwrap_or(served[0]));
         };
-        let enough = |release: &&&Release| {
+        let enough = |release: &&&WheelRelease| {
             let built = (toolkit.version.major(), toolkit.version.minor());
             release.cuda.major() == built.0 && release.cuda.minor() >= built.1
         };
         served.iter().find(enough).copied().ok_or_else(|| {
-            Problem::refused("venv.toolkit-newer")
+            VenvProblem::refused(id!("venv.toolkit-newer"))
                 .value("toolkit", toolkit.version.as_str())
                 .value("from", toolkit.from.as_str())
                 .value("newest", served.last().map(|release| release.cuda.as_str()).unwrap_or_default())
@@ -157,17 +159,17 @@ impl<'a> Question<'a> {
     }
 
     /// The oldest driver for a release, if the driver here is older.
-    fn too_old(&self, release: &Release) -> Option<&'a Version> {
+    fn too_old(&self, release: &WheelRelease) -> Option<&'a Version> {
         let driver = self.driver?;
         self.cuda.driver_floor(&release.cuda, self.platform.os).filter(|floor| driver < *floor)
     }
 
-    fn driver_too_old(&self, release: &Release, floor: &str) -> Problem {
+    fn driver_too_old(&self, release: &WheelRelease, floor: &str) -> VenvProblem {
         let driver = self.driver.map(Version::as_str).unwrap_or_default();
         let newest = self.driver.and_then(|driver| self.cuda.newest_for_driver(driver));
         let majors = self.table.majors();
         let instead = newest.map(Version::major).filter(|major| majors.contains(major));
-        let problem = Problem::refused("venv.driver-too-old")
+        let problem = VenvProblem::refused(id!("venv.driver-too-old"))
             .value("driver", driver)
             .value("cuda", release.cuda.major().to_string())
             .value("floor", floor)
@@ -179,28 +181,30 @@ impl<'a> Question<'a> {
     }
 
     /// A wheel has to run on this machine; that is told before anything is downloaded.
-    fn refuse_platform(&self, wheel: &Wheel) -> Result<(), Problem> {
-        let mut nearest = Fit::OtherPlatform;
+    fn refuse_platform(&self, wheel: &WheelRow) -> Result<(), VenvProblem> {
+        let mut nearest = TagFit::OtherPlatform;
         for file in wheel.files() {
             match tag::fit(&file.name, self.platform, self.libc) {
-                Fit::Yes => return Ok(()),
-                Fit::OtherPlatform => {}
+                TagFit::Yes => return Ok(()),
+                TagFit::OtherPlatform => {}
                 other => nearest = other,
             }
         }
-        let named = |problem: Problem| {
+        let named = |problem: VenvProblem| {
             problem.value("package", wheel.package.as_str()).value("version", wheel.version.as_str())
         };
         Err(match nearest {
-            Fit::NeedsNewerGlibc(needs) => {
+            TagFit::NeedsNewerGlibc(needs) => {
                 let here = match self.libc {
-                    Libc::Glibc(Some(version)) => version.as_str(),
+                    WheelLibc::Glibc(Some(version)) => version.as_str(),
                     _ => "another one",
                 };
-                named(Problem::refused("venv.libc")).value("needs", needs.as_str()).value("here", here)
+                named(VenvProblem::refused(id!("venv.libc")))
+                    .value("needs", needs.as_str())
+                    .value("here", here)
             }
-            Fit::NeedsGlibc => named(Problem::refused("venv.libc")).case("musl"),
-            Fit::Yes | Fit::OtherPlatform => named(Problem::refused("venv.no-wheel-here"))
+            TagFit::NeedsGlibc => named(VenvProblem::refused(id!("venv.libc"))).case("musl"),
+            TagFit::Yes | TagFit::OtherPlatform => named(VenvProblem::refused(id!("venv.no-wheel-here")))
                 .value("os", self.platform.os.id())
                 .value("arch", self.platform.arch.id()),
         })
@@ -210,10 +214,11 @@ impl<'a> Question<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpubuild_detect::diagnostic::DiagnosticId;
     use gpubuild_detect::toolkit::Catalogue;
     use gpubuild_host::{Arch, Os};
 
-    struct Case {
+    struct VenvCase {
         libraries: &'static [&'static str],
         toolkit: Option<&'static str>,
         major: Option<u64>,
@@ -224,26 +229,27 @@ mod tests {
 
     const LINUX: Platform = Platform { os: Os::Linux, arch: Arch::X86_64 };
 
-    impl Default for Case {
+    impl Default for VenvCase {
         fn default() -> Self {
             Self { libraries: &[], toolkit: None, major: None, driver: None, glibc: "2.36", platform: LINUX }
         }
     }
 
     /// The release and the wheels, or the id of the problem with its values.
-    fn ask(case: &Case) -> Result<(String, Vec<String>), Problem> {
+    fn ask(case: &VenvCase) -> Result<(String, Vec<String>), VenvProblem> {
         let libraries =
             case.libraries.iter().map(|name| ((*name).to_owned(), "libx.so".to_owned())).collect();
         let version = |text: &str| text.parse::<Version>().unwrap();
-        let toolkit = case.toolkit.map(|text| Toolkit { version: version(text), from: "/opt/cuda".into() });
+        let toolkit =
+            case.toolkit.map(|text| NeededToolkit { version: version(text), from: "/opt/cuda".into() });
         let catalogue = Catalogue::embedded();
         let libc = match case.glibc {
-            "musl" => Libc::Musl,
-            other => Libc::Glibc(Some(version(other))),
+            "musl" => WheelLibc::Musl,
+            other => WheelLibc::Glibc(Some(version(other))),
         };
         let driver = case.driver.map(version);
-        let choice = choose(&Question {
-            table: Table::embedded(),
+        let choice = choose(&VenvQuestion {
+            table: WheelTable::embedded(),
             platform: case.platform,
             libc: &libc,
             libraries: &libraries,
@@ -257,7 +263,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(case: &Case, release: &str, packages: &[&str]) {
+    fn check(case: &VenvCase, release: &str, packages: &[&str]) {
         let (chosen, wheels) = ask(case).unwrap();
         assert_eq!(
             (chosen.as_str(), wheels.iter().map(String::as_str).collect::<Vec<_>>()),
@@ -266,7 +272,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn refused(case: &Case, id: &str, values: &[(&str, &str)]) {
+    fn refused(case: &VenvCase, id: DiagnosticId, values: &[(&str, &str)]) {
         let problem = ask(case).unwrap_err();
         assert_eq!(problem.draft.id, id);
         for (name, value) in values {
@@ -280,30 +286,34 @@ mod tests {
         let twelve = ["nvidia-cuda-runtime-cu12", "nvidia-cuda-nvrtc-cu12", "nvidia-cublas-cu12"];
         let thirteen = ["nvidia-cuda-runtime", "nvidia-cuda-nvrtc", "nvidia-cublas"];
         let cublas = ["libcublas.so.12", "libcudart.so.12"].as_slice();
-        check(&Case { libraries: cublas, ..Case::default() }, "12.9", &twelve);
-        check(&Case { libraries: cublas, toolkit: Some("12.4.131"), ..Case::default() }, "12.9", &twelve);
+        check(&VenvCase { libraries: cublas, ..VenvCase::default() }, "12.9", &twelve);
         check(
-            &Case { libraries: &["libcudart.so.13"], toolkit: Some("13.0.88"), ..Case::default() },
+            &VenvCase { libraries: cublas, toolkit: Some("12.4.131"), ..VenvCase::default() },
+            "12.9",
+            &twelve,
+        );
+        check(
+            &VenvCase { libraries: &["libcudart.so.13"], toolkit: Some("13.0.88"), ..VenvCase::default() },
             "13.0",
             &thirteen[..1],
         );
         // Not below the toolkit that built it.
         check(
-            &Case { libraries: &["libcublas.so.13"], toolkit: Some("13.2.1"), ..Case::default() },
+            &VenvCase { libraries: &["libcublas.so.13"], toolkit: Some("13.2.1"), ..VenvCase::default() },
             "13.5",
             &thirteen[1..],
         );
-        check(&Case { major: Some(12), ..Case::default() }, "12.9", &twelve);
-        check(&Case { ..Case::default() }, "13.5", &thirteen);
+        check(&VenvCase { major: Some(12), ..VenvCase::default() }, "12.9", &twelve);
+        check(&VenvCase { ..VenvCase::default() }, "13.5", &thirteen);
         // One library that both majors have, and what else it was built with.
         let curand = ["libcurand.so.10"].as_slice();
         check(
-            &Case { libraries: curand, toolkit: Some("12.9"), ..Case::default() },
+            &VenvCase { libraries: curand, toolkit: Some("12.9"), ..VenvCase::default() },
             "12.9",
             &["nvidia-curand-cu12"],
         );
         check(
-            &Case { libraries: curand, driver: Some("550.54"), ..Case::default() },
+            &VenvCase { libraries: curand, driver: Some("550.54"), ..VenvCase::default() },
             "12.9",
             &["nvidia-curand-cu12"],
         );
@@ -312,58 +322,77 @@ mod tests {
     #[test]
     fn a_driver_chooses_what_it_serves_and_refuses_the_rest() {
         check(
-            &Case { libraries: &["libcudart.so.13"], driver: Some("580.65.06"), ..Case::default() },
+            &VenvCase { libraries: &["libcudart.so.13"], driver: Some("580.65.06"), ..VenvCase::default() },
             "13.0",
             &["nvidia-cuda-runtime"],
         );
-        let old = Case { libraries: &["libcudart.so.13"], driver: Some("550.54"), ..Case::default() };
+        let old = VenvCase { libraries: &["libcudart.so.13"], driver: Some("550.54"), ..VenvCase::default() };
         refused(
             &old,
-            "venv.driver-too-old",
+            id!("venv.driver-too-old"),
             &[("driver", "550.54"), ("cuda", "13"), ("floor", "580"), ("instead", "12")],
         );
-        let older = Case { libraries: &["libcudart.so.12"], driver: Some("470.57"), ..Case::default() };
-        refused(&older, "venv.driver-too-old", &[("floor", "525.60.13")]);
+        let older =
+            VenvCase { libraries: &["libcudart.so.12"], driver: Some("470.57"), ..VenvCase::default() };
+        refused(&older, id!("venv.driver-too-old"), &[("floor", "525.60.13")]);
         assert_eq!(ask(&older).unwrap_err().draft.case, None, "there is no other major to offer");
     }
 
     #[test]
     fn two_majors_in_one_process_are_refused() {
-        let both = Case { libraries: &["libcublas.so.12", "libcudart.so.13"], ..Case::default() };
-        refused(&both, "venv.two-majors", &[("first", "libcublas.so.12"), ("second", "libcudart.so.13")]);
-        let built = Case { libraries: &["libcublas.so.12"], toolkit: Some("13.0"), ..Case::default() };
-        refused(&built, "venv.two-majors", &[("second", "/opt/cuda"), ("second_major", "13")]);
-        let asked = Case { libraries: &["libcublas.so.12"], major: Some(13), ..Case::default() };
-        refused(&asked, "venv.two-majors", &[("first", "--cuda 13")]);
+        let both = VenvCase { libraries: &["libcublas.so.12", "libcudart.so.13"], ..VenvCase::default() };
+        refused(
+            &both,
+            id!("venv.two-majors"),
+            &[("first", "libcublas.so.12"), ("second", "libcudart.so.13")],
+        );
+        let built =
+            VenvCase { libraries: &["libcublas.so.12"], toolkit: Some("13.0"), ..VenvCase::default() };
+        refused(&built, id!("venv.two-majors"), &[("second", "/opt/cuda"), ("second_major", "13")]);
+        let asked = VenvCase { libraries: &["libcublas.so.12"], major: Some(13), ..VenvCase::default() };
+        refused(&asked, id!("venv.two-majors"), &[("first", "--cuda 13")]);
     }
 
     #[test]
     fn what_has_no_wheel_is_refused_or_told() {
         refused(
-            &Case { libraries: &["libcudart.so.11.0"], ..Case::default() },
-            "venv.no-wheels",
+            &VenvCase { libraries: &["libcudart.so.11.0"], ..VenvCase::default() },
+            id!("venv.no-wheels"),
             &[("known", "12.9, 13.0")],
         );
-        refused(&Case { major: Some(11), ..Case::default() }, "venv.no-wheels", &[("what", "CUDA 11")]);
-        let newer = Case { libraries: &["libcudart.so.13"], toolkit: Some("13.9"), ..Case::default() };
-        refused(&newer, "venv.toolkit-newer", &[("toolkit", "13.9"), ("newest", "13.5")]);
+        refused(
+            &VenvCase { major: Some(11), ..VenvCase::default() },
+            id!("venv.no-wheels"),
+            &[("what", "CUDA 11")],
+        );
+        let newer =
+            VenvCase { libraries: &["libcudart.so.13"], toolkit: Some("13.9"), ..VenvCase::default() };
+        refused(&newer, id!("venv.toolkit-newer"), &[("toolkit", "13.9"), ("newest", "13.5")]);
         let libraries = ["libcudart.so.12", "libcudnn.so.9"].as_slice();
-        check(&Case { libraries, ..Case::default() }, "12.9", &["nvidia-cuda-runtime-cu12"]);
+        check(&VenvCase { libraries, ..VenvCase::default() }, "12.9", &["nvidia-cuda-runtime-cu12"]);
     }
 
     #[test]
     fn machines_that_no_wheel_is_made_for_are_told_before_the_download() {
         let cublas = ["libcublas.so.12"].as_slice();
-        let old = Case { libraries: cublas, glibc: "2.17", ..Case::default() };
-        refused(&old, "venv.libc", &[("needs", "2.27"), ("here", "2.17"), ("package", "nvidia-cublas-cu12")]);
-        refused(&Case { libraries: cublas, glibc: "musl", ..Case::default() }, "venv.libc", &[]);
+        let old = VenvCase { libraries: cublas, glibc: "2.17", ..VenvCase::default() };
+        refused(
+            &old,
+            id!("venv.libc"),
+            &[("needs", "2.27"), ("here", "2.17"), ("package", "nvidia-cublas-cu12")],
+        );
+        refused(&VenvCase { libraries: cublas, glibc: "musl", ..VenvCase::default() }, id!("venv.libc"), &[]);
         let arm = Platform { os: Os::Windows, arch: Arch::Aarch64 };
         refused(
-            &Case { major: Some(12), platform: arm, ..Case::default() },
-            "venv.no-wheel-here",
+            &VenvCase { major: Some(12), platform: arm, ..VenvCase::default() },
+            id!("venv.no-wheel-here"),
             &[("arch", "aarch64")],
         );
         let mac = Platform { os: Os::Macos, arch: Arch::Aarch64 };
-        refused(&Case { platform: mac, ..Case::default() }, "venv.no-wheel-here", &[("os", "macos")]);
+        refused(
+            &VenvCase { platform: mac, ..VenvCase::default() },
+            id!("venv.no-wheel-here"),
+            &[("os", "macos")],
+        );
     }
 }

@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_detect::id;
+use gpubuild_host::{HostPath, ReadFiles, WriteFiles};
 
-use super::problem::Problem;
-use super::table::{Release, same};
+use super::problem::VenvProblem;
+use super::table::{WheelRelease, same};
 
 /// A library that was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopiedLibrary {
     /// Where it came from.
     pub from: HostPath,
     /// Where it lies now.
@@ -24,11 +25,11 @@ pub struct Copied {
 /// # Errors
 /// One that a wheel of the release should hold is not in the folders, or can't be read.
 pub fn closure(
-    host: &dyn Host,
-    release: &Release,
+    host: &dyn ReadFiles,
+    release: &WheelRelease,
     folders: &[HostPath],
     names: &BTreeSet<String>,
-) -> Result<BTreeMap<String, HostPath>, Problem> {
+) -> Result<BTreeMap<String, HostPath>, VenvProblem> {
     let platform = host.platform();
     let mut found: BTreeMap<String, HostPath> = BTreeMap::new();
     let mut waiting: Vec<String> = names.iter().cloned().collect();
@@ -40,10 +41,11 @@ pub fn closure(
         let Some(wheel) = release.wheel_of(platform.os, &name) else { continue };
         let path = folders.iter().map(|folder| folder.join(&name)).find(|path| host.is_file(path));
         let path = path.ok_or_else(|| {
-            Problem::failed("venv.incomplete").value("what", format!("`{name}` of {}", wheel.package))
+            VenvProblem::failed(id!("venv.incomplete"))
+                .value("what", format!("`{name}` of {}", wheel.package))
         })?;
         let library = gpubuild_object::read(host, &path, platform.arch).map_err(|error| {
-            Problem::failed("venv.not-loadable")
+            VenvProblem::failed(id!("venv.not-loadable"))
                 .value("how", "can't be read")
                 .value("error", format!("{path}: {error}"))
         })?;
@@ -59,21 +61,21 @@ pub fn closure(
 /// # Errors
 /// The folder can't be written.
 pub fn copy(
-    host: &dyn Host,
+    host: &dyn WriteFiles,
     libraries: &BTreeMap<String, HostPath>,
     folder: &HostPath,
-) -> Result<Vec<Copied>, Problem> {
-    host.create_dir_all(folder).map_err(|error| Problem::io("make", folder, &error))?;
+) -> Result<Vec<CopiedLibrary>, VenvProblem> {
+    host.create_dir_all(folder).map_err(|error| VenvProblem::io("make", folder, &error))?;
     let mut copied = Vec::new();
     for (name, from) in libraries {
         let to = folder.join(name);
-        let source = host.stat(from).map_err(|error| Problem::io("read", from, &error))?;
+        let source = host.stat(from).map_err(|error| VenvProblem::io("read", from, &error))?;
         let is_there =
             host.stat(&to).is_ok_and(|there| there.size == source.size && there.modified >= source.modified);
         if !is_there {
-            host.copy(from, &to).map_err(|error| Problem::io("write", &to, &error))?;
+            host.copy(from, &to).map_err(|error| VenvProblem::io("write", &to, &error))?;
         }
-        copied.push(Copied { from: from.clone(), to, bytes: source.size });
+        copied.push(CopiedLibrary { from: from.clone(), to, bytes: source.size });
     }
     Ok(copied)
 }

@@ -4,19 +4,20 @@ use std::time::Duration;
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Evidence;
-use gpubuild_detect::toolkit::Tools;
+use gpubuild_detect::id;
+use gpubuild_detect::toolkit::InstalledTools;
 use gpubuild_exec::python::Network;
 use gpubuild_exec::store;
-use gpubuild_host::{Command, Host, HostPath, Os, RunError};
+use gpubuild_host::{Command, Host, HostInfo, HostPath, Os, ReadFiles, RunError, WriteFiles};
 
-use super::problem::Problem;
+use super::problem::VenvProblem;
 
 /// uv may fetch a Python for it.
 const DEADLINE: Duration = Duration::from_secs(10 * 60);
 
 /// An environment that wheels can be installed into.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Environment {
+pub struct VirtualEnvironment {
     /// Its folder.
     pub folder: HostPath,
     /// Its Python.
@@ -31,7 +32,11 @@ pub struct Environment {
 ///
 /// # Errors
 /// Something else is there, or an environment that cannot be used. Nothing is changed.
-pub fn adopt(host: &dyn Host, folder: &HostPath, oldest: &Version) -> Result<Option<Environment>, Problem> {
+pub fn adopt(
+    host: &dyn ReadFiles,
+    folder: &HostPath,
+    oldest: &Version,
+) -> Result<Option<VirtualEnvironment>, VenvProblem> {
     match host.list(folder) {
         Ok(names) if names.is_empty() => return Ok(None),
         Ok(_) => {}
@@ -56,36 +61,38 @@ pub fn adopt(host: &dyn Host, folder: &HostPath, oldest: &Version) -> Result<Opt
     };
     refuse_foreign(host, folder, &python)?;
     let site = site(host, folder, os).ok_or_else(|| {
-        Problem::refused("venv.broken").value("path", folder.as_str()).value("why", "it has no site-packages")
+        VenvProblem::refused(id!("venv.broken"))
+            .value("path", folder.as_str())
+            .value("why", "it has no site-packages")
     })?;
     let version = value(&text, &["version_info", "version"]).and_then(|text| text.parse::<Version>().ok());
     let version = version.or_else(|| version_of_site(&site)).unwrap_or_else(|| oldest.clone());
     if version < *oldest {
-        return Err(Problem::refused("venv.python-too-old")
+        return Err(VenvProblem::refused(id!("venv.python-too-old"))
             .value("path", folder.as_str())
             .value("version", version.as_str())
             .value("oldest", oldest.as_str())
             .evidence(Evidence::file(config.as_str(), version.as_str())));
     }
-    Ok(Some(Environment { folder: folder.clone(), python, version, site }))
+    Ok(Some(VirtualEnvironment { folder: folder.clone(), python, version, site }))
 }
 
-fn not_one(folder: &HostPath, what: &str) -> Problem {
-    Problem::refused("venv.not-an-environment").value("path", folder.as_str()).value("what", what)
+fn not_one(folder: &HostPath, what: &str) -> VenvProblem {
+    VenvProblem::refused(id!("venv.not-an-environment")).value("path", folder.as_str()).value("what", what)
 }
 
-fn elsewhere(folder: &HostPath, why: &str) -> Problem {
-    Problem::refused("venv.other-platform").value("path", folder.as_str()).value("why", why)
+fn elsewhere(folder: &HostPath, why: &str) -> VenvProblem {
+    VenvProblem::refused(id!("venv.other-platform")).value("path", folder.as_str()).value("why", why)
 }
 
-fn broken(host: &dyn Host, folder: &HostPath, config: &HostPath, text: &str, os: Os) -> Problem {
+fn broken(host: &dyn ReadFiles, folder: &HostPath, config: &HostPath, text: &str, os: Os) -> VenvProblem {
     let home = value(text, &["home"]).unwrap_or("an unknown folder");
     let link = folder.join(programs(os)[0]);
     let why = match host.read_link(&link) {
         Ok(target) => format!("its Python, `{target}`, is gone"),
         Err(_) => format!("it has no Python of its own; it was made from the one in `{home}`"),
     };
-    Problem::refused("venv.broken")
+    VenvProblem::refused(id!("venv.broken"))
         .value("path", folder.as_str())
         .value("why", why)
         .evidence(Evidence::file(config.as_str(), format!("home = {home}")))
@@ -103,12 +110,12 @@ fn other(os: Os) -> Os {
     if os == Os::Windows { Os::Linux } else { Os::Windows }
 }
 
-fn own_python(host: &dyn Host, folder: &HostPath, os: Os) -> Option<HostPath> {
+fn own_python(host: &dyn ReadFiles, folder: &HostPath, os: Os) -> Option<HostPath> {
     programs(os).iter().map(|program| folder.join(program)).find(|path| host.is_file(path))
 }
 
 /// A Python for another processor or system cannot load what is installed for this one.
-fn refuse_foreign(host: &dyn Host, folder: &HostPath, python: &HostPath) -> Result<(), Problem> {
+fn refuse_foreign(host: &dyn ReadFiles, folder: &HostPath, python: &HostPath) -> Result<(), VenvProblem> {
     let here = host.platform();
     let real = host.canonical(python).unwrap_or_else(|_| python.clone());
     // A wrapper script, or a recording without content, tells nothing.
@@ -126,7 +133,7 @@ fn refuse_foreign(host: &dyn Host, folder: &HostPath, python: &HostPath) -> Resu
     Err(elsewhere(folder, &why))
 }
 
-fn site(host: &dyn Host, folder: &HostPath, os: Os) -> Option<HostPath> {
+fn site(host: &dyn ReadFiles, folder: &HostPath, os: Os) -> Option<HostPath> {
     if os == Os::Windows {
         return Some(folder.join("Lib/site-packages")).filter(|site| host.is_dir(site));
     }
@@ -155,11 +162,11 @@ fn value<'t>(text: &'t str, keys: &[&str]) -> Option<&'t str> {
 
 /// How an environment is made.
 #[derive(Clone, Copy)]
-pub struct Maker<'a> {
+pub struct VenvCreator<'a> {
     /// The machine.
     pub host: &'a dyn Host,
     /// uv and Python.
-    pub tools: &'a Tools,
+    pub tools: &'a InstalledTools,
     /// `--python`: a version or a program.
     pub python: Option<&'a str>,
     /// Whether uv may fetch a Python.
@@ -168,15 +175,15 @@ pub struct Maker<'a> {
     pub install: Option<&'a str>,
 }
 
-impl Maker<'_> {
+impl VenvCreator<'_> {
     /// Makes one. What is left of a failure is removed; what a kill leaves is removed by the next call.
     ///
     /// # Errors
     /// No Python, one without ensurepip, or what the program said.
-    pub fn make(&self, folder: &HostPath, oldest: &Version) -> Result<Environment, Problem> {
+    pub fn make(&self, folder: &HostPath, oldest: &Version) -> Result<VirtualEnvironment, VenvProblem> {
         let mark = mark(self.host, folder);
         if let Some(mark) = &mark {
-            let io = |error: std::io::Error| Problem::io("write", mark, &error);
+            let io = |error: std::io::Error| VenvProblem::io("write", mark, &error);
             self.host.write(mark, folder.as_str().as_bytes()).map_err(io)?;
         }
         let made = self.run(folder).and_then(|()| {
@@ -192,7 +199,7 @@ impl Maker<'_> {
         made
     }
 
-    fn run(&self, folder: &HostPath) -> Result<(), Problem> {
+    fn run(&self, folder: &HostPath) -> Result<(), VenvProblem> {
         let wanted = self.python.map(str::to_owned);
         let python = wanted.clone().or_else(|| self.tools.python.as_ref().map(ToString::to_string));
         if let Some(uv) = &self.tools.uv {
@@ -206,7 +213,7 @@ impl Maker<'_> {
             return self.start(&command.arg(folder.as_str()).env("NO_COLOR", "1"), folder);
         }
         let Some(python) = python else {
-            let problem = Problem::refused("venv.python-missing");
+            let problem = VenvProblem::refused(id!("venv.python-missing"));
             return Err(self.with_install(problem));
         };
         let program = program_of(&python);
@@ -215,13 +222,14 @@ impl Maker<'_> {
             Ok(output) if output.success() => {}
             Ok(output) => {
                 let said = output.stderr.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-                let problem = Problem::refused("venv.ensurepip-missing")
+                let problem = VenvProblem::refused(id!("venv.ensurepip-missing"))
                     .value("python", &program)
                     .evidence(Evidence::new(gpubuild_detect::finding::EvidenceKind::Exec, &program, said));
                 return Err(self.with_install(problem));
             }
             Err(RunError::NotFound { .. }) => {
-                let problem = Problem::refused("venv.python-missing").value("python", &program).case("named");
+                let problem =
+                    VenvProblem::refused(id!("venv.python-missing")).value("python", &program).case("named");
                 return Err(self.with_install(problem));
             }
             Err(error) => return Err(stopped(folder, &error)),
@@ -229,13 +237,13 @@ impl Maker<'_> {
         self.start(&Command::new(program, DEADLINE).args(["-m", "venv"]).arg(folder.as_str()), folder)
     }
 
-    fn with_install(&self, mut problem: Problem) -> Problem {
+    fn with_install(&self, mut problem: VenvProblem) -> VenvProblem {
         let commands = self.install.map(|command| vec![command.to_owned()]).unwrap_or_default();
         problem.draft.steps.insert("install_environment".to_owned(), commands);
         problem
     }
 
-    fn start(&self, command: &Command, folder: &HostPath) -> Result<(), Problem> {
+    fn start(&self, command: &Command, folder: &HostPath) -> Result<(), VenvProblem> {
         let output = self.host.run(command).map_err(|error| stopped(folder, &error))?;
         if output.success() {
             return Ok(());
@@ -260,35 +268,35 @@ fn program_of(python: &str) -> String {
     }
 }
 
-fn failed(folder: &HostPath, why: &str) -> Problem {
-    Problem::failed("venv.not-made").value("path", folder.as_str()).value("why", why)
+fn failed(folder: &HostPath, why: &str) -> VenvProblem {
+    VenvProblem::failed(id!("venv.not-made")).value("path", folder.as_str()).value("why", why)
 }
 
-fn stopped(folder: &HostPath, error: &RunError) -> Problem {
+fn stopped(folder: &HostPath, error: &RunError) -> VenvProblem {
     match error {
-        RunError::Interrupted => Problem::failed("build.interrupted"),
+        RunError::Interrupted => VenvProblem::failed(id!("build.interrupted")),
         other => failed(folder, &other.to_string()),
     }
 }
 
 /// The file that says that this folder is being made by us.
-fn mark(host: &dyn Host, folder: &HostPath) -> Option<HostPath> {
+fn mark(host: &dyn HostInfo, folder: &HostPath) -> Option<HostPath> {
     state(host, folder, "making")
 }
 
 /// The file that is locked while an environment is changed.
 #[must_use]
-pub fn lock_file(host: &dyn Host, folder: &HostPath) -> Option<HostPath> {
+pub fn lock_file(host: &dyn HostInfo, folder: &HostPath) -> Option<HostPath> {
     state(host, folder, "lock")
 }
 
-fn state(host: &dyn Host, folder: &HostPath, kind: &str) -> Option<HostPath> {
+fn state(host: &dyn HostInfo, folder: &HostPath, kind: &str) -> Option<HostPath> {
     let name = &store::sha256(folder.key().as_bytes())[..16];
     Some(gpubuild_host::folders::cache_folder(host)?.join("environments").join(&format!("{name}.{kind}")))
 }
 
 /// Removes what a kill has left of an environment that was being made. The lock has to be held.
-pub fn clear_half_made(host: &dyn Host, folder: &HostPath) {
+pub fn clear_half_made(host: &dyn WriteFiles, folder: &HostPath) {
     let Some(mark) = mark(host, folder).filter(|mark| host.is_file(mark)) else { return };
     if host.remove(folder).is_ok() {
         let _ = host.remove(&mark);
@@ -314,7 +322,7 @@ mod tests {
     fn refusal(host: &RecordedHost, folder: &str) -> (String, String) {
         let problem = adopt(host, &host.path(folder), &oldest()).unwrap_err();
         let values = problem.draft.values.into_values().collect::<Vec<_>>().join(" ");
-        (problem.draft.id, values)
+        (problem.draft.id.to_string(), values)
     }
 
     #[test]
@@ -393,23 +401,25 @@ mod tests {
             .executable("/usr/bin/python3")
             .command_result(
                 &["/usr/bin/python3", "-c", "import ensurepip, venv"],
-                gpubuild_host::recorded::CommandResult::Ended(gpubuild_host::Output {
+                gpubuild_host::recorded::CommandResult::Ended(gpubuild_host::CommandOutput {
                     stderr: "ModuleNotFoundError: No module named 'ensurepip'\n".into(),
                     exit: Some(1),
-                    ..gpubuild_host::Output::default()
+                    ..gpubuild_host::CommandOutput::default()
                 }),
             )
             .build();
-        let tools = Tools { python: Some(host.path("/usr/bin/python3")), ..Tools::default() };
+        let tools =
+            InstalledTools { python: Some(host.path("/usr/bin/python3")), ..InstalledTools::default() };
         let install = Some("sudo apt install python3-venv");
-        let maker = Maker { host: &host, tools: &tools, python: None, network: Network::Allowed, install };
+        let maker =
+            VenvCreator { host: &host, tools: &tools, python: None, network: Network::Allowed, install };
         let problem = maker.make(&host.path("/v"), &oldest()).unwrap_err();
         assert_eq!(problem.draft.id, "venv.ensurepip-missing");
         assert_eq!(problem.draft.steps["install_environment"], ["sudo apt install python3-venv"]);
         assert!(problem.draft.evidence[0].value.contains("No module named 'ensurepip'"));
-        let maker = Maker { tools: &Tools::default(), ..maker };
+        let maker = VenvCreator { tools: &InstalledTools::default(), ..maker };
         assert_eq!(maker.make(&host.path("/v"), &oldest()).unwrap_err().draft.id, "venv.python-missing");
-        let maker = Maker { python: Some("3.99"), ..maker };
+        let maker = VenvCreator { python: Some("3.99"), ..maker };
         let problem = maker.make(&host.path("/v"), &oldest()).unwrap_err();
         assert_eq!(problem.draft.values["python"], "python3.99");
     }

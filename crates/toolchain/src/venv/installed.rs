@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_host::{Host, HostPath};
+use gpubuild_host::{HostPath, ReadFiles};
 
-use super::environment::Environment;
-use super::problem::Problem;
+use super::environment::VirtualEnvironment;
+use super::problem::VenvProblem;
 
 /// A distribution that an environment says it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Distribution {
 
 /// The state of one wheel in an environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
+pub enum WheelState {
     /// Nothing of it is there.
     Absent,
     /// Every file that it lists is there, with its size.
@@ -56,11 +56,11 @@ pub fn normal(name: &str) -> String {
 /// # Errors
 /// Its folder can't be read.
 pub fn distributions(
-    host: &dyn Host,
-    environment: &Environment,
-) -> Result<BTreeMap<String, Distribution>, Problem> {
+    host: &dyn ReadFiles,
+    environment: &VirtualEnvironment,
+) -> Result<BTreeMap<String, Distribution>, VenvProblem> {
     let site = &environment.site;
-    let names = host.list(site).map_err(|error| Problem::io("read", site, &error))?;
+    let names = host.list(site).map_err(|error| VenvProblem::io("read", site, &error))?;
     let distribution = |name: String| {
         let (package, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
         let info = site.join(&name);
@@ -72,23 +72,23 @@ pub fn distributions(
 /// The state of a wheel.
 #[must_use]
 pub fn state(
-    host: &dyn Host,
-    environment: &Environment,
+    host: &dyn ReadFiles,
+    environment: &VirtualEnvironment,
     distributions: &BTreeMap<String, Distribution>,
     package: &str,
     version: &str,
-) -> State {
-    let Some(found) = distributions.get(&normal(package)) else { return State::Absent };
+) -> WheelState {
+    let Some(found) = distributions.get(&normal(package)) else { return WheelState::Absent };
     match missing(host, environment, found) {
         // What is left of another version is not worth keeping either.
-        Some(why) => State::Damaged { info: found.info.clone(), why },
-        None if found.version == version => State::Whole,
-        None => State::Other { version: found.version.clone() },
+        Some(why) => WheelState::Damaged { info: found.info.clone(), why },
+        None if found.version == version => WheelState::Whole,
+        None => WheelState::Other { version: found.version.clone() },
     }
 }
 
 /// The first file of a distribution that is not as it lists it. Sizes are compared, not contents.
-fn missing(host: &dyn Host, environment: &Environment, found: &Distribution) -> Option<String> {
+fn missing(host: &dyn ReadFiles, environment: &VirtualEnvironment, found: &Distribution) -> Option<String> {
     let record = found.info.join("RECORD");
     // Installers write it last.
     let Ok(text) = host.read_text(&record) else {
@@ -110,7 +110,7 @@ fn missing(host: &dyn Host, environment: &Environment, found: &Distribution) -> 
 /// Distributions of an environment that ask for a package, with what they ask for: `torch 2.7.0 (==12.6.4.1)`.
 #[must_use]
 pub fn wanted_by(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     distributions: &BTreeMap<String, Distribution>,
     package: &str,
 ) -> Vec<String> {
@@ -132,17 +132,17 @@ pub fn wanted_by(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_host::{Arch, Os, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo, Os, RecordedHost};
 
     const SITE: &str = "/v/lib/python3.11/site-packages";
 
-    fn look(files: &[(&str, &str)], package: &str, version: &str) -> (State, Vec<String>) {
+    fn look(files: &[(&str, &str)], package: &str, version: &str) -> (WheelState, Vec<String>) {
         let mut builder = RecordedHost::builder(Os::Linux, Arch::X86_64).directory(SITE);
         for (name, text) in files {
             builder = builder.file(&format!("{SITE}/{name}"), text);
         }
         let host = builder.build();
-        let environment = Environment {
+        let environment = VirtualEnvironment {
             folder: host.path("/v"),
             python: host.path("/v/bin/python"),
             version: "3.11".parse().unwrap(),
@@ -156,11 +156,11 @@ mod tests {
     fn a_wheel_is_whole_damaged_another_or_absent() {
         let record = "nvidia/lib/a.so,sha256=x,3\nx-1.0.dist-info/RECORD,,\n\"odd,name\",sha256=y,1\n";
         let whole = [("x-1.0.dist-info/RECORD", record), ("nvidia/lib/a.so", "abc"), ("odd,name", "1")];
-        assert_eq!(look(&whole, "X", "1.0").0, State::Whole);
-        assert_eq!(look(&whole, "x", "1.1").0, State::Other { version: "1.0".into() });
-        assert_eq!(look(&[], "x", "1.0").0, State::Absent);
+        assert_eq!(look(&whole, "X", "1.0").0, WheelState::Whole);
+        assert_eq!(look(&whole, "x", "1.1").0, WheelState::Other { version: "1.0".into() });
+        assert_eq!(look(&[], "x", "1.0").0, WheelState::Absent);
         let why = |files: &[(&str, &str)]| match look(files, "x", "1.0").0 {
-            State::Damaged { why, .. } => why,
+            WheelState::Damaged { why, .. } => why,
             other => panic!("{other:?}"),
         };
         assert_eq!(why(&whole[..1]), "`nvidia/lib/a.so` is not there");

@@ -2,7 +2,7 @@
 //!
 //! [`needs`] reads from the artifact manifest which libraries are needed, [`choose`] says which wheels hold them (pure;
 //! the table is `toolkits/tables/runtime-wheels.toml`), [`environment`] adopts or makes the environment, [`installed`] tells what
-//! is in it, [`verify`] has a child load what was installed, and [`Record`] keeps for `link`, `build` and build scripts
+//! is in it, [`verify`] has a child load what was installed, and [`VenvRecord`] keeps for `link`, `build` and build scripts
 //! where it lies. [`copy`] puts the libraries beside a program instead.
 
 pub mod choose;
@@ -16,7 +16,7 @@ pub mod shell;
 pub mod table;
 pub mod verify;
 
-pub use gpubuild_exec::environment::Record;
-pub use problem::{Ending, Problem};
+pub use gpubuild_exec::environment::VenvRecord;
+pub use problem::{VenvEnding, VenvProblem};
 pub use provide::provide;
-pub use table::Table;
+pub use table::WheelTable;

@@ -5,24 +5,24 @@ use std::collections::BTreeMap;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Inventory;
-use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_host::{Host, HostPath, Os};
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
+use gpubuild_host::{HostPath, Os, ReadFiles};
 use gpubuild_plan::artifacts::{Artifact, LinkItem, Manifest};
 
-use super::table::{Table, link_name};
+use super::table::{WheelTable, link_name};
 
 /// What a build needs of toolkits while it runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct RuntimeNeeds {
     /// By library: who needs it.
-    pub libraries: BTreeMap<String, Needed>,
+    pub libraries: BTreeMap<String, NeededLibraries>,
     /// The toolkit that it was built with, where something tells.
-    pub toolkit: Option<Toolkit>,
+    pub toolkit: Option<NeededToolkit>,
 }
 
 /// A library that is needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Needed {
+pub struct NeededLibraries {
     /// File name of who needs it, or `the link line`.
     pub by: String,
     /// Whose it is.
@@ -31,7 +31,7 @@ pub struct Needed {
 
 /// The toolkit of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Toolkit {
+pub struct NeededToolkit {
     /// Its version.
     pub version: Version,
     /// What told.
@@ -41,21 +41,21 @@ pub struct Toolkit {
 /// Reads them from a manifest and the program that was linked with it.
 #[must_use]
 pub fn of_build(
-    host: &dyn Host,
-    table: &Table,
+    host: &dyn ReadFiles,
+    table: &WheelTable,
     inventory: &Inventory,
     manifest: &Manifest,
     program: Option<&Artifact>,
-) -> Needs {
+) -> RuntimeNeeds {
     let mut finder =
-        Finder { host, table, os: host.platform().os, needs: Needs::default(), linked: Vec::new() };
+        Finder { host, table, os: host.platform().os, needs: RuntimeNeeds::default(), linked: Vec::new() };
     let built: Vec<&Artifact> = manifest.trees.iter().flat_map(|tree| &tree.files).chain(program).collect();
     for tree in &manifest.trees {
         if let Some(compiler) = tree.compilers.get("CUDA")
             && let Ok(version) = compiler.version.parse()
         {
             let from = format!("{} {}", compiler.path, compiler.version);
-            finder.needs.toolkit.get_or_insert(Toolkit { version, from });
+            finder.needs.toolkit.get_or_insert(NeededToolkit { version, from });
         }
         let folders: Vec<HostPath> = tree
             .link
@@ -88,16 +88,16 @@ pub fn of_build(
 }
 
 /// The copy of a toolkit that a library lies in.
-fn toolkit_of(inventory: &Inventory, library: &HostPath) -> Option<Toolkit> {
+fn toolkit_of(inventory: &Inventory, library: &HostPath) -> Option<NeededToolkit> {
     let copy = inventory.of("cuda").iter().find(|copy| library.is_inside(&copy.root))?;
-    Some(Toolkit { version: copy.version()?.clone(), from: copy.root.to_string() })
+    Some(NeededToolkit { version: copy.version()?.clone(), from: copy.root.to_string() })
 }
 
 struct Finder<'a> {
-    host: &'a dyn Host,
-    table: &'a Table,
+    host: &'a dyn ReadFiles,
+    table: &'a WheelTable,
     os: Os,
-    needs: Needs,
+    needs: RuntimeNeeds,
     /// Libraries of toolkits that are linked, links resolved.
     linked: Vec<HostPath>,
 }
@@ -105,7 +105,10 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn need(&mut self, library: &str, by: &str) {
         let Some(backend) = toolkit_library(library) else { return };
-        self.needs.libraries.entry(library.to_owned()).or_insert(Needed { by: by.to_owned(), backend });
+        self.needs
+            .libraries
+            .entry(library.to_owned())
+            .or_insert(NeededLibraries { by: by.to_owned(), backend });
     }
 
     /// What an executable or shared library names.
@@ -171,7 +174,7 @@ fn stem(os: Os, file: &str) -> &str {
 /// Whose a library is, if it belongs to a toolkit and may be shipped with programs.
 fn toolkit_library(name: &str) -> Option<Backend> {
     let library = libraries::find(name)?;
-    library.backend.filter(|_| library.role == Role::Runtime)
+    library.backend.filter(|_| library.role == LibraryRole::Runtime)
 }
 
 #[cfg(test)]
@@ -187,7 +190,7 @@ mod tests {
             path: "/opt/cuda/bin/nvcc".into(),
         });
         let tree = BuiltTree {
-            interface: gpubuild_plan::artifacts::Interface::default(),
+            interface: gpubuild_plan::artifacts::BuiltInterface::default(),
             folder: None,
             extra: Vec::new(),
             abi: std::collections::BTreeMap::new(),
@@ -219,7 +222,7 @@ mod tests {
     fn needed(os: Os, link: Vec<LinkItem>, compiler: Option<&str>) -> Vec<String> {
         let host = RecordedHost::builder(os, Arch::X86_64).build();
         let manifest = manifest(link, compiler);
-        let needs = of_build(&host, Table::embedded(), &Inventory::default(), &manifest, None);
+        let needs = of_build(&host, WheelTable::embedded(), &Inventory::default(), &manifest, None);
         needs.libraries.into_keys().collect()
     }
 

@@ -1,11 +1,13 @@
 //! Why there is no environment, as a draft whose words stand in `findings/venv.toml`.
 
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_host::HostPath;
 
 /// How a command ends that met a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum VenvEnding {
     /// Nothing was tried: what was asked for does not go together.
     Refused,
     /// It was tried and did not work.
@@ -14,30 +16,30 @@ pub enum Ending {
 
 /// A problem before it has words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct VenvProblem {
     /// Id, values and evidence.
-    pub draft: Box<Draft>,
+    pub draft: Box<FindingDraft>,
     /// How the command ends.
-    pub ending: Ending,
+    pub ending: VenvEnding,
 }
 
-impl Problem {
+impl VenvProblem {
     /// Something that is refused before anything was changed.
     #[must_use]
-    pub fn refused(id: &str) -> Self {
-        Self { draft: Box::new(Draft::new(id)), ending: Ending::Refused }
+    pub fn refused(id: DiagnosticId) -> Self {
+        Self { draft: Box::new(FindingDraft::new(id)), ending: VenvEnding::Refused }
     }
 
     /// Something that was tried and failed.
     #[must_use]
-    pub fn failed(id: &str) -> Self {
-        Self { ending: Ending::Failed, ..Self::refused(id) }
+    pub fn failed(id: DiagnosticId) -> Self {
+        Self { ending: VenvEnding::Failed, ..Self::refused(id) }
     }
 
     /// A file or folder that could not be read or written.
     #[must_use]
     pub fn io(doing: &str, path: &HostPath, error: &std::io::Error) -> Self {
-        Self::failed("venv.io")
+        Self::failed(id!("venv.io"))
             .value("doing", doing)
             .value("path", path.as_str())
             .value("why", error.to_string())

@@ -4,18 +4,19 @@
 use std::collections::BTreeMap;
 
 use gpubuild_detect::finding::Evidence;
-use gpubuild_detect::toolkit::Tools;
-use gpubuild_exec::environment::{Answers, Record};
+use gpubuild_detect::id;
+use gpubuild_detect::toolkit::InstalledTools;
+use gpubuild_exec::environment::{Answers, VenvRecord};
 use gpubuild_exec::event::Sink;
-use gpubuild_exec::python::{self, InstallError, Network, Options, Target};
-use gpubuild_host::{Host, HostPath, Lock, Wait};
-use gpubuild_plan::wheels::tag::Libc;
+use gpubuild_exec::python::{self, InstallTarget, Network, Options, PipInstallError};
+use gpubuild_host::{FileLock, Host, HostPath, Wait, WriteFiles};
+use gpubuild_plan::wheels::tag::WheelLibc;
 
-use super::choose::Choice;
-use super::environment::{self, Environment, Maker};
-use super::installed::{self, Distribution, State};
-use super::problem::Problem;
-use super::table::{Table, Wheel};
+use super::choose::VenvChoice;
+use super::environment::{self, VenvCreator, VirtualEnvironment};
+use super::installed::{self, Distribution, WheelState};
+use super::problem::VenvProblem;
+use super::table::{WheelRow, WheelTable};
 use super::verify;
 
 /// Whether anything may be changed.
@@ -31,19 +32,19 @@ pub enum Mode {
 
 /// Everything that is needed to provide an environment.
 #[derive(Clone, Copy)]
-pub struct Job<'a, 'c> {
+pub struct ProvideJob<'a, 'c> {
     /// The machine.
     pub host: &'a dyn Host,
     /// The wheels that are known.
-    pub table: &'a Table,
+    pub table: &'a WheelTable,
     /// The wheels to install; `None` makes an empty environment.
-    pub choice: Option<&'c Choice<'c>>,
+    pub choice: Option<&'c VenvChoice<'c>>,
     /// The C library of the machine.
-    pub libc: &'a Libc,
+    pub libc: &'a WheelLibc,
     /// Where.
     pub folder: &'a HostPath,
     /// uv and Python.
-    pub tools: &'a Tools,
+    pub tools: &'a InstalledTools,
     /// `--python`.
     pub python: Option<&'a str>,
     /// Whether anything may be downloaded.
@@ -55,7 +56,7 @@ pub struct Job<'a, 'c> {
     /// What installs the missing parts of a Python here.
     pub install: Option<&'a str>,
     /// What was verified the last time.
-    pub previous: Option<&'a Record>,
+    pub previous: Option<&'a VenvRecord>,
     /// Who is told.
     pub sink: Sink<'a>,
 }
@@ -75,11 +76,11 @@ pub enum Became {
 #[derive(Debug, Clone)]
 pub struct Provided<'a> {
     /// The environment.
-    pub environment: Environment,
+    pub environment: VirtualEnvironment,
     /// Whether it was made.
     pub made: bool,
     /// The wheels with what became of them.
-    pub wheels: Vec<(&'a Wheel, Became)>,
+    pub wheels: Vec<(&'a WheelRow, Became)>,
     /// Their libraries, in the order in which they are loaded.
     pub libraries: Vec<HostPath>,
     /// What the libraries answered.
@@ -90,15 +91,15 @@ pub struct Provided<'a> {
 
 /// Why an environment does not have what is needed.
 #[derive(Debug)]
-pub enum Error {
+pub enum ProvideError {
     /// It was refused, or it does not work.
-    Problem(Problem),
+    Problem(VenvProblem),
     /// The installer failed.
-    Install(InstallError),
+    Install(PipInstallError),
 }
 
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Self {
+impl From<VenvProblem> for ProvideError {
+    fn from(problem: VenvProblem) -> Self {
         Self::Problem(problem)
     }
 }
@@ -106,8 +107,8 @@ impl From<Problem> for Error {
 /// Provides an environment.
 ///
 /// # Errors
-/// See [`Error`]. What can be known beforehand is told before anything is changed.
-pub fn provide<'c>(job: &Job<'_, 'c>) -> Result<Provided<'c>, Error> {
+/// See [`ProvideError`]. What can be known beforehand is told before anything is changed.
+pub fn provide<'c>(job: &ProvideJob<'_, 'c>) -> Result<Provided<'c>, ProvideError> {
     let wheels = job.choice.map(|choice| choice.wheels.clone()).unwrap_or_default();
     let oldest = &job.table.python;
     let _lock = lock(job)?;
@@ -117,11 +118,11 @@ pub fn provide<'c>(job: &Job<'_, 'c>) -> Result<Provided<'c>, Error> {
             return Err(incomplete(&format!("`{}`", job.folder)).into());
         }
         None => {
-            let Job { host, tools, python, network, install, .. } = *job;
-            (Maker { host, tools, python, network, install }.make(job.folder, oldest)?, true)
+            let ProvideJob { host, tools, python, network, install, .. } = *job;
+            (VenvCreator { host, tools, python, network, install }.make(job.folder, oldest)?, true)
         }
     };
-    let plan = Plan::of(job, &environment, &wheels)?;
+    let plan = ProvidePlan::of(job, &environment, &wheels)?;
     let became = plan.act(job, &environment)?;
     let libraries = verify::libraries(&environment.site, &wheels, job.host.platform());
     if let Some(path) = libraries.iter().find(|path| !job.host.is_file(path)) {
@@ -140,21 +141,21 @@ pub fn provide<'c>(job: &Job<'_, 'c>) -> Result<Provided<'c>, Error> {
 }
 
 /// Whether exactly these libraries were verified.
-fn holds(record: &Record, libraries: &[HostPath]) -> bool {
+fn holds(record: &VenvRecord, libraries: &[HostPath]) -> bool {
     record.libraries.len() == libraries.len()
         && libraries.iter().all(|path| record.libraries.contains_key(path.as_str()))
 }
 
-fn incomplete(what: &str) -> Problem {
-    Problem::failed("venv.incomplete").value("what", what)
+fn incomplete(what: &str) -> VenvProblem {
+    VenvProblem::failed(id!("venv.incomplete")).value("what", what)
 }
 
 /// Two at once would install over each other. Only who may change anything locks.
-fn lock(job: &Job<'_, '_>) -> Result<Option<Lock>, Problem> {
+fn lock(job: &ProvideJob<'_, '_>) -> Result<Option<FileLock>, VenvProblem> {
     let Some(path) = environment::lock_file(job.host, job.folder).filter(|_| job.mode != Mode::Check) else {
         return Ok(None);
     };
-    let io = |error: std::io::Error| Problem::io("lock", &path, &error);
+    let io = |error: std::io::Error| VenvProblem::io("lock", &path, &error);
     if let Some(folder) = path.parent() {
         job.host.create_dir_all(&folder).map_err(io)?;
     }
@@ -164,33 +165,37 @@ fn lock(job: &Job<'_, '_>) -> Result<Option<Lock>, Problem> {
 }
 
 /// What has to be done to the wheels of an environment.
-struct Plan<'a> {
-    steps: Vec<(&'a Wheel, State)>,
+struct ProvidePlan<'a> {
+    steps: Vec<(&'a WheelRow, WheelState)>,
 }
 
-impl<'a> Plan<'a> {
-    fn of(job: &Job<'_, '_>, environment: &Environment, wheels: &[&'a Wheel]) -> Result<Self, Problem> {
+impl<'a> ProvidePlan<'a> {
+    fn of(
+        job: &ProvideJob<'_, '_>,
+        environment: &VirtualEnvironment,
+        wheels: &[&'a WheelRow],
+    ) -> Result<Self, VenvProblem> {
         let there = installed::distributions(job.host, environment)?;
-        let state = |wheel: &'a Wheel| {
+        let state = |wheel: &'a WheelRow| {
             let found = installed::state(job.host, environment, &there, &wheel.package, &wheel.version);
             (wheel, found)
         };
-        let steps: Vec<(&Wheel, State)> = wheels.iter().map(|wheel| state(wheel)).collect();
+        let steps: Vec<(&WheelRow, WheelState)> = wheels.iter().map(|wheel| state(wheel)).collect();
         for (wheel, found) in &steps {
             match found {
-                State::Other { version } if job.mode != Mode::Force => {
+                WheelState::Other { version } if job.mode != Mode::Force => {
                     return Err(conflict(job, &there, wheel, version));
                 }
-                State::Absent if job.mode == Mode::Check => {
+                WheelState::Absent if job.mode == Mode::Check => {
                     return Err(incomplete(&format!("{} {}", wheel.package, wheel.version)));
                 }
-                State::Damaged { why, .. } if job.mode == Mode::Check => {
+                WheelState::Damaged { why, .. } if job.mode == Mode::Check => {
                     return Err(incomplete(&format!("{} {}: {why}", wheel.package, wheel.version)));
                 }
                 _ => {}
             }
         }
-        if steps.iter().any(|(_, state)| *state != State::Whole) {
+        if steps.iter().any(|(_, state)| *state != WheelState::Whole) {
             refuse_read_only(job.host, environment)?;
         }
         Ok(Self { steps })
@@ -198,28 +203,32 @@ impl<'a> Plan<'a> {
 
     /// Installs what is missing. What is damaged says that it is there, so that installers would pass it over: it loses
     /// the folder that says so first.
-    fn act(self, job: &Job<'_, '_>, environment: &Environment) -> Result<Vec<(&'a Wheel, Became)>, Error> {
+    fn act(
+        self,
+        job: &ProvideJob<'_, '_>,
+        environment: &VirtualEnvironment,
+    ) -> Result<Vec<(&'a WheelRow, Became)>, ProvideError> {
         let mut became = Vec::new();
         let mut install = Vec::new();
         for (wheel, state) in self.steps {
-            if let State::Damaged { info, .. } = &state {
-                job.host.remove(info).map_err(|error| Problem::io("remove", info, &error))?;
+            if let WheelState::Damaged { info, .. } = &state {
+                job.host.remove(info).map_err(|error| VenvProblem::io("remove", info, &error))?;
             }
-            if state != State::Whole {
+            if state != WheelState::Whole {
                 install.push(wheel.pinned(job.host.platform(), job.libc));
             }
             let is = match state {
-                State::Whole => Became::Present,
-                State::Other { .. } => Became::Replaced,
-                State::Absent | State::Damaged { .. } => Became::Installed,
+                WheelState::Whole => Became::Present,
+                WheelState::Other { .. } => Became::Replaced,
+                WheelState::Absent | WheelState::Damaged { .. } => Became::Installed,
             };
             became.push((wheel, is));
         }
         if !install.is_empty() {
             let options = Options { network: job.network, find_links: job.find_links };
-            let into = Target::Environment { python: &environment.python };
+            let into = InstallTarget::Environment { python: &environment.python };
             python::install(job.host, job.tools, &install, into, options, job.sink)
-                .map_err(Error::Install)?;
+                .map_err(ProvideError::Install)?;
         }
         Ok(became)
     }
@@ -227,13 +236,13 @@ impl<'a> Plan<'a> {
 
 /// Another version is there: whoever put it there may need it.
 fn conflict(
-    job: &Job<'_, '_>,
+    job: &ProvideJob<'_, '_>,
     there: &BTreeMap<String, Distribution>,
-    wheel: &Wheel,
+    wheel: &WheelRow,
     version: &str,
-) -> Problem {
+) -> VenvProblem {
     let by = installed::wanted_by(job.host, there, &wheel.package);
-    let problem = Problem::refused("venv.conflict")
+    let problem = VenvProblem::refused(id!("venv.conflict"))
         .value("path", job.folder.as_str())
         .value("package", wheel.package.as_str())
         .value("has", version)
@@ -244,14 +253,14 @@ fn conflict(
     if by.is_empty() { problem } else { problem.value("by", by.join(", ")).case("needed") }
 }
 
-fn refuse_read_only(host: &dyn Host, environment: &Environment) -> Result<(), Problem> {
+fn refuse_read_only(host: &dyn WriteFiles, environment: &VirtualEnvironment) -> Result<(), VenvProblem> {
     match host.temporary_dir(&environment.site) {
         Ok(folder) => {
             // It is empty; leaving it behind would be all that goes wrong.
             let _ = host.remove(&folder);
             Ok(())
         }
-        Err(error) => Err(Problem::refused("venv.read-only")
+        Err(error) => Err(VenvProblem::refused(id!("venv.read-only"))
             .value("path", environment.site.as_str())
             .value("why", error.to_string())),
     }
@@ -262,7 +271,7 @@ mod tests {
     use super::*;
     use gpubuild_exec::environment;
     use gpubuild_host::recorded::RecordedHostBuilder;
-    use gpubuild_host::{Arch, Os, RecordedHost};
+    use gpubuild_host::{Arch, HostInfo, Os, RecordedHost};
 
     const SITE: &str = "/v/lib/python3.11/site-packages";
 
@@ -278,17 +287,17 @@ mod tests {
             .file(&format!("{info}/RECORD"), "nvidia/cuda_runtime/lib/libcudart.so.12,sha256=x,3\n")
     }
 
-    fn run(host: &RecordedHost, mode: Mode, previous: Option<&Record>) -> Result<(usize, bool), String> {
-        let release = &Table::embedded().releases[0];
+    fn run(host: &RecordedHost, mode: Mode, previous: Option<&VenvRecord>) -> Result<(usize, bool), String> {
+        let release = &WheelTable::embedded().releases[0];
         let wheels = vec![release.wheel_of(Os::Linux, "libcudart.so.12").unwrap()];
-        let choice = Choice { release, wheels, unknown: Vec::new() };
-        let provided = provide(&Job {
+        let choice = VenvChoice { release, wheels, unknown: Vec::new() };
+        let provided = provide(&ProvideJob {
             host,
-            table: Table::embedded(),
+            table: WheelTable::embedded(),
             choice: Some(&choice),
-            libc: &Libc::Other,
+            libc: &WheelLibc::Other,
             folder: &host.path("/v"),
-            tools: &Tools::default(),
+            tools: &InstalledTools::default(),
             python: None,
             network: Network::Offline,
             find_links: &[],
@@ -299,11 +308,11 @@ mod tests {
         });
         match provided {
             Ok(provided) => Ok((provided.wheels.len(), provided.loaded)),
-            Err(Error::Problem(problem)) => {
+            Err(ProvideError::Problem(problem)) => {
                 let values: Vec<String> = problem.draft.values.into_values().collect();
                 Err(format!("{} {}", problem.draft.id, values.join(" ")))
             }
-            Err(Error::Install(error)) => Err(error.to_string()),
+            Err(ProvideError::Install(error)) => Err(error.to_string()),
         }
     }
 
@@ -312,10 +321,10 @@ mod tests {
         let host = with_runtime("12.9.79").probe(verify::PROBE, r#"{"cudart":12090}"#).build();
         assert_eq!(run(&host, Mode::Install, None), Ok((1, true)));
         let library = host.path(&format!("{SITE}/nvidia/cuda_runtime/lib/libcudart.so.12"));
-        let record = Record::new(&host, &host.path("/v"), "12.9", &[library]);
+        let record = VenvRecord::new(&host, &host.path("/v"), "12.9", &[library]);
         assert_eq!(run(&host, Mode::Install, Some(&record)), Ok((1, false)));
         assert_eq!(run(&host, Mode::Check, Some(&record)), Ok((1, true)), "a check loads it again");
-        let other = Record::new(&host, &host.path("/v"), "12.9", &[]);
+        let other = VenvRecord::new(&host, &host.path("/v"), "12.9", &[]);
         assert_eq!(run(&host, Mode::Install, Some(&other)), Ok((1, true)), "another set was verified");
         assert!(environment::fits_search_path("/v/lib"));
     }

@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_host::{Arch, Os, Platform};
-use gpubuild_plan::wheels::lock::{Pinned, PinnedFile};
-use gpubuild_plan::wheels::tag::{self, Fit, Libc};
+use gpubuild_plan::wheels::lock::{PinnedFile, PinnedWheel};
+use gpubuild_plan::wheels::tag::{self, TagFit, WheelLibc};
 use gpubuild_toolkits::tables;
 use serde::Deserialize;
 
@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 /// All wheels that are known.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Table {
+pub struct WheelTable {
     schema: u32,
     /// The oldest Python that takes them.
     pub python: Version,
@@ -29,24 +29,24 @@ pub struct Table {
     pub none: BTreeMap<Backend, String>,
     /// Releases of CUDA, the oldest first.
     #[serde(default, rename = "release")]
-    pub releases: Vec<Release>,
+    pub releases: Vec<WheelRelease>,
 }
 
 /// The wheels of one release of CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Release {
+pub struct WheelRelease {
     /// `12.9`.
     pub cuda: Version,
     /// In the order in which their libraries are loaded: what a library opens stands before it.
     #[serde(rename = "wheel")]
-    pub wheels: Vec<Wheel>,
+    pub wheels: Vec<WheelRow>,
 }
 
 /// A wheel with libraries.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wheel {
+pub struct WheelRow {
     /// Its name on the index.
     pub package: String,
     /// Its version.
@@ -65,7 +65,7 @@ pub struct Wheel {
     #[serde(default)]
     opens: BTreeMap<Os, Vec<String>>,
     /// How its version is asked once it is loaded.
-    pub asks: Option<Asks>,
+    pub asks: Option<CudaRequest>,
     /// What the answer has to be.
     pub answers: Option<Version>,
     /// One file per platform.
@@ -75,14 +75,14 @@ pub struct Wheel {
 /// How a library is asked for its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Asks {
+pub enum CudaRequest {
     /// `cudaRuntimeGetVersion`.
     Cudart,
     /// `cublasGetProperty`.
     Cublas,
 }
 
-impl Asks {
+impl CudaRequest {
     /// The key of the answer.
     #[must_use]
     pub fn key(self) -> &'static str {
@@ -93,14 +93,14 @@ impl Asks {
     }
 }
 
-impl Table {
+impl WheelTable {
     /// The one that is part of the program.
     ///
     /// # Panics
     /// If the embedded file is broken, which a test rules out.
     #[must_use]
     pub fn embedded() -> &'static Self {
-        static TABLE: OnceLock<Table> = OnceLock::new();
+        static TABLE: OnceLock<WheelTable> = OnceLock::new();
         TABLE.get_or_init(|| {
             gpubuild_toml::from_bytes::<Self>(tables::RUNTIME_WHEELS)
                 .map_err(|error| error.to_string())
@@ -132,7 +132,7 @@ impl Table {
     /// The majors of CUDA for which a library is known.
     #[must_use]
     pub fn majors_of(&self, os: Os, library: &str) -> BTreeSet<u64> {
-        let holds = |release: &&Release| release.wheel_of(os, library).is_some();
+        let holds = |release: &&WheelRelease| release.wheel_of(os, library).is_some();
         self.releases.iter().filter(holds).map(|release| release.cuda.major()).collect()
     }
 
@@ -143,7 +143,7 @@ impl Table {
     }
 }
 
-impl Release {
+impl WheelRelease {
     fn check(&self) -> Result<(), String> {
         let is_sum = |text: &str| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         for wheel in &self.wheels {
@@ -161,13 +161,13 @@ impl Release {
 
     /// The wheel that holds a library.
     #[must_use]
-    pub fn wheel_of(&self, os: Os, library: &str) -> Option<&Wheel> {
+    pub fn wheel_of(&self, os: Os, library: &str) -> Option<&WheelRow> {
         self.wheels.iter().find(|wheel| wheel.libraries(os).iter().any(|name| same(os, name, library)))
     }
 
     /// These wheels and all that they need, in the order of the table.
     #[must_use]
-    pub fn with_needs(&self, packages: &BTreeSet<&str>) -> Vec<&Wheel> {
+    pub fn with_needs(&self, packages: &BTreeSet<&str>) -> Vec<&WheelRow> {
         let mut wanted: BTreeSet<&str> = packages.clone();
         loop {
             let more: BTreeSet<&str> = self
@@ -186,7 +186,7 @@ impl Release {
     }
 }
 
-impl Wheel {
+impl WheelRow {
     /// Its libraries in the order in which they are loaded.
     #[must_use]
     pub fn libraries(&self, os: Os) -> &[String] {
@@ -211,10 +211,10 @@ impl Wheel {
 
     /// What the installer gets: the files that run on a machine.
     #[must_use]
-    pub fn pinned(&self, platform: Platform, libc: &Libc) -> Pinned {
-        let fits = |file: &&PinnedFile| tag::fit(&file.name, platform, libc) == Fit::Yes;
+    pub fn pinned(&self, platform: Platform, libc: &WheelLibc) -> PinnedWheel {
+        let fits = |file: &&PinnedFile| tag::fit(&file.name, platform, libc) == TagFit::Yes;
         let files = self.files.iter().filter(fits).cloned().collect();
-        Pinned { package: self.package.clone(), version: self.version.clone(), files }
+        PinnedWheel { package: self.package.clone(), version: self.version.clone(), files }
     }
 
     /// Its files, one per platform.
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_embedded_table_is_complete() {
-        let table = Table::embedded();
+        let table = WheelTable::embedded();
         assert_eq!(table.majors(), BTreeSet::from([12, 13]));
         assert_eq!(table.none.len(), Backend::ALL.len());
         for release in &table.releases {
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_library_is_in_a_wheel_of_its_major_with_what_it_opens() {
-        let table = Table::embedded();
+        let table = WheelTable::embedded();
         assert_eq!(table.majors_of(Os::Linux, "libcublas.so.12"), BTreeSet::from([12]));
         assert_eq!(table.majors_of(Os::Linux, "libcurand.so.10"), BTreeSet::from([12, 13]));
         assert_eq!(table.majors_of(Os::Windows, "CUBLAS64_13.DLL"), BTreeSet::from([13]));
@@ -319,12 +319,12 @@ mod tests {
     #[test]
     fn mistakes_are_told() {
         let start = "schema = 1\npython = \"3.8\"\n";
-        assert!(Table::parse("schema = 2\npython = \"3.8\"\n").unwrap_err().contains("reads 1"));
-        assert!(Table::parse(&format!("{start}pyhton = 1\n")).unwrap_err().contains("pyhton"));
+        assert!(WheelTable::parse("schema = 2\npython = \"3.8\"\n").unwrap_err().contains("reads 1"));
+        assert!(WheelTable::parse(&format!("{start}pyhton = 1\n")).unwrap_err().contains("pyhton"));
         let wheel = "[[release]]\ncuda = \"12.9\"\n[[release.wheel]]\npackage = \"a\"\nversion = \"1\"\nfolder = {}\nlibraries = {}\n";
         let files = "files = [{ name = \"a.whl\", sha256 = \"12\", size = 1 }]\n";
-        assert!(Table::parse(&format!("{start}{wheel}{files}")).unwrap_err().contains("no sha256"));
+        assert!(WheelTable::parse(&format!("{start}{wheel}{files}")).unwrap_err().contains("no sha256"));
         let needs = "needs = [\"b\"]\nfiles = []\n";
-        assert!(Table::parse(&format!("{start}{wheel}{needs}")).unwrap_err().contains("`a` needs `b`"));
+        assert!(WheelTable::parse(&format!("{start}{wheel}{needs}")).unwrap_err().contains("`a` needs `b`"));
     }
 }

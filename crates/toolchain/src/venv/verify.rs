@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::{Evidence, EvidenceKind};
+use gpubuild_detect::id;
 use gpubuild_exec::environment::Answers;
-use gpubuild_host::{Host, HostPath, Platform, ProbeStatus};
+use gpubuild_host::{HostPath, Platform, ProbeLibraries, ProbeStatus};
 
-use super::problem::Problem;
-use super::table::Wheel;
+use super::problem::VenvProblem;
+use super::table::WheelRow;
 
 /// cublasLt has 750 MB, and a disk may be slow.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -18,8 +19,8 @@ pub const PROBE: &str = "cuda-runtime";
 
 /// The libraries of wheels below `site-packages`, in the order in which they are loaded.
 #[must_use]
-pub fn libraries(site: &HostPath, wheels: &[&Wheel], platform: Platform) -> Vec<HostPath> {
-    let of_wheel = |wheel: &&Wheel| {
+pub fn libraries(site: &HostPath, wheels: &[&WheelRow], platform: Platform) -> Vec<HostPath> {
+    let of_wheel = |wheel: &&WheelRow| {
         let folder = wheel.folder(platform).map(|folder| site.join(&folder));
         let libraries = wheel.libraries(platform.os).iter();
         libraries.filter_map(|library| Some(folder.as_ref()?.join(library))).collect::<Vec<_>>()
@@ -31,15 +32,18 @@ pub fn libraries(site: &HostPath, wheels: &[&Wheel], platform: Platform) -> Vec<
 ///
 /// # Errors
 /// It died, hung or said no, or a library is not what its wheel promises.
-pub fn verify(host: &dyn Host, libraries: &[HostPath], wheels: &[&Wheel]) -> Result<Answers, Problem> {
+pub fn verify(
+    host: &dyn ProbeLibraries,
+    libraries: &[HostPath],
+    wheels: &[&WheelRow],
+) -> Result<Answers, VenvProblem> {
     let paths: Vec<String> = libraries.iter().map(ToString::to_string).collect();
     let answer = host.probe_with(PROBE, &paths, DEADLINE);
     let broken = |how: &str, error: &str| {
-        Problem::failed("venv.not-loadable").value("how", how).value("error", error).evidence(Evidence::new(
-            EvidenceKind::Dlopen,
-            paths.join(" "),
-            error,
-        ))
+        VenvProblem::failed(id!("venv.not-loadable"))
+            .value("how", how)
+            .value("error", error)
+            .evidence(Evidence::new(EvidenceKind::Dlopen, paths.join(" "), error))
     };
     match answer.status {
         ProbeStatus::Ok => {}
@@ -54,7 +58,7 @@ pub fn verify(host: &dyn Host, libraries: &[HostPath], wheels: &[&Wheel]) -> Res
         let (Some(asks), Some(expected)) = (wheel.asks, &wheel.answers) else { continue };
         let found = versions.get(asks.key()).map(String::as_str).unwrap_or_default();
         if found.parse::<Version>().ok().as_ref() != Some(expected) {
-            return Err(Problem::failed("venv.wrong-version")
+            return Err(VenvProblem::failed(id!("venv.wrong-version"))
                 .value("package", wheel.package.as_str())
                 .value("version", wheel.version.as_str())
                 .value("expected", expected.as_str())
@@ -69,13 +73,14 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::venv::Table;
-    use gpubuild_host::{Arch, Os, ProbeAnswer, RecordedHost};
+    use crate::venv::WheelTable;
+    use gpubuild_detect::diagnostic::DiagnosticId;
+    use gpubuild_host::{Arch, HostInfo, Os, ProbeAnswer, RecordedHost};
 
-    fn ask(answer: ProbeAnswer) -> Result<Answers, (String, String)> {
+    fn ask(answer: ProbeAnswer) -> Result<Answers, (DiagnosticId, String)> {
         let host = RecordedHost::builder(Os::Linux, Arch::X86_64).probe_answer(PROBE, answer).build();
-        let release = &Table::embedded().releases[0];
-        let wheels: Vec<&Wheel> = release.wheels.iter().filter(|wheel| wheel.usual).collect();
+        let release = &WheelTable::embedded().releases[0];
+        let wheels: Vec<&WheelRow> = release.wheels.iter().filter(|wheel| wheel.usual).collect();
         let libraries = libraries(&host.path("/v"), &wheels, host.platform());
         assert_eq!(libraries[0].as_str(), "/v/nvidia/cuda_runtime/lib/libcudart.so.12");
         assert_eq!(libraries[1].file_name(), Some("libcublasLt.so.12"));

@@ -17,9 +17,21 @@ enum state : unsigned char { READY, AT_BARRIER, AT_SHUFFLE, DONE };
 // A stack size that is no power of two: else the tops of all stacks fall into the same few lines of the cache.
 enum { MOST_THREADS = 1024, STACK_BYTES = (64 << 10) + 320 };
 
+// A switch between fibers saves the stack, the frame and the address. The compiler does that with three stores; setjmp() of
+// the C library saves every register, encrypts addresses and asks whether the stack is the right one.
+#if defined(__x86_64__) || (defined(__aarch64__) && !defined(__clang__))
+using place = void *[5];
+#define SAVE_PLACE(at) __builtin_setjmp(at)
+#define JUMP_TO(at) __builtin_longjmp(at, 1)
+#else
+using place = jmp_buf;
+#define SAVE_PLACE(at) _setjmp(at)
+#define JUMP_TO(at) _longjmp(at, 1)
+#endif
+
 struct fiber {
     ucontext_t first;
-    jmp_buf jump;
+    place jump;
     bool started;
 };
 
@@ -31,8 +43,11 @@ unsigned char turns[MOST_THREADS];       // which slot its next shuffle uses
 unsigned int slots[2][MOST_THREADS];
 unsigned int masks[MOST_THREADS]; // of the shuffle that a thread is at
 unsigned int current;
-jmp_buf scheduler;
+place scheduler;            // where run_block() waits
 unsigned int threads;       // of this block
+unsigned int ended;         // threads of this block
+unsigned int turn, round_number; // of the scheduler, see next_thread()
+bool ran;                   // a thread, in this round
 unsigned int waiting;       // at the barrier
 unsigned int passed;        // barriers of this block
 unsigned int arrived[MOST_THREADS / GK_WARP]; // lanes of a warp at its next shuffle
@@ -42,8 +57,65 @@ kernel *registered;
 char *shared_begin, *shared_end;
 char failure[384];
 
-void to_scheduler() {
-    if (_setjmp(fibers[current].jump) == 0) _longjmp(scheduler, 1);
+char *stacks;
+
+// Threads run in this order between barriers. A result that depends on it is a race: the tests use all three.
+enum order { FORWARD, REVERSE, SHUFFLED };
+
+order chosen_order() {
+    static const char *text = getenv("GK_EMULATE_ORDER");
+    static const order chosen = !text ? FORWARD : strcmp(text, "reverse") == 0 ? REVERSE : strcmp(text, "shuffled") == 0 ? SHUFFLED : FORWARD;
+    return chosen;
+}
+
+order by_order; // of this launch
+
+// Which thread is the n-th of a round. Shuffled: another order each time, warps torn apart. An odd factor and a power of
+// two above the number of threads make a walk over all of them.
+unsigned int thread_of_turn(unsigned int n) {
+    if (by_order == FORWARD) return n;
+    if (by_order == REVERSE) return threads - 1 - n;
+    unsigned int size = 1;
+    while (size < threads) size *= 2;
+    unsigned int at = n;
+    do at = (at * (4 * (round_number % 61) + 5) + 2 * round_number + 1) % size;
+    while (at >= threads);
+    return at;
+}
+
+// The thread that runs next, or -1 after a round in which no thread could run.
+int next_thread() {
+    for (;;) {
+        while (turn < threads) {
+            const unsigned int next = thread_of_turn(turn++);
+            if (now[next] != READY) continue;
+            ran = true;
+            return static_cast<int>(next);
+        }
+        if (!ran) return -1;
+        turn = 0;
+        ++round_number;
+        ran = false;
+    }
+}
+
+// A function of its own: a jump must not be in the function that saved its place.
+__attribute__((noinline)) void enter(unsigned int number) {
+    fiber &which = fibers[number];
+    current = number;
+    threadIdx.x = number;
+    threadIdx.y = threadIdx.z = 0;
+    if (which.started) JUMP_TO(which.jump);
+    which.started = true;
+    setcontext(&which.first);
+}
+
+// Called by a thread that has to wait or has ended. Goes straight to the next one: run_block() is reached when there is none.
+__attribute__((noinline)) void pause() {
+    if (SAVE_PLACE(fibers[current].jump) != 0) return;
+    const int next = next_thread();
+    if (next < 0) JUMP_TO(scheduler);
+    enter(static_cast<unsigned int>(next));
 }
 
 // A fiber lives on from block to block: starting one costs system calls.
@@ -51,11 +123,10 @@ void fiber_main() {
     for (;;) {
         body(arguments);
         now[current] = DONE;
-        to_scheduler();
+        ++ended;
+        pause();
     }
 }
-
-char *stacks;
 
 void reset_fiber(fiber &which) {
     if (!stacks) {
@@ -72,62 +143,17 @@ void reset_fiber(fiber &which) {
     which.started = false;
 }
 
-void run(unsigned int number) {
-    fiber &which = fibers[number];
-    current = number;
-    threadIdx.x = number;
-    threadIdx.y = threadIdx.z = 0;
-    if (_setjmp(scheduler) != 0) return;
-    if (which.started) _longjmp(which.jump, 1);
-    which.started = true;
-    setcontext(&which.first);
-}
-
-// Threads run in this order between barriers. A result that depends on it is a race: the tests use all three.
-enum order { FORWARD, REVERSE, SHUFFLED };
-
-order chosen_order() {
-    static const char *text = getenv("GK_EMULATE_ORDER");
-    static const order chosen = !text ? FORWARD : strcmp(text, "reverse") == 0 ? REVERSE : strcmp(text, "shuffled") == 0 ? SHUFFLED : FORWARD;
-    return chosen;
-}
-
-bool reversed() { return chosen_order() == REVERSE; }
-
-// Which thread is the n-th of a round. Shuffled: another order each time, warps torn apart. An odd factor and a power of
-// two above the number of threads make a walk over all of them.
-unsigned int thread_of_turn(unsigned int n, unsigned int round) {
-    if (chosen_order() == FORWARD) return n;
-    if (reversed()) return threads - 1 - n;
-    unsigned int size = 1;
-    while (size < threads) size *= 2;
-    unsigned int at = n;
-    do at = (at * (4 * (round % 61) + 5) + 2 * round + 1) % size;
-    while (at >= threads);
-    return at;
-}
-
 bool run_block(const kernel &what) {
     waiting = 0;
     passed = 0;
+    ended = 0;
+    turn = 0;
+    ran = false;
     memset(arrived, 0, sizeof arrived);
     memset(now, READY, sizeof now);
     memset(turns, 0, sizeof turns);
-    static unsigned int round;
-    for (;; ++round) {
-        bool ran = false;
-        unsigned int done = 0;
-        for (unsigned int n = 0; n < threads; ++n) {
-            const unsigned int next = thread_of_turn(n, round);
-            if (now[next] == READY) {
-                run(next);
-                ran = true;
-            }
-            if (now[next] == DONE) ++done;
-        }
-        if (done == threads) return true;
-        if (!ran) break;
-    }
+    if (SAVE_PLACE(scheduler) == 0) enter(static_cast<unsigned int>(next_thread()));
+    if (ended == threads) return true;
     unsigned int count[4] = {0, 0, 0, 0};
     for (unsigned int n = 0; n < threads; ++n) ++count[now[n]];
     snprintf(failure, sizeof failure, "kernel %s, block %u,%u,%u: %u threads wait at a barrier, %u at a shuffle, %u have ended",
@@ -177,7 +203,7 @@ void barrier(int line) {
     line_of[current] = line;
     if (++waiting < threads) {
         now[current] = AT_BARRIER;
-        to_scheduler();
+        pause();
         return;
     }
     waiting = 0;
@@ -198,7 +224,7 @@ unsigned int exchange(unsigned int value, unsigned int mask) {
     masks[current] = mask;
     if (++arrived[first / GK_WARP] < GK_WARP) { // a warp that is cut short by the block never completes, and is reported
         now[current] = AT_SHUFFLE;
-        to_scheduler();
+        pause();
     } else {
         // Lanes that name different partners are at different shuffles: what they get is undefined.
         for (unsigned int n = first; n < first + GK_WARP; ++n) {
@@ -232,11 +258,12 @@ const char *launch(const kernel &what, index3 grid, index3 block, const gk_gpu_a
     gridDim = grid;
     arguments = args;
     body = what.body;
+    by_order = chosen_order();
     memset(shared_begin, 0xff, static_cast<size_t>(shared_end - shared_begin));
     watch_launch();
     const uint64_t blocks = static_cast<uint64_t>(grid.x) * grid.y * grid.z;
     for (uint64_t n = 0; n < blocks; ++n) {
-        const uint64_t number = reversed() ? blocks - 1 - n : n;
+        const uint64_t number = by_order == REVERSE ? blocks - 1 - n : n;
         blockIdx.x = static_cast<unsigned int>(number % grid.x);
         blockIdx.y = static_cast<unsigned int>(number / grid.x % grid.y);
         blockIdx.z = static_cast<unsigned int>(number / grid.x / grid.y);

@@ -1,16 +1,16 @@
-//! What AMD's kernel driver tells: the topology of `kfd`, and the module's version.
+//! GPUs from AMD's kernel driver: the topology of `kfd`, and the module's version.
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Host, glob};
+use gpubuild_host::{ReadFiles, glob};
 
 use super::merge;
-use crate::facts::{Driver, Fact, Gpu, Vendor, trimmed};
+use crate::facts::{DriverFacts, Fact, Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
 
 const NODES: &str = "/sys/class/kfd/kfd/topology/nodes";
 
-/// Adds architecture and memory to the cards, and cards that only the topology knows.
-pub(super) fn probe_topology(host: &dyn Host, gpus: &mut Vec<Gpu>) {
+/// Adds architecture and memory to the GPUs, and adds GPUs that only the topology lists.
+pub(super) fn probe_topology(host: &dyn ReadFiles, gpus: &mut Vec<Gpu>) {
     for node in glob(host, &format!("{NODES}/*")) {
         let path = node.join("properties");
         let Some(properties) = host.read_text(&path).ok().and_then(|text| parse_node(&text)) else {
@@ -35,17 +35,17 @@ pub(super) fn probe_topology(host: &dyn Host, gpus: &mut Vec<Gpu>) {
     }
 }
 
-/// A GPU of the topology.
+/// A GPU in the topology.
 #[derive(Debug, PartialEq, Eq)]
-struct Node {
+struct TopologyNode {
     arch: String,
     address: String,
     device: u16,
     has_processor: bool,
 }
 
-/// The properties of a node; `None` for a processor.
-fn parse_node(text: &str) -> Option<Node> {
+/// Parses the properties of a node; `None` for a CPU.
+fn parse_node(text: &str) -> Option<TopologyNode> {
     let value = |wanted: &str| {
         text.lines().find_map(|line| {
             let (name, value) = line.trim().split_once(' ')?;
@@ -61,7 +61,7 @@ fn parse_node(text: &str) -> Option<Node> {
         location >> 3 & 0x1f,
         location & 0x7
     );
-    Some(Node {
+    Some(TopologyNode {
         arch: gfx(version),
         address,
         device: u16::try_from(value("device_id").unwrap_or(0)).unwrap_or(0),
@@ -69,12 +69,12 @@ fn parse_node(text: &str) -> Option<Node> {
     })
 }
 
-/// `110003` is `gfx1103`, `90010` is `gfx90a`: major, minor and stepping, two decimal digits each.
+/// The architecture of a version: `110003` is `gfx1103`, `90010` is `gfx90a` (major, minor, stepping; two decimal digits each).
 fn gfx(version: u64) -> String {
     format!("gfx{}{:x}{:x}", version / 10_000, version / 100 % 100, version % 100)
 }
 
-/// Bytes of a memory bank on the card itself: heap types 1 (visible to the processor) and 2.
+/// Bytes of a memory bank on the GPU: heap types 1 (visible to the CPU) and 2.
 fn parse_bank(text: &str) -> Option<u64> {
     let value = |wanted: &str| {
         text.lines().find_map(|line| line.trim().strip_prefix(wanted)?.trim().parse::<u64>().ok())
@@ -82,8 +82,8 @@ fn parse_bank(text: &str) -> Option<u64> {
     matches!(value("heap_type")?, 1 | 2).then(|| value("size_in_bytes")).flatten()
 }
 
-/// The kernel driver, if it is loaded. Only AMD's own package has a version; the kernel's has none.
-pub(super) fn probe_driver(host: &dyn Host) -> Option<Driver> {
+/// The kernel driver, if it is loaded. AMD's package has a version, the kernel's module does not.
+pub(super) fn probe_driver(host: &dyn ReadFiles) -> Option<DriverFacts> {
     let path = "/sys/module/amdgpu/version";
     let version = trimmed(host, path).and_then(|text| text.parse::<Version>().ok());
     if version.is_none() && !host.is_dir(&host.path("/sys/module/amdgpu")) {
@@ -93,7 +93,7 @@ pub(super) fn probe_driver(host: &dyn Host) -> Option<Driver> {
         let evidence = vec![Evidence::file(path, version.as_str())];
         Fact { value: version, found_via: "sysfs".to_owned(), evidence }
     });
-    Some(Driver { vendor: Vendor::Amd, module: "amdgpu".to_owned(), version, flavour: None })
+    Some(DriverFacts { vendor: Vendor::Amd, module: "amdgpu".to_owned(), version, flavour: None })
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn target_versions_are_spelled_as_compilers_do() {
+    fn target_versions_become_gfx_names() {
         for (version, expected) in [
             (90_402, "gfx942"),
             (90_010, "gfx90a"),
@@ -114,9 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn nodes_and_banks() {
+    fn nodes_and_memory_banks_are_parsed() {
         let text = "cpu_cores_count 0\nsimd_count 1216\ngfx_target_version 90402\nvendor_id 4098\ndevice_id 29857\nlocation_id 49408\ndomain 1\n";
-        let node = Node {
+        let node = TopologyNode {
             arch: "gfx942".into(),
             address: "0001:c1:00.0".into(),
             device: 0x74a1,

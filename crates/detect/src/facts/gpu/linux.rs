@@ -1,24 +1,24 @@
-//! GPUs of Linux: PCI devices in sysfs, and what has no PCI address (WSL, Jetson, containers without sysfs).
+//! GPUs on Linux: PCI devices in sysfs, and GPUs without a PCI address (WSL, Jetson, containers without sysfs).
 
 use gpubuild_host::search::natural_order;
-use gpubuild_host::{Arch, Host, HostPath, library};
+use gpubuild_host::{Arch, HostPath, ReadFiles, library};
 
 use super::names;
 use crate::facts::{Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
 
 const PCI: &str = "/sys/bus/pci/devices";
-/// Where WSL puts the driver libraries of Windows.
+/// The path at which WSL provides the CUDA driver library of Windows.
 const WSL_CUDA: &str = "/usr/lib/wsl/lib/libcuda.so.1";
 
-/// Every display, 3D and accelerator device on PCI, by address.
-pub(super) fn probe_pci(host: &dyn Host) -> Vec<Gpu> {
+/// All display, 3D and accelerator devices on PCI, ordered by address.
+pub(super) fn probe_pci(host: &dyn ReadFiles) -> Vec<Gpu> {
     let mut addresses = host.list(&host.path(PCI)).unwrap_or_default();
     addresses.sort_by(|left, right| natural_order(left, right));
     addresses.iter().filter_map(|address| probe_device(host, address)).collect()
 }
 
-fn probe_device(host: &dyn Host, address: &str) -> Option<Gpu> {
+fn probe_device(host: &dyn ReadFiles, address: &str) -> Option<Gpu> {
     let folder = host.path(PCI).join(address);
     let class = number(host, &folder, "class")?;
     if !is_gpu_class(class) {
@@ -27,7 +27,7 @@ fn probe_device(host: &dyn Host, address: &str) -> Option<Gpu> {
     let ids = (short(number(host, &folder, "vendor")?)?, short(number(host, &folder, "device")?)?);
     let vendor = names::vendor(ids.0);
     let kernel_driver = bound_driver(host, &folder);
-    // Accelerators are GPUs only of those who sell GPUs that way; Intel's and others' NPUs have this class too.
+    // Only some vendors sell GPUs of the accelerator class; NPUs of Intel and others have it too.
     if class >> 16 == 0x12 && !matches!(vendor, Vendor::Nvidia | Vendor::Amd) {
         return None;
     }
@@ -55,22 +55,22 @@ fn probe_device(host: &dyn Host, address: &str) -> Option<Gpu> {
     })
 }
 
-/// Display controllers, and processing accelerators without an interface of their own.
+/// Display controllers, and processing accelerators without a standard programming interface.
 fn is_gpu_class(class: u32) -> bool {
     class >> 16 == 0x03 || class >> 8 == 0x1200
 }
 
-/// Whether it shares memory with the processor, where its place tells.
+/// Whether it shares memory with the CPU, if the PCI address shows it.
 fn is_integrated(vendor: Vendor, address: &str) -> Option<bool> {
     match vendor {
         Vendor::Nvidia => Some(false),
-        // The processor's own graphics has had this place in every generation.
+        // Intel's integrated graphics has had this address in every generation.
         Vendor::Intel => Some(address.ends_with(":00:02.0")),
         _ => None,
     }
 }
 
-fn number(host: &dyn Host, folder: &HostPath, name: &str) -> Option<u32> {
+fn number(host: &dyn ReadFiles, folder: &HostPath, name: &str) -> Option<u32> {
     let text = trimmed(host, folder.join(name).as_str())?;
     u32::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
 }
@@ -79,8 +79,8 @@ fn short(number: u32) -> Option<u16> {
     u16::try_from(number).ok()
 }
 
-/// The name of the driver that a device is bound to.
-fn bound_driver(host: &dyn Host, folder: &HostPath) -> Option<String> {
+/// The driver that a device is bound to.
+fn bound_driver(host: &dyn ReadFiles, folder: &HostPath) -> Option<String> {
     let link = host.read_link(&folder.join("driver")).ok();
     let from_link =
         link.and_then(|target| target.trim_end_matches('/').rsplit('/').next().map(str::to_owned));
@@ -90,11 +90,11 @@ fn bound_driver(host: &dyn Host, folder: &HostPath) -> Option<String> {
     })
 }
 
-/// Graphics devices that the kernel knows and that PCI did not show: a sysfs with the drm class alone.
-pub(super) fn probe_drm(host: &dyn Host, known: &[Gpu]) -> Vec<Gpu> {
+/// Graphics devices of the drm class that are not on the PCI list, as in a sysfs with only that class.
+pub(super) fn probe_drm(host: &dyn ReadFiles, known: &[Gpu]) -> Vec<Gpu> {
     let mut found: Vec<Gpu> = Vec::new();
     for card in gpubuild_host::glob(host, "/sys/class/drm/card*") {
-        // Connectors are `card0-DP-1`.
+        // Names such as `card0-DP-1` are connectors.
         if card.file_name().is_none_or(|name| name.contains('-')) {
             continue;
         }
@@ -128,8 +128,8 @@ pub(super) fn probe_drm(host: &dyn Host, known: &[Gpu]) -> Vec<Gpu> {
     found
 }
 
-/// The card of the Windows machine that WSL runs on. No file names it; the driver library is put there only for one.
-pub(super) fn probe_wsl(host: &dyn Host) -> Option<Gpu> {
+/// The GPU of the Windows machine under WSL. No file names it; the driver library only exists if there is one.
+pub(super) fn probe_wsl(host: &dyn ReadFiles) -> Option<Gpu> {
     let device = host.path("/dev/dxg");
     let cuda = host.path(WSL_CUDA);
     if !host.exists(&device) || !host.exists(&cuda) {
@@ -144,8 +144,8 @@ pub(super) fn probe_wsl(host: &dyn Host) -> Option<Gpu> {
     })
 }
 
-/// The GPU of an NVIDIA Jetson, which is on no bus.
-pub(super) fn probe_jetson(host: &dyn Host) -> Option<Gpu> {
+/// The GPU of an NVIDIA Jetson, which is not on a bus.
+pub(super) fn probe_jetson(host: &dyn ReadFiles) -> Option<Gpu> {
     if host.platform().arch != Arch::Aarch64 {
         return None;
     }
@@ -179,8 +179,8 @@ pub(super) fn probe_jetson(host: &dyn Host) -> Option<Gpu> {
     })
 }
 
-/// NVIDIA device nodes without anything else that tells of a card: a container that hides sysfs.
-pub(super) fn probe_nodes(host: &dyn Host) -> Vec<Gpu> {
+/// GPUs of which only NVIDIA device nodes are visible: in a container that hides sysfs.
+pub(super) fn probe_nodes(host: &dyn ReadFiles) -> Vec<Gpu> {
     let nodes = gpubuild_host::glob(host, "/dev/nvidia*");
     let cards = nodes.iter().filter(|node| {
         let number = node.file_name().and_then(|name| name.strip_prefix("nvidia"));

@@ -1,4 +1,4 @@
-//! Every GPU of a host and the kernel drivers, from files and the registry alone.
+//! All GPUs of a host and their kernel drivers, from files and the registry.
 
 mod amd;
 mod linux;
@@ -8,12 +8,12 @@ mod nvidia;
 mod tests;
 mod windows;
 
-use gpubuild_host::{Arch, Host, Os};
+use gpubuild_host::{Arch, HostInfo, InspectHost, Os, ReadFiles};
 
-use super::{Driver, Gpu, Vendor};
+use super::{DriverFacts, Gpu, Vendor};
 
-/// All GPUs in the order of their addresses, and the drivers by vendor.
-pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
+/// All GPUs ordered by PCI address, and the drivers by vendor.
+pub(super) fn probe(host: &dyn InspectHost) -> (Vec<Gpu>, Vec<DriverFacts>) {
     let (mut gpus, drivers) = match host.platform().os {
         Os::Linux => probe_linux(host),
         Os::Windows => windows::probe(host),
@@ -22,22 +22,22 @@ pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
     for gpu in &mut gpus {
         if gpu.arch.is_none() {
             let by_number = gpu.ids.and_then(|ids| names::arch_of_ids(gpu.vendor, ids));
-            // Windows' drivers call every processor's graphics `AMD Radeon(TM) Graphics`.
+            // Windows drivers name the graphics of every AMD processor `AMD Radeon(TM) Graphics`.
             let by_table = || names::arch(gpu.vendor, &names::device_name(gpu.vendor, gpu.ids?));
             let found = names::arch(gpu.vendor, &gpu.name).or(by_number).or_else(by_table);
             gpu.arch = found.map(str::to_owned);
         }
-        // The kernel shows the GPU of a newer processor as a node of its own, like a card.
+        // The topology lists the GPU of a newer processor as a separate node, like a discrete one.
         if gpu.vendor == Vendor::Amd && gpu.arch.as_deref().is_some_and(names::is_integrated) {
             gpu.integrated = Some(true);
         }
     }
-    // Those without an address come last, in the order in which they were found.
+    // GPUs without an address come last, in the order in which they were found.
     gpus.sort_by(|left, right| (left.pci.is_none(), &left.pci).cmp(&(right.pci.is_none(), &right.pci)));
     (gpus, drivers)
 }
 
-fn probe_linux(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
+fn probe_linux(host: &dyn ReadFiles) -> (Vec<Gpu>, Vec<DriverFacts>) {
     let mut gpus = linux::probe_pci(host);
     let drm = linux::probe_drm(host, &gpus);
     gpus.extend(drm);
@@ -50,22 +50,27 @@ fn probe_linux(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
     if !has_nvidia(&gpus) {
         gpus.extend(linux::probe_nodes(host));
     }
-    let mut drivers: Vec<Driver> =
+    let mut drivers: Vec<DriverFacts> =
         [nvidia::probe_driver(host), amd::probe_driver(host)].into_iter().flatten().collect();
-    // Drivers without a version of their own, as far as they are bound to a card.
+    // Drivers without a version, if they are bound to a GPU.
     for gpu in &gpus {
         let Some(module) = gpu.kernel_driver.as_ref().filter(|module| *module != "vfio-pci") else {
             continue;
         };
         if !drivers.iter().any(|driver| driver.module == *module) {
-            drivers.push(Driver { vendor: gpu.vendor, module: module.clone(), version: None, flavour: None });
+            drivers.push(DriverFacts {
+                vendor: gpu.vendor,
+                module: module.clone(),
+                version: None,
+                flavour: None,
+            });
         }
     }
     (gpus, drivers)
 }
 
-/// Every Mac with Apple's own processor has its GPU; which one, only Metal tells. Of other Macs no file tells.
-fn probe_macos(host: &dyn Host) -> Vec<Gpu> {
+/// Every Mac with an Apple processor has its GPU; only Metal reports the model. For other Macs, files show nothing.
+fn probe_macos(host: &dyn HostInfo) -> Vec<Gpu> {
     if host.platform().arch != Arch::Aarch64 {
         return Vec::new();
     }
@@ -77,7 +82,7 @@ fn probe_macos(host: &dyn Host) -> Vec<Gpu> {
     }]
 }
 
-/// The GPU at an address, made if it is not known yet. A card at another address never counts as the same.
+/// The GPU at an address, added if it is missing. GPUs at different addresses are never merged.
 fn merge<'a>(gpus: &'a mut Vec<Gpu>, vendor: Vendor, address: &str, ids: Option<(u16, u16)>) -> &'a mut Gpu {
     let known = gpus.iter().position(|gpu| gpu.vendor == vendor && gpu.pci.as_deref() == Some(address));
     let index = known.unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! What numbers and names of GPUs tell: `toolkits/tables/gpus.toml`. Used only where the machine itself does not say.
+//! Names and architectures by PCI ids and device names, from `toolkits/tables/gpus.toml`. Only used if the machine does not report them.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -9,24 +9,24 @@ use serde::Deserialize;
 
 use crate::facts::Vendor;
 
-static TABLE: OnceLock<Table> = OnceLock::new();
+static TABLE: OnceLock<DeviceNameTable> = OnceLock::new();
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct DeviceNameTable {
     #[serde(rename = "schema")]
     _schema: u32,
-    vendor: Vec<Maker>,
+    vendor: Vec<VendorNames>,
     device: BTreeMap<Vendor, BTreeMap<String, String>>,
     arch: Vec<Architecture>,
-    range: Vec<Range>,
-    /// Architectures of GPUs that are part of a processor.
+    range: Vec<DeviceIdRange>,
+    /// Architectures of integrated GPUs.
     integrated: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Maker {
+struct VendorNames {
     id: Vendor,
     pci: Vec<String>,
 }
@@ -39,10 +39,10 @@ struct Architecture {
     names: Vec<String>,
 }
 
-/// The device numbers of a chip.
+/// The device ids of a chip.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Range {
+struct DeviceIdRange {
     vendor: Vendor,
     arch: String,
     from: String,
@@ -51,20 +51,20 @@ struct Range {
     _chip: String,
 }
 
-/// The table is part of the program, and a test reads it.
-fn table() -> &'static Table {
+/// The embedded table; a test parses it.
+fn table() -> &'static DeviceNameTable {
     TABLE
         .get_or_init(|| gpubuild_toml::from_bytes(tables::GPUS).expect("toolkits/tables/gpus.toml is tested"))
 }
 
-/// The maker with a PCI vendor number.
+/// The vendor with a PCI vendor id.
 pub(in crate::facts) fn vendor(number: u16) -> Vendor {
     let number = format!("{number:04x}");
     let maker = table().vendor.iter().find(|maker| maker.pci.contains(&number));
     maker.map_or(Vendor::Other, |maker| maker.id)
 }
 
-/// A device's name by its PCI numbers; `NVIDIA GPU 10de:2335` where the table has none.
+/// A device's name by its PCI ids, or `NVIDIA GPU 10de:2335` if the table lacks it.
 pub(in crate::facts) fn device_name(vendor: Vendor, ids: (u16, u16)) -> String {
     let known = table().device.get(&vendor).and_then(|devices| devices.get(&format!("{:04x}", ids.1)));
     match (known, vendor) {
@@ -74,7 +74,7 @@ pub(in crate::facts) fn device_name(vendor: Vendor, ids: (u16, u16)) -> String {
     }
 }
 
-/// The architecture that a name stands for, if that is certain.
+/// The architecture of a device by its name, if the name is unambiguous.
 pub(in crate::facts) fn arch(vendor: Vendor, name: &str) -> Option<&'static str> {
     let words = words(name);
     let of_vendor = table().arch.iter().filter(|row| row.vendor == vendor);
@@ -82,14 +82,14 @@ pub(in crate::facts) fn arch(vendor: Vendor, name: &str) -> Option<&'static str>
     row.map(|row| row.arch.as_str())
 }
 
-/// The architecture of the chip with these PCI numbers.
+/// The architecture of the chip with these PCI ids.
 pub(in crate::facts) fn arch_of_ids(vendor: Vendor, ids: (u16, u16)) -> Option<&'static str> {
     let number = format!("{:04x}", ids.1);
-    let holds = |row: &&Range| row.vendor == vendor && row.from <= number && number <= row.to;
+    let holds = |row: &&DeviceIdRange| row.vendor == vendor && row.from <= number && number <= row.to;
     table().range.iter().find(holds).map(|row| row.arch.as_str())
 }
 
-/// Whether GPUs of an architecture are part of a processor and share its memory.
+/// Whether GPUs of an architecture are integrated and share the CPU's memory.
 pub(in crate::facts) fn is_integrated(arch: &str) -> bool {
     table().integrated.iter().any(|known| known == arch)
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sound() {
+    fn the_table_is_consistent() {
         for row in &table().arch {
             let spelling = match row.vendor {
                 Vendor::Nvidia => row.arch.strip_prefix("sm_").is_some_and(|n| n.parse::<u16>().is_ok()),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn chips_have_blocks_of_numbers() {
+    fn device_ids_map_to_chips() {
         let of = |device| arch_of_ids(Vendor::Nvidia, (0x10de, device));
         for (device, expected) in [
             (0x128b, Some("sm_35")),
@@ -151,7 +151,7 @@ mod tests {
             assert!(row.from <= row.to && row.from.len() == 4 && row.to.len() == 4, "{row:?}");
             assert!(u16::from_str_radix(&row.from, 16).is_ok() && row.arch.starts_with("sm_"), "{row:?}");
         }
-        // A name and a number never contradict each other.
+        // A name and an id must not contradict each other.
         for (number, name) in &table().device[&Vendor::Nvidia] {
             let by_number = of(u16::from_str_radix(number, 16).unwrap());
             if let (Some(by_name), Some(by_number)) = (arch(Vendor::Nvidia, name), by_number) {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn names_as_drivers_write_them() {
+    fn driver_names_map_to_architectures() {
         for (name, expected) in [
             ("NVIDIA H200", Some("sm_90")),
             ("NVIDIA A100-SXM4-80GB", Some("sm_80")),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_give_names() {
+    fn pci_ids_map_to_names() {
         assert_eq!(vendor(0x10de), Vendor::Nvidia);
         assert_eq!(vendor(0x1414), Vendor::Virtual);
         assert_eq!(vendor(0x1a03), Vendor::Other);

@@ -1,16 +1,16 @@
-//! What NVIDIA's kernel driver tells in procfs and sysfs.
+//! GPUs from NVIDIA's kernel driver in procfs and sysfs.
 
 use gpubuild_core::version::Version;
-use gpubuild_host::Host;
+use gpubuild_host::ReadFiles;
 
 use super::merge;
-use crate::facts::{Driver, Fact, Gpu, Vendor, trimmed};
+use crate::facts::{DriverFacts, Fact, Gpu, Vendor, trimmed};
 use crate::finding::Evidence;
 
 const CARDS: &str = "/proc/driver/nvidia/gpus";
 
-/// Adds names and UUIDs to the cards, and cards that only the driver knows.
-pub(super) fn probe_cards(host: &dyn Host, gpus: &mut Vec<Gpu>) {
+/// Adds names and UUIDs to the GPUs, and adds GPUs that only the driver lists.
+pub(super) fn probe_cards(host: &dyn ReadFiles, gpus: &mut Vec<Gpu>) {
     for address in host.list(&host.path(CARDS)).unwrap_or_default() {
         let path = format!("{CARDS}/{address}/information");
         let Ok(text) = host.read_text(&host.path(&path)) else { continue };
@@ -30,7 +30,7 @@ pub(super) fn probe_cards(host: &dyn Host, gpus: &mut Vec<Gpu>) {
     }
 }
 
-/// One card as `/proc/driver/nvidia/gpus/*/information` describes it.
+/// A GPU as described by `/proc/driver/nvidia/gpus/*/information`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Card {
     model: Option<String>,
@@ -44,7 +44,7 @@ fn parse_information(text: &str) -> Card {
             let (name, value) = line.split_once(':')?;
             (name.trim() == wanted).then(|| value.trim())
         });
-        // A card that the driver could not start has question marks.
+        // The fields of a GPU that the driver could not initialise contain question marks.
         value.filter(|value| !value.is_empty() && !value.contains("??")).map(str::to_owned)
     };
     let model = value("Model").filter(|model| model != "Unknown").map(|model| {
@@ -54,7 +54,7 @@ fn parse_information(text: &str) -> Card {
 }
 
 /// The kernel driver, if it is loaded.
-pub(super) fn probe_driver(host: &dyn Host) -> Option<Driver> {
+pub(super) fn probe_driver(host: &dyn ReadFiles) -> Option<DriverFacts> {
     let proc_path = "/proc/driver/nvidia/version";
     let proc_text = trimmed(host, proc_path);
     let module_path = "/sys/module/nvidia/version";
@@ -76,7 +76,7 @@ pub(super) fn probe_driver(host: &dyn Host) -> Option<Driver> {
         return None;
     }
     let flavour = flavour.map(str::to_owned);
-    Some(Driver { vendor: Vendor::Nvidia, module: "nvidia".to_owned(), version, flavour })
+    Some(DriverFacts { vendor: Vendor::Nvidia, module: "nvidia".to_owned(), version, flavour })
 }
 
 fn parse_flavour(text: &str) -> &'static str {
@@ -91,7 +91,7 @@ fn parse_version(text: &str) -> Option<Version> {
         .and_then(|word| word.parse().ok())
 }
 
-/// The version as NVIDIA writes it, from the one that Windows has: `32.0.15.7283` is `572.83`.
+/// NVIDIA's spelling of a Windows driver version: `32.0.15.7283` is `572.83`.
 pub(super) fn from_windows_version(text: &str) -> Option<Version> {
     let digits: String = text.split('.').skip(2).collect();
     let digits = digits.get(digits.len().checked_sub(5)?..)?;
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_flavours_of_the_driver() {
+    fn both_flavours_of_the_driver_are_parsed() {
         let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder@U22)  Sun Jul 27 07:06:32 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
         assert_eq!(
             (parse_flavour(open), parse_version(open).unwrap().to_string().as_str()),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_s_description() {
+    fn gpu_information_is_parsed() {
         let text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 1234\nGPU UUID: \t GPU-0a1b\nBus Type: \t PCIe\nBus Location: \t 0000:C1:00.0\nDevice Minor: \t 0\n";
         let card = Card {
             model: Some("NVIDIA H200".into()),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_spells_versions_its_own_way() {
+    fn windows_versions_are_converted() {
         let version = |text| from_windows_version(text).map(|version| version.to_string());
         assert_eq!(version("32.0.15.7283").as_deref(), Some("572.83"));
         assert_eq!(version("31.0.15.3623").as_deref(), Some("536.23"));

@@ -1,5 +1,5 @@
 use gpubuild_host::recorded::RecordedHostBuilder;
-use gpubuild_host::{Arch, Host, Os, RecordedHost};
+use gpubuild_host::{Arch, HostInfo, Os, RecordedHost};
 
 use crate::facts::{Facts, Gpu, Vendor, gather};
 
@@ -7,7 +7,7 @@ fn linux() -> RecordedHostBuilder {
     RecordedHost::builder(Os::Linux, Arch::X86_64)
 }
 
-/// A PCI device in sysfs; its driver's own folder is not recorded, as is usual.
+/// A PCI device in sysfs; as usual, its driver's folder is not recorded.
 fn pci(
     host: RecordedHostBuilder,
     address: &str,
@@ -27,7 +27,7 @@ fn pci(
     }
 }
 
-/// One line for each GPU: vendor, name, address, driver, architecture, how it was found.
+/// One line per GPU: vendor, name, address, driver, architecture, sources.
 fn lines(facts: &Facts) -> Vec<String> {
     let line = |gpu: &Gpu| {
         let or_dash = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
@@ -72,7 +72,7 @@ fn a_server_with_the_open_driver() {
 }
 
 #[test]
-fn a_hybrid_laptop_has_all_its_cards_in_order() {
+fn the_gpus_of_a_hybrid_laptop_are_ordered_by_address() {
     let host = pci(linux(), "0000:01:00.0", "0x030000", ("10de", "28a0"), Some("nouveau"));
     let host = pci(host, "0000:00:02.0", "0x030000", ("8086", "a780"), Some("i915"));
     let host = pci(host, "0000:00:1f.3", "0x040300", ("8086", "7ad0"), Some("snd_hda_intel"));
@@ -90,7 +90,7 @@ fn a_hybrid_laptop_has_all_its_cards_in_order() {
 }
 
 #[test]
-fn amd_s_topology_gives_architecture_and_memory() {
+fn the_amd_topology_gives_architecture_and_memory() {
     let node = |host: RecordedHostBuilder, number: u32, properties: &str| {
         host.file(&format!("/sys/class/kfd/kfd/topology/nodes/{number}/properties"), properties)
     };
@@ -109,8 +109,8 @@ fn amd_s_topology_gives_architecture_and_memory() {
 }
 
 #[test]
-fn the_driver_s_gfx_counts_more_than_the_name() {
-    // A card of the RX 6700 family whose topology says gfx1030, as with an override in the kernel.
+fn the_architecture_of_the_driver_overrides_the_name() {
+    // A GPU of the RX 6700 family whose topology reports gfx1030, as with an override in the kernel.
     let host = pci(linux(), "0000:03:00.0", "0x030000", ("1002", "73df"), Some("amdgpu"))
         .file("/sys/devices/pci0000:00/0000:03:00.0/mem_info_vram_total", "12868124672\n")
         .file(
@@ -123,7 +123,7 @@ fn the_driver_s_gfx_counts_more_than_the_name() {
 }
 
 #[test]
-fn cards_without_a_driver_or_given_away_are_still_cards() {
+fn gpus_without_a_driver_or_passed_through_are_listed() {
     let host = pci(linux(), "0000:01:00.0", "0x030000", ("10de", "2684"), Some("vfio-pci"));
     let host = pci(host, "0000:02:00.0", "0x030000", ("1002", "744c"), None);
     let host = pci(host, "0000:05:00.0", "0x030000", ("1a03", "2000"), Some("ast"));
@@ -139,7 +139,7 @@ fn cards_without_a_driver_or_given_away_are_still_cards() {
 }
 
 #[test]
-fn wsl_has_a_card_when_windows_gave_its_driver() {
+fn wsl_has_a_gpu_if_windows_provides_its_driver() {
     let wsl = || {
         pci(linux(), "5582:00:00.0", "0x030200", ("1414", "008e"), Some("dxgkrnl"))
             .device("/dev/dxg")
@@ -155,7 +155,7 @@ fn wsl_has_a_card_when_windows_gave_its_driver() {
 }
 
 #[test]
-fn a_container_without_sysfs_shows_its_device_nodes() {
+fn in_a_container_without_sysfs_device_nodes_count() {
     let host = linux()
         .device("/dev/nvidia0")
         .device("/dev/nvidia1")
@@ -172,7 +172,7 @@ fn a_container_without_sysfs_shows_its_device_nodes() {
 }
 
 #[test]
-fn a_jetson_is_told_by_its_device_tree() {
+fn a_jetson_is_detected_by_its_device_tree() {
     let host = RecordedHost::builder(Os::Linux, Arch::Aarch64)
         .file("/proc/device-tree/model", "NVIDIA Jetson AGX Orin Developer Kit\0")
         .file("/etc/nv_tegra_release", "# R36 (release), REVISION: 4.3\n")
@@ -183,7 +183,7 @@ fn a_jetson_is_told_by_its_device_tree() {
 }
 
 #[test]
-fn windows_has_its_cards_in_the_registry() {
+fn windows_gpus_come_from_the_registry() {
     let class = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}";
     let pci = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI";
     let adapter = |host: RecordedHostBuilder, number: &str, values: &[(&str, &str)]| {
@@ -232,7 +232,7 @@ fn windows_has_its_cards_in_the_registry() {
 }
 
 #[test]
-fn windows_without_the_list_of_devices_believes_the_class() {
+fn without_a_device_list_windows_adapters_come_from_the_class() {
     let key = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}\0000";
     let host = RecordedHost::builder(Os::Windows, Arch::X86_64)
         .registry(key, "DriverDesc", "AMD Radeon RX 7900 XTX")
@@ -242,14 +242,14 @@ fn windows_without_the_list_of_devices_believes_the_class() {
 }
 
 #[test]
-fn apple_s_processors_have_their_gpu_and_other_macs_say_nothing() {
+fn only_macs_with_apple_processors_have_a_known_gpu() {
     let apple = RecordedHost::builder(Os::Macos, Arch::Aarch64);
     check(apple, &["Apple | Apple GPU | - | - | - | platform"]);
     check(RecordedHost::builder(Os::Macos, Arch::X86_64), &[]);
 }
 
 #[test]
-fn overrides_stand_in_for_hardware() {
+fn overrides_replace_hardware() {
     let facts = check(
         linux().env("GPUBUILD_SET", "cuda.driver=550.54,cuda.cc=9.0,rocm.gfx=942"),
         &[
@@ -268,7 +268,7 @@ fn overrides_stand_in_for_hardware() {
 }
 
 #[test]
-fn a_drm_class_alone_is_enough() {
+fn the_drm_class_is_sufficient() {
     let host = linux()
         .file("/sys/class/drm/card1/device/vendor", "0x1002\n")
         .file("/sys/class/drm/card1/device/device", "0x744c\n")

@@ -1,44 +1,44 @@
-//! GPUs of Windows: the registry keys of the display adapters' class, checked against the PCI devices that are there.
+//! GPUs on Windows: the registry keys of the display adapter class, compared with the PCI devices that are present.
 
 use gpubuild_core::version::Version;
-use gpubuild_host::Host;
+use gpubuild_host::ReadRegistry;
 
 use super::{names, nvidia};
-use crate::facts::{Driver, Fact, Gpu, Vendor};
+use crate::facts::{DriverFacts, Fact, Gpu, Vendor};
 use crate::finding::{Evidence, EvidenceKind};
 
 const CLASS: &str = "{4d36e968-e325-11ce-bfc1-08002be10318}";
 const CLASSES: &str = r"HKLM\SYSTEM\CurrentControlSet\Control\Class";
 const PCI: &str = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI";
 
-/// A display device of PCI.
+/// A display device on PCI.
 #[derive(Debug)]
-struct Device {
+struct DisplayAdapter {
     key: String,
     ids: (u16, u16),
-    /// Which of the class's keys is its driver: `0001`.
+    /// The subkey of the class with its driver: `0001`.
     driver: Option<String>,
     address: Option<String>,
     name: Option<String>,
 }
 
-/// The adapters and their drivers.
-pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
+/// The display adapters and their drivers.
+pub(super) fn probe(host: &dyn ReadRegistry) -> (Vec<Gpu>, Vec<DriverFacts>) {
     let devices = probe_devices(host);
     let mut gpus = Vec::new();
-    let mut drivers: Vec<Driver> = Vec::new();
+    let mut drivers: Vec<DriverFacts> = Vec::new();
     let class = format!(r"{CLASSES}\{CLASS}");
     for number in host.registry_keys(&class) {
         let key = format!(r"{class}\{number}");
         let value = |name: &str| host.registry_value(&key, name).map(|value| value.text);
         let Some(ids) = value("MatchingDeviceId").as_deref().and_then(parse_ids) else { continue };
         let device = devices.iter().find(|device| device.driver.as_deref() == Some(number.as_str()));
-        // Keys of cards that were taken out stay behind.
+        // Keys of removed GPUs remain in the registry.
         if !devices.is_empty() && device.is_none() && !devices.iter().any(|device| device.ids == ids) {
             continue;
         }
         let vendor = names::vendor(ids.0);
-        // Microsoft's own driver for cards without one of their maker's.
+        // Microsoft's driver for GPUs without a vendor driver.
         let basic = value("ProviderName").as_deref() == Some("Microsoft")
             || value("DriverDesc").is_some_and(|name| name.starts_with("Microsoft Basic"));
         if !basic
@@ -84,7 +84,7 @@ pub(super) fn probe(host: &dyn Host) -> (Vec<Gpu>, Vec<Driver>) {
     (gpus, drivers)
 }
 
-/// What stands for a vendor's driver in messages: Windows has no module names that people know.
+/// The name of a vendor's driver in messages, because Windows has no well-known module names.
 fn module(vendor: Vendor) -> Option<&'static str> {
     match vendor {
         Vendor::Nvidia => Some("nvidia"),
@@ -95,7 +95,7 @@ fn module(vendor: Vendor) -> Option<&'static str> {
     }
 }
 
-fn driver(vendor: Vendor, key: &str, version: Option<&str>) -> Option<Driver> {
+fn driver(vendor: Vendor, key: &str, version: Option<&str>) -> Option<DriverFacts> {
     let text = version?.trim();
     let parsed: Option<Version> = match vendor {
         Vendor::Nvidia => nvidia::from_windows_version(text),
@@ -103,11 +103,11 @@ fn driver(vendor: Vendor, key: &str, version: Option<&str>) -> Option<Driver> {
     };
     let evidence = vec![Evidence::new(EvidenceKind::Registry, format!(r"{key}\DriverVersion"), text)];
     let version = parsed.map(|value| Fact { value, found_via: "registry".to_owned(), evidence });
-    Some(Driver { vendor, module: module(vendor)?.to_owned(), version, flavour: None })
+    Some(DriverFacts { vendor, module: module(vendor)?.to_owned(), version, flavour: None })
 }
 
-/// Display devices on PCI, whether or not they have a driver.
-fn probe_devices(host: &dyn Host) -> Vec<Device> {
+/// Display devices on PCI, with or without a driver.
+fn probe_devices(host: &dyn ReadRegistry) -> Vec<DisplayAdapter> {
     let mut devices = Vec::new();
     for hardware in host.registry_keys(PCI) {
         let Some(ids) = parse_ids(&hardware) else { continue };
@@ -123,7 +123,7 @@ fn probe_devices(host: &dyn Host) -> Vec<Device> {
             if !is_display {
                 continue;
             }
-            devices.push(Device {
+            devices.push(DisplayAdapter {
                 ids,
                 driver: value("Driver").and_then(|driver| driver.rsplit('\\').next().map(str::to_owned)),
                 address: value("LocationInformation").as_deref().and_then(parse_location),
@@ -135,7 +135,7 @@ fn probe_devices(host: &dyn Host) -> Vec<Device> {
     devices
 }
 
-/// The numbers in `pci\ven_10de&dev_2684&subsys_…`.
+/// The PCI ids in `pci\ven_10de&dev_2684&subsys_…`.
 fn parse_ids(text: &str) -> Option<(u16, u16)> {
     let lower = text.to_lowercase();
     let number = |name: &str| {
@@ -145,7 +145,7 @@ fn parse_ids(text: &str) -> Option<(u16, u16)> {
     Some((number("ven_")?, number("dev_")?))
 }
 
-/// The address in `@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)`.
+/// The PCI address in `@System32\drivers\pci.sys,#65536;PCI bus %1, device %2, function %3;(1,0,0)`.
 fn parse_location(text: &str) -> Option<String> {
     let numbers: Vec<u32> = match text.rsplit_once('(') {
         Some((_, inside)) => {
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_places() {
+    fn pci_ids_and_addresses_are_parsed() {
         assert_eq!(parse_ids(r"PCI\VEN_10DE&DEV_2684&SUBSYS_16F4"), Some((0x10de, 0x2684)));
         assert_eq!(parse_ids(r"ROOT\BasicDisplay"), None);
         assert_eq!(parse_ids(r"pci\ven_10"), None);

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::version::Version;
-use gpubuild_object::{CudaCode, KernelKind};
+use gpubuild_object::{FatbinCode, KernelKind};
 use serde::Serialize;
 
 /// How a file's kernels run on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub enum Cover {
+pub enum DeviceCover {
     /// Machine code for it is there.
     Native,
     /// The driver compiles them for it at the first start.
@@ -34,20 +34,20 @@ pub struct Coverage {
     /// The device's name.
     pub name: String,
     /// How its kernels run there.
-    pub cover: Cover,
+    pub cover: DeviceCover,
 }
 
 /// How a file's CUDA code runs on a device. `driver` is the release that the driver knows, `release` that of a version of
 /// PTX.
 pub(super) fn cuda(
-    code: &CudaCode,
+    code: &FatbinCode,
     device: &CudaArch,
     driver: Option<&Version>,
     release: &dyn Fn((u16, u16)) -> Option<Version>,
-) -> Cover {
+) -> DeviceCover {
     let of = |kind: KernelKind| code.kernels.iter().filter(move |kernel| kernel.kind == kind);
     if of(KernelKind::Sass).any(|kernel| kernel.arch.runs_on(device)) {
-        return Cover::Native;
+        return DeviceCover::Native;
     }
     let mut texts = of(KernelKind::Ptx).filter(|kernel| kernel.arch.translates_for(device)).peekable();
     if texts.peek().is_some() {
@@ -55,11 +55,15 @@ pub(super) fn cuda(
             (Some(release), Some(driver)) => release <= *driver,
             _ => true,
         };
-        return if texts.any(|kernel| is_readable(kernel.ptx)) { Cover::Compiled } else { Cover::PtxTooNew };
+        return if texts.any(|kernel| is_readable(kernel.ptx)) {
+            DeviceCover::Compiled
+        } else {
+            DeviceCover::PtxTooNew
+        };
     }
     // Intermediate code is finished when the program runs, by a linker that it brings along.
     let has_lto = of(KernelKind::Lto).next().is_some();
-    if code.incomplete || has_lto { Cover::Unknown } else { Cover::None }
+    if code.incomplete || has_lto { DeviceCover::Unknown } else { DeviceCover::None }
 }
 
 /// Whether one of the targets runs on a device. Source of the generic ones: llvm.org/docs/AMDGPUUsage.html, "Generic

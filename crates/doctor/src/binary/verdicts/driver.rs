@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::library::search::Via;
 use gpubuild_object::When;
-use gpubuild_object::graph::{Link, Object, Target};
+use gpubuild_object::graph::{EdgeTarget, GraphEdge, LoadedObject};
 
-use super::{Subject, found_by, needs};
+use super::{BinarySubject, found_by, needs};
 
 /// Everything about the driver.
-pub(super) fn driver(subject: &Subject<'_>) -> Vec<Draft> {
+pub(super) fn driver(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     if let Some((link, object)) = subject.driver_library() {
         if is_stub(object) {
@@ -31,14 +32,14 @@ pub(super) fn driver(subject: &Subject<'_>) -> Vec<Draft> {
 }
 
 /// Toolkits have a library of the driver's name for linking, in a folder of this name.
-fn is_stub(object: &Object) -> bool {
+fn is_stub(object: &LoadedObject) -> bool {
     [&object.path, &object.real].iter().any(|path| {
         let path = path.forward_slashes();
         path.split('/').any(|folder| folder == "stubs")
     })
 }
 
-fn stub(subject: &Subject<'_>, link: &Link, object: &Object) -> Draft {
+fn stub(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) -> FindingDraft {
     let from = &subject.graph.objects[link.from];
     let folder = object.path.parent().map(|folder| folder.to_string()).unwrap_or_default();
     let (how, fix) = match object.via {
@@ -57,7 +58,7 @@ fn stub(subject: &Subject<'_>, link: &Link, object: &Object) -> Draft {
         Evidence::file(from.path.as_str(), format!("{how} {}", folders.join(":")))
     });
     let by_path = said.filter(|_| matches!(object.via, Some(Via::Rpath | Via::Runpath)));
-    let draft = Draft::new("cuda.stub-at-runtime")
+    let draft = FindingDraft::new(id!("cuda.stub-at-runtime"))
         .backend(Backend::Cuda)
         .value("file", subject.file_name())
         .value("library", object.path.as_str())
@@ -71,10 +72,10 @@ fn stub(subject: &Subject<'_>, link: &Link, object: &Object) -> Draft {
         .fix(fix)
         .evidence(found_by(&object.path, object.via))
         .evidence(Evidence::file(object.real.as_str(), "a stub"));
-    by_path.into_iter().fold(draft, Draft::evidence)
+    by_path.into_iter().fold(draft, FindingDraft::evidence)
 }
 
-fn without_rpath(subject: &Subject<'_>) -> String {
+fn without_rpath(subject: &BinarySubject<'_>) -> String {
     format!(
         "link without `-rpath` on the stubs' folder (`-Wl,-rpath-link` is enough), or take it out: `patchelf --remove-rpath {}`",
         subject.file_name()
@@ -82,10 +83,10 @@ fn without_rpath(subject: &Subject<'_>) -> String {
 }
 
 /// It starts only where the driver is installed: worth knowing before it is given to others.
-fn linked(subject: &Subject<'_>, link: &Link, object: &Object) -> Option<Draft> {
+fn linked(subject: &BinarySubject<'_>, link: &GraphEdge, object: &LoadedObject) -> Option<FindingDraft> {
     (link.needed.when == When::Start).then(|| {
         let from = &subject.graph.objects[link.from].path;
-        Draft::new("binary.driver-linked")
+        FindingDraft::new(id!("binary.driver-linked"))
             .backend(Backend::Cuda)
             .value("file", subject.file_name())
             .value("library", link.needed.name.as_str())
@@ -95,15 +96,15 @@ fn linked(subject: &Subject<'_>, link: &Link, object: &Object) -> Option<Draft> 
 }
 
 /// A CUDA runtime is there and no driver that it could open: the program starts, and has no CUDA.
-fn absent(subject: &Subject<'_>) -> Option<Draft> {
+fn absent(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let link = subject.graph.links.iter().find(|link| {
         let is_driver = libraries::is_driver(&link.needed.name);
         let later = matches!(link.needed.when, When::Opened | When::FirstCall);
-        is_driver && later && link.target == Target::Missing
+        is_driver && later && link.target == EdgeTarget::Missing
     })?;
     let from = &subject.graph.objects[link.from].path;
     Some(
-        Draft::new("binary.driver-absent")
+        FindingDraft::new(id!("binary.driver-absent"))
             .backend(Backend::Cuda)
             .value("file", subject.file_name())
             .value("library", link.needed.name.as_str())
@@ -112,7 +113,7 @@ fn absent(subject: &Subject<'_>) -> Option<Draft> {
 }
 
 /// The driver is older than the oldest for the runtime's major release.
-fn too_old(subject: &Subject<'_>) -> Option<Draft> {
+fn too_old(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let (release, told_by) = subject.runtime()?;
     let (driver, evidence) = subject.driver_version()?;
     let cuda = subject.case.catalogue.get("cuda")?;
@@ -120,7 +121,7 @@ fn too_old(subject: &Subject<'_>) -> Option<Draft> {
     let line = format!("{}.{}", release.major(), release.minor()).parse::<Version>().ok()?;
     let floor = cuda.driver_floor(&line, subject.case.facts.platform.os)?;
     (driver < *floor).then(|| {
-        Draft::new("nv.driver.too-old")
+        FindingDraft::new(id!("nv.driver.too-old"))
             .backend(Backend::Cuda)
             .value("file", subject.file_name())
             .value("driver", driver.as_str())
@@ -137,7 +138,7 @@ fn too_old(subject: &Subject<'_>) -> Option<Draft> {
 }
 
 /// Functions of the driver's library that a file imports and that this driver does not have.
-fn functions(subject: &Subject<'_>) -> Option<Draft> {
+fn functions(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     let (link, object) = subject.driver_library()?;
     let offered = object.binary().map(|binary| binary.functions.as_slice()).filter(|list| !list.is_empty());
     let release = subject.driver_release();
@@ -162,7 +163,7 @@ fn functions(subject: &Subject<'_>) -> Option<Draft> {
         1 => String::new(),
         count => format!(" and {} more", count - 1),
     };
-    let draft = Draft::new("nv.symbol-too-new")
+    let draft = FindingDraft::new(id!("nv.symbol-too-new"))
         .backend(Backend::Cuda)
         .value("file", subject.file_name())
         .value("function", newest.as_str())
@@ -182,5 +183,5 @@ fn functions(subject: &Subject<'_>) -> Option<Draft> {
         })
         .evidence(Evidence::file(from.as_str(), format!("imports {newest} from {}", link.needed.name)))
         .evidence(found_by(&object.path, object.via));
-    Some(release.into_iter().map(|(_, evidence)| evidence).fold(draft, Draft::evidence))
+    Some(release.into_iter().map(|(_, evidence)| evidence).fold(draft, FindingDraft::evidence))
 }

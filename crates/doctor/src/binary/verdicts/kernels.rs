@@ -5,18 +5,20 @@ use std::collections::BTreeSet;
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::{Gpu, Vendor};
-use gpubuild_detect::finding::{Draft, Evidence};
-use gpubuild_detect::toolkit::libraries::{self, Role};
-use gpubuild_object::graph::Object;
-use gpubuild_object::{CudaCode, KernelKind};
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
+use gpubuild_object::graph::LoadedObject;
+use gpubuild_object::{FatbinCode, KernelKind};
 
-use super::coverage::{self, Cover, Coverage};
-use super::{Subject, quoted};
+use super::coverage::{self, Coverage, DeviceCover};
+use super::{BinarySubject, quoted};
 
 /// How every object's kernels run on every device that could run them.
 #[must_use]
-pub fn coverage(subject: &Subject<'_>) -> Vec<Coverage> {
+pub fn coverage(subject: &BinarySubject<'_>) -> Vec<Coverage> {
     if !super::is_loaded_here(subject) {
         return Vec::new();
     }
@@ -31,7 +33,7 @@ pub fn coverage(subject: &Subject<'_>) -> Vec<Coverage> {
         if !binary.cuda.is_empty() {
             list.extend(devices(subject, Backend::Cuda).map(|gpu| {
                 let device = gpu.arch.as_deref().and_then(|arch| arch.parse::<CudaArch>().ok());
-                let cover = device.as_ref().map_or(Cover::Unknown, |device| {
+                let cover = device.as_ref().map_or(DeviceCover::Unknown, |device| {
                     coverage::cuda(&binary.cuda, device, driver.as_ref(), &release)
                 });
                 entry(index, gpu, cover)
@@ -41,9 +43,9 @@ pub fn coverage(subject: &Subject<'_>) -> Vec<Coverage> {
             list.extend(devices(subject, Backend::Rocm).map(|gpu| {
                 let device = gfx(subject, gpu);
                 let cover = match device {
-                    Some(device) if coverage::hip(&binary.hip.targets, &device) => Cover::Native,
-                    Some(_) if binary.hip.compressed == 0 && !binary.hip.incomplete => Cover::None,
-                    _ => Cover::Unknown,
+                    Some(device) if coverage::hip(&binary.hip.targets, &device) => DeviceCover::Native,
+                    Some(_) if binary.hip.compressed == 0 && !binary.hip.incomplete => DeviceCover::None,
+                    _ => DeviceCover::Unknown,
                 };
                 entry(index, gpu, cover)
             }));
@@ -52,37 +54,38 @@ pub fn coverage(subject: &Subject<'_>) -> Vec<Coverage> {
     list
 }
 
-fn entry(object: usize, gpu: &Gpu, cover: Cover) -> Coverage {
+fn entry(object: usize, gpu: &Gpu, cover: DeviceCover) -> Coverage {
     Coverage { object, device: gpu.arch.clone().unwrap_or_default(), name: gpu.name.clone(), cover }
 }
 
 /// Real devices of a backend.
-fn devices<'a>(subject: &Subject<'a>, backend: Backend) -> impl Iterator<Item = &'a Gpu> {
+fn devices<'a>(subject: &BinarySubject<'a>, backend: Backend) -> impl Iterator<Item = &'a Gpu> {
     let vendor = if backend == Backend::Cuda { Vendor::Nvidia } else { Vendor::Amd };
     subject.case.matrix.verdict(backend).devices.iter().filter(move |gpu| gpu.vendor == vendor)
 }
 
 /// The architecture that ROCm takes a device for.
-fn gfx(subject: &Subject<'_>, gpu: &Gpu) -> Option<String> {
+fn gfx(subject: &BinarySubject<'_>, gpu: &Gpu) -> Option<String> {
     let set = subject.case.facts.overrides.iter().find(|set| set.key == "rocm.hsa-override");
     set.map(|set| set.value.clone()).filter(|value| value.starts_with("gfx")).or_else(|| gpu.arch.clone())
 }
 
-fn is_of_driver(object: &Object) -> bool {
-    libraries::find(object.name()).is_some_and(|library| library.role == Role::Driver)
+fn is_of_driver(object: &LoadedObject) -> bool {
+    libraries::find(object.name()).is_some_and(|library| library.role == LibraryRole::Driver)
 }
 
 /// What is to be said about kernels.
-pub(super) fn kernels(subject: &Subject<'_>) -> Vec<Draft> {
+pub(super) fn kernels(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let coverage = coverage(subject);
     let mut drafts = Vec::new();
     for (index, object) in subject.graph.objects.iter().enumerate() {
         let here: Vec<&Coverage> = coverage.iter().filter(|one| one.object == index).collect();
         let Some(binary) = object.binary().filter(|_| !here.is_empty()) else { continue };
         let cuda = !binary.cuda.is_empty();
-        let of =
-            |cover: Cover| here.iter().copied().filter(move |one| one.cover == cover).collect::<Vec<_>>();
-        let (none, new) = (of(Cover::None), of(Cover::PtxTooNew));
+        let of = |cover: DeviceCover| {
+            here.iter().copied().filter(move |one| one.cover == cover).collect::<Vec<_>>()
+        };
+        let (none, new) = (of(DeviceCover::None), of(DeviceCover::PtxTooNew));
         let bad = none.len() + new.len();
         if bad > 0 && bad < here.len() {
             let unserved: Vec<&Coverage> = none.iter().chain(&new).copied().collect();
@@ -95,9 +98,9 @@ pub(super) fn kernels(subject: &Subject<'_>) -> Vec<Draft> {
             });
         } else if let Some(first) = new.first() {
             drafts.extend(ptx_too_new(subject, object, first));
-        } else if let Some(first) = of(Cover::Compiled).first() {
+        } else if let Some(first) = of(DeviceCover::Compiled).first() {
             drafts.push(compiled(subject, object, first));
-        } else if of(Cover::Unknown).len() == here.len() {
+        } else if of(DeviceCover::Unknown).len() == here.len() {
             drafts.push(unknown(subject, object, here[0]));
         }
     }
@@ -106,12 +109,12 @@ pub(super) fn kernels(subject: &Subject<'_>) -> Vec<Draft> {
 }
 
 /// Several libraries without code for a card are one problem: the first is named, the others are its evidence.
-fn told_once(drafts: Vec<Draft>) -> Vec<Draft> {
-    let mut list: Vec<Draft> = Vec::new();
+fn told_once(drafts: Vec<FindingDraft>) -> Vec<FindingDraft> {
+    let mut list: Vec<FindingDraft> = Vec::new();
     for draft in drafts {
         match list.iter_mut().find(|known| known.id == draft.id) {
             Some(known) => {
-                let more = draft.evidence.into_iter().fold(known.clone(), Draft::evidence);
+                let more = draft.evidence.into_iter().fold(known.clone(), FindingDraft::evidence);
                 *known = more;
             }
             None => list.push(draft),
@@ -126,7 +129,7 @@ fn device(one: &Coverage) -> String {
 
 /// `sm_80, sm_90a, PTX of compute_90`.
 #[must_use]
-pub(super) fn archs(code: &CudaCode) -> String {
+pub(super) fn archs(code: &FatbinCode) -> String {
     let list = |kind: KernelKind| {
         code.kernels
             .iter()
@@ -141,7 +144,7 @@ pub(super) fn archs(code: &CudaCode) -> String {
     words.join(", ")
 }
 
-fn holds(object: &Object) -> Evidence {
+fn holds(object: &LoadedObject) -> Evidence {
     let what = object.binary().map(|binary| {
         if binary.cuda.is_empty() {
             binary.hip.targets.iter().cloned().collect::<Vec<_>>().join(", ")
@@ -152,8 +155,8 @@ fn holds(object: &Object) -> Evidence {
     Evidence::file(object.path.as_str(), what.unwrap_or_default())
 }
 
-fn about(id: &str, object: &Object, one: &Coverage) -> Draft {
-    Draft::new(id)
+fn about(id: DiagnosticId, object: &LoadedObject, one: &Coverage) -> FindingDraft {
+    FindingDraft::new(id)
         .value("file", object.path.file_name().unwrap_or_default())
         .value("arch", one.device.as_str())
         .value("number", one.device.trim_start_matches("sm_"))
@@ -162,18 +165,18 @@ fn about(id: &str, object: &Object, one: &Coverage) -> Draft {
         .evidence(holds(object))
 }
 
-fn with_device(subject: &Subject<'_>, draft: Draft, one: &Coverage) -> Draft {
+fn with_device(subject: &BinarySubject<'_>, draft: FindingDraft, one: &Coverage) -> FindingDraft {
     let gpus = subject.case.matrix.verdicts.iter().flat_map(|verdict| &verdict.devices);
     let gpu = gpus.into_iter().find(|gpu| gpu.name == one.name);
     let evidence = gpu.and_then(|gpu| {
         gpu.evidence.iter().find(|seen| seen.value.contains(&one.device)).or(gpu.evidence.first())
     });
-    evidence.cloned().into_iter().fold(draft, Draft::evidence)
+    evidence.cloned().into_iter().fold(draft, FindingDraft::evidence)
 }
 
-fn no_image(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
+fn no_image(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -> FindingDraft {
     let number = one.device.trim_start_matches("sm_");
-    let draft = about("nv.no-kernel-image", object, one)
+    let draft = about(id!("nv.no-kernel-image"), object, one)
         .backend(Backend::Cuda)
         .summary(format!(
             "`{}` has no kernels for {}: it holds {}",
@@ -188,8 +191,8 @@ fn no_image(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
     with_device(subject, draft, one)
 }
 
-fn no_target(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
-    let draft = about("rocm.gfx-unsupported", object, one)
+fn no_target(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -> FindingDraft {
+    let draft = about(id!("rocm.gfx-unsupported"), object, one)
         .backend(Backend::Rocm)
         .summary(format!(
             "`{}` has no kernels for {}: it holds {}",
@@ -204,7 +207,7 @@ fn no_target(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
     with_device(subject, draft, one)
 }
 
-fn ptx_too_new(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Option<Draft> {
+fn ptx_too_new(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -> Option<FindingDraft> {
     let (driver, evidence) = subject.driver_release()?;
     let cuda = subject.case.catalogue.get("cuda")?;
     let binary = object.binary()?;
@@ -213,7 +216,7 @@ fn ptx_too_new(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Option
     let (major, minor) = usable.filter_map(|kernel| kernel.ptx).min()?;
     let wanted = cuda.release_of_ptx(&format!("{major}.{minor}").parse().ok()?)?;
     let number = one.device.trim_start_matches("sm_");
-    let draft = about("nv.ptx.too-new", object, one)
+    let draft = about(id!("nv.ptx.too-new"), object, one)
         .backend(Backend::Cuda)
         .value("wanted", wanted.as_str())
         .value("has", driver.as_str())
@@ -232,22 +235,23 @@ fn ptx_too_new(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Option
     Some(with_device(subject, draft, one))
 }
 
-fn partly(subject: &Subject<'_>, object: &Object, unserved: &[&Coverage]) -> Draft {
+fn partly(subject: &BinarySubject<'_>, object: &LoadedObject, unserved: &[&Coverage]) -> FindingDraft {
     let devices = quoted(unserved.iter().map(|one| device(one)));
-    let draft = about("binary.gpu-without-kernels", object, unserved[0]).value("devices", devices);
+    let draft = about(id!("binary.gpu-without-kernels"), object, unserved[0]).value("devices", devices);
     let cuda = object.binary().is_some_and(|binary| !binary.cuda.is_empty());
     let draft = draft.backend(if cuda { Backend::Cuda } else { Backend::Rocm });
     unserved.iter().fold(draft, |draft, one| with_device(subject, draft, one))
 }
 
-fn compiled(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
+fn compiled(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -> FindingDraft {
     let number = one.device.trim_start_matches("sm_").to_owned();
-    let draft =
-        about("binary.kernels-compiled-at-start", object, one).backend(Backend::Cuda).value("number", number);
+    let draft = about(id!("binary.kernels-compiled-at-start"), object, one)
+        .backend(Backend::Cuda)
+        .value("number", number);
     with_device(subject, draft, one)
 }
 
-fn unknown(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
+fn unknown(subject: &BinarySubject<'_>, object: &LoadedObject, one: &Coverage) -> FindingDraft {
     let hip = object.binary().filter(|binary| !binary.hip.is_empty() && binary.cuda.is_empty());
     let compressed = hip.is_some_and(|binary| binary.hip.compressed > 0);
     let why = match (one.device.is_empty(), compressed) {
@@ -255,13 +259,13 @@ fn unknown(subject: &Subject<'_>, object: &Object, one: &Coverage) -> Draft {
         (false, true) => "they are compressed",
         (false, false) => "not all of them can be read",
     };
-    let draft = about("binary.kernels-unknown", object, one).value("why", why);
+    let draft = about(id!("binary.kernels-unknown"), object, one).value("why", why);
     let draft = draft.backend(if hip.is_some() { Backend::Rocm } else { Backend::Cuda });
     with_device(subject, draft, one)
 }
 
 /// rocBLAS keeps its kernels in files of their own, by device.
-fn rocblas(subject: &Subject<'_>) -> Option<Draft> {
+fn rocblas(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     for object in &subject.graph.objects {
         let Some(known) = subject.sights.rocblas.get(object.path.as_str()).filter(|known| !known.is_empty())
         else {
@@ -274,7 +278,7 @@ fn rocblas(subject: &Subject<'_>) -> Option<Draft> {
             return None;
         }
         let list = known.iter().cloned().collect::<Vec<_>>().join(", ");
-        let draft = Draft::new("rocm.gfx-unsupported")
+        let draft = FindingDraft::new(id!("rocm.gfx-unsupported"))
             .backend(Backend::Rocm)
             .value("file", subject.file_name())
             .value("arch", gfx.as_str())
@@ -285,7 +289,7 @@ fn rocblas(subject: &Subject<'_>) -> Option<Draft> {
             ))
             .fix("use a ROCm that was built for this card, or the Vulkan backend")
             .evidence(Evidence::file(object.path.as_str(), format!("rocblas/library has {list}")));
-        return Some(gpu.evidence.iter().take(1).cloned().fold(draft, Draft::evidence));
+        return Some(gpu.evidence.iter().take(1).cloned().fold(draft, FindingDraft::evidence));
     }
     None
 }

@@ -1,16 +1,17 @@
 //! A backend that the file uses and that does not run on this machine, whatever the file.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_object::When;
 
-use super::Subject;
+use super::BinarySubject;
 
 /// One draft per backend that the file needs and the machine has the hardware for, and that is blocked. The checks of the
 /// machine say why.
-pub(super) fn blocked(subject: &Subject<'_>) -> Vec<Draft> {
+pub(super) fn blocked(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     for verdict in &subject.case.matrix.verdicts {
         let Some(uses) = uses(subject, verdict.backend).filter(|_| verdict.hardware == Presence::Present)
@@ -18,7 +19,7 @@ pub(super) fn blocked(subject: &Subject<'_>) -> Vec<Draft> {
             continue;
         };
         if let (Readiness::Blocked, Some(reason)) = (verdict.run, verdict.run_reasons.first()) {
-            let draft = Draft::new("binary.backend-blocked")
+            let draft = FindingDraft::new(id!("binary.backend-blocked"))
                 .backend(verdict.backend)
                 .value("file", subject.file_name())
                 .value("backend", verdict.backend.id())
@@ -31,7 +32,7 @@ pub(super) fn blocked(subject: &Subject<'_>) -> Vec<Draft> {
 }
 
 /// What shows that the file uses a backend.
-fn uses(subject: &Subject<'_>, backend: Backend) -> Option<Evidence> {
+fn uses(subject: &BinarySubject<'_>, backend: Backend) -> Option<Evidence> {
     let link = subject.graph.links.iter().find(|link| {
         let is_needed = matches!(link.needed.when, When::Start | When::Opened);
         is_needed

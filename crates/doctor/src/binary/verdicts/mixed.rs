@@ -4,20 +4,22 @@ use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Draft, Evidence};
-use gpubuild_detect::toolkit::libraries::{self, Role};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole};
 use gpubuild_host::library::search::Via;
 use gpubuild_object::When;
-use gpubuild_object::graph::{Copy, Link, Object};
+use gpubuild_object::graph::{GraphEdge, LibraryCopy, LoadedObject};
 
-use super::{Subject, found_by, real_version};
+use super::{BinarySubject, found_by, real_version};
 
 /// Everything that is mixed, one draft per toolkit.
-pub(super) fn mixed(subject: &Subject<'_>) -> Vec<Draft> {
+pub(super) fn mixed(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
     for (toolkit, name, backend, id) in [
-        ("cuda", "CUDA", Backend::Cuda, "nv.cudart-mixed"),
-        ("rocm", "ROCm", Backend::Rocm, "binary.rocm-mixed"),
+        ("cuda", "CUDA", Backend::Cuda, id!("nv.cudart-mixed")),
+        ("rocm", "ROCm", Backend::Rocm, id!("binary.rocm-mixed")),
     ] {
         let draft = majors(subject, toolkit, name, id).map(|draft| draft.backend(backend));
         drafts.extend(draft);
@@ -31,8 +33,8 @@ pub(super) fn mixed(subject: &Subject<'_>) -> Vec<Draft> {
 }
 
 /// Libraries of two major releases in one program.
-fn majors(subject: &Subject<'_>, toolkit: &str, name: &str, id: &str) -> Option<Draft> {
-    let mut by_major: BTreeMap<u64, Vec<&Link>> = BTreeMap::new();
+fn majors(subject: &BinarySubject<'_>, toolkit: &str, name: &str, id: DiagnosticId) -> Option<FindingDraft> {
+    let mut by_major: BTreeMap<u64, Vec<&GraphEdge>> = BTreeMap::new();
     for link in subject.graph.links.iter().filter(|link| link.needed.when != When::Opened) {
         let library =
             libraries::find(&link.needed.name).filter(|library| library.major.as_deref() == Some(toolkit));
@@ -48,7 +50,7 @@ fn majors(subject: &Subject<'_>, toolkit: &str, name: &str, id: &str) -> Option<
     let list = list.join(" and ");
     let example = by_major.values().filter_map(|links| links.first()).map(|link| &link.needed.name);
     let example = super::quoted(example);
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .value("file", subject.file_name())
         .value("releases", list.as_str())
         .value("libraries", example.as_str())
@@ -66,13 +68,13 @@ fn majors(subject: &Subject<'_>, toolkit: &str, name: &str, id: &str) -> Option<
 }
 
 /// A copy of another release hides the one that a file brings or was linked against.
-fn shadowed(subject: &Subject<'_>) -> Option<Draft> {
+fn shadowed(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
     for link in &subject.graph.links {
         let Some(object) = subject.graph.loaded(link).filter(|_| is_cuda_runtime(&link.needed.name)) else {
             continue;
         };
         let by_variable = object.via == Some(Via::LibraryPath);
-        let brought = |copy: &&Copy| matches!(copy.via, Via::Runpath | Via::Rpath | Via::Application);
+        let brought = |copy: &&LibraryCopy| matches!(copy.via, Via::Runpath | Via::Rpath | Via::Application);
         // What the variable hides, or what another file's search came by first.
         let hidden =
             link.later.iter().find(|copy| by_variable && brought(copy)).or(link.own.as_ref().filter(brought));
@@ -85,7 +87,7 @@ fn shadowed(subject: &Subject<'_>) -> Option<Draft> {
         } else {
             "keep one copy: let both files search the same folder"
         };
-        let draft = Draft::new("nv.cudart-mixed")
+        let draft = FindingDraft::new(id!("nv.cudart-mixed"))
             .value("file", subject.file_name())
             .value("libraries", link.needed.name.as_str())
             .value("releases", format!("{loaded} and {wanted}"))
@@ -106,8 +108,8 @@ fn shadowed(subject: &Subject<'_>) -> Option<Draft> {
 }
 
 /// Parts of cuDNN of two releases.
-fn apart(subject: &Subject<'_>) -> Option<Draft> {
-    let mut parts: BTreeMap<(&str, String), &Object> = BTreeMap::new();
+fn apart(subject: &BinarySubject<'_>) -> Option<FindingDraft> {
+    let mut parts: BTreeMap<(&str, String), &LoadedObject> = BTreeMap::new();
     for object in &subject.graph.objects {
         let Some(together) = libraries::find(object.name()).and_then(|library| library.together.as_deref())
         else {
@@ -118,7 +120,7 @@ fn apart(subject: &Subject<'_>) -> Option<Draft> {
         }
     }
     let (name, _) = parts.keys().next()?.clone();
-    let parts: Vec<(&String, &&Object)> = parts
+    let parts: Vec<(&String, &&LoadedObject)> = parts
         .iter()
         .filter(|((other, _), _)| *other == name)
         .map(|((_, version), object)| (version, object))
@@ -127,7 +129,7 @@ fn apart(subject: &Subject<'_>) -> Option<Draft> {
         return None;
     }
     let releases = parts.iter().map(|(version, _)| version.as_str()).collect::<Vec<_>>().join(" and ");
-    let draft = Draft::new("nv.cudart-mixed")
+    let draft = FindingDraft::new(id!("nv.cudart-mixed"))
         .value("file", subject.file_name())
         .value("libraries", name)
         .value("releases", releases.as_str())
@@ -143,12 +145,12 @@ fn apart(subject: &Subject<'_>) -> Option<Draft> {
 
 fn is_cuda_runtime(name: &str) -> bool {
     libraries::find(name)
-        .is_some_and(|library| library.backend == Some(Backend::Cuda) && library.role == Role::Runtime)
+        .is_some_and(|library| library.backend == Some(Backend::Cuda) && library.role == LibraryRole::Runtime)
 }
 
 /// Whether what is loaded can't stand in for what is hidden: an older release, or any other one of libraries that come in
 /// parts.
-fn is_worse(name: &str, loaded: &Object, hidden: &Copy) -> bool {
+fn is_worse(name: &str, loaded: &LoadedObject, hidden: &LibraryCopy) -> bool {
     let versions = (real_version(&loaded.real), real_version(&hidden.real));
     let (Some(loaded), Some(hidden)) = versions else { return false };
     // A file that is called `libcudart.so.12` says only what both are.

@@ -11,24 +11,24 @@ mod symbols;
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
+use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft};
 use gpubuild_detect::toolkit::libraries;
 use gpubuild_host::HostPath;
 use gpubuild_host::library::search::Via;
-use gpubuild_object::graph::{Graph, Link, Object, Target};
-use gpubuild_object::{Binary, When};
+use gpubuild_object::graph::{EdgeTarget, Graph, GraphEdge, LoadedObject};
+use gpubuild_object::{ObjectFile, When};
 
-use crate::Case;
-pub use coverage::{Cover, Coverage};
+use crate::DiagnosisCase;
+pub use coverage::{Coverage, DeviceCover};
 pub use kernels::coverage;
 
 /// What is judged.
 #[derive(Clone, Copy)]
-pub struct Subject<'a> {
+pub struct BinarySubject<'a> {
     /// The file and everything that it loads.
     pub graph: &'a Graph,
     /// The machine.
-    pub case: &'a Case<'a>,
+    pub case: &'a DiagnosisCase<'a>,
     /// What was looked for beside.
     pub sights: &'a Sights,
 }
@@ -46,7 +46,7 @@ pub struct Sights {
 
 /// Everything that is to be said.
 #[must_use]
-pub fn all(subject: &Subject<'_>) -> Vec<Draft> {
+pub fn all(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let Some(binary) = subject.file() else { return Vec::new() };
     let mut drafts = start::platform(subject, binary);
     // Whatever a loader would do that does not take the file at all is beside the point.
@@ -72,14 +72,14 @@ pub fn all(subject: &Subject<'_>) -> Vec<Draft> {
 }
 
 /// Object code that a loader never runs says nothing about devices.
-fn is_loaded_here(subject: &Subject<'_>) -> bool {
+fn is_loaded_here(subject: &BinarySubject<'_>) -> bool {
     let platform = subject.case.facts.platform;
     subject.file().is_some_and(|file| file.format.os() == platform.os)
 }
 
-impl Subject<'_> {
+impl BinarySubject<'_> {
     /// The file itself.
-    fn file(&self) -> Option<&Binary> {
+    fn file(&self) -> Option<&ObjectFile> {
         self.graph.objects.first()?.binary()
     }
 
@@ -90,8 +90,8 @@ impl Subject<'_> {
     }
 
     /// Objects with their links.
-    fn link_of(&self, index: usize) -> Option<&Link> {
-        self.graph.links.iter().find(|link| link.target == Target::Loaded(index))
+    fn link_of(&self, index: usize) -> Option<&GraphEdge> {
+        self.graph.links.iter().find(|link| link.target == EdgeTarget::Loaded(index))
     }
 
     /// The release of the CUDA runtime that the file works with, and what tells it: a linked runtime, else its kernels.
@@ -117,7 +117,7 @@ impl Subject<'_> {
     }
 
     /// The driver's library that is loaded or opened.
-    fn driver_library(&self) -> Option<(&Link, &Object)> {
+    fn driver_library(&self) -> Option<(&GraphEdge, &LoadedObject)> {
         self.graph.links.iter().find_map(|link| {
             let is_driver = libraries::is_driver(&link.needed.name);
             is_driver.then(|| Some((link, self.graph.loaded(link)?)))?
@@ -145,7 +145,7 @@ impl Subject<'_> {
     /// The release of CUDA that the driver knows: its own word, else the table by its version.
     fn driver_release(&self) -> Option<(Version, Evidence)> {
         #[derive(serde::Deserialize)]
-        struct Answer {
+        struct BinaryAnswer {
             driver_version: Option<u32>,
         }
         let cuda = self.case.catalogue.get("cuda")?;
@@ -153,7 +153,7 @@ impl Subject<'_> {
         // A newer library than the kernel's part (forward compatibility) was not asked by the probe.
         let answer = self.case.probes.get(&gpubuild_core::backend::Backend::Cuda);
         let said = answer
-            .and_then(|answer| serde_json::from_str::<Answer>(&answer.answer).ok())
+            .and_then(|answer| serde_json::from_str::<BinaryAnswer>(&answer.answer).ok())
             .and_then(|answer| answer.driver_version)
             .filter(|number| (1000..100_000).contains(number));
         if let Some(number) = said {

@@ -3,25 +3,27 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::for_distribution;
-use gpubuild_detect::toolkit::libraries::{self, Library, Role};
+use gpubuild_detect::toolkit::libraries::{self, LibraryRole, ToolkitLibrary};
 use gpubuild_host::library::search::LinuxLoader;
 use gpubuild_host::{Arch, Os};
-use gpubuild_object::graph::{Link, Target};
-use gpubuild_object::{Binary, Format, Unreadable, When};
+use gpubuild_object::graph::{EdgeTarget, GraphEdge};
+use gpubuild_object::{ObjectFile, ObjectFormat, UnreadableObject, When};
 
-use super::{Subject, needs, quoted};
+use super::{BinarySubject, needs, quoted};
 
 /// What is wrong with format, processor and system.
-pub(super) fn platform(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
+pub(super) fn platform(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Vec<FindingDraft> {
     let facts = subject.case.facts;
     let here = facts.platform;
     let file = &subject.graph.objects[0].path;
     let header =
         Evidence::file(file.as_str(), format!("{} for {}", binary.format.label(), binary.machine.name));
-    let draft = |id: &str| {
-        Draft::new(id)
+    let draft = |id: DiagnosticId| {
+        FindingDraft::new(id)
             .value("file", subject.file_name())
             .value("format", binary.format.label())
             .value("made_for", binary.machine.name)
@@ -30,7 +32,7 @@ pub(super) fn platform(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
             .evidence(header.clone())
     };
     if binary.format.os() != here.os {
-        return vec![draft("binary.wrong-system").value("wanted", system_name(binary.format.os()))];
+        return vec![draft(id!("binary.wrong-system")).value("wanted", system_name(binary.format.os()))];
     }
     if !binary.machine.is(here.arch) {
         // Processors of 64 bits run the programs of their forerunners, given their libraries.
@@ -42,10 +44,10 @@ pub(super) fn platform(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
             Os::Linux => false,
         };
         if translated {
-            return vec![draft("binary.emulated")];
+            return vec![draft(id!("binary.emulated"))];
         }
         if !older {
-            return vec![draft("binary.wrong-processor")];
+            return vec![draft(id!("binary.wrong-processor"))];
         }
     }
     let has = facts
@@ -53,8 +55,12 @@ pub(super) fn platform(subject: &Subject<'_>, binary: &Binary) -> Vec<Draft> {
         .as_ref()
         .and_then(|fact| fact.value.version.parse::<gpubuild_core::version::Version>().ok());
     match (&binary.system, has) {
-        (Some(wanted), Some(has)) if binary.format == Format::MachO && has < *wanted => {
-            vec![draft("binary.system-too-old").value("wanted", wanted.as_str()).value("has", has.as_str())]
+        (Some(wanted), Some(has)) if binary.format == ObjectFormat::MachO && has < *wanted => {
+            vec![
+                draft(id!("binary.system-too-old"))
+                    .value("wanted", wanted.as_str())
+                    .value("has", has.as_str()),
+            ]
         }
         _ => Vec::new(),
     }
@@ -69,8 +75,8 @@ fn system_name(os: Os) -> &'static str {
 }
 
 /// The program that loads it is not there.
-pub(super) fn interpreter(subject: &Subject<'_>, binary: &Binary) -> Option<Draft> {
-    if binary.format != Format::Elf {
+pub(super) fn interpreter(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Option<FindingDraft> {
+    if binary.format != ObjectFormat::Elf {
         return None;
     }
     let facts = subject.case.facts;
@@ -80,12 +86,12 @@ pub(super) fn interpreter(subject: &Subject<'_>, binary: &Binary) -> Option<Draf
     let file = &subject.graph.objects[0].path;
     let other_family = |built: &str, has: &str| {
         let said = binary.interpreter.clone().unwrap_or_else(|| format!("built for {built}"));
-        let draft = Draft::new("binary.libc-family")
+        let draft = FindingDraft::new(id!("binary.libc-family"))
             .value("file", subject.file_name())
             .value("built", built)
             .value("has", has)
             .evidence(Evidence::file(file.as_str(), said));
-        libc.cloned().into_iter().fold(draft, Draft::evidence)
+        libc.cloned().into_iter().fold(draft, FindingDraft::evidence)
     };
     let found = subject.graph.interpreter.as_ref().map(|(_, found)| *found);
     if let (Some(built), Some(has @ ("glibc" | "musl"))) = (built_for, family)
@@ -106,17 +112,17 @@ pub(super) fn interpreter(subject: &Subject<'_>, binary: &Binary) -> Option<Draf
         return None;
     }
     let id = match binary.machine.name {
-        "i386" => "binary.loader-32-bit",
-        _ => "binary.loader-missing",
+        "i386" => id!("binary.loader-32-bit"),
+        _ => id!("binary.loader-missing"),
     };
-    let draft = Draft::new(id).value("file", subject.file_name()).value("loader", path.as_str());
+    let draft = FindingDraft::new(id).value("file", subject.file_name()).value("loader", path.as_str());
     let draft = draft.evidence(Evidence::file(path.as_str(), "absent"));
     let nix = "turn on nix-ld (`programs.nix-ld.enable = true;`), or patch the program with `patchelf --set-interpreter`";
     Some(if is_nixos { draft.fix(nix) } else { draft })
 }
 
 /// The C library that a file was built for, where it shows.
-fn built_for(subject: &Subject<'_>, binary: &Binary) -> Option<&'static str> {
+fn built_for(subject: &BinarySubject<'_>, binary: &ObjectFile) -> Option<&'static str> {
     let wants_musl = |name: &str| name.starts_with("libc.musl-") || name.starts_with("ld-musl-");
     if binary.needed.iter().any(|needed| wants_musl(&needed.name)) {
         return Some("musl");
@@ -133,47 +139,47 @@ fn built_for(subject: &Subject<'_>, binary: &Binary) -> Option<&'static str> {
 }
 
 /// Libraries that are missing or that the loader refuses.
-pub(super) fn libraries(subject: &Subject<'_>) -> Vec<Draft> {
+pub(super) fn libraries(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
-    let mut absent: Vec<&Link> = Vec::new();
+    let mut absent: Vec<&GraphEdge> = Vec::new();
     for link in &subject.graph.links {
         let library = libraries::find(&link.needed.name);
         let is_optional = link.needed.when == When::FirstCall
-            && library.is_some_and(|library| library.role == Role::Driver);
+            && library.is_some_and(|library| library.role == LibraryRole::Driver);
         let first = !is_optional && !absent.iter().any(|known| known.needed.name == link.needed.name);
         match &link.target {
-            Target::Missing if matches!(link.needed.when, When::Start | When::FirstCall) && first => {
+            EdgeTarget::Missing if matches!(link.needed.when, When::Start | When::FirstCall) && first => {
                 absent.push(link);
             }
-            Target::Foreign(found) if link.needed.when == When::Start && first => {
+            EdgeTarget::Foreign(found) if link.needed.when == When::Start && first => {
                 absent.push(link);
-                let draft = Draft::new("binary.library-wrong-processor")
+                let draft = FindingDraft::new(id!("binary.library-wrong-processor"))
                     .value("library", link.needed.name.as_str())
                     .value("machine", subject.case.facts.platform.arch.id())
                     .value("where", found.first().map(|found| found.path.to_string()).unwrap_or_default())
                     .evidence(needs(&subject.graph.objects[link.from].path, &link.needed.name));
                 let seen = found.iter().map(|found| Evidence::file(found.path.as_str(), "another processor"));
-                drafts.push(seen.fold(draft, Draft::evidence));
+                drafts.push(seen.fold(draft, FindingDraft::evidence));
             }
             _ => {}
         }
     }
-    absent.retain(|link| link.target == Target::Missing);
+    absent.retain(|link| link.target == EdgeTarget::Missing);
     drafts.extend(missing(subject, &absent));
     drafts.extend(refused(subject));
     drafts
 }
 
 /// What was found and can't be loaded.
-fn refused(subject: &Subject<'_>) -> Vec<Draft> {
+fn refused(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     let wanted = subject.file().map(|binary| binary.machine.name);
     let mut drafts = Vec::new();
     for (index, object) in subject.graph.objects.iter().enumerate().skip(1) {
         let opened = subject.link_of(index).is_none_or(|link| link.needed.when != When::Start);
         let why = match &object.contents {
-            Err(Unreadable::Damaged(_) | Unreadable::Foreign(_) | Unreadable::Refused(_)) => {
-                object.contents.as_ref().err().map(ToString::to_string)
-            }
+            Err(
+                UnreadableObject::Damaged(_) | UnreadableObject::Foreign(_) | UnreadableObject::Refused(_),
+            ) => object.contents.as_ref().err().map(ToString::to_string),
             Ok(binary) if Some(binary.machine.name) != wanted => {
                 Some(format!("it is for {}", binary.machine.name))
             }
@@ -181,52 +187,57 @@ fn refused(subject: &Subject<'_>) -> Vec<Draft> {
         };
         let Some(why) = why.filter(|_| !opened) else { continue };
         let asked = object.parent.map(|parent| needs(&subject.graph.objects[parent].path, object.name()));
-        let draft = Draft::new("binary.library-refused")
+        let draft = FindingDraft::new(id!("binary.library-refused"))
             .value("library", object.path.as_str())
             .value("why", why.as_str())
             .evidence(Evidence::file(object.path.as_str(), why.as_str()));
-        drafts.push(asked.into_iter().fold(draft, Draft::evidence));
+        drafts.push(asked.into_iter().fold(draft, FindingDraft::evidence));
     }
     drafts
 }
 
 /// Missing libraries, those that come from one place together.
-fn missing(subject: &Subject<'_>, links: &[&Link]) -> Vec<Draft> {
-    let mut groups: BTreeMap<(String, String), Vec<&Link>> = BTreeMap::new();
+fn missing(subject: &BinarySubject<'_>, links: &[&GraphEdge]) -> Vec<FindingDraft> {
+    let mut groups: BTreeMap<(DiagnosticId, String), Vec<&GraphEdge>> = BTreeMap::new();
     for link in links {
         let id = id_of(subject, link);
         let place =
             match (subject.sights.elsewhere.get(&link.needed.name), libraries::find(&link.needed.name)) {
                 (Some(folder), _) => folder.to_string(),
-                (None, Some(library)) if library.role == Role::Driver => "driver".to_owned(),
+                (None, Some(library)) if library.role == LibraryRole::Driver => "driver".to_owned(),
                 (None, Some(library)) => library.what.clone(),
                 (None, None) => String::new(),
             };
-        groups.entry((id.to_owned(), place)).or_default().push(link);
+        groups.entry((id, place)).or_default().push(link);
     }
-    groups.into_iter().map(|((id, place), links)| missing_group(subject, &id, &place, &links)).collect()
+    groups.into_iter().map(|((id, place), links)| missing_group(subject, id, &place, &links)).collect()
 }
 
-fn id_of<'a>(subject: &Subject<'_>, link: &Link) -> &'a str {
+fn id_of(subject: &BinarySubject<'_>, link: &GraphEdge) -> DiagnosticId {
     let known = libraries::find(&link.needed.name);
     if subject.sights.elsewhere.contains_key(&link.needed.name) {
-        return "binary.library-not-searched";
+        return id!("binary.library-not-searched");
     }
     if link.needed.when == When::FirstCall {
-        return "binary.library-missing-later";
+        return id!("binary.library-missing-later");
     }
     match known {
-        Some(library) if library.role == Role::Driver => "binary.driver-missing",
-        Some(Library { missing: Some(id), .. }) => id,
-        _ => "binary.library-missing",
+        Some(library) if library.role == LibraryRole::Driver => id!("binary.driver-missing"),
+        Some(ToolkitLibrary { missing: Some(id), .. }) => *id,
+        _ => id!("binary.library-missing"),
     }
 }
 
-fn missing_group(subject: &Subject<'_>, id: &str, place: &str, links: &[&Link]) -> Draft {
+fn missing_group(
+    subject: &BinarySubject<'_>,
+    id: DiagnosticId,
+    place: &str,
+    links: &[&GraphEdge],
+) -> FindingDraft {
     let known = links.first().and_then(|link| libraries::find(&link.needed.name));
     let names = quoted(links.iter().map(|link| &link.needed.name));
     let verb = if links.len() == 1 { "is" } else { "are" };
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .value("file", subject.file_name())
         .value("libraries", names.as_str())
         .value("verb", verb)
@@ -258,7 +269,7 @@ fn missing_group(subject: &Subject<'_>, id: &str, place: &str, links: &[&Link]) 
         Some(what) => format!("{names} {verb} missing: {what}"),
         None => format!("{names} {verb} missing"),
     };
-    match id {
+    match id.as_str() {
         "binary.driver-missing" => draft.backend(Backend::Cuda),
         "binary.library-missing-later" => draft.value("how", fix.as_str()).fix(fix),
         _ => draft.summary(summary).value("how", fix.as_str()).fix(fix),
@@ -266,7 +277,7 @@ fn missing_group(subject: &Subject<'_>, id: &str, place: &str, links: &[&Link]) 
 }
 
 /// What to do about libraries whose origin is not in the table.
-fn own_fix(subject: &Subject<'_>, links: &[&Link], known: Option<&Library>) -> String {
+fn own_fix(subject: &BinarySubject<'_>, links: &[&GraphEdge], known: Option<&ToolkitLibrary>) -> String {
     let release = links.iter().find_map(|link| libraries::release(&link.needed.name));
     let beside = match subject.case.facts.platform.os {
         Os::Windows => "put the files beside the program",

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_host::library::search::LinuxLoader;
-use gpubuild_object::graph::{Link, Target};
+use gpubuild_object::graph::{EdgeTarget, GraphEdge};
 
-use super::{Subject, real_version};
+use super::{BinarySubject, real_version};
 
 /// What a library offers, as far as it is known.
-enum Offer {
+enum SymbolOffer {
     /// These versions.
     Exactly(Vec<String>),
     /// Everything of a family up to a version: `GLIBC_` up to 2.36.
@@ -18,7 +20,7 @@ enum Offer {
 }
 
 /// Needed versions that nobody offers here.
-pub(super) fn versions(subject: &Subject<'_>) -> Vec<Draft> {
+pub(super) fn versions(subject: &BinarySubject<'_>) -> Vec<FindingDraft> {
     // musl has no versions of symbols and passes over them.
     if subject.graph.loader != Some(LinuxLoader::Glibc) {
         return Vec::new();
@@ -36,19 +38,13 @@ pub(super) fn versions(subject: &Subject<'_>) -> Vec<Draft> {
             }
         }
     }
-    let mut drafts: BTreeMap<&str, Draft> = BTreeMap::new();
+    let mut drafts: BTreeMap<DiagnosticId, FindingDraft> = BTreeMap::new();
     for (library, one) in &lacking {
         let draft = one.draft(subject, library);
-        match one.id() {
-            // Several libraries of one package lack the same; the first says it, the others are its evidence.
-            id @ ("binary.glibc-too-old" | "binary.libstdcxx-too-old") => {
-                let known = drafts.remove(id);
-                drafts.insert(id, merged(known, draft));
-            }
-            id => {
-                drafts.insert(id, draft);
-            }
-        }
+        let id = one.id();
+        // If several libraries of one package lack the same, the first reports it; the others are its evidence.
+        let known = if id == "binary.symbol-version-missing" { None } else { drafts.remove(&id) };
+        drafts.insert(id, merged(known, draft));
     }
     drafts.into_values().collect()
 }
@@ -68,19 +64,19 @@ impl Lacking {
         self.versions.iter().max_by_key(|name| number(name)).map_or("", String::as_str)
     }
 
-    fn id(&self) -> &'static str {
+    fn id(&self) -> DiagnosticId {
         match family(self.highest()) {
-            "GLIBC" => "binary.glibc-too-old",
-            "GLIBCXX" | "CXXABI" => "binary.libstdcxx-too-old",
-            _ => "binary.symbol-version-missing",
+            "GLIBC" => id!("binary.glibc-too-old"),
+            "GLIBCXX" | "CXXABI" => id!("binary.libstdcxx-too-old"),
+            _ => id!("binary.symbol-version-missing"),
         }
     }
 
-    fn draft(&self, subject: &Subject<'_>, library: &str) -> Draft {
+    fn draft(&self, subject: &BinarySubject<'_>, library: &str) -> FindingDraft {
         let wanted = self.highest();
         let wanted_number = number(wanted).map_or_else(|| wanted.to_owned(), |version| version.to_string());
         let has = self.has.as_ref().map_or_else(|| "an older one".to_owned(), ToString::to_string);
-        let mut draft = Draft::new(self.id())
+        let mut draft = FindingDraft::new(self.id())
             .value("file", subject.file_name())
             .value("library", library)
             .value("version", wanted)
@@ -90,30 +86,33 @@ impl Lacking {
             let path = &subject.graph.objects[*from].path;
             draft = draft.evidence(Evidence::file(path.as_str(), format!("needs {version} of {library}")));
         }
-        self.place.iter().cloned().fold(draft, Draft::evidence)
+        self.place.iter().cloned().fold(draft, FindingDraft::evidence)
     }
 }
 
 /// Two drafts on one package: the one that wants more, with the evidence of both.
-fn merged(known: Option<Draft>, draft: Draft) -> Draft {
+fn merged(known: Option<FindingDraft>, draft: FindingDraft) -> FindingDraft {
     let Some(known) = known else { return draft };
-    let wants = |draft: &Draft| draft.values.get("wanted").and_then(|text| text.parse::<Version>().ok());
+    let wants =
+        |draft: &FindingDraft| draft.values.get("wanted").and_then(|text| text.parse::<Version>().ok());
     let (main, other) = if wants(&known) >= wants(&draft) { (known, draft) } else { (draft, known) };
-    other.evidence.into_iter().fold(main, Draft::evidence)
+    other.evidence.into_iter().fold(main, FindingDraft::evidence)
 }
 
-fn offer(subject: &Subject<'_>, link: &Link) -> Option<Offer> {
+fn offer(subject: &BinarySubject<'_>, link: &GraphEdge) -> Option<SymbolOffer> {
     let object = subject.graph.loaded(link);
     if let Some(binary) = object.and_then(|object| object.binary()) {
         // A library without versions is taken as it is.
-        return (!binary.offers.is_empty()).then(|| Offer::Exactly(binary.offers.clone()));
+        return (!binary.offers.is_empty()).then(|| SymbolOffer::Exactly(binary.offers.clone()));
     }
     let is_part_of_libc = link.needed.versions.iter().any(|version| family(version) == "GLIBC");
-    if is_part_of_libc && (object.is_some() || matches!(link.target, Target::System | Target::Unknown)) {
+    if is_part_of_libc
+        && (object.is_some() || matches!(link.target, EdgeTarget::System | EdgeTarget::Unknown))
+    {
         let libc = subject.case.facts.libc.as_ref().filter(|fact| fact.value.family == "glibc")?;
         let version = libc.value.version.clone()?;
         let evidence = libc.evidence.first().cloned()?;
-        return Some(Offer::UpTo("GLIBC", version, evidence));
+        return Some(SymbolOffer::UpTo("GLIBC", version, evidence));
     }
     let object = object?;
     if link.needed.name == "libstdc++.so.6" {
@@ -121,15 +120,15 @@ fn offer(subject: &Subject<'_>, link: &Link) -> Option<Offer> {
         let version = real_version(&object.real).filter(|version| version.part(2) > 0)?;
         let newest = format!("3.4.{}", version.part(2)).parse().ok()?;
         let evidence = Evidence::file(object.path.as_str(), object.real.file_name().unwrap_or_default());
-        return Some(Offer::UpTo("GLIBCXX", newest, evidence));
+        return Some(SymbolOffer::UpTo("GLIBCXX", newest, evidence));
     }
     None
 }
 
-fn is_offered(offer: &Offer, version: &str) -> bool {
+fn is_offered(offer: &SymbolOffer, version: &str) -> bool {
     match offer {
-        Offer::Exactly(list) => list.iter().any(|known| known == version),
-        Offer::UpTo(name, limit, _) => {
+        SymbolOffer::Exactly(list) => list.iter().any(|known| known == version),
+        SymbolOffer::UpTo(name, limit, _) => {
             if version == "GLIBC_ABI_DT_RELR" {
                 return *limit >= "2.36".parse().unwrap_or_else(|_| limit.clone());
             }
@@ -139,21 +138,21 @@ fn is_offered(offer: &Offer, version: &str) -> bool {
 }
 
 /// The highest version of the same family that a library offers.
-fn highest(offer: &Offer, wanted: &str) -> Option<Version> {
+fn highest(offer: &SymbolOffer, wanted: &str) -> Option<Version> {
     match offer {
-        Offer::Exactly(list) => {
+        SymbolOffer::Exactly(list) => {
             list.iter().filter(|name| family(name) == family(wanted)).filter_map(|name| number(name)).max()
         }
-        Offer::UpTo(_, limit, _) => Some(limit.clone()),
+        SymbolOffer::UpTo(_, limit, _) => Some(limit.clone()),
     }
 }
 
-fn place(subject: &Subject<'_>, link: &Link, offer: &Offer) -> Option<Evidence> {
+fn place(subject: &BinarySubject<'_>, link: &GraphEdge, offer: &SymbolOffer) -> Option<Evidence> {
     match offer {
-        Offer::Exactly(_) => {
+        SymbolOffer::Exactly(_) => {
             subject.graph.loaded(link).map(|object| super::found_by(&object.path, object.via))
         }
-        Offer::UpTo(_, _, evidence) => Some(evidence.clone()),
+        SymbolOffer::UpTo(_, _, evidence) => Some(evidence.clone()),
     }
 }
 

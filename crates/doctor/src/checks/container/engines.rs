@@ -1,15 +1,16 @@
 //! A machine that starts containers and cannot give them its card.
 
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_host::Os;
 
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::checks::nvidia::View;
 use crate::signs::container::Engines;
 
 /// Docker without NVIDIA's container toolkit.
-pub(super) fn runtime(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn runtime(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let view = View::new(case)?;
         let machine = case.facts.platform.os == Os::Linux && case.facts.container.is_none();
         // Docker Desktop under WSL brings its own.
@@ -18,7 +19,8 @@ pub(super) fn runtime(case: &Case<'_>) -> Vec<Draft> {
         }
         let engines = &case.signs.container.engines;
         let (name, severity) = problem(engines)?;
-        let mut draft = Draft::new("ctr.runtime-missing").affects(Affects::Run).case(name).severity(severity);
+        let mut draft =
+            FindingDraft::new(id!("ctr.runtime-missing")).affects(Affects::Run).case(name).severity(severity);
         let absent = |name: &str| Evidence::file(name, "absent");
         let toolkit = engines.toolkit.clone().unwrap_or_else(|| absent("/usr/bin/nvidia-ctk"));
         let configuration = engines.configuration.as_ref().map(|(_, evidence)| evidence.clone());
@@ -26,7 +28,7 @@ pub(super) fn runtime(case: &Case<'_>) -> Vec<Draft> {
         for evidence in [engines.docker.clone(), Some(toolkit), Some(configuration)].into_iter().flatten() {
             draft = draft.evidence(evidence);
         }
-        Some(view.card_evidence().into_iter().fold(draft, Draft::evidence))
+        Some(view.card_evidence().into_iter().fold(draft, FindingDraft::evidence))
     };
     draft().into_iter().collect()
 }

@@ -1,17 +1,19 @@
 //! What a container was not given, and what it lost.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness, Reason};
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
 
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::checks::nvidia::View;
 
 /// NVIDIA's driver is not in the container.
-pub(super) fn not_given(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn not_given(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let container = case.facts.container.as_ref()?;
         let verdict = case.matrix.verdict(Backend::Cuda);
         let told = verdict.run_reasons.iter().any(|reason| reason.id == "ctr.no-gpus-flag");
@@ -19,8 +21,9 @@ pub(super) fn not_given(case: &Case<'_>) -> Vec<Draft> {
         if !told && !unseen {
             return None;
         }
-        let mut draft = Draft::new("ctr.no-gpus-flag").backend(Backend::Cuda).affects(Affects::Run);
-        draft = container.evidence.iter().cloned().fold(draft, Draft::evidence);
+        let mut draft =
+            FindingDraft::new(id!("ctr.no-gpus-flag")).backend(Backend::Cuda).affects(Affects::Run);
+        draft = container.evidence.iter().cloned().fold(draft, FindingDraft::evidence);
         let nodes = &case.signs.container.nvidia_nodes;
         draft = match nodes.first() {
             Some(node) => draft.evidence(node.clone()),
@@ -30,7 +33,7 @@ pub(super) fn not_given(case: &Case<'_>) -> Vec<Draft> {
             draft = draft.evidence(gpu.clone());
         }
         let image = &case.signs.container.image;
-        draft = image.is_for_cuda.iter().cloned().fold(draft, Draft::evidence);
+        draft = image.is_for_cuda.iter().cloned().fold(draft, FindingDraft::evidence);
         if unseen {
             draft = draft
                 .summary("this CUDA container was started without a GPU: no driver and no device is in it");
@@ -45,7 +48,7 @@ pub(super) fn not_given(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// An image for CUDA, or one with a toolkit that somebody gave GPUs by name, whose machine may well have a card.
-fn wants_nvidia(case: &Case<'_>) -> bool {
+fn wants_nvidia(case: &DiagnosisCase<'_>) -> bool {
     let signs = &case.signs.container;
     let has_library =
         case.inventory.runtimes.get(&Backend::Cuda).is_some_and(|runtime| runtime.loader.is_some());
@@ -53,7 +56,7 @@ fn wants_nvidia(case: &Case<'_>) -> bool {
     signs.image.is_for_cuda.is_some() && !signs.image.wants_none() && !signs.sees_bus && !has_library
 }
 
-fn not_given_case(case: &Case<'_>) -> Option<&'static str> {
+fn not_given_case(case: &DiagnosisCase<'_>) -> Option<&'static str> {
     let signs = &case.signs.container;
     if !signs.nvidia_nodes.is_empty() {
         return Some(if signs.image.has("compute") { "libraries" } else { "capability" });
@@ -66,7 +69,7 @@ fn not_given_case(case: &Case<'_>) -> Option<&'static str> {
 }
 
 /// How much it matters, where that is not decided by the hardware that is seen.
-fn not_given_severity(case: &Case<'_>, unseen: bool) -> Option<Severity> {
+fn not_given_severity(case: &DiagnosisCase<'_>, unseen: bool) -> Option<Severity> {
     if asked(case, Backend::Cuda) {
         return Some(Severity::Error);
     }
@@ -80,10 +83,10 @@ fn not_given_severity(case: &Case<'_>, unseen: bool) -> Option<Severity> {
 }
 
 /// A device that the container had and that was taken from it.
-pub(super) fn lost(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn lost(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let view = View::new(case)?;
-        view.reason("ctr.lost-after-reload")?;
+        view.reason(id!("ctr.lost-after-reload"))?;
         let closed: Vec<&DeviceNode> = view
             .runtime()?
             .nodes
@@ -91,7 +94,7 @@ pub(super) fn lost(case: &Case<'_>) -> Vec<Draft> {
             .filter(|node| matches!(node.state, NodeState::Denied | NodeState::Failed))
             .collect();
         let node = closed.first()?.path.to_string();
-        let mut draft = view.draft("ctr.lost-after-reload").value("node", &node).summary(format!(
+        let mut draft = view.draft(id!("ctr.lost-after-reload")).value("node", &node).summary(format!(
             "`{node}` is in this container and may not be opened: its permission for the device is gone"
         ));
         for node in closed {
@@ -103,15 +106,15 @@ pub(super) fn lost(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// Vulkan's half of NVIDIA's driver.
-pub(super) fn graphics(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn graphics(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let verdict = case.matrix.verdict(Backend::Vulkan);
         verdict.run_reasons.iter().find(|reason| reason.id == "ctr.caps-graphics")?;
         let image = &case.signs.container.image;
         let variable = "NVIDIA_DRIVER_CAPABILITIES";
         let given = image.capabilities.clone().unwrap_or_default();
         let seen = if image.capabilities.is_some() { given.clone() } else { "not set".to_owned() };
-        let mut draft = Draft::new("ctr.caps-graphics")
+        let mut draft = FindingDraft::new(id!("ctr.caps-graphics"))
             .backend(Backend::Vulkan)
             .value("given", if given.is_empty() { "compute,utility".to_owned() } else { given })
             .evidence(Evidence::env(variable, seen))
@@ -130,24 +133,30 @@ pub(super) fn graphics(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// AMD's devices.
-pub(super) fn amd(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn amd(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let wanted = ["ROCM_PATH", "HIP_PATH", "ROCM_HOME", "HSA_OVERRIDE_GFX_VERSION", "HIP_VISIBLE_DEVICES"];
-    devices(case, "ctr.amd-devices", Backend::Rocm, Vendor::Amd, &wanted)
+    devices(case, id!("ctr.amd-devices"), Backend::Rocm, Vendor::Amd, &wanted)
 }
 
 /// Intel's devices.
-pub(super) fn intel(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn intel(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     devices(
         case,
-        "ctr.intel-devices",
+        id!("ctr.intel-devices"),
         Backend::Sycl,
         Vendor::Intel,
         &["ONEAPI_ROOT", "ONEAPI_DEVICE_SELECTOR"],
     )
 }
 
-fn devices(case: &Case<'_>, id: &str, backend: Backend, vendor: Vendor, wanted: &[&str]) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+fn devices(
+    case: &DiagnosisCase<'_>,
+    id: DiagnosticId,
+    backend: Backend,
+    vendor: Vendor,
+    wanted: &[&str],
+) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let verdict = case.matrix.verdict(backend);
         let reason: Option<&Reason> = verdict.run_reasons.iter().find(|reason| reason.id == id);
         let runtime = case.inventory.runtimes.get(&backend)?;
@@ -166,7 +175,7 @@ fn devices(case: &Case<'_>, id: &str, backend: Backend, vendor: Vendor, wanted: 
         if reason.is_none() && !unseen {
             return None;
         }
-        let mut draft = Draft::new(id).backend(backend).affects(Affects::Run);
+        let mut draft = FindingDraft::new(id).backend(backend).affects(Affects::Run);
         if let Some(node) = reason.and_then(|reason| reason.values.get("node")) {
             draft = draft.value("node", node);
         }
@@ -176,8 +185,12 @@ fn devices(case: &Case<'_>, id: &str, backend: Backend, vendor: Vendor, wanted: 
             draft = draft.severity(severity);
             draft = draft.summary("this ROCm container was started without a GPU: `/dev/kfd` is not in it");
         }
-        draft =
-            case.facts.container.iter().flat_map(|fact| fact.evidence.clone()).fold(draft, Draft::evidence);
+        draft = case
+            .facts
+            .container
+            .iter()
+            .flat_map(|fact| fact.evidence.clone())
+            .fold(draft, FindingDraft::evidence);
         for node in &runtime.nodes {
             let said = match node.state {
                 NodeState::Opens => continue,
@@ -208,19 +221,19 @@ fn devices(case: &Case<'_>, id: &str, backend: Backend, vendor: Vendor, wanted: 
     draft().into_iter().collect()
 }
 
-fn named(draft: Draft, case: Option<&str>) -> Draft {
+fn named(draft: FindingDraft, case: Option<&str>) -> FindingDraft {
     match case {
         Some(case) => draft.case(case),
         None => draft,
     }
 }
 
-fn asked(case: &Case<'_>, backend: Backend) -> bool {
+fn asked(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.asked.is_some_and(|asked| asked.contains(&backend))
 }
 
 /// Whether the backend of another maker's card runs.
-fn another_card_works(case: &Case<'_>, vendor: Vendor) -> bool {
+fn another_card_works(case: &DiagnosisCase<'_>, vendor: Vendor) -> bool {
     [(Backend::Cuda, Vendor::Nvidia), (Backend::Rocm, Vendor::Amd), (Backend::Sycl, Vendor::Intel)]
         .iter()
         .any(|(backend, maker)| {

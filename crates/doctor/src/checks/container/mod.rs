@@ -4,17 +4,19 @@ mod engines;
 mod gpus;
 mod wsl;
 
-use super::Check;
+use gpubuild_detect::id;
+
+use super::DoctorCheck;
 
 /// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[
-    Check { id: "ctr.no-gpus-flag", run: gpus::not_given },
-    Check { id: "ctr.lost-after-reload", run: gpus::lost },
-    Check { id: "ctr.caps-graphics", run: gpus::graphics },
-    Check { id: "ctr.amd-devices", run: gpus::amd },
-    Check { id: "ctr.intel-devices", run: gpus::intel },
-    Check { id: "ctr.runtime-missing", run: engines::runtime },
-    Check { id: "wsl.linux-driver-inside", run: wsl::linux_driver },
-    Check { id: "wsl.no-dxg", run: wsl::no_device },
-    Check { id: "wsl.amd", run: wsl::amd },
+pub(super) const CHECKS: &[DoctorCheck] = &[
+    DoctorCheck { id: id!("ctr.no-gpus-flag"), run: gpus::not_given },
+    DoctorCheck { id: id!("ctr.lost-after-reload"), run: gpus::lost },
+    DoctorCheck { id: id!("ctr.caps-graphics"), run: gpus::graphics },
+    DoctorCheck { id: id!("ctr.amd-devices"), run: gpus::amd },
+    DoctorCheck { id: id!("ctr.intel-devices"), run: gpus::intel },
+    DoctorCheck { id: id!("ctr.runtime-missing"), run: engines::runtime },
+    DoctorCheck { id: id!("wsl.linux-driver-inside"), run: wsl::linux_driver },
+    DoctorCheck { id: id!("wsl.no-dxg"), run: wsl::no_device },
+    DoctorCheck { id: id!("wsl.amd"), run: wsl::amd },
 ];

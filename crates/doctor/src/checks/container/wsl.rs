@@ -1,24 +1,25 @@
 //! WSL: the GPU belongs to Windows, and so does its driver.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::NodeState;
 
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::checks::nvidia::View;
-use crate::signs::nvidia::{Copy, Origin};
+use crate::signs::nvidia::{DriverLibrary, DriverOrigin};
 
 /// A driver for Linux where the driver of Windows serves.
-pub(super) fn linux_driver(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn linux_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         case.facts.wsl.as_ref()?;
         let windows = case.signs.container.wsl.cuda.clone()?;
         let libraries = &case.signs.nvidia.libraries;
         // The driver of Windows numbers its libraries `1.1`; only one for Linux has a driver's version.
-        let foreign = |copy: &&Copy| copy.origin == Origin::Driver && copy.version.is_some();
+        let foreign = |copy: &&DriverLibrary| copy.origin == DriverOrigin::Driver && copy.version.is_some();
         let copy = libraries.copies.iter().find(foreign)?;
         let first = libraries.driver.as_ref().is_some_and(|copy| foreign(&copy));
-        let draft = Draft::new("wsl.linux-driver-inside")
+        let draft = FindingDraft::new(id!("wsl.linux-driver-inside"))
             .backend(Backend::Cuda)
             .affects(Affects::Run)
             .value("library", copy.path.as_str())
@@ -37,8 +38,8 @@ pub(super) fn linux_driver(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// WSL 1, or a kernel that is too old for GPUs.
-pub(super) fn no_device(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn no_device(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let wsl = case.facts.wsl.as_ref().filter(|_| case.facts.container.is_none())?;
         if case.signs.container.wsl.device.is_some() {
             return None;
@@ -47,9 +48,10 @@ pub(super) fn no_device(case: &Case<'_>) -> Vec<Draft> {
         let asked = case.asked.is_some_and(|asked| asked.iter().any(|backend| *backend != Backend::Cpu));
         // Somebody who builds for the processor alone has lost nothing; that is not known here.
         let severity = if toolkits || asked { Severity::Error } else { Severity::Warning };
-        let mut draft =
-            Draft::new("wsl.no-dxg").severity(severity).evidence(Evidence::file("/dev/dxg", "absent"));
-        draft = wsl.evidence.iter().cloned().fold(draft, Draft::evidence);
+        let mut draft = FindingDraft::new(id!("wsl.no-dxg"))
+            .severity(severity)
+            .evidence(Evidence::file("/dev/dxg", "absent"));
+        draft = wsl.evidence.iter().cloned().fold(draft, FindingDraft::evidence);
         let name = case.env.get("WSL_DISTRO_NAME").unwrap_or("Ubuntu");
         draft = draft.value("distribution", name);
         Some(if wsl.value == 1 { draft.case("one") } else { draft })
@@ -58,8 +60,8 @@ pub(super) fn no_device(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// ROCm under WSL, which reaches the card over AMD's bridge.
-pub(super) fn amd(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn amd(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         case.facts.wsl.as_ref()?;
         let wsl = &case.signs.container.wsl;
         let device = wsl.device.clone()?;
@@ -88,7 +90,8 @@ pub(super) fn amd(case: &Case<'_>) -> Vec<Draft> {
             (Some(_), true) => return None,
         };
         let bridge = wsl.bridge.clone().unwrap_or_else(|| Evidence::file("librocdxg.so", "absent"));
-        let mut draft = Draft::new("wsl.amd").backend(Backend::Rocm).affects(Affects::Run).case(name);
+        let mut draft =
+            FindingDraft::new(id!("wsl.amd")).backend(Backend::Rocm).affects(Affects::Run).case(name);
         draft = draft.evidence(device).evidence(bridge).evidence(Evidence::file("/dev/kfd", "absent"));
         let set = case.env.get_raw("HSA_ENABLE_DXG_DETECTION").unwrap_or("not set");
         draft = draft.evidence(Evidence::env("HSA_ENABLE_DXG_DETECTION", set));

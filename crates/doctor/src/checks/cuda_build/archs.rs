@@ -3,15 +3,17 @@
 use gpubuild_core::arch::CudaArch;
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Gpu;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Kind, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, FindingKind, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Presence;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_detect::toolkit::range::{CudaRange, Knows};
 use gpubuild_plan::project::Archs;
 
-use crate::Case;
-use crate::advice::Wish;
+use crate::DiagnosisCase;
+use crate::advice::AdviceQuery;
 use crate::checks::cuda_toolkit::{chosen, evidence, release, with_toolkit};
 
 /// Variables with a list of architectures.
@@ -23,14 +25,14 @@ const CMAKE_OPTIONS: [&str; 3] = ["CMAKE_ARGS", "CMAKE_FLAGS", "SKBUILD_CMAKE_AR
 const PROJECT: &str = "gpubuild.toml";
 
 /// The chosen copy with what it builds for, as the planner sees it.
-struct Range<'a> {
+struct ArchRange<'a> {
     copy: &'a Installation,
     archs: CudaRange,
 }
 
-fn range<'a>(case: &Case<'a>) -> Option<Range<'a>> {
+fn range<'a>(case: &DiagnosisCase<'a>) -> Option<ArchRange<'a>> {
     let copy = chosen(case)?;
-    Some(Range { copy, archs: case.catalogue.get("cuda")?.cuda_range(copy) })
+    Some(ArchRange { copy, archs: case.catalogue.get("cuda")?.cuda_range(copy) })
 }
 
 fn number(arch: &str) -> Option<u16> {
@@ -38,7 +40,7 @@ fn number(arch: &str) -> Option<u16> {
 }
 
 /// What somebody asks for: a card here, or a list in a variable.
-struct Wanted {
+struct WantedArch {
     number: u16,
     /// `the GPU here`, `CUDAARCHS=120`.
     by: String,
@@ -46,7 +48,7 @@ struct Wanted {
     is_card: bool,
 }
 
-fn wanted(case: &Case<'_>) -> Vec<Wanted> {
+fn wanted(case: &DiagnosisCase<'_>) -> Vec<WantedArch> {
     let devices = &case.matrix.verdict(Backend::Cuda).devices;
     let drivers = case.catalogue.get("cuda").map(|description| &description.hardware);
     let on_vendors_driver = |gpu: &&Gpu| {
@@ -58,7 +60,7 @@ fn wanted(case: &Case<'_>) -> Vec<Wanted> {
     let asks = |gpu: &&Gpu| !some_compute || gpu.kernel_driver.is_none() || on_vendors_driver(gpu);
     let cards = devices.iter().filter(asks).filter_map(|gpu| {
         let number = number(gpu.arch.as_deref()?)?;
-        Some(Wanted {
+        Some(WantedArch {
             number,
             by: gpu.name.clone(),
             evidence: gpu.evidence.iter().take(1).cloned().collect(),
@@ -72,7 +74,7 @@ fn wanted(case: &Case<'_>) -> Vec<Wanted> {
         words
             .filter_map(|word| {
                 let arch: CudaArch = word.trim_end_matches("+PTX").parse().ok()?;
-                Some(Wanted {
+                Some(WantedArch {
                     number: arch.number,
                     by: format!("{name}={word}"),
                     evidence: vec![Evidence::env(name, word)],
@@ -83,7 +85,7 @@ fn wanted(case: &Case<'_>) -> Vec<Wanted> {
     });
     let own = project_archs(case).into_iter().flat_map(|text| {
         let archs: Vec<CudaArch> = text.split(';').filter_map(|word| word.parse().ok()).collect();
-        archs.into_iter().map(|arch| Wanted {
+        archs.into_iter().map(|arch| WantedArch {
             number: arch.number,
             by: format!("archs = {arch}"),
             evidence: vec![Evidence::file("gpubuild.toml", arch.to_string())],
@@ -94,7 +96,7 @@ fn wanted(case: &Case<'_>) -> Vec<Wanted> {
 }
 
 /// What the project asks for, as one list.
-fn project_archs(case: &Case<'_>) -> Option<String> {
+fn project_archs(case: &DiagnosisCase<'_>) -> Option<String> {
     Some(match case.project?.backends.get(&Backend::Cuda)?.archs.as_ref()? {
         Archs::Word(word) => word.clone(),
         Archs::List(list) => list.join(";"),
@@ -110,48 +112,48 @@ fn option(text: &str) -> Option<String> {
 }
 
 /// Cards or lists that are newer than the toolkit.
-pub(super) fn too_new(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn too_new(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(range) = range(case) else { return Vec::new() };
     let Some(highest) = range.archs.numbers.last().copied() else { return Vec::new() };
     let wanted = wanted(case);
     let all = range.those(&wanted, Knows::TooNew);
-    let (renamed, outside): (Vec<&Wanted>, Vec<&Wanted>) =
+    let (renamed, outside): (Vec<&WantedArch>, Vec<&WantedArch>) =
         all.into_iter().partition(|one| range.other_name(one).is_some());
     if let (true, Some(first)) = (outside.is_empty(), renamed.first()) {
-        let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &renamed);
+        let draft = told(id!("cuda.arch.too-new-for-toolkit"), &range, &wanted, &renamed);
         let other = range.other_name(first).unwrap_or_default();
         return draft.map(|draft| draft.case("renamed").value("other", other)).into_iter().collect();
     }
     let newest = outside.iter().map(|one| one.number).max();
-    let draft = told("cuda.arch.too-new-for-toolkit", &range, &wanted, &outside);
-    let wish = Wish { archs: newest.into_iter().collect(), ..Wish::default() };
+    let draft = told(id!("cuda.arch.too-new-for-toolkit"), &range, &wanted, &outside);
+    let wish = AdviceQuery { archs: newest.into_iter().collect(), ..AdviceQuery::default() };
     draft
         .map(|draft| with_toolkit(case, draft.value("highest", highest.to_string()), &wish))
         .into_iter()
         .collect()
 }
 
-impl Range<'_> {
+impl ArchRange<'_> {
     /// A card that the toolkit knows under another number is none of them: it is built for under that one.
-    fn those<'w>(&self, wanted: &'w [Wanted], knows: Knows) -> Vec<&'w Wanted> {
-        let is_one = |one: &&Wanted| {
+    fn those<'w>(&self, wanted: &'w [WantedArch], knows: Knows) -> Vec<&'w WantedArch> {
+        let is_one = |one: &&WantedArch| {
             self.archs.knows(one.number) == knows && !(one.is_card && self.other_name(one).is_some())
         };
         wanted.iter().filter(is_one).collect()
     }
 
     /// The number under which the toolkit knows it.
-    fn other_name(&self, wanted: &Wanted) -> Option<String> {
+    fn other_name(&self, wanted: &WantedArch) -> Option<String> {
         self.archs.other_name(&CudaArch::new(wanted.number)).map(|other| other.number.to_string())
     }
 }
 
 /// Cards or lists of which nobody here can tell whether the toolkit builds for them: the table ends there.
-pub(super) fn not_in_table(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn not_in_table(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(range) = range(case) else { return Vec::new() };
     let wanted = wanted(case);
     let outside = range.those(&wanted, Knows::Unknown);
-    let draft = seen("cuda.arch.not-in-table", &range, &outside);
+    let draft = seen(id!("cuda.arch.not-in-table"), &range, &outside);
     let draft = draft.map(|draft| match outside.iter().find(|one| !one.is_card) {
         Some(named) => draft.severity(Severity::Warning).case("named").value("list", named.by.clone()),
         // A card gets PTX of the newest that is known, which is no fault.
@@ -161,22 +163,22 @@ pub(super) fn not_in_table(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// Cards or lists that the toolkit has left behind.
-pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn dropped(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(range) = range(case) else { return Vec::new() };
     let Some(lowest) = range.archs.numbers.first().copied() else { return Vec::new() };
     let wanted = wanted(case);
     let outside = range.those(&wanted, Knows::Dropped);
-    let draft = told("cuda.arch.dropped-by-toolkit", &range, &wanted, &outside);
+    let draft = told(id!("cuda.arch.dropped-by-toolkit"), &range, &wanted, &outside);
     let below = case.catalogue.get("cuda").and_then(|description| {
         let oldest = outside.iter().map(|one| one.number).min()?.to_string();
         let rows = &description.compatibility.arch;
         let last = rows.iter().rposition(|row| row.archs.contains(&oldest))?;
         rows.get(last + 1).map(|row| row.since.clone())
     });
-    let wish = Wish {
+    let wish = AdviceQuery {
         below: below.clone(),
         archs: outside.iter().map(|one| one.number).collect(),
-        ..Wish::default()
+        ..AdviceQuery::default()
     };
     draft
         .map(|draft| {
@@ -192,10 +194,10 @@ pub(super) fn dropped(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// What is seen of architectures, the same for every finding about them.
-fn seen(id: &str, range: &Range<'_>, outside: &[&Wanted]) -> Option<Draft> {
+fn seen(id: DiagnosticId, range: &ArchRange<'_>, outside: &[&WantedArch]) -> Option<FindingDraft> {
     let first = outside.first()?;
     let archs: Vec<String> = outside.iter().map(|one| format!("sm_{}", one.number)).collect();
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(range.copy))
@@ -215,18 +217,23 @@ fn seen(id: &str, range: &Range<'_>, outside: &[&Wanted]) -> Option<Draft> {
 }
 
 /// The same for those that the toolkit does not build for.
-fn told(id: &str, range: &Range<'_>, wanted: &[Wanted], outside: &[&Wanted]) -> Option<Draft> {
+fn told(
+    id: DiagnosticId,
+    range: &ArchRange<'_>,
+    wanted: &[WantedArch],
+    outside: &[&WantedArch],
+) -> Option<FindingDraft> {
     let draft = seen(id, range, outside)?;
     if let Some(named) = outside.iter().find(|one| !one.is_card) {
         // Who names an architecture wants it built, whatever card is here.
         return Some(draft.severity(Severity::Error).case("named").value("list", named.by.clone()));
     }
     let others = wanted.iter().filter(|one| one.is_card).count() > outside.len();
-    Some(if others { draft.kind(Kind::Caution).case("some") } else { draft })
+    Some(if others { draft.kind(FindingKind::Caution).case("some") } else { draft })
 }
 
 /// `native` where no GPU answers.
-pub(super) fn native_no_gpu(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn native_no_gpu(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let verdict = case.matrix.verdict(Backend::Cuda);
     let named = ["CUDAARCHS", "CUDA_COMPUTE_CAP"]
         .iter()
@@ -240,7 +247,7 @@ pub(super) fn native_no_gpu(case: &Case<'_>) -> Vec<Draft> {
         return Vec::new();
     }
     let list = chosen(case).and_then(|copy| distribution(case, copy.version()));
-    let mut draft = Draft::new("cuda.arch.native-no-gpu")
+    let mut draft = FindingDraft::new(id!("cuda.arch.native-no-gpu"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .severity(Severity::Error)
@@ -254,7 +261,7 @@ pub(super) fn native_no_gpu(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The list for distribution of a release.
-fn distribution(case: &Case<'_>, release: Option<&Version>) -> Option<String> {
+fn distribution(case: &DiagnosisCase<'_>, release: Option<&Version>) -> Option<String> {
     let rows = &case.catalogue.get("cuda")?.compatibility.distribution;
     let row = match release {
         Some(release) => rows.iter().rfind(|row| row.since <= *release)?,

@@ -2,34 +2,36 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Kind};
-use gpubuild_detect::toolkit::rules::{Window, window_number};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, FindingKind};
+use gpubuild_detect::id;
+use gpubuild_detect::toolkit::rules::{VersionWindow, window_number};
 use gpubuild_detect::toolkit::{Description, Installation};
 use gpubuild_host::{HostPath, Os};
 
-use crate::Case;
-use crate::advice::{self, Wish};
+use crate::DiagnosisCase;
+use crate::advice::{self, AdviceQuery};
 use crate::checks::cuda_toolkit::{chosen, evidence, is_blocked_by, release, with_toolkit};
 
 /// GCC is newer than nvcc takes.
-pub(super) fn gcc(case: &Case<'_>) -> Vec<Draft> {
-    outside(case, "gcc", "cuda.host.gcc-too-new")
+pub(super) fn gcc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    outside(case, "gcc", id!("cuda.host.gcc-too-new"))
 }
 
 /// Clang is newer than nvcc takes.
-pub(super) fn clang(case: &Case<'_>) -> Vec<Draft> {
-    outside(case, "clang", "cuda.host.clang-window")
+pub(super) fn clang(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    outside(case, "clang", id!("cuda.host.clang-window"))
 }
 
 /// A compiler that nvcc will meet, and that it refuses.
-struct Refused<'a> {
+struct RefusedCompiler<'a> {
     /// Who names it: a variable, a file, or PATH.
     origin: &'a str,
     program: &'a HostPath,
     number: u64,
 }
 
-fn outside(case: &Case<'_>, family: &str, id: &str) -> Vec<Draft> {
+fn outside(case: &DiagnosisCase<'_>, family: &str, id: DiagnosticId) -> Vec<FindingDraft> {
     let (Some(copy), Some(description)) = (chosen(case), case.catalogue.get("cuda")) else {
         return Vec::new();
     };
@@ -49,7 +51,7 @@ fn outside(case: &Case<'_>, family: &str, id: &str) -> Vec<Draft> {
         // Debian's package depends on a GCC that fits and hands it to its nvcc.
         return Vec::new();
     }
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(copy))
@@ -72,7 +74,7 @@ fn outside(case: &Case<'_>, family: &str, id: &str) -> Vec<Draft> {
     if let Some(fitting) = fitting {
         let named = refused.as_ref().is_some_and(|refused| refused.origin != "PATH");
         // gpubuild takes the compiler that fits; everything else takes the one that does not.
-        let kind = if named { Kind::Fault } else { Kind::Caution };
+        let kind = if named { FindingKind::Fault } else { FindingKind::Caution };
         let case = if named { "named" } else { "beside" };
         return vec![draft.kind(kind).case(case).value("cxx", fitting.as_str())];
     }
@@ -85,12 +87,17 @@ fn outside(case: &Case<'_>, family: &str, id: &str) -> Vec<Draft> {
         None => draft.case("toolkit"),
     };
     let number = refused.as_ref().map(|refused| refused.number).or_else(|| newest(case, family));
-    let wish = Wish { compiler: number.map(|number| (family.to_owned(), number)), ..Wish::default() };
+    let wish =
+        AdviceQuery { compiler: number.map(|number| (family.to_owned(), number)), ..AdviceQuery::default() };
     vec![with_toolkit(case, draft, &wish)]
 }
 
 /// The host compiler that nvcc will meet by itself, if it is of this family and outside.
-fn refused<'a>(case: &Case<'a>, family: &str, window: &Window) -> Option<Refused<'a>> {
+fn refused<'a>(
+    case: &DiagnosisCase<'a>,
+    family: &str,
+    window: &VersionWindow,
+) -> Option<RefusedCompiler<'a>> {
     let compiler = case.signs.cuda_build.host_compiler.as_ref()?;
     let copy =
         case.inventory.of(family).iter().find(|copy| is_program(copy, &compiler.program, &compiler.real));
@@ -99,7 +106,7 @@ fn refused<'a>(case: &Case<'a>, family: &str, window: &Window) -> Option<Refused
         None => version_of_name(family, &compiler.real),
     };
     let number = window_number(&version?, family);
-    (!window.takes(number)).then_some(Refused {
+    (!window.takes(number)).then_some(RefusedCompiler {
         origin: &compiler.origin,
         program: &compiler.program,
         number,
@@ -124,7 +131,7 @@ fn version_of_name(family: &str, real: &HostPath) -> Option<Version> {
 }
 
 /// The C++ compiler that this toolkit takes, the newest GCC first.
-fn fitting(case: &Case<'_>, description: &Description, copy: &Installation) -> Option<HostPath> {
+fn fitting(case: &DiagnosisCase<'_>, description: &Description, copy: &Installation) -> Option<HostPath> {
     ["gcc", "clang"].iter().find_map(|family| {
         let window = description.host_compiler_window(copy, family)?;
         let fits = |one: &&Installation| {
@@ -142,25 +149,25 @@ fn fitting(case: &Case<'_>, description: &Description, copy: &Installation) -> O
 }
 
 /// What states the limit: the header, or the row of a table.
-fn limit(copy: &Installation, family: &str, window: &Window) -> Evidence {
+fn limit(copy: &Installation, family: &str, window: &VersionWindow) -> Evidence {
     let stated = ["max", "below"].iter().find_map(|suffix| copy.limits.get(&format!("{family}-{suffix}")));
     let stated = stated.and_then(|fact| fact.evidence.first()).cloned();
     stated.unwrap_or_else(|| Evidence::file(window.source.clone(), window.words(None)))
 }
 
 /// What tells the versions of the compilers here.
-fn versions(case: &Case<'_>, family: &str) -> Vec<Evidence> {
+fn versions(case: &DiagnosisCase<'_>, family: &str) -> Vec<Evidence> {
     let copies = case.inventory.of(family).iter();
     copies.filter_map(|copy| copy.version.as_ref()?.evidence.first().cloned()).take(3).collect()
 }
 
-fn newest(case: &Case<'_>, family: &str) -> Option<u64> {
+fn newest(case: &DiagnosisCase<'_>, family: &str) -> Option<u64> {
     case.inventory.of(family).iter().filter_map(|copy| Some(window_number(copy.version()?, family))).max()
 }
 
 /// Microsoft's compiler is outside of what nvcc takes.
-pub(super) fn msvc(case: &Case<'_>) -> Vec<Draft> {
-    let id = "cuda.host.msvc-window";
+pub(super) fn msvc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("cuda.host.msvc-window");
     let (Some(copy), Some(description)) = (chosen(case), case.catalogue.get("cuda")) else {
         return Vec::new();
     };
@@ -177,7 +184,7 @@ pub(super) fn msvc(case: &Case<'_>) -> Vec<Draft> {
     if case.facts.platform.os != Os::Windows || window.takes(number) {
         return Vec::new();
     }
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(copy))
@@ -197,21 +204,21 @@ pub(super) fn msvc(case: &Case<'_>) -> Vec<Draft> {
         .filter(|version| window.takes(window_number(version, "msvc")))
         .max();
     if let Some(fitting) = fitting {
-        return vec![draft.kind(Kind::Caution).case("beside").value("fitting", fitting.release())];
+        return vec![draft.kind(FindingKind::Caution).case("beside").value("fitting", fitting.release())];
     }
-    let wish = Wish { compiler: Some(("msvc".to_owned(), number)), ..Wish::default() };
+    let wish = AdviceQuery { compiler: Some(("msvc".to_owned(), number)), ..AdviceQuery::default() };
     vec![with_toolkit(case, draft, &wish)]
 }
 
 /// Visual Studio is there, and its compiler is not on PATH: whoever calls nvcc directly has to be in its prompt.
-pub(super) fn cl_missing(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn cl_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if case.facts.platform.os != Os::Windows || chosen(case).is_none() {
         return Vec::new();
     }
-    let draft = Draft::new("cuda.host.cl-missing").backend(Backend::Cuda).affects(Affects::Build);
+    let draft = FindingDraft::new(id!("cuda.host.cl-missing")).backend(Backend::Cuda).affects(Affects::Build);
     let copies = case.inventory.of("msvc");
     let Some(copy) = copies.iter().find(|copy| copy.is_complete()) else {
-        let is_blocked = is_blocked_by(case, "cuda.host.cl-missing");
+        let is_blocked = is_blocked_by(case, id!("cuda.host.cl-missing"));
         let draft = draft.evidence(Evidence::env("PATH", "no cl.exe"));
         return if is_blocked { vec![draft] } else { Vec::new() };
     };
@@ -231,8 +238,10 @@ pub(super) fn cl_missing(case: &Case<'_>) -> Vec<Draft> {
         draft = draft.value("vcvars", vcvars);
     }
     vec![match plain {
-        Some(generator) => draft.kind(Kind::Fault).evidence(Evidence::env("CMAKE_GENERATOR", generator)),
-        None => draft.kind(Kind::Note),
+        Some(generator) => {
+            draft.kind(FindingKind::Fault).evidence(Evidence::env("CMAKE_GENERATOR", generator))
+        }
+        None => draft.kind(FindingKind::Note),
     }]
 }
 
@@ -243,7 +252,7 @@ fn vcvars(folder: &HostPath) -> Option<String> {
     Some(format!(r"{}\VC\Auxiliary\Build\vcvars64.bat", &text[..end]))
 }
 
-fn range(window: &Window) -> String {
+fn range(window: &VersionWindow) -> String {
     match (window.min, window.max) {
         (Some(min), Some(max)) => format!("{min} to {max}"),
         (None, Some(max)) => format!("up to {max}"),
@@ -253,14 +262,15 @@ fn range(window: &Window) -> String {
 }
 
 /// The headers of the toolkit conflict with those of the C library.
-pub(super) fn glibc(case: &Case<'_>) -> Vec<Draft> {
-    let id = "cuda.host.glibc";
+pub(super) fn glibc(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("cuda.host.glibc");
     if !is_blocked_by(case, id) {
         return Vec::new();
     }
     let Some(copy) = chosen(case) else { return Vec::new() };
     let libc = case.facts.libc.as_ref();
-    let mut draft = Draft::new(id).backend(Backend::Cuda).affects(Affects::Build).evidence(evidence(copy));
+    let mut draft =
+        FindingDraft::new(id).backend(Backend::Cuda).affects(Affects::Build).evidence(evidence(copy));
     for evidence in libc.iter().flat_map(|fact| &fact.evidence).take(1) {
         draft = draft.evidence(evidence.clone());
     }
@@ -269,5 +279,5 @@ pub(super) fn glibc(case: &Case<'_>) -> Vec<Draft> {
     }
     let headers = copy.part("headers").map(|folder| folder.join("crt/math_functions.h").to_string());
     let draft = draft.value("header", headers.unwrap_or_default());
-    vec![with_toolkit(case, draft, &Wish::default())]
+    vec![with_toolkit(case, draft, &AdviceQuery::default())]
 }

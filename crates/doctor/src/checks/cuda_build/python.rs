@@ -2,23 +2,24 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Presence;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::Os;
 
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::checks::cuda_toolkit::{chosen, evidence, has_driver_library, release};
 use crate::driver::known_to_driver;
 
 /// PyTorch's extensions are compiled with the toolkit that it finds, which has to be of the release it was built with.
-pub(super) fn torch_mismatch(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn torch_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(torch) = &case.signs.cuda_build.torch else { return Vec::new() };
     let Some((cuda, copy)) = torch.cuda.as_ref().zip(taken_by_torch(case)) else { return Vec::new() };
     let Some(version) = copy.version().filter(|version| version.major() != cuda.major()) else {
         return Vec::new();
     };
-    let draft = Draft::new("cuda.torch-mismatch")
+    let draft = FindingDraft::new(id!("cuda.torch-mismatch"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", version.release())
@@ -33,7 +34,7 @@ pub(super) fn torch_mismatch(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The copy that PyTorch's `cpp_extension` takes: `CUDA_HOME`, `CUDA_PATH`, nvcc on PATH, `/usr/local/cuda`.
-fn taken_by_torch<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+fn taken_by_torch<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     let copies = case.inventory.of("cuda");
     let named = |name: &str| {
         copies.iter().find(|copy| copy.found_via.iter().any(|via| via.strip_prefix("env:") == Some(name)))
@@ -48,7 +49,7 @@ fn taken_by_torch<'a>(case: &Case<'a>) -> Option<&'a Installation> {
 }
 
 /// conda takes packages without CUDA where it sees no driver.
-pub(super) fn conda_build_no_gpu(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn conda_build_no_gpu(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(conda) = &case.signs.cuda_build.conda else { return Vec::new() };
     if case.facts.platform.os == Os::Macos
         || has_driver_library(case)
@@ -60,7 +61,7 @@ pub(super) fn conda_build_no_gpu(case: &Case<'_>) -> Vec<Draft> {
     let is_build = case.facts.container.is_some() || case.env.get("CI").is_some();
     let absent = case.matrix.verdict(Backend::Cuda).hardware != Presence::Present;
     let version = copy.version().map_or_else(|| "12".to_owned(), Version::release);
-    let draft = Draft::new("conda.build-no-gpu")
+    let draft = FindingDraft::new(id!("conda.build-no-gpu"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", version)
@@ -72,7 +73,7 @@ pub(super) fn conda_build_no_gpu(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// `uv --torch-backend=auto` takes PyTorch for the processor where it can't read the driver's version.
-pub(super) fn uv_auto_wrong(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn uv_auto_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.cuda_build;
     let Some(uv) = case.inventory.chosen("uv") else { return Vec::new() };
     let is_auto = case.env.get("UV_TORCH_BACKEND").is_none_or(|value| value == "auto");
@@ -89,7 +90,7 @@ pub(super) fn uv_auto_wrong(case: &Case<'_>) -> Vec<Draft> {
     if signs.nvidia_smi.is_some() && !several {
         return Vec::new();
     }
-    let mut draft = Draft::new("uv.auto-wrong")
+    let mut draft = FindingDraft::new(id!("uv.auto-wrong"))
         .backend(Backend::Cuda)
         .affects(Affects::Run)
         .evidence(Evidence::file(uv.part("program").unwrap_or(&uv.root).as_str(), release(uv)))
@@ -141,7 +142,7 @@ fn index_of_toolkit(release: &Version) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpubuild_detect::finding::{Findings, Kind};
+    use gpubuild_detect::finding::{FindingKind, Findings};
 
     #[test]
     fn only_indexes_that_exist_are_named() {
@@ -161,7 +162,7 @@ mod tests {
     fn who_does_not_build_extensions_is_not_ill() {
         let findings = Findings::embedded();
         for id in ["cuda.torch-mismatch", "conda.build-no-gpu", "uv.auto-wrong"] {
-            assert_eq!(findings.get(id).unwrap().kind, Kind::Caution, "{id}");
+            assert_eq!(findings.get(id).unwrap().kind, FindingKind::Caution, "{id}");
         }
     }
 }

@@ -1,20 +1,21 @@
 //! What build scripts of Rust crates need beside the toolkit.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::checks::cuda_toolkit::chosen;
 
 /// Crates that ask `nvidia-smi` for the architecture panic without it.
-pub(super) fn needs_smi(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn needs_smi(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.cuda_build;
     if chosen(case).is_none() || signs.nvidia_smi.is_some() || case.env.get("CUDA_COMPUTE_CAP").is_some() {
         return Vec::new();
     }
     let card = case.matrix.verdict(Backend::Cuda).devices.iter().find_map(|gpu| gpu.arch.as_deref());
     let number = card.map(|arch| arch.trim_start_matches("sm_").to_owned());
-    let draft = Draft::new("cuda.arch.needs-smi")
+    let draft = FindingDraft::new(id!("cuda.arch.needs-smi"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("arch", number.unwrap_or_else(|| "89".to_owned()))
@@ -24,11 +25,11 @@ pub(super) fn needs_smi(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// bindgen needs libclang.
-pub(super) fn libclang_missing(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn libclang_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.cuda_build;
-    let draft = Draft::new("cuda.libclang-missing").affects(Affects::Build);
+    let draft = FindingDraft::new(id!("cuda.libclang-missing")).affects(Affects::Build);
     if let Some(place) = &signs.libclang_dead_end {
-        let draft = draft.case("variable").value("place", place.as_str()).kind(Kind::Caution);
+        let draft = draft.case("variable").value("place", place.as_str()).kind(FindingKind::Caution);
         return vec![draft.evidence(Evidence::env("LIBCLANG_PATH", place.as_str()))];
     }
     if chosen(case).is_none() || signs.libclang.is_some() {

@@ -1,26 +1,27 @@
 //! Toolkits that are laid out in another way than tools expect.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::Arch;
 
 use super::roots::is_debians;
 use super::{chosen, evidence, release};
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// Variables that name a toolkit as one folder.
 const ROOTS: [&str; 5] = ["CUDAToolkit_ROOT", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
 
 /// Debian's own package is spread over `/usr`: tools that want one folder do not find their way.
-pub(super) fn debian_split(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn debian_split(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(debian) = &case.signs.cuda_toolkit.debian else { return Vec::new() };
     let Some(copy) = chosen(case).filter(|copy| copy.root.as_str() == "/usr") else { return Vec::new() };
     // The library folder is named for those that need it: nothing is left to say.
     if case.env.get("CUDA_LIBRARY_PATH").is_some() {
         return Vec::new();
     }
-    let draft = Draft::new("cuda.toolkit.debian-split")
+    let draft = FindingDraft::new(id!("cuda.toolkit.debian-split"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(copy))
@@ -34,21 +35,21 @@ pub(super) fn debian_split(case: &Case<'_>) -> Vec<Draft> {
     });
     vec![match wrong {
         Some((variable, value)) => draft
-            .kind(Kind::Fault)
+            .kind(FindingKind::Fault)
             .case("variable")
             .value("variable", variable)
             .value("place", value)
             .evidence(Evidence::env(variable, value)),
         // Nothing is wrong with it as long as nobody expects one folder.
-        None => draft.kind(Kind::Note),
+        None => draft.kind(FindingKind::Note),
     }]
 }
 
 /// A conda environment keeps the headers in `targets`, or has none.
-pub(super) fn conda_layout(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn conda_layout(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(conda) = &case.signs.cuda_toolkit.conda else { return Vec::new() };
     let Some(nvcc) = &conda.nvcc else { return Vec::new() };
-    let draft = Draft::new("cuda.toolkit.conda-layout")
+    let draft = FindingDraft::new(id!("cuda.toolkit.conda-layout"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("prefix", conda.prefix.as_str())
@@ -77,16 +78,16 @@ pub(super) fn conda_layout(case: &Case<'_>) -> Vec<Draft> {
     };
     vec![match ROOTS.iter().find(names_prefix) {
         Some(variable) => draft
-            .kind(Kind::Caution)
+            .kind(FindingKind::Caution)
             .case("variable")
             .value("variable", *variable)
             .evidence(Evidence::env(*variable, conda.prefix.as_str())),
-        None => draft.kind(Kind::Note),
+        None => draft.kind(FindingKind::Note),
     }]
 }
 
 /// A server with an ARM processor, whose libraries are only in the folder of its target.
-pub(super) fn sbsa(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn sbsa(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(folder) = &case.signs.cuda_toolkit.target_libraries else { return Vec::new() };
     let is_plain = |copy: &&Installation| !super::is_of_environment(case, copy);
     let Some(copy) = chosen(case).filter(is_plain) else { return Vec::new() };
@@ -96,7 +97,7 @@ pub(super) fn sbsa(case: &Case<'_>) -> Vec<Draft> {
         return Vec::new();
     }
     vec![
-        Draft::new("cuda.toolkit.sbsa")
+        FindingDraft::new(id!("cuda.toolkit.sbsa"))
             .backend(Backend::Cuda)
             .affects(Affects::Build)
             .value("folder", folder.as_str())

@@ -2,17 +2,23 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Evidence};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_host::Os;
-use gpubuild_plan::offer::{Machine, which};
+use gpubuild_plan::offer::{OfferMachine, which};
 
 use super::{chosen, has_driver_library};
-use crate::Case;
-use crate::advice::{self, Wish};
+use crate::DiagnosisCase;
+use crate::advice::{self, AdviceQuery};
 
 /// Adds the commands that install a toolkit that suits this machine, if one is known.
-pub(crate) fn with_toolkit(case: &Case<'_>, draft: Draft, wish: &Wish) -> Draft {
+pub(crate) fn with_toolkit(
+    case: &DiagnosisCase<'_>,
+    draft: FindingDraft,
+    wish: &AdviceQuery,
+) -> FindingDraft {
     match advice::toolkit(case, wish) {
         Some(offer) => draft.value("toolkit", offer.release).steps("install_toolkit", offer.commands),
         None => draft,
@@ -20,9 +26,9 @@ pub(crate) fn with_toolkit(case: &Case<'_>, draft: Draft, wish: &Wish) -> Draft 
 }
 
 /// Adds the way without root: what gpubuild itself would install.
-fn without_root(case: &Case<'_>, draft: Draft) -> Draft {
+fn without_root(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
     let verdict = case.matrix.verdict(Backend::Cuda);
-    let machine = Machine {
+    let machine = OfferMachine {
         facts: case.facts,
         inventory: case.inventory,
         catalogue: case.catalogue,
@@ -35,34 +41,34 @@ fn without_root(case: &Case<'_>, draft: Draft) -> Draft {
 }
 
 /// Whether a verdict blocks the build with this id.
-pub(crate) fn is_blocked_by(case: &Case<'_>, id: &str) -> bool {
+pub(crate) fn is_blocked_by(case: &DiagnosisCase<'_>, id: DiagnosticId) -> bool {
     case.matrix.verdict(Backend::Cuda).build_reasons.iter().any(|reason| reason.id == id)
 }
 
 /// The verdict found none.
-pub(super) fn toolkit(case: &Case<'_>) -> Vec<Draft> {
-    let id = "cuda.toolkit.missing";
+pub(super) fn toolkit(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("cuda.toolkit.missing");
     if !is_blocked_by(case, id) {
         return Vec::new();
     }
-    let draft = Draft::new(id).backend(Backend::Cuda).affects(Affects::Build);
+    let draft = FindingDraft::new(id).backend(Backend::Cuda).affects(Affects::Build);
     let draft = draft.evidence(Evidence::env("PATH", "no nvcc"));
-    vec![on_musl(case, without_root(case, with_toolkit(case, draft, &Wish::default())))]
+    vec![on_musl(case, without_root(case, with_toolkit(case, draft, &AdviceQuery::default())))]
 }
 
 /// NVIDIA has nothing for musl.
-fn on_musl(case: &Case<'_>, draft: Draft) -> Draft {
+fn on_musl(case: &DiagnosisCase<'_>, draft: FindingDraft) -> FindingDraft {
     let is_musl = case.facts.libc.as_ref().is_some_and(|libc| libc.value.family == "musl");
     if is_musl { draft.case("musl") } else { draft }
 }
 
 /// The compiler without its headers.
-pub(super) fn headers(case: &Case<'_>) -> Vec<Draft> {
-    let id = "cuda.toolkit.headers-missing";
+pub(super) fn headers(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("cuda.toolkit.headers-missing");
     if !is_blocked_by(case, id) {
         return Vec::new();
     }
-    let draft = Draft::new(id).backend(Backend::Cuda).affects(Affects::Build);
+    let draft = FindingDraft::new(id).backend(Backend::Cuda).affects(Affects::Build);
     let Some(copy) = case.inventory.of("cuda").first() else { return vec![draft] };
     let draft = match copy.part("compiler") {
         Some(compiler) => draft.evidence(Evidence::file(compiler.as_str(), "present")),
@@ -73,10 +79,12 @@ pub(super) fn headers(case: &Case<'_>) -> Vec<Draft> {
     }
     // The rest of the release that is there already.
     let wish = match copy.version() {
-        Some(version) => {
-            Wish { at_least: release_of(version), below: release_after(version), ..Wish::default() }
-        }
-        None => Wish::default(),
+        Some(version) => AdviceQuery {
+            at_least: release_of(version),
+            below: release_after(version),
+            ..AdviceQuery::default()
+        },
+        None => AdviceQuery::default(),
     };
     vec![with_toolkit(case, draft, &wish)]
 }
@@ -90,7 +98,7 @@ fn release_after(version: &Version) -> Option<Version> {
 }
 
 /// A driver that works, perhaps a runtime, and no compiler anywhere.
-pub(super) fn runtime_only(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn runtime_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let verdict = case.matrix.verdict(Backend::Cuda);
     let has_compiler = case.inventory.of("cuda").iter().any(|copy| copy.part("compiler").is_some());
     if case.facts.platform.os == Os::Macos || has_compiler || chosen(case).is_some() {
@@ -103,7 +111,8 @@ pub(super) fn runtime_only(case: &Case<'_>) -> Vec<Draft> {
     if !driver_works && signs.runtimes.is_empty() {
         return Vec::new();
     }
-    let mut draft = Draft::new("cuda.toolkit.runtime-only").backend(Backend::Cuda).affects(Affects::Build);
+    let mut draft =
+        FindingDraft::new(id!("cuda.toolkit.runtime-only")).backend(Backend::Cuda).affects(Affects::Build);
     for runtime in signs.runtimes.iter().take(2) {
         draft = draft.evidence(Evidence::file(runtime.as_str(), "a runtime library"));
     }
@@ -118,5 +127,5 @@ pub(super) fn runtime_only(case: &Case<'_>) -> Vec<Draft> {
             draft = draft.value("driver", driver.to_string()).case("version");
         }
     }
-    vec![without_root(case, with_toolkit(case, draft, &Wish::default()))]
+    vec![without_root(case, with_toolkit(case, draft, &AdviceQuery::default()))]
 }

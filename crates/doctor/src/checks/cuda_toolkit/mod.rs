@@ -14,36 +14,37 @@ use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Fact;
 use gpubuild_detect::finding::Evidence;
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::{HostPath, Os};
 
-use super::Check;
-use crate::Case;
+use super::DoctorCheck;
+use crate::DiagnosisCase;
 
 /// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[
-    Check { id: "cuda.toolkit.missing", run: missing::toolkit },
-    Check { id: "cuda.toolkit.headers-missing", run: missing::headers },
-    Check { id: "cuda.toolkit.runtime-only", run: missing::runtime_only },
-    Check { id: "cuda.toolkit.root-invalid", run: roots::invalid },
-    Check { id: "cuda.toolkit.not-on-path", run: path::not_on_path },
-    Check { id: "cuda.language-vs-package", run: path::language_vs_package },
-    Check { id: "cuda.toolkit.multiple", run: several::multiple },
-    Check { id: "cuda.toolkit.conda-shadow", run: several::conda_shadow },
-    Check { id: "cuda.toolkit.debian-split", run: layout::debian_split },
-    Check { id: "cuda.toolkit.conda-layout", run: layout::conda_layout },
-    Check { id: "cuda.toolkit.sbsa", run: layout::sbsa },
-    Check { id: "cuda.toolkit.win-cuda-path", run: windows::cuda_path },
-    Check { id: "cuda.toolkit.vs-integration", run: windows::integration },
-    Check { id: "cuda.stub-missing", run: stubs::missing },
-    Check { id: "cuda.stub-at-runtime", run: stubs::at_runtime },
+pub(super) const CHECKS: &[DoctorCheck] = &[
+    DoctorCheck { id: id!("cuda.toolkit.missing"), run: missing::toolkit },
+    DoctorCheck { id: id!("cuda.toolkit.headers-missing"), run: missing::headers },
+    DoctorCheck { id: id!("cuda.toolkit.runtime-only"), run: missing::runtime_only },
+    DoctorCheck { id: id!("cuda.toolkit.root-invalid"), run: roots::invalid },
+    DoctorCheck { id: id!("cuda.toolkit.not-on-path"), run: path::not_on_path },
+    DoctorCheck { id: id!("cuda.language-vs-package"), run: path::language_vs_package },
+    DoctorCheck { id: id!("cuda.toolkit.multiple"), run: several::multiple },
+    DoctorCheck { id: id!("cuda.toolkit.conda-shadow"), run: several::conda_shadow },
+    DoctorCheck { id: id!("cuda.toolkit.debian-split"), run: layout::debian_split },
+    DoctorCheck { id: id!("cuda.toolkit.conda-layout"), run: layout::conda_layout },
+    DoctorCheck { id: id!("cuda.toolkit.sbsa"), run: layout::sbsa },
+    DoctorCheck { id: id!("cuda.toolkit.win-cuda-path"), run: windows::cuda_path },
+    DoctorCheck { id: id!("cuda.toolkit.vs-integration"), run: windows::integration },
+    DoctorCheck { id: id!("cuda.stub-missing"), run: stubs::missing },
+    DoctorCheck { id: id!("cuda.stub-at-runtime"), run: stubs::at_runtime },
 ];
 
 /// Variables that stand for a whole environment and name no toolkit.
 const ENVIRONMENTS: [&str; 2] = ["CONDA_PREFIX", "VIRTUAL_ENV"];
 
 /// The copy that a build takes.
-pub(super) fn chosen<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+pub(super) fn chosen<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     case.inventory.chosen("cuda")
 }
 
@@ -68,7 +69,7 @@ fn variables(copy: &Installation) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a copy belongs to an environment of Python packages or of conda.
-fn is_of_environment(case: &Case<'_>, copy: &Installation) -> bool {
+fn is_of_environment(case: &DiagnosisCase<'_>, copy: &Installation) -> bool {
     let in_conda =
         case.signs.cuda_toolkit.conda.as_ref().is_some_and(|conda| copy.root.is_inside(&conda.real));
     in_conda
@@ -79,17 +80,17 @@ fn is_of_environment(case: &Case<'_>, copy: &Installation) -> bool {
 }
 
 /// How a copy is best written into a variable: by the link that leads to it, if there is one.
-fn spelling<'a>(case: &'a Case<'_>, copy: &'a Installation) -> &'a HostPath {
+fn spelling<'a>(case: &'a DiagnosisCase<'_>, copy: &'a Installation) -> &'a HostPath {
     let link = case.signs.cuda_toolkit.link.as_ref();
     let leads_here = link.filter(|link| link.root.as_ref().is_some_and(|root| root.key() == copy.root.key()));
     leads_here.map_or(&copy.root, |link| &link.place)
 }
 
-fn is_windows(case: &Case<'_>) -> bool {
+fn is_windows(case: &DiagnosisCase<'_>) -> bool {
     case.facts.platform.os == Os::Windows
 }
 
 /// Whether the driver's library is there.
-pub(super) fn has_driver_library(case: &Case<'_>) -> bool {
+pub(super) fn has_driver_library(case: &DiagnosisCase<'_>) -> bool {
     case.inventory.runtimes.get(&Backend::Cuda).is_some_and(|runtime| runtime.loader.is_some())
 }

@@ -1,15 +1,16 @@
 //! Variables that name no toolkit.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
 use gpubuild_host::HostPath;
 
 use super::{is_windows, spelling, variables};
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// A variable names a folder that is gone, that holds no toolkit, or that lies inside of one.
-pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn invalid(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let mut found: Vec<Wrong<'_>> = Vec::new();
     for dead in case.inventory.dead_ends.iter().filter(|dead| dead.toolkit == "cuda") {
         let variable = dead.found_via.trim_start_matches("env:");
@@ -25,7 +26,7 @@ pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {
     }
     found.extend(halves(case));
     let Some(first) = found.first() else { return Vec::new() };
-    let mut draft = Draft::new("cuda.toolkit.root-invalid")
+    let mut draft = FindingDraft::new(id!("cuda.toolkit.root-invalid"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("variable", first.variable)
@@ -36,7 +37,11 @@ pub(super) fn invalid(case: &Case<'_>) -> Vec<Draft> {
         draft = draft.evidence(Evidence::env(wrong.variable, wrong.place.as_str()));
     }
     let Some(copy) = best(case) else {
-        return vec![super::missing::with_toolkit(case, draft.case("none"), &crate::advice::Wish::default())];
+        return vec![super::missing::with_toolkit(
+            case,
+            draft.case("none"),
+            &crate::advice::AdviceQuery::default(),
+        )];
     };
     let right = if first.variable == "CUDACXX" { copy.part("compiler") } else { Some(spelling(case, copy)) };
     let right = right.unwrap_or(&copy.root);
@@ -50,7 +55,7 @@ struct Wrong<'a> {
 }
 
 /// Variables that name half a toolkit although a whole one is there.
-fn halves<'a>(case: &Case<'a>) -> Vec<Wrong<'a>> {
+fn halves<'a>(case: &DiagnosisCase<'a>) -> Vec<Wrong<'a>> {
     let copies = case.inventory.of("cuda");
     let whole: Vec<&Installation> = copies.iter().filter(|copy| copy.is_complete()).collect();
     // A folder inside of a toolkit, such as that of a target, belongs to it.
@@ -71,7 +76,7 @@ fn halves<'a>(case: &Case<'a>) -> Vec<Wrong<'a>> {
 }
 
 /// The copy that the variable should have named.
-fn best<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+fn best<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     let copies = case.inventory.of("cuda");
     let inside = case.signs.cuda_toolkit.inside.first();
     let above = inside.and_then(|inside| copies.iter().find(|copy| copy.root.key() == inside.root.key()));
@@ -79,12 +84,12 @@ fn best<'a>(case: &Case<'a>) -> Option<&'a Installation> {
 }
 
 /// Debian's folders that look like a toolkit are told by their own name.
-pub(super) fn is_debians(case: &Case<'_>, place: &HostPath) -> bool {
+pub(super) fn is_debians(case: &DiagnosisCase<'_>, place: &HostPath) -> bool {
     case.signs.cuda_toolkit.debian.is_some()
         && ["/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"].iter().any(|own| place.as_str().starts_with(own))
 }
 
 /// Whether any variable names a toolkit that is there.
-pub(super) fn any_named(case: &Case<'_>) -> bool {
+pub(super) fn any_named(case: &DiagnosisCase<'_>) -> bool {
     case.inventory.of("cuda").iter().any(|copy| variables(copy).next().is_some())
 }

@@ -1,46 +1,48 @@
 //! Several toolkits, and who takes which.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
 
 use super::{chosen, release, variables};
-use crate::Case;
-use crate::resolvers::Line;
-use crate::resolvers::agree::Change;
+use crate::DiagnosisCase;
+use crate::resolvers::AgreementLine;
+use crate::resolvers::agree::ResolverChange;
 use crate::resolvers::line_text;
 
 /// A way by which build systems come to a copy.
-struct Choice<'a> {
+struct ChosenCopy<'a> {
     by: String,
     evidence: Evidence,
     copy: &'a Installation,
 }
 
 /// What variables, PATH and the link lead to.
-fn choices<'a>(case: &Case<'a>) -> Vec<Choice<'a>> {
+fn choices<'a>(case: &DiagnosisCase<'a>) -> Vec<ChosenCopy<'a>> {
     let copies = case.inventory.of("cuda");
     let signs = &case.signs.cuda_toolkit;
     // Half a toolkit, such as the folder of a wrapper around nvcc, is nobody's choice.
     let complete = || copies.iter().filter(|copy| copy.is_complete());
     let at = |root: &gpubuild_host::HostPath| complete().find(|copy| copy.root.key() == root.key());
-    let mut choices: Vec<Choice<'_>> = Vec::new();
+    let mut choices: Vec<ChosenCopy<'_>> = Vec::new();
     for copy in complete() {
         for name in variables(copy) {
             let value = case.env.get(name).unwrap_or_default();
-            choices.push(Choice { by: format!("`{name}`"), evidence: Evidence::env(name, value), copy });
+            choices.push(ChosenCopy { by: format!("`{name}`"), evidence: Evidence::env(name, value), copy });
         }
     }
     if let Some((nvcc, copy)) = signs.nvcc.as_ref().and_then(|nvcc| Some((nvcc, at(&nvcc.root)?))) {
         let evidence = Evidence::env("PATH", nvcc.program.as_str());
-        choices.push(Choice { by: "PATH".to_owned(), evidence, copy });
+        choices.push(ChosenCopy { by: "PATH".to_owned(), evidence, copy });
     }
     let link = signs.link.as_ref().and_then(|link| Some((link, at(link.root.as_ref()?)?)));
     // Who has set PATH and a variable alike, as `module load` does, has decided against the link.
     let is_decided = choices.len() > 1 && choices.iter().all(|choice| !differ(choice.copy, choices[0].copy));
     if let Some((link, copy)) = link.filter(|_| !is_decided) {
         let evidence = Evidence::file(link.place.as_str(), format!("link to {}", copy.root));
-        choices.push(Choice { by: format!("`{}`", link.place), evidence, copy });
+        choices.push(ChosenCopy { by: format!("`{}`", link.place), evidence, copy });
     }
     choices
 }
@@ -55,28 +57,28 @@ fn differ(left: &Installation, right: &Installation) -> bool {
 }
 
 /// Variables, PATH and the link lead to different releases.
-pub(super) fn multiple(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn multiple(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let choices = choices(case);
     if is_shadowed(case, &choices) {
         return Vec::new();
     }
-    told(case, "cuda.toolkit.multiple", &choices)
+    told(case, id!("cuda.toolkit.multiple"), &choices)
 }
 
 /// The same, one of them in the conda environment that is active.
-pub(super) fn conda_shadow(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn conda_shadow(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let choices = choices(case);
     if !is_shadowed(case, &choices) {
         return Vec::new();
     }
-    let drafts = told(case, "cuda.toolkit.conda-shadow", &choices);
+    let drafts = told(case, id!("cuda.toolkit.conda-shadow"), &choices);
     // The compiler decides between the two for whoever looks at PATH or at a link.
     let nvcc = chosen(case).and_then(|copy| copy.part("compiler"));
     let line = nvcc.and_then(|nvcc| {
-        let changes = vec![Change::Set { name: "CUDACXX".to_owned(), value: nvcc.to_string() }];
-        line_text(&Line { source: None, changes }, case.facts.platform.os)
+        let changes = vec![ResolverChange::Set { name: "CUDACXX".to_owned(), value: nvcc.to_string() }];
+        line_text(&AgreementLine { source: None, changes }, case.facts.platform.os)
     });
-    let with_compiler = |mut draft: Draft| {
+    let with_compiler = |mut draft: FindingDraft| {
         draft.steps.entry("agree".to_owned()).or_default().extend(line.clone());
         draft
     };
@@ -84,19 +86,19 @@ pub(super) fn conda_shadow(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// Whether one choice is inside of the environment and another outside.
-fn is_shadowed(case: &Case<'_>, choices: &[Choice<'_>]) -> bool {
+fn is_shadowed(case: &DiagnosisCase<'_>, choices: &[ChosenCopy<'_>]) -> bool {
     let Some(conda) = &case.signs.cuda_toolkit.conda else { return false };
-    let inside = |choice: &&Choice<'_>| choice.copy.root.is_inside(&conda.real);
+    let inside = |choice: &&ChosenCopy<'_>| choice.copy.root.is_inside(&conda.real);
     choices.iter().any(|choice| inside(&choice)) && choices.iter().any(|choice| !inside(&choice))
 }
 
-fn told(case: &Case<'_>, id: &str, choices: &[Choice<'_>]) -> Vec<Draft> {
+fn told(case: &DiagnosisCase<'_>, id: DiagnosticId, choices: &[ChosenCopy<'_>]) -> Vec<FindingDraft> {
     let Some(first) = choices.first() else { return Vec::new() };
     if !choices.iter().any(|choice| differ(choice.copy, first.copy)) {
         return Vec::new();
     }
     let Some(chosen) = chosen(case) else { return Vec::new() };
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("version", release(chosen))
@@ -122,7 +124,7 @@ fn told(case: &Case<'_>, id: &str, choices: &[Choice<'_>]) -> Vec<Draft> {
 }
 
 /// The lines that make all build systems take a copy: those that were tried, else the obvious ones.
-fn agreeing(case: &Case<'_>, copy: &Installation) -> Vec<String> {
+fn agreeing(case: &DiagnosisCase<'_>, copy: &Installation) -> Vec<String> {
     let os = case.facts.platform.os;
     let agreement = case.signs.resolutions.agreements.get("cuda");
     let tried = agreement.filter(|agreement| agreement.chosen.key() == copy.root.key());
@@ -131,13 +133,16 @@ fn agreeing(case: &Case<'_>, copy: &Installation) -> Vec<String> {
     if !lines.is_empty() {
         return lines;
     }
-    let set = |name: &str| Line {
+    let set = |name: &str| AgreementLine {
         source: None,
-        changes: vec![Change::Set { name: name.to_owned(), value: copy.root.to_string() }],
+        changes: vec![ResolverChange::Set { name: name.to_owned(), value: copy.root.to_string() }],
     };
-    let path = Line {
+    let path = AgreementLine {
         source: None,
-        changes: vec![Change::Prepend { name: "PATH".to_owned(), value: copy.root.join("bin").to_string() }],
+        changes: vec![ResolverChange::Prepend {
+            name: "PATH".to_owned(),
+            value: copy.root.join("bin").to_string(),
+        }],
     };
     let names = ["CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"];
     names.iter().map(|name| set(name)).chain([path]).filter_map(|line| line_text(&line, os)).collect()

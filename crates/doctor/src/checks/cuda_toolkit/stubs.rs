@@ -1,20 +1,21 @@
 //! NVIDIA's stubs of the driver's library: there for the linker, never for the loader.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_host::Os;
 
 use super::{chosen, evidence, has_driver_library, is_windows, release};
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// Nothing to link `-lcuda` with: no driver, and no stub that the linker finds.
-pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = chosen(case) else { return Vec::new() };
     if case.facts.platform.os != Os::Linux || has_driver_library(case) || case.signs.cuda_toolkit.links_stubs
     {
         return Vec::new();
     }
-    let draft = Draft::new("cuda.stub-missing")
+    let draft = FindingDraft::new(id!("cuda.stub-missing"))
         .backend(Backend::Cuda)
         .affects(Affects::Build)
         .value("root", copy.root.as_str())
@@ -24,7 +25,7 @@ pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
     vec![match copy.part("driver-stub").and_then(gpubuild_host::HostPath::parent) {
         // CMake and gpubuild find it there; plain linkers and crates have to be told.
         Some(folder) => draft
-            .kind(Kind::Note)
+            .kind(FindingKind::Note)
             .case("told")
             .value("folder", folder.as_str())
             .evidence(Evidence::env("LIBRARY_PATH", case.env.get("LIBRARY_PATH").unwrap_or("unset"))),
@@ -33,14 +34,14 @@ pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The loader would take a stub for the driver.
-pub(super) fn at_runtime(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn at_runtime(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if is_windows(case) {
         return Vec::new();
     }
     let loader = case.inventory.runtimes.get(&Backend::Cuda).and_then(|runtime| runtime.loader.as_ref());
     let taken = loader.filter(|loader| loader.value.as_str().split('/').any(|name| name == "stubs"));
     let Some(first) = case.signs.cuda_toolkit.stubs.first() else { return Vec::new() };
-    let mut draft = Draft::new("cuda.stub-at-runtime")
+    let mut draft = FindingDraft::new(id!("cuda.stub-at-runtime"))
         .backend(Backend::Cuda)
         .affects(Affects::Run)
         .value("origin", first.origin.clone())

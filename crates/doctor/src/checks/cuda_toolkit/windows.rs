@@ -2,21 +2,23 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Installation;
 
 use super::{chosen, evidence, is_of_environment, is_windows, release, variables};
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::signs::cuda_toolkit::Integration;
 
 /// The toolkit that the installer put there.
-fn installed<'a>(case: &Case<'a>) -> Option<&'a Installation> {
+fn installed<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Installation> {
     chosen(case).filter(|copy| is_windows(case) && !is_of_environment(case, copy))
 }
 
 /// `CUDA_PATH` is lost, names what is gone, or names another release than Visual Studio takes.
-pub(super) fn cuda_path(case: &Case<'_>) -> Vec<Draft> {
-    let draft = Draft::new("cuda.toolkit.win-cuda-path").backend(Backend::Cuda).affects(Affects::Build);
+pub(super) fn cuda_path(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft =
+        FindingDraft::new(id!("cuda.toolkit.win-cuda-path")).backend(Backend::Cuda).affects(Affects::Build);
     let gone = case.inventory.dead_ends.iter().find(|dead| {
         dead.toolkit == "cuda" && dead.found_via == "env:CUDA_PATH" && dead.why.contains("not exist")
     });
@@ -34,7 +36,7 @@ pub(super) fn cuda_path(case: &Case<'_>) -> Vec<Draft> {
         return vec![if copy.is_some() {
             draft.case("gone")
         } else {
-            super::missing::with_toolkit(case, draft.case("none"), &crate::advice::Wish::default())
+            super::missing::with_toolkit(case, draft.case("none"), &crate::advice::AdviceQuery::default())
         }];
     }
     let Some(copy) = copy else { return Vec::new() };
@@ -51,7 +53,7 @@ pub(super) fn cuda_path(case: &Case<'_>) -> Vec<Draft> {
     let place = newest.1.folder.join(&format!("CUDA {}.props", newest.0));
     vec![
         draft
-            .kind(Kind::Caution)
+            .kind(FindingKind::Caution)
             .case("newer")
             .value("newest", newest.0.release())
             .evidence(Evidence::env("CUDA_PATH", copy.root.as_str()))
@@ -60,14 +62,14 @@ pub(super) fn cuda_path(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The newest release that the newest Visual Studio knows.
-fn newest_integration<'a>(case: &Case<'a>) -> Option<(Version, &'a Integration)> {
+fn newest_integration<'a>(case: &DiagnosisCase<'a>) -> Option<(Version, &'a Integration)> {
     let newest = case.signs.cuda_toolkit.integrations.last()?;
     let release = newest.releases.iter().filter_map(|text| text.parse::<Version>().ok()).max()?;
     Some((release, newest))
 }
 
 /// The newest Visual Studio does not know the toolkit: its generator has no CUDA.
-pub(super) fn integration(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn integration(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = installed(case) else { return Vec::new() };
     let integrations = &case.signs.cuda_toolkit.integrations;
     let Some(newest) = integrations.last() else { return Vec::new() };
@@ -88,7 +90,7 @@ pub(super) fn integration(case: &Case<'_>) -> Vec<Draft> {
         format!("only CUDA {}", newest.releases.join(", "))
     };
     vec![
-        Draft::new("cuda.toolkit.vs-integration")
+        FindingDraft::new(id!("cuda.toolkit.vs-integration"))
             .backend(Backend::Cuda)
             .affects(Affects::Build)
             .value("version", release(copy))

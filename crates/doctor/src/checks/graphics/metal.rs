@@ -1,23 +1,24 @@
 //! Metal's offline compiler. Our own kernels are compiled by the driver and need none; projects that compile theirs ahead do.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 
 use super::is_asked;
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// From this Xcode on, the compiler is an asset of its own.
 const FIRST_WITH_ASSET: u64 = 26;
 
 /// The command line tools are selected: they have no `metal`.
-pub(super) fn tools_only(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn tools_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.metal;
     let Some(selected) =
         signs.selected.as_ref().filter(|_| signs.is_tools_only() && signs.compiler.is_none())
     else {
         return Vec::new();
     };
-    let mut draft = Draft::new("metal.clt-only")
+    let mut draft = FindingDraft::new(id!("metal.clt-only"))
         .backend(Backend::Metal)
         .affects(Affects::Build)
         .evidence(Evidence::file(&signs.selected_by, selected.as_str()))
@@ -27,17 +28,17 @@ pub(super) fn tools_only(case: &Case<'_>) -> Vec<Draft> {
             draft = draft
                 .evidence(Evidence::file(xcode.as_str(), "present"))
                 .value("xcode", xcode.to_string())
-                .kind(Kind::Fault)
+                .kind(FindingKind::Fault)
                 .case(if signs.selected_by == "DEVELOPER_DIR" { "variable" } else { "not-selected" });
         }
-        None if is_asked(case, Backend::Metal) => draft = draft.kind(Kind::Fault),
+        None if is_asked(case, Backend::Metal) => draft = draft.kind(FindingKind::Fault),
         None => {}
     }
     vec![draft]
 }
 
 /// Xcode is there and its compiler was not downloaded.
-pub(super) fn asset(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn asset(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.metal;
     let Some((xcode, version)) = signs.xcode() else { return Vec::new() };
     // The SDK has the number of its Xcode from 26 on.
@@ -53,9 +54,9 @@ pub(super) fn asset(case: &Case<'_>) -> Vec<Draft> {
     if signs.asset.is_some() {
         return Vec::new();
     }
-    let kind = if is_asked(case, Backend::Metal) { Kind::Fault } else { Kind::Caution };
+    let kind = if is_asked(case, Backend::Metal) { FindingKind::Fault } else { FindingKind::Caution };
     vec![
-        Draft::new("metal.toolchain-asset")
+        FindingDraft::new(id!("metal.toolchain-asset"))
             .backend(Backend::Metal)
             .affects(Affects::Build)
             .kind(kind)

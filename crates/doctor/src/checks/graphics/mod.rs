@@ -7,32 +7,33 @@ mod vulkan;
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
-use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
+use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_host::Os;
 
-use super::Check;
+use super::DoctorCheck;
 use super::rocm::{invalid_root, is_asked, looked_for, reason};
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[
-    Check { id: "vk.sdk-path-wrong", run: vulkan::sdk_path_wrong },
-    Check { id: "vk.header-mismatch", run: vulkan::header_mismatch },
-    Check { id: "vk.glslc-missing", run: vulkan::glslc_missing },
-    Check { id: "vk.loader-missing", run: vulkan::loader_missing },
-    Check { id: "vk.icd-missing", run: vulkan::icd_missing },
-    Check { id: "vk.software-only", run: vulkan::software_only },
-    Check { id: "metal.clt-only", run: metal::tools_only },
-    Check { id: "metal.toolchain-asset", run: metal::asset },
-    Check { id: "ocl.no-icd", run: opencl::no_driver },
-    Check { id: "ocl.software-only", run: opencl::software_only },
-    Check { id: "sycl.level-zero-missing", run: sycl::level_zero },
-    Check { id: "sycl.env-not-sourced", run: sycl::not_sourced },
-    Check { id: "sycl.driver.missing", run: sycl::driver_missing },
-    Check { id: "sycl.render-missing", run: sycl::render_missing },
-    Check { id: "sycl.toolkit.root-invalid", run: sycl::root_invalid },
-    Check { id: "vk.sdk-missing", run: absences },
+pub(super) const CHECKS: &[DoctorCheck] = &[
+    DoctorCheck { id: id!("vk.sdk-path-wrong"), run: vulkan::sdk_path_wrong },
+    DoctorCheck { id: id!("vk.header-mismatch"), run: vulkan::header_mismatch },
+    DoctorCheck { id: id!("vk.glslc-missing"), run: vulkan::glslc_missing },
+    DoctorCheck { id: id!("vk.loader-missing"), run: vulkan::loader_missing },
+    DoctorCheck { id: id!("vk.icd-missing"), run: vulkan::icd_missing },
+    DoctorCheck { id: id!("vk.software-only"), run: vulkan::software_only },
+    DoctorCheck { id: id!("metal.clt-only"), run: metal::tools_only },
+    DoctorCheck { id: id!("metal.toolchain-asset"), run: metal::asset },
+    DoctorCheck { id: id!("ocl.no-icd"), run: opencl::no_driver },
+    DoctorCheck { id: id!("ocl.software-only"), run: opencl::software_only },
+    DoctorCheck { id: id!("sycl.level-zero-missing"), run: sycl::level_zero },
+    DoctorCheck { id: id!("sycl.env-not-sourced"), run: sycl::not_sourced },
+    DoctorCheck { id: id!("sycl.driver.missing"), run: sycl::driver_missing },
+    DoctorCheck { id: id!("sycl.render-missing"), run: sycl::render_missing },
+    DoctorCheck { id: id!("sycl.toolkit.root-invalid"), run: sycl::root_invalid },
+    DoctorCheck { id: id!("vk.sdk-missing"), run: absences },
 ];
 
 pub(super) use opencl::wants as wants_opencl;
@@ -41,22 +42,22 @@ pub(super) use vulkan::is_last_resort;
 pub(super) use vulkan::wants as wants_vulkan;
 
 /// What is not installed, with the places that were looked at.
-fn absences(case: &Case<'_>) -> Vec<Draft> {
+fn absences(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     [
-        ("vk.sdk-missing", Backend::Vulkan),
-        ("metal.sdk-missing", Backend::Metal),
-        ("ocl.sdk-missing", Backend::Opencl),
-        ("sycl.toolkit.missing", Backend::Sycl),
+        (id!("vk.sdk-missing"), Backend::Vulkan),
+        (id!("metal.sdk-missing"), Backend::Metal),
+        (id!("ocl.sdk-missing"), Backend::Opencl),
+        (id!("sycl.toolkit.missing"), Backend::Sycl),
     ]
     .into_iter()
-    .filter(|(id, backend)| reason(case, *backend, id).is_some())
-    .map(|(id, backend)| looked_for(case, Draft::new(id), backend))
+    .filter(|(id, backend)| reason(case, *backend, *id).is_some())
+    .map(|(id, backend)| looked_for(case, FindingDraft::new(id), backend))
     .chain(no_hardware(case))
     .collect()
 }
 
 /// What was asked for and has no hardware here, with the place that shows none.
-fn no_hardware(case: &Case<'_>) -> Vec<Draft> {
+fn no_hardware(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let evidence = match case.facts.platform.os {
         Os::Linux => Evidence::file("/sys/bus/pci/devices", "no such card"),
         Os::Windows => Evidence::new(
@@ -71,18 +72,18 @@ fn no_hardware(case: &Case<'_>) -> Vec<Draft> {
         .filter(|backend| is_asked(case, *backend))
         .flat_map(|backend| {
             let reasons = case.matrix.verdict(backend).hardware_reasons.iter();
-            reasons.map(move |reason| Draft::new(&reason.id).backend(backend))
+            reasons.map(move |reason| FindingDraft::new(reason.id).backend(backend))
         })
         .map(|draft| draft.evidence(evidence.clone()))
         .collect()
 }
 
-fn has_loader(case: &Case<'_>, backend: Backend) -> bool {
+fn has_loader(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.inventory.runtimes.get(&backend).is_some_and(|runtime| runtime.loader.is_some())
 }
 
 /// What was found of a backend's loader and of the drivers behind it, as evidence.
-fn with_runtime(case: &Case<'_>, backend: Backend, mut draft: Draft) -> Draft {
+fn with_runtime(case: &DiagnosisCase<'_>, backend: Backend, mut draft: FindingDraft) -> FindingDraft {
     let Some(runtime) = case.inventory.runtimes.get(&backend) else { return draft };
     for one in runtime.loader.iter().flat_map(|fact| &fact.evidence) {
         draft = draft.evidence(one.clone());
@@ -96,12 +97,12 @@ fn with_runtime(case: &Case<'_>, backend: Backend, mut draft: Draft) -> Draft {
 }
 
 /// The cards that a backend could drive, without programs that play one.
-fn cards<'a>(case: &Case<'a>, backend: Backend) -> Vec<&'a Gpu> {
+fn cards<'a>(case: &DiagnosisCase<'a>, backend: Backend) -> Vec<&'a Gpu> {
     case.matrix.verdict(backend).devices.iter().filter(|gpu| gpu.vendor != Vendor::Software).collect()
 }
 
 /// Whether every one of these cards runs with another backend than this.
-fn are_used_otherwise(case: &Case<'_>, cards: &[&Gpu], backend: Backend) -> bool {
+fn are_used_otherwise(case: &DiagnosisCase<'_>, cards: &[&Gpu], backend: Backend) -> bool {
     let runs = |gpu: &Gpu| {
         case.matrix.verdicts.iter().any(|other| {
             other.backend != backend
@@ -115,7 +116,7 @@ fn are_used_otherwise(case: &Case<'_>, cards: &[&Gpu], backend: Backend) -> bool
 }
 
 /// Cards for computing that do so: nobody installs graphics for them.
-fn compute_only(case: &Case<'_>, backend: Backend) -> bool {
+fn compute_only(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     let cards = cards(case, backend);
     let without = &case.signs.graphics.without_display;
     let has_none = |gpu: &&Gpu| gpu.pci.as_ref().is_some_and(|address| without.contains(address));

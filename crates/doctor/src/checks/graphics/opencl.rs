@@ -2,13 +2,14 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 
 use super::{are_used_otherwise, cards, is_asked, reason, with_runtime};
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// Whether somebody works with OpenCL here. A loader alone comes along with many things, a CUDA Toolkit among them.
-pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
+pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
     let signs = &case.signs.graphics.opencl;
     let of_cuda = |root: &str| root.to_lowercase().contains("cuda");
     is_asked(case, Backend::Opencl)
@@ -19,12 +20,12 @@ pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
 }
 
 /// The loader finds no driver for the card.
-pub(super) fn no_driver(case: &Case<'_>) -> Vec<Draft> {
-    let id = "ocl.no-icd";
+pub(super) fn no_driver(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("ocl.no-icd");
     let signs = &case.signs.graphics.opencl;
     let known = reason(case, Backend::Opencl, id);
     let cards = cards(case, Backend::Opencl);
-    let mut draft = Draft::new(id).backend(Backend::Opencl).affects(Affects::Run);
+    let mut draft = FindingDraft::new(id).backend(Backend::Opencl).affects(Affects::Run);
     if known.is_none() {
         // The system's loader is fine; that of the environment looks in its own folder.
         let Some((loader, folder)) =
@@ -32,12 +33,16 @@ pub(super) fn no_driver(case: &Case<'_>) -> Vec<Draft> {
         else {
             return Vec::new();
         };
-        draft = draft.kind(if signs.conda_user.is_some() { Kind::Fault } else { Kind::Note });
+        draft = draft.kind(if signs.conda_user.is_some() { FindingKind::Fault } else { FindingKind::Note });
         return vec![in_conda(draft, loader.as_str(), folder.as_str())];
     }
     let is_idle = !are_used_otherwise(case, &cards, Backend::Opencl);
     let is_fault = signs.from_cuda.is_none() && (wants(case) || is_idle || signs.conda_user.is_some());
-    draft = draft.kind(if is_fault || is_asked(case, Backend::Opencl) { Kind::Fault } else { Kind::Note });
+    draft = draft.kind(if is_fault || is_asked(case, Backend::Opencl) {
+        FindingKind::Fault
+    } else {
+        FindingKind::Note
+    });
     draft = with_runtime(case, Backend::Opencl, draft);
     if let Some((name, value, leads)) = &signs.chosen {
         draft = draft.value("variable", name).value("value", value).evidence(Evidence::env(name, value));
@@ -55,7 +60,7 @@ pub(super) fn no_driver(case: &Case<'_>) -> Vec<Draft> {
     vec![draft.evidence(Evidence::file("/etc/OpenCL/vendors", vendors))]
 }
 
-fn in_conda(draft: Draft, loader: &str, folder: &str) -> Draft {
+fn in_conda(draft: FindingDraft, loader: &str, folder: &str) -> FindingDraft {
     draft
         .case("conda")
         .value("folder", folder)
@@ -64,21 +69,21 @@ fn in_conda(draft: Draft, loader: &str, folder: &str) -> Draft {
 }
 
 /// A program that plays the card, where the card itself is used otherwise or nobody asked.
-pub(super) fn software_only(case: &Case<'_>) -> Vec<Draft> {
-    let id = "ocl.software-only";
+pub(super) fn software_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("ocl.software-only");
     if reason(case, Backend::Opencl, id).is_none() {
         return Vec::new();
     }
     let cards = cards(case, Backend::Opencl);
     if cards.is_empty() {
-        return vec![Draft::new(id).backend(Backend::Opencl).case("no-card")];
+        return vec![FindingDraft::new(id).backend(Backend::Opencl).case("no-card")];
     }
     let is_used = are_used_otherwise(case, &cards, Backend::Opencl);
     let kind = match (is_asked(case, Backend::Opencl), is_used) {
-        (true, _) => Kind::Fault,
-        (false, true) => Kind::Note,
-        (false, false) => Kind::Caution,
+        (true, _) => FindingKind::Fault,
+        (false, true) => FindingKind::Note,
+        (false, false) => FindingKind::Caution,
     };
-    let draft = Draft::new(id).backend(Backend::Opencl).affects(Affects::Run).kind(kind);
+    let draft = FindingDraft::new(id).backend(Backend::Opencl).affects(Affects::Run).kind(kind);
     vec![with_runtime(case, Backend::Opencl, draft)]
 }

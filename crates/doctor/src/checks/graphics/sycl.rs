@@ -1,16 +1,18 @@
 //! SYCL: Level Zero, oneAPI's environment, Intel's kernel drivers.
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Gpu;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Presence;
 use gpubuild_host::ProbeStatus;
 
 use super::{cards, has_loader, invalid_root, is_asked, reason, with_runtime};
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// Whether somebody works with SYCL or Level Zero here.
-pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
+pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
     is_asked(case, Backend::Sycl)
         || !case.inventory.of("oneapi").is_empty()
         || case.signs.graphics.sycl.folder.is_some()
@@ -18,16 +20,16 @@ pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
         || has_loader(case, Backend::Sycl)
 }
 
-fn kind(case: &Case<'_>) -> Kind {
-    if wants(case) { Kind::Fault } else { Kind::Absence }
+fn kind(case: &DiagnosisCase<'_>) -> FindingKind {
+    if wants(case) { FindingKind::Fault } else { FindingKind::Absence }
 }
 
 /// The loader, the driver behind it, or both are missing.
-pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
-    let id = "sycl.level-zero-missing";
+pub(super) fn level_zero(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("sycl.level-zero-missing");
     let Some(known) = reason(case, Backend::Sycl, id) else { return without_driver(case, id) };
     let library = known.values.get("library").cloned().unwrap_or_default();
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Sycl)
         .affects(Affects::Run)
         .kind(level_zero_kind(case))
@@ -42,11 +44,13 @@ pub(super) fn level_zero(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// Without the loader Level Zero was never installed: that can wait for an environment that is not set.
-fn level_zero_kind(case: &Case<'_>) -> Kind {
+fn level_zero_kind(case: &DiagnosisCase<'_>) -> FindingKind {
     let is_set = case.signs.graphics.sycl.sourced_by.is_some();
     match kind(case) {
-        Kind::Fault if !has_loader(case, Backend::Sycl) && !is_set && !is_asked(case, Backend::Sycl) => {
-            Kind::Caution
+        FindingKind::Fault
+            if !has_loader(case, Backend::Sycl) && !is_set && !is_asked(case, Backend::Sycl) =>
+        {
+            FindingKind::Caution
         }
         kind => kind,
     }
@@ -54,7 +58,7 @@ fn level_zero_kind(case: &Case<'_>) -> Kind {
 
 /// The card answers through OpenCL only, because the driver behind Level Zero's loader is missing: slower, and some
 /// libraries refuse it.
-fn without_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
+fn without_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     let driver = case
         .inventory
         .runtimes
@@ -64,10 +68,10 @@ fn without_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
         return Vec::new();
     }
     let library = "libze_intel_gpu.so.1";
-    let draft = Draft::new(id)
+    let draft = FindingDraft::new(id)
         .backend(Backend::Sycl)
         .affects(Affects::Run)
-        .kind(Kind::Caution)
+        .kind(FindingKind::Caution)
         .value("library", library)
         .summary(format!(
             "the GPU answers through OpenCL only: Level Zero's driver `{library}` was not found"
@@ -77,7 +81,7 @@ fn without_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
 }
 
 /// What the runtime that was asked lists: GPUs, and none of them through Level Zero.
-fn answers_through_opencl_only(case: &Case<'_>) -> bool {
+fn answers_through_opencl_only(case: &DiagnosisCase<'_>) -> bool {
     let Some(answer) = case.probes.get(&Backend::Sycl) else { return false };
     let Ok(document) = serde_json::from_str::<serde_json::Value>(&answer.answer) else { return false };
     let devices = document["devices"].as_array().cloned().unwrap_or_default();
@@ -97,11 +101,11 @@ fn is_legacy(gpu: &Gpu) -> bool {
 }
 
 /// oneAPI is there and its environment was not taken in.
-pub(super) fn not_sourced(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn not_sourced(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.sycl;
     let (Some(folder), None) = (&signs.folder, &signs.sourced_by) else { return Vec::new() };
     let Some(copy) = case.inventory.of("oneapi").first() else { return Vec::new() };
-    let mut draft = Draft::new("sycl.env-not-sourced")
+    let mut draft = FindingDraft::new(id!("sycl.env-not-sourced"))
         .backend(Backend::Sycl)
         .affects(Affects::Build)
         .value("folder", folder.to_string())
@@ -120,29 +124,29 @@ pub(super) fn not_sourced(case: &Case<'_>) -> Vec<Draft> {
     // What a machine without a card is there for is to build.
     let no_card = case.matrix.verdict(Backend::Sycl).hardware != Presence::Present;
     if silent || no_card || is_asked(case, Backend::Sycl) {
-        draft = draft.kind(Kind::Fault);
+        draft = draft.kind(FindingKind::Fault);
     }
     vec![draft]
 }
 
 /// No kernel driver: a fault where somebody wants to compute on the card.
-pub(super) fn driver_missing(case: &Case<'_>) -> Vec<Draft> {
-    named(case, "sycl.driver.missing")
+pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    named(case, id!("sycl.driver.missing"))
 }
 
 /// Images that only run programs set the variable too.
-pub(super) fn root_invalid(case: &Case<'_>) -> Vec<Draft> {
-    invalid_root(case, Backend::Sycl, "sycl.toolkit.root-invalid")
+pub(super) fn root_invalid(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    invalid_root(case, Backend::Sycl, id!("sycl.toolkit.root-invalid"))
 }
 
 /// No render node.
-pub(super) fn render_missing(case: &Case<'_>) -> Vec<Draft> {
-    named(case, "sycl.render-missing")
+pub(super) fn render_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    named(case, id!("sycl.render-missing"))
 }
 
-fn named(case: &Case<'_>, id: &str) -> Vec<Draft> {
+fn named(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     if reason(case, Backend::Sycl, id).is_none() {
         return Vec::new();
     }
-    vec![Draft::new(id).backend(Backend::Sycl).affects(Affects::Run).kind(kind(case))]
+    vec![FindingDraft::new(id).backend(Backend::Sycl).affects(Affects::Run).kind(kind(case))]
 }

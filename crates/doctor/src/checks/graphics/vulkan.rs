@@ -2,19 +2,21 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 use gpubuild_detect::toolkit::RuntimeDriver;
 use gpubuild_host::{HostPath, Os};
 
 use super::{cards, compute_only, has_loader, is_asked, reason, with_runtime};
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::signs::graphics::vulkan::Headers;
 
 /// Whether somebody works with Vulkan here: its headers, its tools, its variable. Loaders and drivers come along with other
 /// things.
-pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
+pub(in crate::checks) fn wants(case: &DiagnosisCase<'_>) -> bool {
     let signs = &case.signs.graphics.vulkan;
     is_asked(case, Backend::Vulkan)
         || signs.sdk.is_some()
@@ -23,17 +25,17 @@ pub(in crate::checks) fn wants(case: &Case<'_>) -> bool {
         || !case.inventory.of("glslc").is_empty()
 }
 
-fn has_headers(case: &Case<'_>) -> bool {
+fn has_headers(case: &DiagnosisCase<'_>) -> bool {
     !case.inventory.of("vulkan").is_empty()
 }
 
 /// `VULKAN_SDK` leads nowhere, or beside the headers: CMake then takes what else it finds, without a word.
-pub(super) fn sdk_path_wrong(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn sdk_path_wrong(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(sdk) = case.signs.graphics.vulkan.sdk.as_ref().filter(|sdk| !sdk.has_headers) else {
         return Vec::new();
     };
     let state = if sdk.exists { "has no include/vulkan/vulkan.h" } else { "absent" };
-    let mut draft = Draft::new("vk.sdk-path-wrong")
+    let mut draft = FindingDraft::new(id!("vk.sdk-path-wrong"))
         .backend(Backend::Vulkan)
         .affects(Affects::Build)
         .value("value", &sdk.value)
@@ -56,9 +58,10 @@ pub(super) fn sdk_path_wrong(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// Versions that do not go together: the C++ header with the C one, or the headers with the loader.
-pub(super) fn header_mismatch(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn header_mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let signs = &case.signs.graphics.vulkan;
-    let draft = || Draft::new("vk.header-mismatch").backend(Backend::Vulkan).affects(Affects::Build);
+    let draft =
+        || FindingDraft::new(id!("vk.header-mismatch")).backend(Backend::Vulkan).affects(Affects::Build);
     if let Some((cpp, made_for, core, version)) = cpp_mismatch(&signs.headers) {
         return vec![
             draft()
@@ -95,7 +98,7 @@ pub(super) fn header_mismatch(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// What the loader itself answered, where its file's name tells no version.
-fn told_version(case: &Case<'_>) -> Option<(HostPath, Version)> {
+fn told_version(case: &DiagnosisCase<'_>) -> Option<(HostPath, Version)> {
     let answer = case.probes.get(&Backend::Vulkan)?;
     let document: serde_json::Value = serde_json::from_str(&answer.answer).ok()?;
     let version = document.get("api_version")?.as_str()?.parse().ok()?;
@@ -105,14 +108,14 @@ fn told_version(case: &Case<'_>) -> Option<(HostPath, Version)> {
 
 /// How bad it is that headers of a version are compiled for a loader of another. Distributions make both from one source;
 /// an SDK is often newer than the loader, which is fine.
-fn distance(headers: &Version, loader: &Version) -> Option<Kind> {
+fn distance(headers: &Version, loader: &Version) -> Option<FindingKind> {
     const STEPS: u64 = 20;
     let line = |version: &Version| (version.major(), version.minor());
     if line(headers) < line(loader) {
-        return Some(Kind::Fault);
+        return Some(FindingKind::Fault);
     }
     let is_older = line(headers) == line(loader) && headers.part(2) + STEPS < loader.part(2);
-    is_older.then_some(Kind::Caution)
+    is_older.then_some(FindingKind::Caution)
 }
 
 /// A C++ header that was made for another C header than the one that it includes.
@@ -127,17 +130,17 @@ fn cpp_mismatch(headers: &[Headers]) -> Option<(&Headers, u64, &Headers, &Versio
 }
 
 /// The shader compiler is missing from what else is there, or is a part of what nobody installed.
-pub(super) fn glslc_missing(case: &Case<'_>) -> Vec<Draft> {
-    let id = "vk.glslc-missing";
+pub(super) fn glslc_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("vk.glslc-missing");
     if reason(case, Backend::Vulkan, id).is_none() {
         return Vec::new();
     }
     let is_there = has_headers(case) && has_loader(case, Backend::Vulkan);
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Vulkan)
         .affects(Affects::Build)
         .about("glslc")
-        .kind(if is_there { Kind::Fault } else { Kind::Absence })
+        .kind(if is_there { FindingKind::Fault } else { FindingKind::Absence })
         .evidence(Evidence::env("PATH", "no glslc"));
     if let Some(copy) = case.inventory.of("vulkan").first() {
         draft = draft.evidence(Evidence::file(copy.root.as_str(), "Vulkan headers"));
@@ -146,23 +149,23 @@ pub(super) fn glslc_missing(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The loader is a fault where somebody works with Vulkan, and where no other way to the card is left.
-pub(super) fn loader_missing(case: &Case<'_>) -> Vec<Draft> {
-    let id = "vk.loader-missing";
+pub(super) fn loader_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("vk.loader-missing");
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
     let is_fault = wants(case) || has_driver(case) || is_last_resort(case);
     let library = known.values.get("library").cloned().unwrap_or_default();
     vec![
-        Draft::new(id)
+        FindingDraft::new(id)
             .backend(Backend::Vulkan)
             .affects(Affects::Run)
-            .kind(if is_fault { Kind::Fault } else { Kind::Absence })
+            .kind(if is_fault { FindingKind::Fault } else { FindingKind::Absence })
             .evidence(Evidence::file(library, "absent")),
     ]
 }
 
 /// A driver that somebody installed for the card. NVIDIA's and its manifest are a part of every driver on Linux; on Windows
 /// the loader comes with the driver, so that one without the other is broken.
-fn has_driver(case: &Case<'_>) -> bool {
+fn has_driver(case: &DiagnosisCase<'_>) -> bool {
     let drivers = case.inventory.runtimes.get(&Backend::Vulkan).map_or(&[][..], |runtime| &runtime.drivers);
     let counts = |driver: &RuntimeDriver| {
         let own = |vendor: &Vendor| cards(case, Backend::Vulkan).iter().any(|gpu| gpu.vendor == *vendor);
@@ -173,35 +176,37 @@ fn has_driver(case: &Case<'_>) -> bool {
 }
 
 /// A card that ROCm gave up, and for which nothing else runs.
-pub(in crate::checks) fn is_last_resort(case: &Case<'_>) -> bool {
+pub(in crate::checks) fn is_last_resort(case: &DiagnosisCase<'_>) -> bool {
     let runs = case.matrix.verdicts.iter().any(|verdict| {
         verdict.backend != Backend::Cpu
             && verdict.run == Readiness::Ready
             && verdict.devices.iter().any(|gpu| gpu.vendor == Vendor::Amd)
     });
-    reason(case, Backend::Rocm, "rocm.gfx803").is_some() && !runs && case.facts.container.is_none()
+    reason(case, Backend::Rocm, id!("rocm.gfx803")).is_some() && !runs && case.facts.container.is_none()
 }
 
 /// The loader has no driver for the card.
-pub(super) fn icd_missing(case: &Case<'_>) -> Vec<Draft> {
-    no_driver(case, "vk.icd-missing")
+pub(super) fn icd_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    no_driver(case, id!("vk.icd-missing"))
 }
 
 /// The loader has only drivers that run on the processor.
-pub(super) fn software_only(case: &Case<'_>) -> Vec<Draft> {
-    no_driver(case, "vk.software-only")
+pub(super) fn software_only(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    no_driver(case, id!("vk.software-only"))
 }
 
-fn no_driver(case: &Case<'_>, id: &str) -> Vec<Draft> {
+fn no_driver(case: &DiagnosisCase<'_>, id: DiagnosticId) -> Vec<FindingDraft> {
     let Some(known) = reason(case, Backend::Vulkan, id) else { return Vec::new() };
     // There is no card for which a driver could be installed: the verdict's own words say what runs.
     if cards(case, Backend::Vulkan).is_empty() {
-        return vec![Draft::new(id).backend(Backend::Vulkan).case("no-card").kind(Kind::Caution)];
+        return vec![
+            FindingDraft::new(id).backend(Backend::Vulkan).case("no-card").kind(FindingKind::Caution),
+        ];
     }
-    let mut draft = Draft::new(id).backend(Backend::Vulkan).affects(Affects::Run);
+    let mut draft = FindingDraft::new(id).backend(Backend::Vulkan).affects(Affects::Run);
     let came_along = case.facts.wsl.is_some() || (compute_only(case, Backend::Vulkan) && !wants(case));
     if came_along && !is_asked(case, Backend::Vulkan) {
-        draft = draft.kind(Kind::Note);
+        draft = draft.kind(FindingKind::Note);
     }
     draft = with_runtime(case, Backend::Vulkan, draft);
     if let Some(library) = known.values.get("library").filter(|library| !library.is_empty()) {
@@ -233,9 +238,9 @@ mod tests {
             ("1.3.296", "1.3.275", None),
             ("1.4.313", "1.3.204", None),
             ("1.3.268", "1.3.275", None),
-            ("1.3.204", "1.3.275", Some(Kind::Caution)),
-            ("1.2.131", "1.3.204", Some(Kind::Fault)),
-            ("1.3.296", "1.4.313", Some(Kind::Fault)),
+            ("1.3.204", "1.3.275", Some(FindingKind::Caution)),
+            ("1.2.131", "1.3.204", Some(FindingKind::Fault)),
+            ("1.3.296", "1.4.313", Some(FindingKind::Fault)),
         ] {
             assert_eq!(
                 distance(&headers.parse().unwrap(), &loader.parse().unwrap()),

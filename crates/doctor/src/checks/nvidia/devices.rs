@@ -2,33 +2,34 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Draft, Evidence, Severity};
+use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
 use gpubuild_host::Os;
 
 use super::view::View;
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// The driver is loaded and has no device nodes.
-pub(super) fn nodes(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn nodes(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let view = View::new(case)?;
-        let reason = view.reason("nv.device-nodes-missing")?;
+        let reason = view.reason(id!("nv.device-nodes-missing"))?;
         let node = reason.values.get("node").cloned().unwrap_or_default();
         let driver = view.kernel_driver()?;
         let loaded = format!("/sys/module/{}", driver.module);
-        let draft = view.draft("nv.device-nodes-missing").evidence(Evidence::file(node, "absent"));
+        let draft = view.draft(id!("nv.device-nodes-missing")).evidence(Evidence::file(node, "absent"));
         Some(draft.evidence(Evidence::file(loaded, "present")))
     };
     draft().into_iter().collect()
 }
 
 /// A node that belongs to a group in which the user is not.
-pub(super) fn permission(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn permission(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| permission_draft(&view)).into_iter().collect()
 }
 
-fn permission_draft(view: &View<'_>) -> Option<Draft> {
+fn permission_draft(view: &View<'_>) -> Option<FindingDraft> {
     let denied: Vec<&DeviceNode> =
         view.runtime()?.nodes.iter().filter(|node| node.state == NodeState::Denied).collect();
     let node = *denied.first()?;
@@ -37,12 +38,14 @@ fn permission_draft(view: &View<'_>) -> Option<Draft> {
     if view.is_container() && !restricted {
         return None;
     }
-    if view.reason("nv.device-permission").is_none() && view.reason("ctr.lost-after-reload").is_none() {
+    if view.reason(id!("nv.device-permission")).is_none()
+        && view.reason(id!("ctr.lost-after-reload")).is_none()
+    {
         return None;
     }
     let system = &view.signs.system;
     let mut draft = view
-        .draft("nv.device-permission")
+        .draft(id!("nv.device-permission"))
         .value("node", node.path.as_str())
         .summary(format!("`{}` may not be opened by this user", node.path));
     for node in &denied {
@@ -63,13 +66,13 @@ fn permission_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// A variable that leaves CUDA no card.
-pub(super) fn hidden(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn hidden(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| hidden_draft(&view)).into_iter().collect()
 }
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
-fn hidden_draft(view: &View<'_>) -> Option<Draft> {
+fn hidden_draft(view: &View<'_>) -> Option<FindingDraft> {
     let value = view.case.env.get_raw(VISIBLE)?;
     // Windows has no variables without a value.
     if value.is_empty() && view.case.facts.platform.os == Os::Windows {
@@ -77,11 +80,11 @@ fn hidden_draft(view: &View<'_>) -> Option<Draft> {
     }
     // Cards that were shown have been counted by who knows more; but a value that is no card at all hides all of them
     // from every program, whoever was asked without it.
-    let unlimited = Known { count: None, uuids: None };
+    let unlimited = KnownDevice { count: None, uuids: None };
     if view.works() && why_none(value, &unlimited).is_none() {
         return None;
     }
-    let known = Known {
+    let known = KnownDevice {
         count: count(view),
         uuids: view.cards.iter().map(|card| card.uuid.clone()).collect::<Option<Vec<_>>>(),
     };
@@ -89,7 +92,7 @@ fn hidden_draft(view: &View<'_>) -> Option<Draft> {
     let why =
         why_none(value, &known).or_else(|| proven.then(|| "names a card that is not there".to_owned()))?;
     let mut draft = view
-        .draft("nv.device-hidden")
+        .draft(id!("nv.device-hidden"))
         .value("variable", VISIBLE)
         .value("value", value)
         .value("why", why)
@@ -102,7 +105,7 @@ fn hidden_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// The cards that numbers and names can mean.
-struct Known {
+struct KnownDevice {
     count: Option<usize>,
     uuids: Option<Vec<String>>,
 }
@@ -124,7 +127,7 @@ fn count(view: &View<'_>) -> Option<usize> {
 }
 
 /// Why a value leaves no card; `None` if it leaves one. Cards count up to the first word that means none.
-fn why_none(value: &str, known: &Known) -> Option<String> {
+fn why_none(value: &str, known: &KnownDevice) -> Option<String> {
     let first = value.split(',').next().unwrap_or_default().trim();
     if value.trim().is_empty() {
         return Some("is empty".to_owned());
@@ -164,7 +167,7 @@ mod tests {
 
     #[test]
     fn values_that_leave_no_card() {
-        let known = Known {
+        let known = KnownDevice {
             count: Some(2),
             uuids: Some(vec!["GPU-0a1b2c3d-0000".to_owned(), "GPU-ffff".to_owned()]),
         };
@@ -188,7 +191,7 @@ mod tests {
         ] {
             assert_eq!(why_none(value, &known).is_some(), hides, "`{value}`");
         }
-        let unknown = Known { count: None, uuids: None };
+        let unknown = KnownDevice { count: None, uuids: None };
         assert_eq!(why_none("5", &unknown), None);
         assert_eq!(why_none("GPU-1", &unknown), None);
         assert!(why_none("-1", &unknown).is_some());

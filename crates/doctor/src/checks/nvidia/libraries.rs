@@ -1,21 +1,22 @@
 //! Programs get the wrong library, or none.
 
 use gpubuild_detect::facts::Vendor;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Severity};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_host::Os;
 
 use super::view::View;
-use crate::Case;
-use crate::signs::nvidia::{Collision, Copy, Origin};
+use crate::DiagnosisCase;
+use crate::signs::nvidia::{Collision, DriverLibrary, DriverOrigin};
 
 /// The kernel part of the driver without its libraries.
-pub(super) fn library_missing(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn library_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let view = View::new(case)?;
-        view.reason("nv.driver.library-missing")?;
+        view.reason(id!("nv.driver.library-missing"))?;
         let library = if case.facts.platform.os == Os::Windows { "nvcuda.dll" } else { "libcuda.so.1" };
         let mut draft = view
-            .draft("nv.driver.library-missing")
+            .draft(id!("nv.driver.library-missing"))
             .evidence(Evidence::file(library, "not found by the loader"));
         if let Some(branch) = view.branch() {
             draft = draft.value("branch", branch);
@@ -35,29 +36,29 @@ pub(super) fn library_missing(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// Module and libraries of two versions.
-pub(super) fn mismatch(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| mismatch_draft(&view)).into_iter().collect()
 }
 
-fn mismatch_draft(view: &View<'_>) -> Option<Draft> {
+fn mismatch_draft(view: &View<'_>) -> Option<FindingDraft> {
     let libraries = &view.signs.libraries;
     let kernel = view.kernel_version()?;
-    let differs = |copy: &&Copy| copy.version.as_ref().is_some_and(|version| version != kernel);
-    let own = |copy: &&Copy| copy.origin == Origin::Driver;
-    let older = |copy: &&Copy| copy.version.as_ref().is_some_and(|version| version < kernel);
+    let differs = |copy: &&DriverLibrary| copy.version.as_ref().is_some_and(|version| version != kernel);
+    let own = |copy: &&DriverLibrary| copy.origin == DriverOrigin::Driver;
+    let older = |copy: &&DriverLibrary| copy.version.as_ref().is_some_and(|version| version < kernel);
     let wrong = libraries
         .driver
         .as_ref()
         .filter(differs)
-        .filter(|copy| own(copy) || (copy.origin == Origin::Compatibility && older(copy)))
+        .filter(|copy| own(copy) || (copy.origin == DriverOrigin::Compatibility && older(copy)))
         .or_else(|| libraries.management.as_ref().filter(own).filter(differs));
-    let told = view.reason("nv.driver.lib-mismatch").is_some();
+    let told = view.reason(id!("nv.driver.lib-mismatch")).is_some();
     let code = matches!(view.code(), Some(803));
     if !told && (!code && wrong.is_none() || view.works()) {
         return None;
     }
     let mut draft = view
-        .draft("nv.driver.lib-mismatch")
+        .draft(id!("nv.driver.lib-mismatch"))
         .value("kernel", kernel.to_string())
         .evidence(Evidence::file("/proc/driver/nvidia/version", kernel.to_string()));
     if let Some(said) = view.said().filter(|_| code) {
@@ -81,21 +82,21 @@ fn mismatch_draft(view: &View<'_>) -> Option<Draft> {
         Some(right) => draft
             .value("right", right.path.as_str())
             .evidence(Evidence::file(right.path.as_str(), kernel.to_string()))
-            .case(if wrong.origin == Origin::Compatibility { "compatibility" } else { "shadowed" }),
-        None if wrong.origin == Origin::Compatibility => draft.case("compatibility"),
+            .case(if wrong.origin == DriverOrigin::Compatibility { "compatibility" } else { "shadowed" }),
+        None if wrong.origin == DriverOrigin::Compatibility => draft.case("compatibility"),
         None => draft,
     })
 }
 
 /// NVIDIA's libraries for older drivers, which only compute cards take.
-pub(super) fn compatibility(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn compatibility(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| compatibility_draft(&view)).into_iter().collect()
 }
 
-fn compatibility_draft(view: &View<'_>) -> Option<Draft> {
+fn compatibility_draft(view: &View<'_>) -> Option<FindingDraft> {
     let driver = view.signs.libraries.driver.as_ref();
-    let copy = driver.filter(|copy| copy.origin == Origin::Compatibility);
-    let newer = |copy: &&Copy| match (&copy.version, view.kernel_version()) {
+    let copy = driver.filter(|copy| copy.origin == DriverOrigin::Compatibility);
+    let newer = |copy: &&DriverLibrary| match (&copy.version, view.kernel_version()) {
         (Some(library), Some(kernel)) => library > kernel,
         // Without a version in the name the toolkit's own tells.
         (None, Some(_)) => match (&copy.release, view.driver_cuda()) {
@@ -111,7 +112,7 @@ fn compatibility_draft(view: &View<'_>) -> Option<Draft> {
     if half || !(told || (consumer && copy.is_some_and(|copy| newer(&copy)))) || view.works() {
         return None;
     }
-    let mut draft = view.draft("nv.compat-on-geforce");
+    let mut draft = view.draft(id!("nv.compat-on-geforce"));
     let name = view.cards.first().map(|card| card.name.clone()).unwrap_or_default();
     draft = draft.value("card", name);
     if let Some(copy) = copy {
@@ -142,7 +143,7 @@ fn is_consumer_card(name: &str) -> bool {
 }
 
 /// CUDA's own libraries in several versions.
-pub(super) fn mixed(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn mixed(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let collisions = &case.signs.nvidia.libraries.collisions;
     let has_card = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
     let Some(first) = collisions.iter().find(|one| one.hides_newer).or(collisions.first()) else {
@@ -153,7 +154,7 @@ pub(super) fn mixed(case: &Case<'_>) -> Vec<Draft> {
         let copies = one.copies.iter().map(|(path, version)| format!("{version} in `{path}`"));
         copies.collect::<Vec<_>>().join(", ")
     };
-    let mut draft = Draft::new("nv.cudart-mixed")
+    let mut draft = FindingDraft::new(id!("nv.cudart-mixed"))
         .value("library", &first.library)
         .value("libraries", names.join(", "))
         .value("copies", list(first));
@@ -162,7 +163,7 @@ pub(super) fn mixed(case: &Case<'_>) -> Vec<Draft> {
     } else {
         draft = draft.case("configured");
     }
-    draft = collisions.iter().flat_map(Collision::evidence).fold(draft, Draft::evidence);
+    draft = collisions.iter().flat_map(Collision::evidence).fold(draft, FindingDraft::evidence);
     if first.hides_newer {
         draft = draft.case("wheel").severity(Severity::Error);
     }
@@ -173,11 +174,11 @@ pub(super) fn mixed(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The stub says itself what it is, wherever the loader found it.
-pub(super) fn stub(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn stub(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let view = View::new(case)?;
         let said = view.said().filter(|said| said.code == Some(34))?;
-        let draft = view.draft("cuda.stub-at-runtime").affects(Affects::Run).evidence(said.evidence);
+        let draft = view.draft(id!("cuda.stub-at-runtime")).affects(Affects::Run).evidence(said.evidence);
         let copy = view.signs.libraries.driver.as_ref();
         Some(
             copy.into_iter()
@@ -188,15 +189,16 @@ pub(super) fn stub(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// A function that the driver does not have yet.
-pub(super) fn symbol(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn symbol(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| symbol_draft(&view)).into_iter().collect()
 }
 
-fn symbol_draft(view: &View<'_>) -> Option<Draft> {
+fn symbol_draft(view: &View<'_>) -> Option<FindingDraft> {
     if let Some(said) = view.said()
         && let Some(function) = &said.missing_function
     {
-        let mut draft = view.draft("nv.symbol-too-new").value("function", function).evidence(said.evidence);
+        let mut draft =
+            view.draft(id!("nv.symbol-too-new")).value("function", function).evidence(said.evidence);
         if let Some((cuda, evidence)) = view.driver_cuda() {
             draft = draft.value("driver_cuda", cuda.release()).evidence(evidence);
         }
@@ -210,7 +212,7 @@ fn symbol_draft(view: &View<'_>) -> Option<Draft> {
     let (cuda, evidence) = view.driver_cuda()?;
     let newer = wanted.parse().is_ok_and(|wanted: gpubuild_core::version::Version| wanted > cuda);
     newer.then(|| {
-        view.draft("nv.symbol-too-new")
+        view.draft(id!("nv.symbol-too-new"))
             .value("wanted", &wanted)
             .value("driver_cuda", cuda.release())
             .evidence(Evidence::new(EvidenceKind::Env, variable, set))

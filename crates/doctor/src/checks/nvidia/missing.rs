@@ -1,22 +1,24 @@
 //! No driver drives the card: why not.
 
-use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind, Severity};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::description::DeviceRow;
 use gpubuild_host::Os;
 
 use super::view::View;
-use crate::Case;
-use crate::signs::nvidia::Kernel;
+use crate::DiagnosisCase;
+use crate::signs::nvidia::ModuleSigns;
 
 /// Where packages put modules that the distribution has signed with a key that every firmware of its knows.
 const SIGNED: &str = "/kernel/nvidia";
 
 /// Firmware that loads signed modules only, and a module that somebody built here.
-pub(super) fn secure_boot(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn secure_boot(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(secure_boot_draft(case))
 }
 
-fn secure_boot_draft(case: &Case<'_>) -> Option<Draft> {
+fn secure_boot_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let view = unloaded(case)?;
     let kernels = &view.signs.kernels;
     let (true, evidence) = kernels.secure_boot.clone()? else { return None };
@@ -25,7 +27,7 @@ fn secure_boot_draft(case: &Case<'_>) -> Option<Draft> {
         return None;
     }
     let draft = view
-        .draft("nv.driver.secureboot")
+        .draft(id!("nv.driver.secureboot"))
         .value("kernel", &kernels.running.release)
         .value("module", foreign.as_str())
         .evidence(evidence)
@@ -35,11 +37,11 @@ fn secure_boot_draft(case: &Case<'_>) -> Option<Draft> {
 }
 
 /// The module is there for another kernel, or could be built, and is not there for the running one.
-pub(super) fn not_built(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn not_built(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(not_built_draft(case))
 }
 
-fn not_built_draft(case: &Case<'_>) -> Option<Draft> {
+fn not_built_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let view = unloaded(case)?;
     let kernels = &view.signs.kernels;
     let running = &kernels.running;
@@ -49,7 +51,7 @@ fn not_built_draft(case: &Case<'_>) -> Option<Draft> {
         return None;
     }
     let mut draft = view
-        .draft("nv.driver.dkms")
+        .draft(id!("nv.driver.dkms"))
         .value("kernel", &running.release)
         .evidence(Evidence::file(format!("/lib/modules/{}", running.release), "no nvidia.ko"));
     for source in kernels.sources.iter().take(1).chain(kernels.failures.iter().take(1)) {
@@ -76,7 +78,7 @@ fn not_built_draft(case: &Case<'_>) -> Option<Draft> {
     })
 }
 
-fn built(draft: Draft, akmods: bool, builds: bool) -> Draft {
+fn built(draft: FindingDraft, akmods: bool, builds: bool) -> FindingDraft {
     match (akmods, builds) {
         (true, _) => draft.case("akmods"),
         (false, true) => draft.case("dkms"),
@@ -86,7 +88,7 @@ fn built(draft: Draft, akmods: bool, builds: bool) -> Draft {
 }
 
 /// Ubuntu's package of modules that need not be built: `kernel/nvidia-535srv-open` is `linux-modules-nvidia-535-server-open`.
-fn prebuilt(kernel: &Kernel) -> Option<String> {
+fn prebuilt(kernel: &ModuleSigns) -> Option<String> {
     let place = kernel.modules.iter().find_map(|module| module.as_str().split_once("/kernel/nvidia-"))?.1;
     let name = place.split('/').next()?;
     let digits = name.bytes().take_while(u8::is_ascii_digit).count();
@@ -96,20 +98,20 @@ fn prebuilt(kernel: &Kernel) -> Option<String> {
 }
 
 /// A driver that no longer drives these cards, which the verdict does not see because it is not loaded.
-pub(super) fn unsupported(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn unsupported(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(unsupported_draft(case))
 }
 
-fn unsupported_draft(case: &Case<'_>) -> Option<Draft> {
+fn unsupported_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let view = View::new(case)?;
-    let (row, version) = match view.reason("nv.driver.branch-dropped") {
+    let (row, version) = match view.reason(id!("nv.driver.branch-dropped")) {
         Some(_) => dropped(&view)?,
         None => dropped(&unloaded(case)?)?,
     };
     let archs = view.archs()?.join(", ");
     let last = row.last.as_ref().map(ToString::to_string).unwrap_or_default();
     let draft = view
-        .draft("nv.driver.branch-dropped")
+        .draft(id!("nv.driver.branch-dropped"))
         .value("driver", &version)
         .value("arch", archs)
         .value("last", &last)
@@ -134,20 +136,21 @@ fn dropped<'a>(view: &View<'a>) -> Option<(&'a DeviceRow, String)> {
 }
 
 /// A card without any driver.
-pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(View::new(case).and_then(|view| match case.facts.platform.os {
         Os::Windows => missing_on_windows(&view),
         _ => missing_draft(&view),
     }))
 }
 
-fn missing_draft(view: &View<'_>) -> Option<Draft> {
+fn missing_draft(view: &View<'_>) -> Option<FindingDraft> {
     let not_ready = view.code() == Some(3) && !view.is_loaded() && view.case.facts.platform.os == Os::Linux;
-    if view.reason("nv.driver.missing").is_none() && !not_ready {
+    if view.reason(id!("nv.driver.missing")).is_none() && !not_ready {
         return None;
     }
     let kernels = &view.signs.kernels;
-    let mut draft = view.draft("nv.driver.missing").evidence(Evidence::file("/sys/module/nvidia", "absent"));
+    let mut draft =
+        view.draft(id!("nv.driver.missing")).evidence(Evidence::file("/sys/module/nvidia", "absent"));
     if let Some(module) = kernels.running.modules.first() {
         draft = draft.value("module", module.as_str()).evidence(Evidence::file(module.as_str(), "present"));
         if let Some(evidence) = kernels.forbidden.first() {
@@ -160,7 +163,7 @@ fn missing_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// Which driver a card takes: cards before Turing stay with a legacy branch.
-fn by_age(view: &View<'_>, draft: Draft) -> Draft {
+fn by_age(view: &View<'_>, draft: FindingDraft) -> FindingDraft {
     let number = |arch: &str| arch.trim_start_matches("sm_").parse::<u32>().ok();
     let newest = view.cards.iter().filter_map(|card| number(card.arch.as_deref()?)).max();
     match newest {
@@ -171,27 +174,27 @@ fn by_age(view: &View<'_>, draft: Draft) -> Draft {
     }
 }
 
-fn missing_on_windows(view: &View<'_>) -> Option<Draft> {
-    view.reason("nv.driver.library-missing")?;
+fn missing_on_windows(view: &View<'_>) -> Option<FindingDraft> {
+    view.reason(id!("nv.driver.library-missing"))?;
     let has_driver =
         view.case.facts.drivers.iter().any(|driver| {
             driver.vendor == gpubuild_detect::facts::Vendor::Nvidia && driver.version.is_some()
         });
     (!has_driver).then(|| {
         let absent = Evidence::new(EvidenceKind::File, r"C:\Windows\System32\nvcuda.dll", "absent");
-        view.draft("nv.driver.missing").evidence(absent)
+        view.draft(id!("nv.driver.missing")).evidence(absent)
     })
 }
 
 /// The free driver, which has no CUDA.
-pub(super) fn nouveau(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn nouveau(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(nouveau_draft(case))
 }
 
-fn nouveau_draft(case: &Case<'_>) -> Option<Draft> {
+fn nouveau_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let view = View::new(case)?;
-    view.reason("nv.driver.nouveau")?;
-    let draft = view.draft("nv.driver.nouveau");
+    view.reason(id!("nv.driver.nouveau"))?;
+    let draft = view.draft(id!("nv.driver.nouveau"));
     let draft = match view.signs.kernels.running.modules.first() {
         Some(module) => draft.evidence(Evidence::file(module.as_str(), "present")).case("installed"),
         None => by_age(&view, draft),
@@ -200,21 +203,21 @@ fn nouveau_draft(case: &Case<'_>) -> Option<Draft> {
 }
 
 /// A card that is kept for a virtual machine.
-pub(super) fn vfio(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn vfio(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     found(vfio_draft(case))
 }
 
-fn vfio_draft(case: &Case<'_>) -> Option<Draft> {
+fn vfio_draft(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
     let view = View::new(case)?;
-    view.reason("nv.driver.vfio")?;
+    view.reason(id!("nv.driver.vfio"))?;
     let address = view.cards.iter().find_map(|card| card.pci.clone()).unwrap_or_default();
-    let draft = view.draft("nv.driver.vfio").value("address", address);
+    let draft = view.draft(id!("nv.driver.vfio")).value("address", address);
     Some(if view.is_secondary() { draft.severity(Severity::Info) } else { draft })
 }
 
 /// The wrong one of the two kinds of kernel modules.
-pub(super) fn flavour(case: &Case<'_>) -> Vec<Draft> {
-    let draft = |id: &str| -> Option<Draft> {
+pub(super) fn flavour(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = |id: DiagnosticId| -> Option<FindingDraft> {
         let view = View::new(case)?;
         view.reason(id)?;
         let line = if id == "nv.driver.open-required" {
@@ -228,17 +231,20 @@ pub(super) fn flavour(case: &Case<'_>) -> Vec<Draft> {
             None => draft,
         })
     };
-    ["nv.driver.open-required", "nv.driver.open-unsupported"].into_iter().filter_map(draft).collect()
+    [id!("nv.driver.open-required"), id!("nv.driver.open-unsupported")]
+        .into_iter()
+        .filter_map(draft)
+        .collect()
 }
 
 /// A Linux machine whose card no driver of NVIDIA drives.
-fn unloaded<'a>(case: &'a Case<'a>) -> Option<View<'a>> {
+fn unloaded<'a>(case: &'a DiagnosisCase<'a>) -> Option<View<'a>> {
     let view = View::of_linux_machine(case)?;
     let reserved = view.cards.iter().all(|card| card.kernel_driver.as_deref() == Some("vfio-pci"));
     (!view.is_loaded() && !reserved && !view.works()).then_some(view)
 }
 
-fn found(draft: Option<Draft>) -> Vec<Draft> {
+fn found(draft: Option<FindingDraft>) -> Vec<FindingDraft> {
     draft.into_iter().collect()
 }
 
@@ -257,7 +263,7 @@ mod tests {
             ("kernel/nvidia-/nvidia.ko", None),
         ] {
             let module = HostPath::new(PathRules::Unix, &format!("/lib/modules/6.8.0-45-generic/{place}"));
-            let kernel = Kernel { modules: vec![module], ..Kernel::default() };
+            let kernel = ModuleSigns { modules: vec![module], ..ModuleSigns::default() };
             assert_eq!(prebuilt(&kernel).as_deref(), expected, "{place}");
         }
     }

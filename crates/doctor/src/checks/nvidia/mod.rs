@@ -9,33 +9,35 @@ mod running;
 mod targets;
 mod view;
 
-use super::Check;
+use gpubuild_detect::id;
+
+use super::DoctorCheck;
 
 pub(in crate::checks) use view::View;
 
 /// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[
-    Check { id: "nv.driver.secureboot", run: missing::secure_boot },
-    Check { id: "nv.driver.dkms", run: missing::not_built },
-    Check { id: "nv.driver.branch-dropped", run: missing::unsupported },
-    Check { id: "nv.driver.missing", run: missing::missing },
-    Check { id: "nv.driver.nouveau", run: missing::nouveau },
-    Check { id: "nv.driver.vfio", run: missing::vfio },
-    Check { id: "nv.driver.open-required", run: missing::flavour },
-    Check { id: "nv.driver.library-missing", run: libraries::library_missing },
-    Check { id: "nv.driver.lib-mismatch", run: libraries::mismatch },
-    Check { id: "nv.compat-on-geforce", run: libraries::compatibility },
-    Check { id: "nv.cudart-mixed", run: libraries::mixed },
-    Check { id: "cuda.stub-at-runtime", run: libraries::stub },
-    Check { id: "nv.symbol-too-new", run: libraries::symbol },
-    Check { id: "nv.driver.too-old", run: targets::too_old },
-    Check { id: "nv.ptx.too-new", run: targets::ptx },
-    Check { id: "nv.no-kernel-image", run: targets::no_image },
-    Check { id: "nv.fabricmanager", run: running::fabric },
-    Check { id: "nv.uvm-missing", run: running::uvm },
-    Check { id: "nv.suspend", run: running::sleep },
-    Check { id: "nv.jetson", run: running::jetson },
-    Check { id: "nv.device-nodes-missing", run: devices::nodes },
-    Check { id: "nv.device-permission", run: devices::permission },
-    Check { id: "nv.device-hidden", run: devices::hidden },
+pub(super) const CHECKS: &[DoctorCheck] = &[
+    DoctorCheck { id: id!("nv.driver.secureboot"), run: missing::secure_boot },
+    DoctorCheck { id: id!("nv.driver.dkms"), run: missing::not_built },
+    DoctorCheck { id: id!("nv.driver.branch-dropped"), run: missing::unsupported },
+    DoctorCheck { id: id!("nv.driver.missing"), run: missing::missing },
+    DoctorCheck { id: id!("nv.driver.nouveau"), run: missing::nouveau },
+    DoctorCheck { id: id!("nv.driver.vfio"), run: missing::vfio },
+    DoctorCheck { id: id!("nv.driver.open-required"), run: missing::flavour },
+    DoctorCheck { id: id!("nv.driver.library-missing"), run: libraries::library_missing },
+    DoctorCheck { id: id!("nv.driver.lib-mismatch"), run: libraries::mismatch },
+    DoctorCheck { id: id!("nv.compat-on-geforce"), run: libraries::compatibility },
+    DoctorCheck { id: id!("nv.cudart-mixed"), run: libraries::mixed },
+    DoctorCheck { id: id!("cuda.stub-at-runtime"), run: libraries::stub },
+    DoctorCheck { id: id!("nv.symbol-too-new"), run: libraries::symbol },
+    DoctorCheck { id: id!("nv.driver.too-old"), run: targets::too_old },
+    DoctorCheck { id: id!("nv.ptx.too-new"), run: targets::ptx },
+    DoctorCheck { id: id!("nv.no-kernel-image"), run: targets::no_image },
+    DoctorCheck { id: id!("nv.fabricmanager"), run: running::fabric },
+    DoctorCheck { id: id!("nv.uvm-missing"), run: running::uvm },
+    DoctorCheck { id: id!("nv.suspend"), run: running::sleep },
+    DoctorCheck { id: id!("nv.jetson"), run: running::jetson },
+    DoctorCheck { id: id!("nv.device-nodes-missing"), run: devices::nodes },
+    DoctorCheck { id: id!("nv.device-permission"), run: devices::permission },
+    DoctorCheck { id: id!("nv.device-hidden"), run: devices::hidden },
 ];

@@ -1,17 +1,18 @@
 //! A driver that is there and does not run: switches without their manager, a missing module, sleep. And Jetson.
 
-use gpubuild_detect::finding::{Draft, Evidence};
+use gpubuild_detect::finding::{Evidence, FindingDraft};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::NodeState;
 
 use super::view::View;
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// NVSwitches without the program that sets them up.
-pub(super) fn fabric(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn fabric(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| fabric_draft(&view)).into_iter().collect()
 }
 
-fn fabric_draft(view: &View<'_>) -> Option<Draft> {
+fn fabric_draft(view: &View<'_>) -> Option<FindingDraft> {
     let fabric = &view.signs.system.fabric;
     let said = view.said().filter(|said| said.code == Some(802));
     let managed = fabric.running.is_some() || (fabric.installed.is_some() && fabric.enabled.is_some());
@@ -20,14 +21,14 @@ fn fabric_draft(view: &View<'_>) -> Option<Draft> {
     if view.works() || !(said.is_some() || by_files) {
         return None;
     }
-    let mut draft = view.draft("nv.fabricmanager");
+    let mut draft = view.draft(id!("nv.fabricmanager"));
     if let Some(branch) = view.branch() {
         draft = draft.value("branch", branch);
     }
     if let Some(version) = view.kernel_version() {
         draft = draft.value("version", version.to_string());
     }
-    draft = fabric.switches.iter().take(2).cloned().fold(draft, Draft::evidence);
+    draft = fabric.switches.iter().take(2).cloned().fold(draft, FindingDraft::evidence);
     draft = said.into_iter().fold(draft, |draft, said| draft.evidence(said.evidence));
     match &fabric.installed {
         Some(installed) => {
@@ -42,19 +43,19 @@ fn fabric_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// The device through which CUDA manages memory.
-pub(super) fn uvm(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn uvm(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| uvm_draft(&view)).into_iter().collect()
 }
 
 const UVM: &str = "/dev/nvidia-uvm";
 
-fn uvm_draft(view: &View<'_>) -> Option<Draft> {
+fn uvm_draft(view: &View<'_>) -> Option<FindingDraft> {
     let missing = view.node(UVM).is_some_and(|node| node.state == NodeState::Missing);
     let said = view.said().filter(|said| said.code == Some(999) && missing && view.is_loaded());
-    if view.reason("nv.uvm-missing").is_none() && said.is_none() {
+    if view.reason(id!("nv.uvm-missing")).is_none() && said.is_none() {
         return None;
     }
-    let mut draft = view.draft("nv.uvm-missing").evidence(Evidence::file(UVM, "absent"));
+    let mut draft = view.draft(id!("nv.uvm-missing")).evidence(Evidence::file(UVM, "absent"));
     draft = draft.summary(format!("`{UVM}` is missing, so CUDA can't start"));
     let module = view.signs.system.uvm.clone();
     let loaded = module.is_some();
@@ -64,11 +65,11 @@ fn uvm_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// The driver's memory management does not survive that the machine slept.
-pub(super) fn sleep(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn sleep(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| sleep_draft(&view)).into_iter().collect()
 }
 
-fn sleep_draft(view: &View<'_>) -> Option<Draft> {
+fn sleep_draft(view: &View<'_>) -> Option<FindingDraft> {
     let said = view.said().filter(|said| said.code == Some(999))?;
     let opens = view.node(UVM).is_none_or(|node| node.state == NodeState::Opens);
     let sleeps = &view.signs.system.sleeps;
@@ -77,7 +78,7 @@ fn sleep_draft(view: &View<'_>) -> Option<Draft> {
     if !opens || never || view.case.facts.wsl.is_some() {
         return None;
     }
-    let mut draft = view.draft("nv.suspend").evidence(said.evidence);
+    let mut draft = view.draft(id!("nv.suspend")).evidence(said.evidence);
     if let Some((count, evidence)) = sleeps {
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
         draft = draft.value("times", times).evidence(evidence.clone());
@@ -92,13 +93,13 @@ fn sleep_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// Linux for Tegra, where much is in another place.
-pub(super) fn jetson(case: &Case<'_>) -> Vec<Draft> {
-    let draft = || -> Option<Draft> {
+pub(super) fn jetson(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let draft = || -> Option<FindingDraft> {
         let view = View::new(case)?;
         let tegra = view.signs.system.tegra.clone()?;
         let card = view.cards.iter().find(|card| card.integrated == Some(true))?;
         let number = card.arch.as_deref().map(|arch| arch.trim_start_matches("sm_").to_owned());
-        let draft = Draft::new("nv.jetson").value("model", &card.name).evidence(tegra);
+        let draft = FindingDraft::new(id!("nv.jetson")).value("model", &card.name).evidence(tegra);
         Some(number.into_iter().fold(draft, |draft, number| draft.value("number", number)))
     };
     draft().into_iter().collect()

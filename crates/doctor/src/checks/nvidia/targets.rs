@@ -1,24 +1,25 @@
 //! What is built here and what the driver can run: versions and architectures.
 
 use gpubuild_core::arch::{CudaArch, CudaCode};
-use gpubuild_detect::finding::{Draft, Evidence, Severity};
+use gpubuild_detect::finding::{Evidence, FindingDraft, Severity};
+use gpubuild_detect::id;
 
 use super::view::View;
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// Variables that name the architectures which builds are made for.
 const LISTS: [&str; 3] = ["CUDAARCHS", "TORCH_CUDA_ARCH_LIST", "CUDA_COMPUTE_CAP"];
 
 /// The driver is of an older major version of CUDA than the toolkit.
-pub(super) fn too_old(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn too_old(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| too_old_draft(&view)).into_iter().collect()
 }
 
-fn too_old_draft(view: &View<'_>) -> Option<Draft> {
+fn too_old_draft(view: &View<'_>) -> Option<FindingDraft> {
     let said = view.said().filter(|said| matches!(said.code, Some(35 | 36)));
     let toolkit = view.toolkit().and_then(|copy| Some((copy.version()?, copy)));
     let cuda = view.driver_cuda();
-    let by_files = view.reason("nv.driver.too-old").is_some();
+    let by_files = view.reason(id!("nv.driver.too-old")).is_some();
     let compatible = view
         .signs
         .libraries
@@ -32,7 +33,7 @@ fn too_old_draft(view: &View<'_>) -> Option<Draft> {
     if said.is_none() && !by_files && (!older || compatible) {
         return None;
     }
-    let mut draft = view.draft("nv.driver.too-old");
+    let mut draft = view.draft(id!("nv.driver.too-old"));
     let floor = toolkit.and_then(|(release, _)| {
         let floor = view.description()?.driver_floor(release, view.case.facts.platform.os)?;
         Some((release.release(), floor.to_string()))
@@ -60,11 +61,11 @@ fn too_old_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// PTX of a newer toolkit than the driver's compiler knows.
-pub(super) fn ptx(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn ptx(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| ptx_draft(&view)).into_iter().collect()
 }
 
-fn ptx_draft(view: &View<'_>) -> Option<Draft> {
+fn ptx_draft(view: &View<'_>) -> Option<FindingDraft> {
     let said = view.said().filter(|said| said.code == Some(222));
     let cuda = view.driver_cuda();
     let toolkit = view.toolkit().and_then(|copy| Some((copy.version()?.clone(), copy.root.to_string())));
@@ -77,7 +78,7 @@ fn ptx_draft(view: &View<'_>) -> Option<Draft> {
     if said.is_none() && !newer {
         return None;
     }
-    let mut draft = view.draft("nv.ptx.too-new");
+    let mut draft = view.draft(id!("nv.ptx.too-new"));
     let archs = view.archs().map(|archs| archs.join(", "));
     if let Some(archs) = archs {
         draft = draft.value("number", archs.trim_start_matches("sm_")).value("arch", archs);
@@ -92,7 +93,7 @@ fn ptx_draft(view: &View<'_>) -> Option<Draft> {
         return Some(draft.evidence(said.evidence));
     }
     // Machine code runs on every driver of the same major version: it matters where only PTX is built.
-    let list = list(view).filter(|list| list.covers(view) == Cover::Ptx);
+    let list = list(view).filter(|list| list.covers(view) == TargetCover::Ptx);
     Some(match list {
         Some(list) => draft.value("variable", list.variable).evidence(list.evidence).case("list"),
         None => draft.severity(Severity::Info).case("possible"),
@@ -100,15 +101,15 @@ fn ptx_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// Nothing in a program that the card can run.
-pub(super) fn no_image(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn no_image(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     View::new(case).and_then(|view| no_image_draft(&view)).into_iter().collect()
 }
 
-fn no_image_draft(view: &View<'_>) -> Option<Draft> {
+fn no_image_draft(view: &View<'_>) -> Option<FindingDraft> {
     let said = view.said().filter(|said| said.code == Some(209));
-    let list = list(view).filter(|list| list.covers(view) == Cover::Nothing);
+    let list = list(view).filter(|list| list.covers(view) == TargetCover::Nothing);
     let archs = view.archs().map(|archs| archs.join(", "));
-    let mut draft = view.draft("nv.no-kernel-image");
+    let mut draft = view.draft(id!("nv.no-kernel-image"));
     if let Some(archs) = archs {
         draft = draft.value("number", archs.trim_start_matches("sm_")).value("arch", archs);
     }
@@ -128,7 +129,7 @@ fn no_image_draft(view: &View<'_>) -> Option<Draft> {
 }
 
 /// Architectures that somebody asked for in the environment.
-struct List {
+struct TargetList {
     variable: &'static str,
     evidence: Evidence,
     wanted: Vec<CudaArch>,
@@ -136,16 +137,20 @@ struct List {
 
 /// What a list has for a card.
 #[derive(Debug, PartialEq, Eq)]
-enum Cover {
+enum TargetCover {
     MachineCode,
     Ptx,
     Nothing,
 }
 
-fn list(view: &View<'_>) -> Option<List> {
+fn list(view: &View<'_>) -> Option<TargetList> {
     LISTS.iter().find_map(|variable| {
         let text = view.case.env.get(variable)?;
-        Some(List { variable, evidence: Evidence::env(*variable, text), wanted: parse(variable, text)? })
+        Some(TargetList {
+            variable,
+            evidence: Evidence::env(*variable, text),
+            wanted: parse(variable, text)?,
+        })
     })
 }
 
@@ -171,20 +176,20 @@ fn one(variable: &str, word: &str) -> Option<CudaArch> {
     }
 }
 
-impl List {
+impl TargetList {
     /// What the list has for the card that it serves best.
-    fn covers(&self, view: &View<'_>) -> Cover {
-        let Some(archs) = view.archs() else { return Cover::MachineCode };
+    fn covers(&self, view: &View<'_>) -> TargetCover {
+        let Some(archs) = view.archs() else { return TargetCover::MachineCode };
         let cards: Vec<CudaArch> = archs.iter().filter_map(|arch| arch.parse().ok()).collect();
         let any = |test: &dyn Fn(&CudaArch, &CudaArch) -> bool| {
             cards.iter().any(|card| self.wanted.iter().any(|wanted| test(wanted, card)))
         };
         if any(&|wanted, card| wanted.code != CudaCode::Virtual && wanted.runs_on(card)) {
-            Cover::MachineCode
+            TargetCover::MachineCode
         } else if any(&|wanted, card| wanted.code != CudaCode::Real && wanted.translates_for(card)) {
-            Cover::Ptx
+            TargetCover::Ptx
         } else {
-            Cover::Nothing
+            TargetCover::Nothing
         }
     }
 }

@@ -2,38 +2,39 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::facts::{Driver, Gpu, Vendor};
-use gpubuild_detect::finding::{Draft, Evidence, EvidenceKind};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::facts::{DriverFacts, Gpu, Vendor};
+use gpubuild_detect::finding::{Evidence, EvidenceKind, FindingDraft};
 use gpubuild_detect::matrix::{Readiness, Reason, Verdict};
-use gpubuild_detect::toolkit::{Description, DeviceNode, Installation, Runtime};
+use gpubuild_detect::toolkit::{Description, DeviceNode, Installation, ToolkitRuntime};
 use gpubuild_host::{Os, ProbeStatus};
 use serde_json::Value;
 
 use super::codes::{self, Said};
-use crate::Case;
-use crate::signs::nvidia::Signs;
+use crate::DiagnosisCase;
+use crate::signs::nvidia::NvidiaSigns;
 
 /// Modules of a driver that has CUDA.
 const MODULES: [&str; 5] = ["nvidia", "nvidia-current", "nvgpu", "tegra", "dxgkrnl"];
 
 /// A machine with a card of NVIDIA.
 pub(in crate::checks) struct View<'a> {
-    pub(in crate::checks) case: &'a Case<'a>,
-    pub(in crate::checks) signs: &'a Signs,
+    pub(in crate::checks) case: &'a DiagnosisCase<'a>,
+    pub(in crate::checks) signs: &'a NvidiaSigns,
     /// The cards, as they stand in the verdict.
     pub(in crate::checks) cards: Vec<&'a Gpu>,
 }
 
 impl<'a> View<'a> {
     /// `None` where there is no such card.
-    pub(in crate::checks) fn new(case: &'a Case<'a>) -> Option<Self> {
+    pub(in crate::checks) fn new(case: &'a DiagnosisCase<'a>) -> Option<Self> {
         let devices = &case.matrix.verdict(Backend::Cuda).devices;
         let cards: Vec<&Gpu> = devices.iter().filter(|gpu| gpu.vendor == Vendor::Nvidia).collect();
         (!cards.is_empty()).then_some(Self { case, signs: &case.signs.nvidia, cards })
     }
 
     /// The same where drivers are installed: no container, no WSL.
-    pub(super) fn of_linux_machine(case: &'a Case<'a>) -> Option<Self> {
+    pub(super) fn of_linux_machine(case: &'a DiagnosisCase<'a>) -> Option<Self> {
         Self::new(case).filter(|view| {
             view.case.facts.platform.os == Os::Linux && !view.is_container() && view.case.facts.wsl.is_none()
         })
@@ -48,12 +49,12 @@ impl<'a> View<'a> {
     }
 
     /// A reason of the verdict on running.
-    pub(in crate::checks) fn reason(&self, id: &str) -> Option<&'a Reason> {
+    pub(in crate::checks) fn reason(&self, id: DiagnosticId) -> Option<&'a Reason> {
         self.verdict().run_reasons.iter().find(|reason| reason.id == id)
     }
 
     /// The kernel driver, if one that has CUDA is loaded.
-    pub(super) fn kernel_driver(&self) -> Option<&'a Driver> {
+    pub(super) fn kernel_driver(&self) -> Option<&'a DriverFacts> {
         self.case.facts.drivers.iter().find(|driver| MODULES.contains(&driver.module.as_str()))
     }
 
@@ -142,7 +143,7 @@ impl<'a> View<'a> {
         self.case.inventory.chosen(&self.description()?.id)
     }
 
-    pub(in crate::checks) fn runtime(&self) -> Option<&'a Runtime> {
+    pub(in crate::checks) fn runtime(&self) -> Option<&'a ToolkitRuntime> {
         self.case.inventory.runtimes.get(&Backend::Cuda)
     }
 
@@ -162,9 +163,9 @@ impl<'a> View<'a> {
     }
 
     /// A draft with the first card as its first evidence.
-    pub(in crate::checks) fn draft(&self, id: &str) -> Draft {
-        let draft = Draft::new(id).backend(Backend::Cuda);
-        self.card_evidence().into_iter().fold(draft, Draft::evidence)
+    pub(in crate::checks) fn draft(&self, id: DiagnosticId) -> FindingDraft {
+        let draft = FindingDraft::new(id).backend(Backend::Cuda);
+        self.card_evidence().into_iter().fold(draft, FindingDraft::evidence)
     }
 
     /// Whether the user has a card of another maker that works: then NVIDIA's is not what the machine is about.

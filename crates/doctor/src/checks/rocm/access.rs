@@ -1,25 +1,27 @@
 //! Device nodes that this user may not open: one cause, however many backends need them.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::{DeviceNode, NodeState};
 
 use super::{is_asked, is_wanted, reason};
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::checks::graphics;
 
 /// The ids for one and the same thing, the one that is told first: the others are folded under it.
-const IDS: [(&str, Backend); 4] = [
-    ("rocm.kfd-permission", Backend::Rocm),
-    ("sycl.render-group", Backend::Sycl),
-    ("vk.render-permission", Backend::Vulkan),
-    ("ocl.render-permission", Backend::Opencl),
+const IDS: [(DiagnosticId, Backend); 4] = [
+    (id!("rocm.kfd-permission"), Backend::Rocm),
+    (id!("sycl.render-group"), Backend::Sycl),
+    (id!("vk.render-permission"), Backend::Vulkan),
+    (id!("ocl.render-permission"), Backend::Opencl),
 ];
 
 /// Nodes that do not open, told once and for every backend that somebody has here.
-pub(super) fn permission(case: &Case<'_>) -> Vec<Draft> {
-    let denied: Vec<(&str, Backend)> =
-        IDS.into_iter().filter(|(id, backend)| reason(case, *backend, id).is_some()).collect();
+pub(super) fn permission(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let denied: Vec<(DiagnosticId, Backend)> =
+        IDS.into_iter().filter(|(id, backend)| reason(case, *backend, *id).is_some()).collect();
     let Some((first, _)) = denied.first() else { return Vec::new() };
     let is_wanted = |backend: Backend| {
         is_asked(case, backend)
@@ -31,12 +33,15 @@ pub(super) fn permission(case: &Case<'_>) -> Vec<Draft> {
             }
     };
     // What nobody uses is told where the card is left without any use, and is else only worth knowing.
-    let kind =
-        if denied.iter().any(|(_, backend)| is_wanted(*backend)) { Kind::Fault } else { Kind::Absence };
+    let kind = if denied.iter().any(|(_, backend)| is_wanted(*backend)) {
+        FindingKind::Fault
+    } else {
+        FindingKind::Absence
+    };
     denied
         .iter()
         .map(|(id, backend)| {
-            let draft = told(case, id, *backend).kind(kind);
+            let draft = told(case, *id, *backend).kind(kind);
             if id == first {
                 denied.iter().fold(draft, |draft, (_, other)| draft.backend(*other))
             } else {
@@ -46,22 +51,22 @@ pub(super) fn permission(case: &Case<'_>) -> Vec<Draft> {
         .collect()
 }
 
-fn has_loader(case: &Case<'_>, backend: Backend) -> bool {
+fn has_loader(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.inventory.runtimes.get(&backend).is_some_and(|runtime| runtime.loader.is_some())
 }
 
 /// The nodes of a backend that do not open.
-fn closed<'a>(case: &Case<'a>, backend: Backend, id: &str) -> Vec<&'a DeviceNode> {
+fn closed<'a>(case: &DiagnosisCase<'a>, backend: Backend, id: DiagnosticId) -> Vec<&'a DeviceNode> {
     let nodes = case.inventory.runtimes.get(&backend).map_or(&[][..], |runtime| &runtime.nodes);
     let is_closed =
         |node: &&DeviceNode| matches!(node.state, NodeState::Denied | NodeState::Failed) && node.denied == id;
     nodes.iter().filter(is_closed).collect()
 }
 
-fn told(case: &Case<'_>, id: &str, backend: Backend) -> Draft {
+fn told(case: &DiagnosisCase<'_>, id: DiagnosticId, backend: Backend) -> FindingDraft {
     let access = &case.signs.access;
     let nodes = closed(case, backend, id);
-    let mut draft = Draft::new(id).backend(backend).affects(Affects::Run);
+    let mut draft = FindingDraft::new(id).backend(backend).affects(Affects::Run);
     let mut groups: Vec<u32> = nodes.iter().filter_map(|node| node.gid).collect();
     groups.sort_unstable();
     groups.dedup();
@@ -101,7 +106,7 @@ fn told(case: &Case<'_>, id: &str, backend: Backend) -> Draft {
 }
 
 /// The names of groups as `usermod` takes them; `None` if one has no name, or none is known.
-fn names(case: &Case<'_>, groups: &[u32]) -> Option<String> {
+fn names(case: &DiagnosisCase<'_>, groups: &[u32]) -> Option<String> {
     let names: Option<Vec<&str>> = groups.iter().map(|gid| case.signs.access.name_of(*gid)).collect();
     names.filter(|names| !names.is_empty()).map(|names| names.join(","))
 }

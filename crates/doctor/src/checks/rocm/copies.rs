@@ -1,21 +1,22 @@
 //! Several copies of ROCm, the distribution's layout, and CMake's files.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_host::{HostPath, Os};
 
 use super::wanted_kind;
-use crate::Case;
-use crate::signs::rocm::Way;
+use crate::DiagnosisCase;
+use crate::signs::rocm::CopyOrigin;
 
 /// Those who ask are not given the same copy.
-pub(super) fn two_installs(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn two_installs(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let copies = &case.signs.rocm.copies;
     let found = disagree(&copies.ways).or_else(|| stale(case)).or_else(|| both_packages(case));
     let found = found.map(|ways| (ways, wanted_kind(case)));
-    let found = found.or_else(|| Some((beside_the_link(&copies.ways)?, Kind::Caution)));
+    let found = found.or_else(|| Some((beside_the_link(&copies.ways)?, FindingKind::Caution)));
     let Some(((one, other), kind)) = found else { return Vec::new() };
-    let mut draft = Draft::new("rocm.two-installs")
+    let mut draft = FindingDraft::new(id!("rocm.two-installs"))
         .backend(Backend::Rocm)
         .affects(Affects::Build)
         .kind(kind)
@@ -54,7 +55,7 @@ pub(super) fn two_installs(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The copy that all should be given: the one that a build takes, but not a distribution's beside AMD's.
-fn best(case: &Case<'_>) -> Option<HostPath> {
+fn best(case: &DiagnosisCase<'_>) -> Option<HostPath> {
     let chosen = case.inventory.chosen("rocm").map(|copy| copy.root.clone());
     let in_opt = case.signs.rocm.copies.ways.iter().find(|way| way.name == "/opt/rocm");
     let is_usr = chosen.as_ref().is_some_and(|root| root.as_str() == "/usr");
@@ -62,7 +63,7 @@ fn best(case: &Case<'_>) -> Option<HostPath> {
     if is_usr { in_opt.or(chosen) } else { chosen.or(in_opt) }
 }
 
-fn told(way: &Way) -> String {
+fn told(way: &CopyOrigin) -> String {
     match &way.root {
         Some(root) => format!("`{}` leads to `{root}`", way.name),
         None => format!("`{}` names `{}`, where no ROCm is", way.name, way.place),
@@ -70,15 +71,15 @@ fn told(way: &Way) -> String {
 }
 
 /// Two ways that lead to different places.
-fn disagree(ways: &[Way]) -> Option<(Way, Way)> {
-    let differs = |left: &Way, right: &Way| match (&left.root, &right.root) {
+fn disagree(ways: &[CopyOrigin]) -> Option<(CopyOrigin, CopyOrigin)> {
+    let differs = |left: &CopyOrigin, right: &CopyOrigin| match (&left.root, &right.root) {
         (Some(left), Some(right)) => left.key() != right.key(),
         (None, Some(_)) | (Some(_), None) => true,
         (None, None) => false,
     };
-    let is_system = |way: &Way| way.name == "/opt/rocm";
+    let is_system = |way: &CopyOrigin| way.name == "/opt/rocm";
     // A variable and the program on PATH that agree are a choice, whatever `/opt/rocm` is. A variable alone is one too.
-    let asked: Vec<&Way> = ways.iter().filter(|way| !is_system(way)).collect();
+    let asked: Vec<&CopyOrigin> = ways.iter().filter(|way| !is_system(way)).collect();
     for (index, left) in asked.iter().enumerate() {
         if let Some(right) = asked[index + 1..].iter().find(|right| differs(left, right)) {
             return Some(((*left).clone(), (*right).clone()));
@@ -91,20 +92,20 @@ fn disagree(ways: &[Way]) -> Option<(Way, Way)> {
 }
 
 /// A variable alone that names another copy than the link: scripts with `/opt/rocm` written in them take the other one.
-fn beside_the_link(ways: &[Way]) -> Option<(Way, Way)> {
+fn beside_the_link(ways: &[CopyOrigin]) -> Option<(CopyOrigin, CopyOrigin)> {
     let system = ways.iter().find(|way| way.name == "/opt/rocm")?;
     let has_program = ways.iter().any(|way| !way.is_variable && way.name != "/opt/rocm");
-    let differs = |way: &&Way| way.is_variable && way.root.is_some() && way.root != system.root;
+    let differs = |way: &&CopyOrigin| way.is_variable && way.root.is_some() && way.root != system.root;
     let pin = ways.iter().find(differs).filter(|_| !has_program)?;
     Some((pin.clone(), system.clone()))
 }
 
 /// A variable that leads nowhere beside a copy that only its usual folder leads to.
-fn stale(case: &Case<'_>) -> Option<(Way, Way)> {
+fn stale(case: &DiagnosisCase<'_>) -> Option<(CopyOrigin, CopyOrigin)> {
     let ways = &case.signs.rocm.copies.ways;
     let way = ways.iter().find(|way| way.is_variable && way.root.is_none())?;
     let copy = case.inventory.of("rocm").first()?;
-    let other = Way {
+    let other = CopyOrigin {
         name: copy.root.to_string(),
         place: copy.root.to_string(),
         root: Some(copy.root.clone()),
@@ -114,9 +115,9 @@ fn stale(case: &Case<'_>) -> Option<(Way, Way)> {
 }
 
 /// The distribution's packages beside AMD's: compilers look in `/usr/include` anyway.
-fn both_packages(case: &Case<'_>) -> Option<(Way, Way)> {
+fn both_packages(case: &DiagnosisCase<'_>) -> Option<(CopyOrigin, CopyOrigin)> {
     let copies = &case.signs.rocm.copies;
-    let way = |name: &str, path: &HostPath, root: &str| Way {
+    let way = |name: &str, path: &HostPath, root: &str| CopyOrigin {
         name: name.to_owned(),
         place: path.to_string(),
         root: HostPath::new(case.facts.platform.path_rules(), root).into(),
@@ -127,7 +128,7 @@ fn both_packages(case: &Case<'_>) -> Option<(Way, Way)> {
 }
 
 /// The distribution's packages alone: in `/usr`, where some compilers and build scripts do not look.
-pub(super) fn distro_layout(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn distro_layout(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let copies = &case.signs.rocm.copies;
     let Some(found) =
         copies.in_usr.as_ref().filter(|_| copies.in_opt.is_none() && copies.pinned_by.is_none())
@@ -136,11 +137,11 @@ pub(super) fn distro_layout(case: &Case<'_>) -> Vec<Draft> {
     };
     // `hipcc` of the same packages knows where they are; clang by itself and CMake's HIP language do not.
     let kind = match (&copies.device_libraries, copies.finds_device_libraries) {
-        (None, _) => Kind::Fault,
-        (Some(_), true) if !copies.is_multiarch => Kind::Note,
-        (Some(_), _) => Kind::Caution,
+        (None, _) => FindingKind::Fault,
+        (Some(_), true) if !copies.is_multiarch => FindingKind::Note,
+        (Some(_), _) => FindingKind::Caution,
     };
-    let mut draft = Draft::new("rocm.distro-layout")
+    let mut draft = FindingDraft::new(id!("rocm.distro-layout"))
         .backend(Backend::Rocm)
         .affects(Affects::Build)
         .kind(kind)
@@ -158,7 +159,7 @@ pub(super) fn distro_layout(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// The compiler and its headers are there, and what CMake asks for is not.
-pub(super) fn cmake_config(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn cmake_config(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(copy) = case.inventory.chosen("rocm").or_else(|| case.inventory.of("rocm").first()) else {
         return Vec::new();
     };
@@ -178,7 +179,7 @@ pub(super) fn cmake_config(case: &Case<'_>) -> Vec<Draft> {
     }
     let part = if file == "hip-config.cmake" { "cmake-config" } else { "hip-language" };
     let looked = copy.parts.get(part).map(|part| part.looked_for.clone()).unwrap_or_default();
-    let mut draft = Draft::new("rocm.cmake-config")
+    let mut draft = FindingDraft::new(id!("rocm.cmake-config"))
         .backend(Backend::Rocm)
         .affects(Affects::Build)
         .value("root", copy.root.to_string())
@@ -191,12 +192,12 @@ pub(super) fn cmake_config(case: &Case<'_>) -> Vec<Draft> {
     }
     // The compiler alone is no development: nothing of it was ever installed.
     if copy.part("headers").is_none() && !case.signs.rocm.copies.has_cmake {
-        draft = draft.kind(Kind::Absence);
+        draft = draft.kind(FindingKind::Absence);
     }
     vec![draft]
 }
 
 /// A variable of CMake's leads to the file.
-fn named_elsewhere(case: &Case<'_>) -> bool {
+fn named_elsewhere(case: &DiagnosisCase<'_>) -> bool {
     ["hip_DIR", "hip_ROOT", "HIP_DIR", "hip-lang_DIR"].iter().any(|name| case.env.get(name).is_some())
 }

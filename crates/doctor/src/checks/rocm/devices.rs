@@ -2,21 +2,22 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::Gpu;
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::description::{Description, Risk};
 use gpubuild_host::Os;
 
 use super::{cards, is_wanted, reason, visible, wanted_kind};
-use crate::Case;
+use crate::DiagnosisCase;
 use crate::checks::graphics::is_last_resort;
 
 /// Polaris and older: no ROCm since 4.0 has anything for them.
-pub(super) fn gfx803(case: &Case<'_>) -> Vec<Draft> {
-    let id = "rocm.gfx803";
+pub(super) fn gfx803(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("rocm.gfx803");
     let Some(known) = reason(case, Backend::Rocm, id) else { return Vec::new() };
     // Where nothing else runs either, this is why.
-    let kind = if is_wanted(case) || is_last_resort(case) { Kind::Fault } else { Kind::Note };
-    let mut draft = Draft::new(id).backend(Backend::Rocm).affects(Affects::Run).kind(kind);
+    let kind = if is_wanted(case) || is_last_resort(case) { FindingKind::Fault } else { FindingKind::Note };
+    let mut draft = FindingDraft::new(id).backend(Backend::Rocm).affects(Affects::Run).kind(kind);
     let last = known.values.get("arch").and_then(|arch| description(case)?.last(arch));
     if let Some(row) = last {
         draft = draft.value("last", row.release.to_string());
@@ -24,19 +25,19 @@ pub(super) fn gfx803(case: &Case<'_>) -> Vec<Draft> {
     vec![draft.value("card", cards(case).first().map(|gpu| gpu.name.clone()).unwrap_or_default())]
 }
 
-fn description<'a>(case: &Case<'a>) -> Option<&'a Description> {
+fn description<'a>(case: &DiagnosisCase<'a>) -> Option<&'a Description> {
     case.catalogue.for_backend(Backend::Rocm)
 }
 
 /// What programs are told instead of the cards' own architecture.
-fn told_instead<'a>(case: &'a Case<'_>) -> Option<&'a str> {
+fn told_instead<'a>(case: &'a DiagnosisCase<'_>) -> Option<&'a str> {
     let set = case.facts.overrides.iter().find(|set| set.key == "rocm.hsa-override")?;
     (case.facts.platform.os == Os::Linux).then_some(set.value.as_str())
 }
 
 /// The libraries were built for none of the cards.
-pub(super) fn unsupported(case: &Case<'_>) -> Vec<Draft> {
-    let id = "rocm.gfx-unsupported";
+pub(super) fn unsupported(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("rocm.gfx-unsupported");
     let cards = cards(case);
     let archs: Vec<&str> = cards.iter().filter_map(|gpu| gpu.arch.as_deref()).collect();
     if reason(case, Backend::Rocm, id).is_none() && !by_libraries(case, &archs, cards.len()) {
@@ -48,7 +49,7 @@ pub(super) fn unsupported(case: &Case<'_>) -> Vec<Draft> {
         .map(|copy| (copy.root.join("lib/rocblas/library").to_string(), copy.device_archs.clone()))
         .or_else(|| case.signs.rocm.rocblas.first().map(|(place, archs)| (place.to_string(), archs.clone())))
         .unwrap_or_default();
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Rocm)
         .affects(Affects::Run)
         .kind(wanted_kind(case))
@@ -68,7 +69,7 @@ pub(super) fn unsupported(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// What to do: pass for the next of kin where that is safe, else another ROCm or Vulkan.
-fn suggest(case: &Case<'_>, draft: Draft, archs: &[&str], built: &[String]) -> Draft {
+fn suggest(case: &DiagnosisCase<'_>, draft: FindingDraft, archs: &[&str], built: &[String]) -> FindingDraft {
     let Some(arch) = archs.first() else { return draft };
     let row = description(case).and_then(|one| one.stand_in(arch));
     let good = row.filter(|row| row.risk < Risk::High).and_then(|row| Some((row, row.to.as_ref()?)));
@@ -96,7 +97,7 @@ pub(super) fn dotted(arch: &str) -> String {
 }
 
 /// Kernels of rocBLAS are there without an SDK, and none is for these cards.
-fn by_libraries(case: &Case<'_>, archs: &[&str], cards: usize) -> bool {
+fn by_libraries(case: &DiagnosisCase<'_>, archs: &[&str], cards: usize) -> bool {
     let libraries = &case.signs.rocm.rocblas;
     let described = description(case);
     let dropped = |arch: &&str| described.is_some_and(|one| one.device_conflict(arch, None, None).is_some());
@@ -115,7 +116,7 @@ fn by_libraries(case: &Case<'_>, archs: &[&str], cards: usize) -> bool {
 }
 
 /// The processor's own graphics is what programs take first, and the card is second.
-pub(super) fn igpu_first(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn igpu_first(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let (cards, is_told) = seen_order(case);
     let Some((first, others)) = cards.split_first() else { return Vec::new() };
     let Some(card) = others.iter().position(|gpu| gpu.integrated != Some(true)) else { return Vec::new() };
@@ -126,10 +127,10 @@ pub(super) fn igpu_first(case: &Case<'_>) -> Vec<Draft> {
     let built = case.inventory.chosen("rocm").map_or(&[][..], |copy| &copy.device_archs);
     let works = first.arch.as_ref().is_some_and(|arch| built.contains(arch));
     let number = (card + 1).to_string();
-    let mut draft = Draft::new("rocm.igpu-first")
+    let mut draft = FindingDraft::new(id!("rocm.igpu-first"))
         .backend(Backend::Rocm)
         .affects(Affects::Run)
-        .kind(if works || !is_told { Kind::Caution } else { Kind::Fault })
+        .kind(if works || !is_told { FindingKind::Caution } else { FindingKind::Fault })
         .value("first", describe(first))
         .value("card", describe(others[card]))
         .value("number", &number);
@@ -142,7 +143,7 @@ pub(super) fn igpu_first(case: &Case<'_>) -> Vec<Draft> {
 
 /// The cards as programs number them, and whether that was told: by the driver that was asked, else by the kernel. The order
 /// of Windows' registry is only likely.
-fn seen_order<'a>(case: &Case<'a>) -> (Vec<&'a Gpu>, bool) {
+fn seen_order<'a>(case: &DiagnosisCase<'a>) -> (Vec<&'a Gpu>, bool) {
     let devices = &case.matrix.verdict(Backend::Rocm).devices;
     let answer = case.probes.get(&Backend::Rocm).map(|answer| answer.answer.as_str()).unwrap_or_default();
     let told = asked_order(answer);

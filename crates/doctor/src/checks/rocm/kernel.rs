@@ -2,23 +2,24 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::facts::{Driver, Vendor};
-use gpubuild_detect::finding::{Affects, Draft, Evidence, EvidenceKind, Kind};
+use gpubuild_detect::facts::{DriverFacts, Vendor};
+use gpubuild_detect::finding::{Affects, Evidence, EvidenceKind, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::{Presence, Readiness};
 
 use super::{is_wanted, reason, wanted_kind};
-use crate::Case;
+use crate::DiagnosisCase;
 
 /// No `/dev/kfd`, with the driver or for want of it.
-pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
-    let id = "rocm.kfd-missing";
+pub(super) fn missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("rocm.kfd-missing");
     let no_node = reason(case, Backend::Rocm, id);
-    let no_driver = reason(case, Backend::Rocm, "rocm.driver.missing").filter(|_| is_wanted(case));
+    let no_driver = reason(case, Backend::Rocm, id!("rocm.driver.missing")).filter(|_| is_wanted(case));
     if no_node.is_none() && no_driver.is_none() {
         return Vec::new();
     }
     let kernel = &case.signs.rocm.kernel;
-    let mut draft = Draft::new(id)
+    let mut draft = FindingDraft::new(id)
         .backend(Backend::Rocm)
         .affects(Affects::Run)
         .kind(wanted_kind(case))
@@ -36,8 +37,8 @@ pub(super) fn missing(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// A card without a driver is a fault where it is the only one that there is.
-pub(super) fn driver_missing(case: &Case<'_>) -> Vec<Draft> {
-    let id = "rocm.driver.missing";
+pub(super) fn driver_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("rocm.driver.missing");
     if reason(case, Backend::Rocm, id).is_none() {
         return Vec::new();
     }
@@ -46,18 +47,18 @@ pub(super) fn driver_missing(case: &Case<'_>) -> Vec<Draft> {
             && verdict.hardware == Presence::Present
             && verdict.devices.iter().any(|gpu| gpu.vendor != Vendor::Amd)
     });
-    let kind = if is_wanted(case) || !other_works { Kind::Fault } else { Kind::Note };
-    vec![Draft::new(id).backend(Backend::Rocm).kind(kind)]
+    let kind = if is_wanted(case) || !other_works { FindingKind::Fault } else { FindingKind::Note };
+    vec![FindingDraft::new(id).backend(Backend::Rocm).kind(kind)]
 }
 
 /// ROCm is newer than AMD's kernel driver allows.
-pub(super) fn mismatch(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn mismatch(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let Some(draft) = compare(case) else { return Vec::new() };
     vec![draft]
 }
 
-fn compare(case: &Case<'_>) -> Option<Draft> {
-    let driver: &Driver = case.facts.drivers.iter().find(|driver| driver.module == "amdgpu")?;
+fn compare(case: &DiagnosisCase<'_>) -> Option<FindingDraft> {
+    let driver: &DriverFacts = case.facts.drivers.iter().find(|driver| driver.module == "amdgpu")?;
     let module = driver.version.as_ref().filter(|fact| fact.found_via == "sysfs")?;
     let description = case.catalogue.for_backend(Backend::Rocm)?;
     let copy = case.inventory.chosen("rocm").or_else(|| case.inventory.of("rocm").first());
@@ -69,10 +70,10 @@ fn compare(case: &Case<'_>) -> Option<Draft> {
     if !too_new && !other_major {
         return None;
     }
-    let mut draft = Draft::new("rocm.kernel-mismatch")
+    let mut draft = FindingDraft::new(id!("rocm.kernel-mismatch"))
         .backend(Backend::Rocm)
         .affects(Affects::Run)
-        .kind(if too_new { Kind::Fault } else { Kind::Caution })
+        .kind(if too_new { FindingKind::Fault } else { FindingKind::Caution })
         .value("version", release.value.release())
         .value("driver", module.value.to_string())
         .value("driver_release", &row.name);
@@ -88,11 +89,11 @@ fn is_newer(release: &Version, than: &Version) -> bool {
 }
 
 /// The card works and `rocminfo` says that it does not.
-pub(super) fn tools(case: &Case<'_>) -> Vec<Draft> {
-    let id = "rocm.tools-false-negative";
+pub(super) fn tools(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("rocm.tools-false-negative");
     let signs = &case.signs.rocm;
     let (Some(program), true) = (&signs.rocminfo, signs.kernel.kfd_opens) else { return Vec::new() };
-    let draft = Draft::new(id)
+    let draft = FindingDraft::new(id)
         .backend(Backend::Rocm)
         .value("program", program.to_string())
         .evidence(Evidence::file(program.as_str(), "present"))
@@ -109,5 +110,5 @@ pub(super) fn tools(case: &Case<'_>) -> Vec<Draft> {
         return Vec::new();
     }
     // Only worth knowing: newer ones read sysfs.
-    vec![draft.kind(Kind::Note).evidence(Evidence::file("/usr/sbin/lsmod", "absent")).case("no-lsmod")]
+    vec![draft.kind(FindingKind::Note).evidence(Evidence::file("/usr/sbin/lsmod", "absent")).case("no-lsmod")]
 }

@@ -7,57 +7,59 @@ mod kernel;
 mod overrides;
 
 use gpubuild_core::backend::Backend;
+use gpubuild_detect::diagnostic::DiagnosticId;
 use gpubuild_detect::facts::{Gpu, Vendor};
-use gpubuild_detect::finding::{Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::matrix::Reason;
 
-use super::Check;
-use crate::Case;
+use super::DoctorCheck;
+use crate::DiagnosisCase;
 
 /// The checks of this family.
-pub(super) const CHECKS: &[Check] = &[
-    Check { id: "rocm.kfd-permission", run: access::permission },
-    Check { id: "rocm.kfd-missing", run: kernel::missing },
-    Check { id: "rocm.driver.missing", run: kernel::driver_missing },
-    Check { id: "rocm.kernel-mismatch", run: kernel::mismatch },
-    Check { id: "rocm.tools-false-negative", run: kernel::tools },
-    Check { id: "rocm.gfx803", run: devices::gfx803 },
-    Check { id: "rocm.gfx-unsupported", run: devices::unsupported },
-    Check { id: "rocm.igpu-first", run: devices::igpu_first },
-    Check { id: "rocm.override-dangerous", run: overrides::dangerous },
-    Check { id: "rocm.override-windows", run: overrides::windows },
-    Check { id: "rocm.two-installs", run: copies::two_installs },
-    Check { id: "rocm.distro-layout", run: copies::distro_layout },
-    Check { id: "rocm.cmake-config", run: copies::cmake_config },
-    Check { id: "rocm.toolkit.missing", run: toolkit_missing },
-    Check { id: "rocm.runtime-missing", run: runtime_missing },
-    Check { id: "rocm.toolkit.root-invalid", run: root_invalid },
-    Check { id: "rocm.toolkit.headers-missing", run: headers_missing },
+pub(super) const CHECKS: &[DoctorCheck] = &[
+    DoctorCheck { id: id!("rocm.kfd-permission"), run: access::permission },
+    DoctorCheck { id: id!("rocm.kfd-missing"), run: kernel::missing },
+    DoctorCheck { id: id!("rocm.driver.missing"), run: kernel::driver_missing },
+    DoctorCheck { id: id!("rocm.kernel-mismatch"), run: kernel::mismatch },
+    DoctorCheck { id: id!("rocm.tools-false-negative"), run: kernel::tools },
+    DoctorCheck { id: id!("rocm.gfx803"), run: devices::gfx803 },
+    DoctorCheck { id: id!("rocm.gfx-unsupported"), run: devices::unsupported },
+    DoctorCheck { id: id!("rocm.igpu-first"), run: devices::igpu_first },
+    DoctorCheck { id: id!("rocm.override-dangerous"), run: overrides::dangerous },
+    DoctorCheck { id: id!("rocm.override-windows"), run: overrides::windows },
+    DoctorCheck { id: id!("rocm.two-installs"), run: copies::two_installs },
+    DoctorCheck { id: id!("rocm.distro-layout"), run: copies::distro_layout },
+    DoctorCheck { id: id!("rocm.cmake-config"), run: copies::cmake_config },
+    DoctorCheck { id: id!("rocm.toolkit.missing"), run: toolkit_missing },
+    DoctorCheck { id: id!("rocm.runtime-missing"), run: runtime_missing },
+    DoctorCheck { id: id!("rocm.toolkit.root-invalid"), run: root_invalid },
+    DoctorCheck { id: id!("rocm.toolkit.headers-missing"), run: headers_missing },
 ];
 
 /// Whether somebody asked for ROCm, or there is something of it.
-fn is_wanted(case: &Case<'_>) -> bool {
+fn is_wanted(case: &DiagnosisCase<'_>) -> bool {
     is_asked(case, Backend::Rocm) || !case.signs.rocm.traces.is_empty()
 }
 
 /// Whether somebody asked for a backend.
-pub(super) fn is_asked(case: &Case<'_>, backend: Backend) -> bool {
+pub(super) fn is_asked(case: &DiagnosisCase<'_>, backend: Backend) -> bool {
     case.asked.is_some_and(|asked| asked.contains(&backend))
 }
 
 /// The reason of this id among those of a backend's build and run.
-pub(super) fn reason<'a>(case: &Case<'a>, backend: Backend, id: &str) -> Option<&'a Reason> {
+pub(super) fn reason<'a>(case: &DiagnosisCase<'a>, backend: Backend, id: DiagnosticId) -> Option<&'a Reason> {
     let verdict = case.matrix.verdict(backend);
     verdict.build_reasons.iter().chain(&verdict.run_reasons).find(|reason| reason.id == id)
 }
 
 /// A fault where ROCm is wanted, and else a part of its absence.
-fn wanted_kind(case: &Case<'_>) -> Kind {
-    if is_wanted(case) { Kind::Fault } else { Kind::Absence }
+fn wanted_kind(case: &DiagnosisCase<'_>) -> FindingKind {
+    if is_wanted(case) { FindingKind::Fault } else { FindingKind::Absence }
 }
 
 /// AMD's cards as files tell of them, in the order in which programs see them.
-fn cards<'a>(case: &Case<'a>) -> Vec<&'a Gpu> {
+fn cards<'a>(case: &DiagnosisCase<'a>) -> Vec<&'a Gpu> {
     let all: Vec<&Gpu> = case.facts.gpus.iter().filter(|gpu| gpu.vendor == Vendor::Amd).collect();
     let nodes = &case.signs.rocm.kernel.nodes;
     let at = |address: &str| all.iter().find(|gpu| gpu.pci.as_deref() == Some(address)).copied();
@@ -66,14 +68,14 @@ fn cards<'a>(case: &Case<'a>) -> Vec<&'a Gpu> {
 }
 
 /// The numbers of the cards that variables leave visible; `None` if nothing is set.
-fn visible(case: &Case<'_>) -> Option<(&'static str, String)> {
+fn visible(case: &DiagnosisCase<'_>) -> Option<(&'static str, String)> {
     ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"]
         .into_iter()
         .find_map(|name| Some((name, case.env.get_raw(name)?.trim().to_owned())))
 }
 
 /// Whether a card of this number is visible to programs.
-fn is_visible(case: &Case<'_>, index: usize) -> bool {
+fn is_visible(case: &DiagnosisCase<'_>, index: usize) -> bool {
     let Some((_, list)) = visible(case) else { return true };
     let mut items = list.split(',').map(str::trim).filter(|item| !item.is_empty());
     // What is no number is the card's own id, of which files tell nothing.
@@ -81,11 +83,11 @@ fn is_visible(case: &Case<'_>, index: usize) -> bool {
 }
 
 /// A missing ROCm is no news where the card is used by Vulkan, or where no ROCm would help.
-fn toolkit_missing(case: &Case<'_>) -> Vec<Draft> {
-    if reason(case, Backend::Rocm, "rocm.toolkit.missing").is_none() {
+fn toolkit_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    if reason(case, Backend::Rocm, id!("rocm.toolkit.missing")).is_none() {
         return Vec::new();
     }
-    let draft = looked_for(case, Draft::new("rocm.toolkit.missing"), Backend::Rocm);
+    let draft = looked_for(case, FindingDraft::new(id!("rocm.toolkit.missing")), Backend::Rocm);
     let cards = cards(case);
     let too_old = |gpu: &&Gpu| {
         let description = case.catalogue.for_backend(Backend::Rocm);
@@ -97,13 +99,13 @@ fn toolkit_missing(case: &Case<'_>) -> Vec<Draft> {
         conflict.is_some_and(|row| row.id == "rocm.gfx803")
     };
     if !cards.is_empty() && cards.iter().all(too_old) {
-        return vec![draft.kind(Kind::Note)];
+        return vec![draft.kind(FindingKind::Note)];
     }
     vec![draft]
 }
 
 /// Where a backend's toolkit was looked for, as evidence that there is none.
-pub(super) fn looked_for(case: &Case<'_>, draft: Draft, backend: Backend) -> Draft {
+pub(super) fn looked_for(case: &DiagnosisCase<'_>, draft: FindingDraft, backend: Backend) -> FindingDraft {
     let os = case.facts.platform.os;
     let roots = case.catalogue.for_backend(backend).map_or(&[][..], |one| &one.roots);
     let roots = roots.iter().filter(|root| root.on.is_empty() || root.on.contains(&os));
@@ -115,35 +117,39 @@ pub(super) fn looked_for(case: &Case<'_>, draft: Draft, backend: Backend) -> Dra
 }
 
 /// Images and machines that only run programs set the variable too: there it is no fault that no compiler is below it.
-fn root_invalid(case: &Case<'_>) -> Vec<Draft> {
-    invalid_root(case, Backend::Rocm, "rocm.toolkit.root-invalid")
+fn root_invalid(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    invalid_root(case, Backend::Rocm, id!("rocm.toolkit.root-invalid"))
 }
 
 /// The draft of a variable that names a place without the compiler, with its kind.
-pub(super) fn invalid_root(case: &Case<'_>, backend: Backend, id: &str) -> Vec<Draft> {
+pub(super) fn invalid_root(
+    case: &DiagnosisCase<'_>,
+    backend: Backend,
+    id: DiagnosticId,
+) -> Vec<FindingDraft> {
     if reason(case, backend, id).is_none() {
         return Vec::new();
     }
     let has_loader = case.inventory.runtimes.get(&backend).is_some_and(|runtime| runtime.loader.is_some());
     let only_runs = has_loader || case.facts.container.is_some();
-    let kind = if only_runs { Kind::Absence } else { Kind::Fault };
-    vec![Draft::new(id).backend(backend).kind(kind)]
+    let kind = if only_runs { FindingKind::Absence } else { FindingKind::Fault };
+    vec![FindingDraft::new(id).backend(backend).kind(kind)]
 }
 
 /// The compiler alone is what some programs bring along.
-fn headers_missing(case: &Case<'_>) -> Vec<Draft> {
-    let id = "rocm.toolkit.headers-missing";
+fn headers_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let id = id!("rocm.toolkit.headers-missing");
     if reason(case, Backend::Rocm, id).is_none() {
         return Vec::new();
     }
-    let kind = if case.signs.rocm.copies.has_cmake { Kind::Fault } else { Kind::Absence };
-    vec![Draft::new(id).backend(Backend::Rocm).kind(kind)]
+    let kind = if case.signs.rocm.copies.has_cmake { FindingKind::Fault } else { FindingKind::Absence };
+    vec![FindingDraft::new(id).backend(Backend::Rocm).kind(kind)]
 }
 
 /// The library is a fault where the compiler is there, and a part of the absence where nothing is.
-fn runtime_missing(case: &Case<'_>) -> Vec<Draft> {
-    let Some(_) = reason(case, Backend::Rocm, "rocm.runtime-missing") else { return Vec::new() };
+fn runtime_missing(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
+    let Some(_) = reason(case, Backend::Rocm, id!("rocm.runtime-missing")) else { return Vec::new() };
     let has_toolkit = !case.inventory.of("rocm").is_empty();
-    let kind = if has_toolkit { Kind::Fault } else { Kind::Absence };
-    vec![Draft::new("rocm.runtime-missing").backend(Backend::Rocm).kind(kind)]
+    let kind = if has_toolkit { FindingKind::Fault } else { FindingKind::Absence };
+    vec![FindingDraft::new(id!("rocm.runtime-missing")).backend(Backend::Rocm).kind(kind)]
 }

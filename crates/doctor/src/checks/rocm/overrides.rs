@@ -2,18 +2,19 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_detect::facts::{Gpu, Vendor};
-use gpubuild_detect::finding::{Affects, Draft, Evidence, Kind};
+use gpubuild_detect::finding::{Affects, Evidence, FindingDraft, FindingKind};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::description::Risk;
 use gpubuild_host::Os;
 
 use super::devices::dotted;
 use super::{cards, is_visible, reason};
-use crate::Case;
+use crate::DiagnosisCase;
 
 const NAME: &str = "HSA_OVERRIDE_GFX_VERSION";
 
 /// A card is told to pass for what it is not.
-pub(super) fn dangerous(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn dangerous(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     if case.facts.platform.os != Os::Linux {
         return Vec::new();
     }
@@ -28,7 +29,7 @@ pub(super) fn dangerous(case: &Case<'_>) -> Vec<Draft> {
             Some((name.to_owned(), value.to_owned(), *gpu, problem))
         });
     let Some((name, value, gpu, problem)) = found else { return Vec::new() };
-    let mut draft = Draft::new("rocm.override-dangerous")
+    let mut draft = FindingDraft::new(id!("rocm.override-dangerous"))
         .backend(Backend::Rocm)
         .affects(Affects::Run)
         .evidence(Evidence::env(&name, &value))
@@ -47,7 +48,7 @@ pub(super) fn dangerous(case: &Case<'_>) -> Vec<Draft> {
 }
 
 /// What is wrong with a value for a card; `None` if it is safe.
-fn problem(case: &Case<'_>, gpu: &Gpu, value: &str) -> Option<String> {
+fn problem(case: &DiagnosisCase<'_>, gpu: &Gpu, value: &str) -> Option<String> {
     let arch = gpu.arch.as_deref()?;
     let Some(told) = parse(value) else {
         return Some("it is no version of three numbers such as `10.3.0`".to_owned());
@@ -77,7 +78,7 @@ fn parse(value: &str) -> Option<String> {
 }
 
 /// On Windows nobody reads the variable.
-pub(super) fn windows(case: &Case<'_>) -> Vec<Draft> {
+pub(super) fn windows(case: &DiagnosisCase<'_>) -> Vec<FindingDraft> {
     let has_card = case.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Amd);
     let set =
         case.env.iter().find(|(name, value)| name.to_uppercase().starts_with(NAME) && !value.is_empty());
@@ -85,15 +86,15 @@ pub(super) fn windows(case: &Case<'_>) -> Vec<Draft> {
         return Vec::new();
     };
     // It was set to make a card work, and that card still does not.
-    let still = reason(case, Backend::Rocm, "rocm.gfx-unsupported");
-    let mut draft = Draft::new("rocm.override-windows")
+    let still = reason(case, Backend::Rocm, id!("rocm.gfx-unsupported"));
+    let mut draft = FindingDraft::new(id!("rocm.override-windows"))
         .backend(Backend::Rocm)
         .affects(Affects::Run)
         .evidence(Evidence::env(name, value))
         .value("variable", name)
         .value("value", value);
     if let Some(arch) = still.and_then(|reason| reason.values.get("arch")) {
-        draft = draft.kind(Kind::Fault).value("arch", arch).case("still-unsupported");
+        draft = draft.kind(FindingKind::Fault).value("arch", arch).case("still-unsupported");
     }
     vec![draft]
 }

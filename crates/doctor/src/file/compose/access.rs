@@ -1,21 +1,22 @@
 //! How a service gets its GPU.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 
 use crate::file::text::{Sheet, shown};
-use crate::file::yaml::{Node, Value};
+use crate::file::yaml::{YamlNode, YamlValue};
 
 /// A service with those that it extends.
-pub(super) struct Service<'a> {
+pub(super) struct ComposeService<'a> {
     /// Itself first.
-    chain: Vec<&'a Node>,
+    chain: Vec<&'a YamlNode>,
     /// Whether it extends one of another file, of which nothing is known.
     pub(super) is_foreign: bool,
 }
 
-impl<'a> Service<'a> {
-    pub(super) fn new(document: &'a Node, name: &str) -> Self {
+impl<'a> ComposeService<'a> {
+    pub(super) fn new(document: &'a YamlNode, name: &str) -> Self {
         const LONGEST: usize = 16;
         let mut service = Self { chain: Vec::new(), is_foreign: false };
         let mut next = Some(name.to_owned());
@@ -35,23 +36,23 @@ impl<'a> Service<'a> {
     }
 
     /// A key of the service, or of the first that it extends which has it.
-    pub(super) fn get(&self, key: &str) -> Option<&'a Node> {
+    pub(super) fn get(&self, key: &str) -> Option<&'a YamlNode> {
         self.chain.iter().find_map(|node| node.get(key))
     }
 
     /// A key of the service and of all that it extends.
-    pub(super) fn all(&self, key: &str) -> Vec<&'a Node> {
+    pub(super) fn all(&self, key: &str) -> Vec<&'a YamlNode> {
         self.chain.iter().filter_map(|node| node.get(key)).collect()
     }
 
-    fn at(&self, path: &[&str]) -> Option<&'a Node> {
+    fn at(&self, path: &[&str]) -> Option<&'a YamlNode> {
         self.chain.iter().find_map(|node| node.at(path))
     }
 }
 
 /// What a service is given.
 #[derive(Debug, Default)]
-pub(super) struct Access {
+pub(super) struct DeviceAccess {
     /// The line that gives it NVIDIA's cards.
     pub(super) nvidia: Option<usize>,
     /// The line of `runtime: nvidia`.
@@ -80,12 +81,12 @@ pub(super) struct Nodes {
     pub(super) dri: bool,
 }
 
-impl Access {
-    pub(super) fn of(service: &Service<'_>) -> Self {
+impl DeviceAccess {
+    pub(super) fn of(service: &ComposeService<'_>) -> Self {
         let mut access = Self {
-            is_privileged: service.get("privileged").and_then(Node::text) == Some("true"),
+            is_privileged: service.get("privileged").and_then(YamlNode::text) == Some("true"),
             groups: service.get("group_add").map(|node| node.line),
-            user: service.get("user").and_then(Node::text).map(str::to_owned),
+            user: service.get("user").and_then(YamlNode::text).map(str::to_owned),
             ..Self::default()
         };
         access.nodes.kfd = access.is_privileged;
@@ -121,7 +122,7 @@ impl Access {
         if misplaced(service).is_some() {
             access.is_broken = access.is_broken.or(Some(0));
         }
-        for node in service.all("devices").into_iter().flat_map(Node::items) {
+        for node in service.all("devices").into_iter().flat_map(YamlNode::items) {
             let text = node.text().or_else(|| node.text_of("source")).unwrap_or_default();
             access.nodes.kfd |= text.starts_with("/dev/kfd");
             access.nodes.dri |= text.starts_with("/dev/dri");
@@ -136,9 +137,9 @@ impl Access {
         access
     }
 
-    fn requests<'a>(&mut self, list: impl Iterator<Item = &'a Node>) {
+    fn requests<'a>(&mut self, list: impl Iterator<Item = &'a YamlNode>) {
         for request in list {
-            let capabilities = request.get("capabilities").map(Node::one_or_many).unwrap_or_default();
+            let capabilities = request.get("capabilities").map(YamlNode::one_or_many).unwrap_or_default();
             let has = |name: &str| capabilities.iter().any(|one| one.text() == Some(name));
             self.has_graphics |= has("graphics") || has("all") || has("display");
             self.amd |= request.text_of("driver") == Some("amd") || has("amdgpu");
@@ -152,7 +153,7 @@ impl Access {
 }
 
 /// Where a reservation stands that Compose does not look at: the line, and the path that it should have.
-fn misplaced(service: &Service<'_>) -> Option<(usize, &'static str)> {
+fn misplaced(service: &ComposeService<'_>) -> Option<(usize, &'static str)> {
     let wrong: [(&[&str], &str); 6] = [
         (&["deploy", "resources", "limits", "devices"], "deploy.resources.limits.devices"),
         (&["deploy", "reservations", "devices"], "deploy.reservations.devices"),
@@ -165,10 +166,15 @@ fn misplaced(service: &Service<'_>) -> Option<(usize, &'static str)> {
 }
 
 /// Reservations that Compose refuses.
-pub(super) fn reservations(sheet: &Sheet, service: &Service<'_>, name: &str, drafts: &mut Vec<Draft>) {
+pub(super) fn reservations(
+    sheet: &Sheet,
+    service: &ComposeService<'_>,
+    name: &str,
+    drafts: &mut Vec<FindingDraft>,
+) {
     let name = shown(name);
     let broken = |line: usize, why: String, fix: String| {
-        let draft = sheet.draft("file.reservation", Severity::Error, line);
+        let draft = sheet.draft(id!("file.reservation"), Severity::Error, line);
         let draft = draft.backend(Backend::Cuda).affects(Affects::Run);
         draft.summary(format!("Compose refuses the devices of service `{name}`: {why}")).fix(fix)
     };
@@ -194,7 +200,7 @@ pub(super) fn reservations(sheet: &Sheet, service: &Service<'_>, name: &str, dra
                 "`capabilities` is missing".to_owned(),
                 format!("add `capabilities: [gpu]` to the device of line {}", device.line),
             )),
-            Some(node) if matches!(node.value, Value::Text { .. }) => {
+            Some(node) if matches!(node.value, YamlValue::Text { .. }) => {
                 let text = node.text().unwrap_or_default();
                 drafts.push(broken(
                     node.line,
@@ -216,7 +222,7 @@ pub(super) fn reservations(sheet: &Sheet, service: &Service<'_>, name: &str, dra
             ));
         }
         if let Some(id) =
-            device.get("device_ids").map(Node::items).unwrap_or_default().iter().find(|id| id.is_number())
+            device.get("device_ids").map(YamlNode::items).unwrap_or_default().iter().find(|id| id.is_number())
         {
             let text = id.text().unwrap_or_default();
             drafts.push(broken(

@@ -1,23 +1,24 @@
 //! What is wrong in a Dockerfile.
 
 use gpubuild_core::backend::Backend;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
-use super::model::{Dockerfile, Setting, Stage};
-use super::stage::Walk;
-use crate::file::image::Image;
+use super::model::{DockerSetting, DockerStage, Dockerfile};
+use super::stage::StageWalk;
+use crate::file::image::ImageName;
 use crate::file::text::Sheet;
 use crate::file::tools::packages;
 use crate::file::{say, tags};
 
 /// Every finding in a Dockerfile.
 #[must_use]
-pub fn check(sheet: &Sheet, file: &Dockerfile, cuda: &Description) -> Vec<Draft> {
+pub fn check(sheet: &Sheet, file: &Dockerfile, cuda: &Description) -> Vec<FindingDraft> {
     let mut drafts = Vec::new();
-    let mut walks: Vec<Walk<'_>> = Vec::new();
+    let mut walks: Vec<StageWalk<'_>> = Vec::new();
     for (index, stage) in file.stages.iter().enumerate() {
-        let mut walk = Walk::new(sheet, file, index, cuda, &walks);
+        let mut walk = StageWalk::new(sheet, file, index, cuda, &walks);
         walk.commands(&mut drafts);
         images(sheet, stage, walk.builds, &mut drafts);
         walks.push(walk);
@@ -34,9 +35,10 @@ pub fn check(sheet: &Sheet, file: &Dockerfile, cuda: &Description) -> Vec<Draft>
 }
 
 /// Images that can't be pulled.
-fn images(sheet: &Sheet, stage: &Stage, builds: bool, drafts: &mut Vec<Draft>) {
+fn images(sheet: &Sheet, stage: &DockerStage, builds: bool, drafts: &mut Vec<FindingDraft>) {
     let first = stage.image.as_ref().map(|image| (image.clone(), stage.line, builds));
-    let copied = stage.copies.iter().filter_map(|copy| Some((Image::parse(&copy.from)?, copy.line, true)));
+    let copied =
+        stage.copies.iter().filter_map(|copy| Some((ImageName::parse(&copy.from)?, copy.line, true)));
     for (image, line, builds) in first.into_iter().chain(copied) {
         let Some(problem) = tags::problem(&image, builds) else { continue };
         let written = sheet.line(line);
@@ -55,9 +57,9 @@ fn images(sheet: &Sheet, stage: &Stage, builds: bool, drafts: &mut Vec<Draft>) {
 }
 
 /// Variables that the image carries to where it runs.
-fn environment(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draft>) {
+fn environment(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<FindingDraft>) {
     let stage = &file.stages[last];
-    let gpu = file.image(last).and_then(Image::gpu);
+    let gpu = file.image(last).and_then(ImageName::gpu);
     if let Some(path) = stage.setting("LD_LIBRARY_PATH") {
         drafts.extend(library_path(sheet, &path.value, path.line));
     }
@@ -68,8 +70,9 @@ fn environment(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<D
     if let Some(setting) =
         stage.setting("HSA_OVERRIDE_GFX_VERSION").filter(|setting| !setting.value.is_empty())
     {
-        let draft =
-            sheet.draft("rocm.override-dangerous", Severity::Warning, setting.line).backend(Backend::Rocm);
+        let draft = sheet
+            .draft(id!("rocm.override-dangerous"), Severity::Warning, setting.line)
+            .backend(Backend::Rocm);
         drafts.push(
             draft
                 .affects(Affects::Run)
@@ -87,7 +90,7 @@ fn environment(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<D
 
 /// A search path that finds the wrong driver. Compose files and manifests have the same.
 #[must_use]
-pub fn library_path(sheet: &Sheet, value: &str, line: usize) -> Option<Draft> {
+pub fn library_path(sheet: &Sheet, value: &str, line: usize) -> Option<FindingDraft> {
     let entries = || value.split(':').filter(|entry| !entry.is_empty());
     let without =
         |bad: &dyn Fn(&str) -> bool| entries().filter(|entry| !bad(entry)).collect::<Vec<_>>().join(":");
@@ -95,10 +98,10 @@ pub fn library_path(sheet: &Sheet, value: &str, line: usize) -> Option<Draft> {
     let is_compat = |entry: &str| entry.split('/').any(|part| part == "compat") && entry.contains("cuda");
     let (id, severity, bad, why): (_, _, &dyn Fn(&str) -> bool, _) = if entries().any(is_stub) {
         let why = "the stub library is loaded instead of the driver: error 34, CUDA_ERROR_STUB_LIBRARY";
-        ("cuda.stub-at-runtime", Severity::Error, &is_stub, why)
+        (id!("cuda.stub-at-runtime"), Severity::Error, &is_stub, why)
     } else if entries().any(is_compat) {
         let why = "it works on data-centre cards only; others fail with error 804";
-        ("nv.compat-on-geforce", Severity::Warning, &is_compat, why)
+        (id!("nv.compat-on-geforce"), Severity::Warning, &is_compat, why)
     } else {
         return None;
     };
@@ -135,7 +138,7 @@ fn without_entry(sheet: &Sheet, line: usize, entry: &str) -> Option<String> {
 
 /// A variable that hides every device.
 #[must_use]
-pub fn hidden(sheet: &Sheet, name: &str, value: &str, line: usize) -> Option<Draft> {
+pub fn hidden(sheet: &Sheet, name: &str, value: &str, line: usize) -> Option<FindingDraft> {
     let value = value.trim().trim_matches('"');
     let hides = match name {
         "NVIDIA_VISIBLE_DEVICES" => matches!(value, "none" | "void" | ""),
@@ -144,7 +147,7 @@ pub fn hidden(sheet: &Sheet, name: &str, value: &str, line: usize) -> Option<Dra
     let backend = if name.starts_with("HIP") { Backend::Rocm } else { Backend::Cuda };
     hides.then(|| {
         sheet
-            .draft("nv.device-hidden", Severity::Warning, line)
+            .draft(id!("nv.device-hidden"), Severity::Warning, line)
             .backend(backend)
             .affects(Affects::Run)
             .summary(format!("`{name}={value}` hides every GPU from what runs in the container"))
@@ -153,9 +156,9 @@ pub fn hidden(sheet: &Sheet, name: &str, value: &str, line: usize) -> Option<Dra
 }
 
 /// Vulkan in an image whose driver comes without its graphics half.
-fn graphics(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draft>) {
+fn graphics(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<FindingDraft>) {
     let stage = &file.stages[last];
-    let gpu = file.image(last).and_then(Image::gpu);
+    let gpu = file.image(last).and_then(ImageName::gpu);
     let installed = file.chain(last).flat_map(|stage| &stage.commands).find_map(packages::vulkan);
     let started = stage.start.iter().find(|command| matches!(command.program(), "vulkaninfo" | "vkcube"));
     let line = installed.map(|word| word.line).or_else(|| started.map(|command| command.line));
@@ -166,7 +169,7 @@ fn graphics(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draf
     } else if gpu.is_some_and(|gpu| gpu.defaults && !gpu.graphics) {
         drafts.push(
             sheet
-                .draft("ctr.caps-graphics", Severity::Warning, line)
+                .draft(id!("ctr.caps-graphics"), Severity::Warning, line)
                 .evidence(sheet.evidence(stage.line))
                 .backend(Backend::Vulkan)
                 .affects(Affects::Run)
@@ -178,7 +181,7 @@ fn graphics(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draf
 
 /// Capabilities without graphics where Vulkan is used.
 #[must_use]
-pub fn capabilities(sheet: &Sheet, value: &str, line: usize, used: usize) -> Option<Draft> {
+pub fn capabilities(sheet: &Sheet, value: &str, line: usize, used: usize) -> Option<FindingDraft> {
     let has = |name: &str| value.split(',').any(|part| part.trim() == name);
     if has("all") || has("graphics") || has("display") || value.contains('$') || value.contains("${{") {
         return None;
@@ -186,7 +189,7 @@ pub fn capabilities(sheet: &Sheet, value: &str, line: usize, used: usize) -> Opt
     let new = if value.is_empty() { "all".to_owned() } else { format!("{value},graphics") };
     Some(
         sheet
-            .draft("ctr.caps-graphics", Severity::Error, line)
+            .draft(id!("ctr.caps-graphics"), Severity::Error, line)
             .evidence(sheet.evidence(used))
             .backend(Backend::Vulkan)
             .affects(Affects::Run)
@@ -196,7 +199,7 @@ pub fn capabilities(sheet: &Sheet, value: &str, line: usize, used: usize) -> Opt
 }
 
 /// A stub that stays in the image under the name of the driver.
-fn stub_left(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draft>) {
+fn stub_left(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<FindingDraft>) {
     for stage in file.chain(last) {
         for (index, command) in stage.commands.iter().enumerate() {
             let words: Vec<&str> = command.arguments().collect();
@@ -223,7 +226,7 @@ fn stub_left(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Dra
             }
             drafts.push(
                 sheet
-                    .draft("cuda.stub-at-runtime", Severity::Error, command.line)
+                    .draft(id!("cuda.stub-at-runtime"), Severity::Error, command.line)
                     .backend(Backend::Cuda)
                     .affects(Affects::Run)
                     .summary("the stub of libcuda stays in the image under the driver's name: programs fail with error 34")
@@ -238,7 +241,7 @@ fn stub_left(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Dra
 }
 
 /// A compiler that nobody uses travels with the program.
-fn devel(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draft>) {
+fn devel(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<FindingDraft>) {
     let Some(image) = file.image(last) else { return };
     let is_devel = image.tag.as_deref().is_some_and(|tag| tag.split('-').any(|part| part == "devel"));
     let is_started = file.chain(last).any(|stage| stage.is_started);
@@ -264,7 +267,7 @@ fn devel(sheet: &Sheet, file: &Dockerfile, last: usize, drafts: &mut Vec<Draft>)
     };
     drafts.push(
         sheet
-            .draft("file.devel-final", Severity::Info, line)
+            .draft(id!("file.devel-final"), Severity::Info, line)
             .backend(Backend::Cuda)
             .summary(format!("the image that is shipped is `{image}`: it carries the compiler, several GB that running does not need"))
             .fix(fix),
@@ -276,7 +279,7 @@ fn mixed(
     sheet: &Sheet,
     file: &Dockerfile,
     releases: &[Option<gpubuild_core::version::Version>],
-    drafts: &mut Vec<Draft>,
+    drafts: &mut Vec<FindingDraft>,
 ) {
     for (index, stage) in file.stages.iter().enumerate() {
         let Some(own) = &releases[index] else { continue };
@@ -289,7 +292,7 @@ fn mixed(
             }
             drafts.push(
                 sheet
-                    .draft("file.stage-mismatch", Severity::Error, copy.line)
+                    .draft(id!("file.stage-mismatch"), Severity::Error, copy.line)
                     .evidence(sheet.evidence(file.stages[from].line))
                     .evidence(sheet.evidence(stage.line))
                     .backend(Backend::Cuda)
@@ -310,6 +313,6 @@ fn mixed(
 }
 
 /// Whether a variable of the environment asks for architectures.
-pub(super) fn is_arch_variable(setting: &Setting) -> bool {
+pub(super) fn is_arch_variable(setting: &DockerSetting) -> bool {
     crate::file::tools::archs::VARIABLES.contains(&setting.name.as_str())
 }

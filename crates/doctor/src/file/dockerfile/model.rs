@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::parse::Instruction;
 use crate::file::expand::expand;
-use crate::file::image::Image;
-use crate::file::shell::{self, Command, Dialect};
-use crate::file::text::Script;
+use crate::file::image::ImageName;
+use crate::file::shell::{self, Dialect, ShellCommand};
+use crate::file::text::ScriptText;
 
 /// A Dockerfile.
 #[derive(Debug, Default)]
 pub struct Dockerfile {
     /// The stages, in their order.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<DockerStage>,
     /// Bytes of the variables of all stages.
     kept: usize,
 }
@@ -24,7 +24,7 @@ const MOST: usize = 1000;
 
 /// A stage.
 #[derive(Debug, Default)]
-pub struct Stage {
+pub struct DockerStage {
     /// Its name.
     pub name: Option<String>,
     /// The line of `FROM`.
@@ -32,30 +32,30 @@ pub struct Stage {
     /// What stands after `FROM`, as it was written and with its variables replaced.
     pub base: String,
     /// The image that it begins with; none if it begins with a stage or is not known.
-    pub image: Option<Image>,
+    pub image: Option<ImageName>,
     /// The stage that it begins with.
     pub parent: Option<usize>,
     /// What it sets for everything that runs in it.
-    pub env: Vec<Setting>,
+    pub env: Vec<DockerSetting>,
     /// The commands of its `RUN`s, in their order.
-    pub commands: Vec<Command>,
+    pub commands: Vec<ShellCommand>,
     /// The `RUN`s that they come from: the line, and the whole text.
     pub runs: Vec<(usize, String)>,
     /// What it copies from other stages and images: the source as it was written, the paths, the line.
-    pub copies: Vec<Copied>,
+    pub copies: Vec<CopiedFile>,
     /// The commands of `CMD` and `ENTRYPOINT`.
-    pub start: Vec<Command>,
+    pub start: Vec<ShellCommand>,
     /// Whether it has a `CMD` or an `ENTRYPOINT`.
     pub is_started: bool,
     /// The shell of its `RUN`s, where it is not sh.
     pub dialect: Option<Dialect>,
     /// Variables of the build with their defaults; a `RUN` sees them in its environment.
-    pub arguments: Vec<Setting>,
+    pub arguments: Vec<DockerSetting>,
 }
 
 /// A variable that is set.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct DockerSetting {
     /// Its name.
     pub name: String,
     /// Its value with the variables replaced that are known.
@@ -66,7 +66,7 @@ pub struct Setting {
 
 /// A copy from somewhere else than the build context.
 #[derive(Debug, Clone)]
-pub struct Copied {
+pub struct CopiedFile {
     /// Stage or image.
     pub from: String,
     /// The paths, the last of which is the target.
@@ -75,7 +75,7 @@ pub struct Copied {
     pub line: usize,
 }
 
-impl Stage {
+impl DockerStage {
     /// About how much its variables take, from these places of the two lists on.
     fn size(&self, (env, arguments): (usize, usize)) -> usize {
         let added = self.env[env..].iter().chain(&self.arguments[arguments..]);
@@ -83,20 +83,21 @@ impl Stage {
     }
 
     fn value(&self, name: &str) -> Option<String> {
-        let last =
-            |list: &[Setting]| list.iter().rfind(|setting| setting.name == name).map(|one| one.value.clone());
+        let last = |list: &[DockerSetting]| {
+            list.iter().rfind(|setting| setting.name == name).map(|one| one.value.clone())
+        };
         last(&self.env).or_else(|| last(&self.arguments))
     }
 
     /// The last setting of a variable in the environment of the image.
     #[must_use]
-    pub fn setting(&self, name: &str) -> Option<&Setting> {
+    pub fn setting(&self, name: &str) -> Option<&DockerSetting> {
         self.env.iter().rfind(|setting| setting.name == name)
     }
 
     /// The setting that a `RUN` sees.
     #[must_use]
-    pub fn seen(&self, name: &str) -> Option<&Setting> {
+    pub fn seen(&self, name: &str) -> Option<&DockerSetting> {
         self.setting(name).or_else(|| self.arguments.iter().rfind(|setting| setting.name == name))
     }
 }
@@ -133,7 +134,7 @@ impl Dockerfile {
         file
     }
 
-    fn stage(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) -> Stage {
+    fn stage(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) -> DockerStage {
         let mut words = instruction.words();
         let written = words.next().unwrap_or_default();
         let name = match (words.next(), words.next()) {
@@ -145,13 +146,13 @@ impl Dockerfile {
             stage.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(&base.text))
         });
         let is_image = parent.is_none() && base.is_whole && base.text != "scratch";
-        let mut stage = Stage {
+        let mut stage = DockerStage {
             name,
             line: instruction.line,
-            image: is_image.then(|| Image::parse(&base.text)).flatten(),
+            image: is_image.then(|| ImageName::parse(&base.text)).flatten(),
             base: base.text,
             parent,
-            ..Stage::default()
+            ..DockerStage::default()
         };
         stage.dialect = parent.and_then(|index| self.stages[index].dialect);
         if let Some(parent) = parent.map(|index| &self.stages[index]).filter(|_| self.kept <= ROOM) {
@@ -163,7 +164,7 @@ impl Dockerfile {
     }
 
     /// A stage and those that it begins with, itself first.
-    pub fn chain(&self, index: usize) -> impl Iterator<Item = &Stage> {
+    pub fn chain(&self, index: usize) -> impl Iterator<Item = &DockerStage> {
         let mut next = Some(index);
         std::iter::from_fn(move || {
             let stage = self.stages.get(next?)?;
@@ -175,7 +176,7 @@ impl Dockerfile {
 
     /// The image at the end of a stage's chain.
     #[must_use]
-    pub fn image(&self, index: usize) -> Option<&Image> {
+    pub fn image(&self, index: usize) -> Option<&ImageName> {
         self.chain(index).find_map(|stage| stage.image.as_ref())
     }
 
@@ -183,13 +184,13 @@ impl Dockerfile {
     #[must_use]
     pub fn named(&self, name: &str) -> Option<usize> {
         let by_name =
-            |stage: &Stage| stage.name.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(name));
+            |stage: &DockerStage| stage.name.as_deref().is_some_and(|known| known.eq_ignore_ascii_case(name));
         let number = name.parse().ok().filter(|index| *index < self.stages.len());
         self.stages.iter().rposition(by_name).or(number)
     }
 }
 
-impl Stage {
+impl DockerStage {
     fn take(&mut self, instruction: &Instruction, global: &BTreeMap<String, String>) {
         match instruction.keyword.as_str() {
             "ARG" => {
@@ -197,14 +198,14 @@ impl Stage {
                     let value = value.map(|value| expand(&value, &|name| self.value(name)));
                     let value = value.filter(|value| value.is_whole).map(|value| value.text);
                     if let Some(value) = value.or_else(|| global.get(&name).cloned()) {
-                        self.arguments.push(Setting { name, value, line: instruction.line });
+                        self.arguments.push(DockerSetting { name, value, line: instruction.line });
                     }
                 }
             }
             "ENV" => {
                 for (name, value, line) in pairs(instruction).into_iter().take(MOST) {
                     let value = expand(&value, &|name| self.value(name)).text;
-                    self.env.push(Setting { name, value, line });
+                    self.env.push(DockerSetting { name, value, line });
                 }
             }
             "RUN" => {
@@ -216,7 +217,7 @@ impl Stage {
             "COPY" | "ADD" => {
                 if let Some(from) = instruction.flag("from") {
                     let paths = instruction.words().map(str::to_owned).collect();
-                    self.copies.push(Copied { from: from.to_owned(), paths, line: instruction.line });
+                    self.copies.push(CopiedFile { from: from.to_owned(), paths, line: instruction.line });
                 }
             }
             "SHELL" => {
@@ -244,7 +245,11 @@ fn run_text(instruction: &Instruction) -> String {
 }
 
 /// The commands of a `RUN`.
-fn run(instruction: &Instruction, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+fn run(
+    instruction: &Instruction,
+    dialect: Dialect,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Vec<ShellCommand> {
     let script = without_flags(&instruction.script);
     let text = script.text().trim();
     if instruction.documents.is_empty() {
@@ -261,13 +266,13 @@ fn run(instruction: &Instruction, dialect: Dialect, lookup: &dyn Fn(&str) -> Opt
         {
             let program = interpreter.split(['/', ' ']).next_back().unwrap_or_default();
             let line = document.line_at(0);
-            let word = shell::Word { text: program.to_owned(), line };
+            let word = shell::ShellWord { text: program.to_owned(), line };
             let input = Some(document.text().to_owned());
-            return vec![Command { words: vec![word], line, input, ..Command::default() }];
+            return vec![ShellCommand { words: vec![word], line, input, ..ShellCommand::default() }];
         }
         return shell::commands(document, Dialect::Posix, lookup);
     }
-    let mut whole = Script::default();
+    let mut whole = ScriptText::default();
     for (text, line) in script.pieces() {
         whole.push(line, text);
     }
@@ -282,7 +287,7 @@ fn run(instruction: &Instruction, dialect: Dialect, lookup: &dyn Fn(&str) -> Opt
 }
 
 /// The script without `--mount=…` before it.
-fn without_flags(script: &Script) -> Script {
+fn without_flags(script: &ScriptText) -> ScriptText {
     let text = script.text();
     let mut rest = text.trim_start();
     while rest.starts_with("--") {
@@ -293,7 +298,11 @@ fn without_flags(script: &Script) -> Script {
 }
 
 /// The commands of a text that is a script or a JSON list of words.
-fn exec_or_shell(script: &Script, dialect: Dialect, lookup: &dyn Fn(&str) -> Option<String>) -> Vec<Command> {
+fn exec_or_shell(
+    script: &ScriptText,
+    dialect: Dialect,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Vec<ShellCommand> {
     let text = script.text().trim();
     if text.starts_with('[')
         && let Ok(words) = serde_json::from_str::<Vec<String>>(text)
@@ -410,7 +419,7 @@ mod tests {
             ]
         );
         assert_eq!(file.stages[0].commands[4].input.as_deref(), Some("import torch\n"));
-        assert_eq!(file.stages[0].start.last().map(Command::program), Some("nvidia-smi"));
+        assert_eq!(file.stages[0].start.last().map(ShellCommand::program), Some("nvidia-smi"));
         assert!(file.stages[0].is_started);
     }
 }

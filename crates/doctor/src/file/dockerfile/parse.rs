@@ -1,6 +1,6 @@
 //! A Dockerfile's instructions: long lines, comments inside of them, here-documents, the escape directive.
 
-use crate::file::text::Script;
+use crate::file::text::ScriptText;
 
 /// An instruction.
 #[derive(Debug, Clone)]
@@ -10,18 +10,18 @@ pub struct Instruction {
     /// Its first line.
     pub line: usize,
     /// What follows the keyword, with long lines joined.
-    pub script: Script,
+    pub script: ScriptText,
     /// The here-documents, in their order.
-    pub documents: Vec<Document>,
+    pub documents: Vec<ParsedDockerfile>,
 }
 
 /// A here-document.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct ParsedDockerfile {
     /// What ends it.
     pub name: String,
     /// The lines.
-    pub script: Script,
+    pub script: ScriptText,
 }
 
 impl Instruction {
@@ -108,7 +108,7 @@ pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
         if !is_keyword(word) {
             return Err(NoDockerfile::Unknown { line: number, word: word.chars().take(40).collect() });
         }
-        let mut script = Script::default();
+        let mut script = ScriptText::default();
         let mut piece = (number, rest.trim_start());
         loop {
             let Some(kept) = piece.1.trim_end().strip_suffix(escape) else {
@@ -125,7 +125,7 @@ pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
             Instruction { keyword: word.to_ascii_uppercase(), line: number, script, documents: Vec::new() };
         if matches!(instruction.keyword.as_str(), "RUN" | "COPY" | "ADD") {
             for (name, drops_tabs) in document_names(instruction.script.text()) {
-                let mut body = Script::default();
+                let mut body = ScriptText::default();
                 for (number, line) in lines.by_ref() {
                     let line = if drops_tabs { line.trim_start_matches('\t') } else { line };
                     if line == name {
@@ -133,7 +133,7 @@ pub fn parse(text: &str) -> Result<Vec<Instruction>, NoDockerfile> {
                     }
                     body.push_line(number, line);
                 }
-                instruction.documents.push(Document { name, script: body });
+                instruction.documents.push(ParsedDockerfile { name, script: body });
             }
         }
         list.push(instruction);

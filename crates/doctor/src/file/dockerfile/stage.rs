@@ -2,22 +2,24 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::diagnostic::DiagnosticId;
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 use gpubuild_detect::toolkit::Description;
 
 use super::check::is_arch_variable;
-use super::model::{Dockerfile, Stage};
-use crate::file::building::{self, Place, Site};
-use crate::file::image::Image;
+use super::model::{DockerStage, Dockerfile};
+use crate::file::building::{self, BuildPlace, Site};
+use crate::file::image::ImageName;
 use crate::file::say;
-use crate::file::shell::{Command, Word};
+use crate::file::shell::{ShellCommand, ShellWord};
 use crate::file::text::Sheet;
-use crate::file::tools::archs::Request;
+use crate::file::tools::archs::ArchRequest;
 use crate::file::tools::{build, gpu, packages};
 
 /// What is known about the toolkit at a place in a stage.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Toolkit {
+pub(super) struct StageToolkit {
     /// Whether the compiler is there, where that is known.
     pub(super) is_there: Option<bool>,
     /// The release of the compiler or of the libraries.
@@ -25,36 +27,36 @@ pub(super) struct Toolkit {
 }
 
 /// A stage while it is walked through.
-pub(super) struct Walk<'a> {
+pub(super) struct StageWalk<'a> {
     sheet: &'a Sheet,
     file: &'a Dockerfile,
     index: usize,
     cuda: &'a Description,
     /// What is there now, at the end of the stage.
-    pub(super) toolkit: Toolkit,
+    pub(super) toolkit: StageToolkit,
     /// Whether something in it needs the compiler.
     pub(super) builds: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> StageWalk<'a> {
     pub(super) fn new(
         sheet: &'a Sheet,
         file: &'a Dockerfile,
         index: usize,
         cuda: &'a Description,
-        before: &[Walk<'_>],
+        before: &[StageWalk<'_>],
     ) -> Self {
         let stage = &file.stages[index];
         let mut toolkit = match (stage.parent, &stage.image) {
             (Some(parent), _) => before[parent].toolkit.clone(),
             (None, Some(image)) => match image.gpu() {
                 Some(gpu) if gpu.backend == Backend::Cuda => {
-                    Toolkit { is_there: gpu.has_toolkit, version: gpu.version }
+                    StageToolkit { is_there: gpu.has_toolkit, version: gpu.version }
                 }
-                Some(_) => Toolkit::default(),
-                None => Toolkit { is_there: image.is_plain().then_some(false), version: None },
+                Some(_) => StageToolkit::default(),
+                None => StageToolkit { is_there: image.is_plain().then_some(false), version: None },
             },
-            (None, None) => Toolkit::default(),
+            (None, None) => StageToolkit::default(),
         };
         for copy in &stage.copies {
             if copy.paths.iter().any(|path| {
@@ -78,12 +80,12 @@ impl<'a> Walk<'a> {
         Self { sheet, file, index, cuda, toolkit, builds: false }
     }
 
-    fn stage(&self) -> &'a Stage {
+    fn stage(&self) -> &'a DockerStage {
         &self.file.stages[self.index]
     }
 
     /// Looks at every command of the stage.
-    pub(super) fn commands(&mut self, drafts: &mut Vec<Draft>) {
+    pub(super) fn commands(&mut self, drafts: &mut Vec<FindingDraft>) {
         let stage = self.stage();
         let mut is_told = false;
         let origin = |value: &str| {
@@ -91,8 +93,9 @@ impl<'a> Walk<'a> {
         };
         for command in &stage.commands {
             self.installs(command, drafts);
-            let lookup =
-                |name: &str| stage.seen(name).map(|one| Word { text: one.value.clone(), line: one.line });
+            let lookup = |name: &str| {
+                stage.seen(name).map(|one| ShellWord { text: one.value.clone(), line: one.line })
+            };
             let configuration = build::configuration(command, &lookup);
             if let Some(word) =
                 build::needs_nvcc(command, configuration.as_ref()).filter(|_| !command.tolerated)
@@ -112,8 +115,11 @@ impl<'a> Walk<'a> {
         for setting in
             stage.env.iter().skip(inherited).chain(&stage.arguments).filter(|one| is_arch_variable(one))
         {
-            let word = Word { text: setting.value.clone(), line: setting.line };
-            site.request(&Request { name: setting.name.clone(), value: setting.value.clone(), word }, drafts);
+            let word = ShellWord { text: setting.value.clone(), line: setting.line };
+            site.request(
+                &ArchRequest { name: setting.name.clone(), value: setting.value.clone(), word },
+                drafts,
+            );
         }
         for setting in stage.env.iter().skip(inherited) {
             site.flags(&setting.name, &setting.value, setting.line, drafts);
@@ -122,16 +128,16 @@ impl<'a> Walk<'a> {
 
     fn site<'s>(&'s self, origin: &'s dyn Fn(&str) -> Option<usize>) -> Site<'s> {
         let release = self.toolkit.version.as_ref();
-        Site { sheet: self.sheet, cuda: self.cuda, place: Place::Image, release, origin }
+        Site { sheet: self.sheet, cuda: self.cuda, place: BuildPlace::Image, release, origin }
     }
 
-    fn installs(&mut self, command: &Command, drafts: &mut Vec<Draft>) {
+    fn installs(&mut self, command: &ShellCommand, drafts: &mut Vec<FindingDraft>) {
         if let Some(driver) = packages::driver(command) {
-            drafts.push(building::driver(self.sheet, &driver, Place::Image));
+            drafts.push(building::driver(self.sheet, &driver, BuildPlace::Image));
         }
         if let Some(toolkit) = packages::toolkit(command) {
             if toolkit.is_distribution {
-                let release = self.file.image(self.index).and_then(Image::distribution_toolkit).cloned();
+                let release = self.file.image(self.index).and_then(ImageName::distribution_toolkit).cloned();
                 drafts.extend(building::distribution(
                     self.sheet,
                     &toolkit.word,
@@ -148,18 +154,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn no_compiler(&self, word: &Word) -> Draft {
+    fn no_compiler(&self, word: &ShellWord) -> FindingDraft {
         let from = self.file.chain(self.index).find(|stage| stage.image.is_some());
         let line = from.map_or(self.stage().line, |stage| stage.line);
         let image = from.and_then(|stage| stage.image.as_ref());
         let shown = image.map(ToString::to_string).unwrap_or_default();
-        let gpu = image.and_then(Image::gpu);
-        let draft = |id: &str| {
+        let gpu = image.and_then(ImageName::gpu);
+        let draft = |id: DiagnosticId| {
             let draft = self.sheet.draft(id, Severity::Error, word.line).evidence(self.sheet.evidence(line));
             draft.backend(Backend::Cuda).affects(Affects::Build)
         };
         if gpu.is_none() {
-            return draft("cuda.toolkit.missing")
+            return draft(id!("cuda.toolkit.missing"))
                 .summary(format!(
                     "line {} needs the CUDA compiler, and `{shown}` has no CUDA in it",
                     word.line
@@ -173,7 +179,7 @@ impl<'a> Walk<'a> {
             || format!("begin the stage of line {line} with the `devel` image"),
             |flavour| say::replace(self.sheet, line, flavour, "devel"),
         );
-        draft("cuda.toolkit.runtime-only")
+        draft(id!("cuda.toolkit.runtime-only"))
             .summary(format!(
                 "line {} needs the CUDA compiler, and `{shown}` has only the libraries",
                 word.line
@@ -181,13 +187,13 @@ impl<'a> Walk<'a> {
             .fix(fix)
     }
 
-    fn needs_gpu(&self, command: &Command, drafts: &mut Vec<Draft>) {
+    fn needs_gpu(&self, command: &ShellCommand, drafts: &mut Vec<FindingDraft>) {
         let Some(needed) = gpu::gpu_use(command).filter(|_| !command.tolerated) else { return };
         let is_certain = needed.is_certain && !command.is_substituted;
         let severity = if is_certain { Severity::Error } else { Severity::Warning };
         drafts.push(
             self.sheet
-                .draft("file.gpu-at-build", severity, command.line)
+                .draft(id!("file.gpu-at-build"), severity, command.line)
                 .affects(Affects::Build)
                 .summary(format!("{} asks for a GPU while the image is built, where there is none", needed.what))
                 .fix(format!(
@@ -199,7 +205,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Whether a command may install anything: a script that isn't in the file, a package manager that is not known.
-fn may_install(command: &Command) -> bool {
+fn may_install(command: &ShellCommand) -> bool {
     let program = command.words.first().map_or("", |word| word.text.as_str());
     let is_script =
         program.contains('/') && !program.starts_with("/usr/bin/") && !program.starts_with("/bin/");

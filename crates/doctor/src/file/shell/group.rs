@@ -1,12 +1,12 @@
 //! Commands out of tokens.
 
-use super::lex::{Kind, Piece, Token};
-use super::{Command, Dialect, Script, Word, expand};
+use super::lex::{ShellToken, TokenKind, WordPiece};
+use super::{Dialect, ScriptText, ShellCommand, ShellWord, expand};
 
 /// A command whose variables are not replaced yet.
 #[derive(Debug, Default)]
 pub(super) struct Raw {
-    words: Vec<(usize, Vec<Piece>)>,
+    words: Vec<(usize, Vec<WordPiece>)>,
     awaits: bool,
     input: Option<String>,
     tolerated: bool,
@@ -27,7 +27,7 @@ enum Block {
 }
 
 /// The commands of the tokens.
-pub(super) fn group(tokens: Vec<Token>) -> Vec<Raw> {
+pub(super) fn group(tokens: Vec<ShellToken>) -> Vec<Raw> {
     let mut grouper = Grouper::default();
     for token in tokens {
         grouper.take(token);
@@ -52,43 +52,43 @@ struct Grouper {
 }
 
 impl Grouper {
-    fn take(&mut self, token: Token) {
+    fn take(&mut self, token: ShellToken) {
         match token.kind {
-            Kind::Word(pieces) => self.word(token.offset, pieces),
-            Kind::Awaits => self.current.awaits = true,
-            Kind::Input(body) => {
+            TokenKind::Word(pieces) => self.word(token.offset, pieces),
+            TokenKind::Awaits => self.current.awaits = true,
+            TokenKind::Input(body) => {
                 let recent = self.list.len().saturating_sub(RECENT);
                 let mut commands = self.list[recent..].iter_mut().chain([&mut self.current]);
                 if let Some(command) = commands.find(|command| command.awaits && command.input.is_none()) {
                     command.input = Some(body);
                 }
             }
-            Kind::End => {
+            TokenKind::End => {
                 if self.skips.is_none() {
                     self.end();
                     self.new_chain();
                 }
             }
-            Kind::CaseEnd => {
+            TokenKind::CaseEnd => {
                 self.end();
                 self.new_chain();
                 if self.blocks.contains(&Block::Maybe) {
                     self.skips = Some(")");
                 }
             }
-            Kind::And => {
+            TokenKind::And => {
                 let is_test = self.current.is_test();
                 self.current.tolerated |= is_test;
                 self.end();
                 self.is_guarded |= is_test;
             }
-            Kind::Or => {
+            TokenKind::Or => {
                 self.end();
                 self.forgives = Some((self.chain, self.list.len()));
                 self.new_chain();
             }
-            Kind::Pipe => self.end(),
-            Kind::Open => {
+            TokenKind::Pipe => self.end(),
+            TokenKind::Open => {
                 // `name ()` makes a function; its words are no command.
                 if self.current.words.len() == 1 {
                     self.current = Raw::default();
@@ -99,7 +99,7 @@ impl Grouper {
                     self.new_chain();
                 }
             }
-            Kind::Close => {
+            TokenKind::Close => {
                 if self.skips == Some(")") {
                     self.skips = None;
                     return;
@@ -121,9 +121,9 @@ impl Grouper {
         }
     }
 
-    fn word(&mut self, offset: usize, pieces: Vec<Piece>) {
+    fn word(&mut self, offset: usize, pieces: Vec<WordPiece>) {
         let text = match pieces.as_slice() {
-            [Piece::Open(text)] => text.as_str(),
+            [WordPiece::Open(text)] => text.as_str(),
             _ => "",
         };
         if let Some(end) = self.skips {
@@ -202,7 +202,7 @@ impl Grouper {
 impl Raw {
     fn plain(&self, index: usize) -> &str {
         match self.words.get(index).map(|(_, pieces)| pieces.as_slice()) {
-            Some([Piece::Open(text) | Piece::Literal(text)]) => text,
+            Some([WordPiece::Open(text) | WordPiece::Literal(text)]) => text,
             _ => "",
         }
     }
@@ -233,37 +233,37 @@ impl Raw {
     /// The command with its variables replaced, and the scripts of `$(…)` in it.
     pub(super) fn finish(
         self,
-        script: &Script,
+        script: &ScriptText,
         dialect: Dialect,
         lookup: &dyn Fn(&str) -> Option<String>,
-    ) -> (Option<Command>, Vec<(usize, usize)>) {
+    ) -> (Option<ShellCommand>, Vec<(usize, usize)>) {
         let mut inside = Vec::new();
         let first = self.words.first().map_or(0, |(offset, _)| *offset);
         let target = if dialect == Dialect::Power { self.power_target() } else { None };
-        let mut command = Command {
+        let mut command = ShellCommand {
             line: script.line_at(first),
             tolerated: self.tolerated,
             input: self.input,
-            ..Command::default()
+            ..ShellCommand::default()
         };
         for (offset, pieces) in self.words {
             let mut text = String::new();
-            let is_quoted = matches!(pieces.first(), Some(Piece::Literal(_)));
+            let is_quoted = matches!(pieces.first(), Some(WordPiece::Literal(_)));
             for piece in pieces {
                 match piece {
-                    Piece::Literal(literal) => text.push_str(&literal),
-                    Piece::Open(open) if dialect == Dialect::Power => {
+                    WordPiece::Literal(literal) => text.push_str(&literal),
+                    WordPiece::Open(open) if dialect == Dialect::Power => {
                         let open = open.replace("$env:", "$").replace("${env:", "${");
                         text.push_str(&expand(&open, lookup).text);
                     }
-                    Piece::Open(open) => text.push_str(&expand(&open, lookup).text),
-                    Piece::Script(whole, start, end) => {
+                    WordPiece::Open(open) => text.push_str(&expand(&open, lookup).text),
+                    WordPiece::Script(whole, start, end) => {
                         text.push_str(&whole);
                         inside.push((start, end));
                     }
                 }
             }
-            let word = Word { text, line: script.line_at(offset) };
+            let word = ShellWord { text, line: script.line_at(offset) };
             command.take(word, is_quoted);
         }
         if let Some(name) = target {
@@ -275,8 +275,8 @@ impl Raw {
     }
 }
 
-impl Command {
-    fn take(&mut self, word: Word, is_quoted: bool) {
+impl ShellCommand {
+    fn take(&mut self, word: ShellWord, is_quoted: bool) {
         let may_set = self.words.is_empty() || self.is_assignment();
         if may_set
             && !is_quoted
@@ -284,7 +284,7 @@ impl Command {
             && !name.is_empty()
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         {
-            let value = Word { text: value.to_owned(), line: word.line };
+            let value = ShellWord { text: value.to_owned(), line: word.line };
             self.assigned.push((name.to_owned(), value));
             if self.words.is_empty() {
                 return;

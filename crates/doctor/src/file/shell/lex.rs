@@ -4,15 +4,15 @@ use super::Dialect;
 
 /// A token and where it begins in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
+pub(super) struct ShellToken {
+    pub(super) kind: TokenKind,
     pub(super) offset: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// A word of pieces.
-    Word(Vec<Piece>),
+    Word(Vec<WordPiece>),
     /// `;`, a line break, `&`.
     End,
     /// `;;`, which ends a case.
@@ -30,7 +30,7 @@ pub(super) enum Kind {
 
 /// A piece of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum WordPiece {
     /// As it is.
     Literal(String),
     /// With variables in it.
@@ -40,7 +40,7 @@ pub(super) enum Piece {
 }
 
 /// The tokens of a text.
-pub(super) fn tokens(text: &str, dialect: Dialect) -> Vec<Token> {
+pub(super) fn tokens(text: &str, dialect: Dialect) -> Vec<ShellToken> {
     let mut lexer = Lexer { text, at: 0, dialect, tokens: Vec::new(), waiting: Vec::new() };
     while lexer.at < text.len() {
         lexer.step();
@@ -55,7 +55,7 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     dialect: Dialect,
-    tokens: Vec<Token>,
+    tokens: Vec<ShellToken>,
     /// Ends of the here-documents that begin after this line, and whether tabs before them are dropped.
     waiting: Vec<(String, bool)>,
 }
@@ -65,8 +65,8 @@ impl Lexer<'_> {
         &self.text[self.at..]
     }
 
-    fn push(&mut self, kind: Kind, length: usize) {
-        self.tokens.push(Token { kind, offset: self.at });
+    fn push(&mut self, kind: TokenKind, length: usize) {
+        self.tokens.push(ShellToken { kind, offset: self.at });
         self.at += length;
     }
 
@@ -79,19 +79,19 @@ impl Lexer<'_> {
         }
         match first {
             '\n' => {
-                self.push(Kind::End, 1);
+                self.push(TokenKind::End, 1);
                 self.documents();
             }
             c if c.is_whitespace() => self.at += c.len_utf8(),
             '#' => self.at += rest.find('\n').unwrap_or(rest.len()),
-            ';' if rest.starts_with(";;") => self.push(Kind::CaseEnd, 2),
-            '&' if rest.starts_with("&&") => self.push(Kind::And, 2),
+            ';' if rest.starts_with(";;") => self.push(TokenKind::CaseEnd, 2),
+            '&' if rest.starts_with("&&") => self.push(TokenKind::And, 2),
             '&' if rest.starts_with("&>") => self.redirection(1),
-            ';' | '&' => self.push(Kind::End, 1),
-            '|' if rest.starts_with("||") => self.push(Kind::Or, 2),
-            '|' => self.push(Kind::Pipe, 1),
-            '(' => self.push(Kind::Open, 1),
-            ')' => self.push(Kind::Close, 1),
+            ';' | '&' => self.push(TokenKind::End, 1),
+            '|' if rest.starts_with("||") => self.push(TokenKind::Or, 2),
+            '|' => self.push(TokenKind::Pipe, 1),
+            '(' => self.push(TokenKind::Open, 1),
+            ')' => self.push(TokenKind::Close, 1),
             '<' | '>' => self.redirection(0),
             _ => self.word(),
         }
@@ -125,16 +125,18 @@ impl Lexer<'_> {
         }
         self.word();
         let is_own = self.tokens.last().is_some_and(|token| token.offset == offset);
-        let Some(Token { kind: Kind::Word(pieces), .. }) = self.tokens.pop_if(|_| is_own) else { return };
+        let Some(ShellToken { kind: TokenKind::Word(pieces), .. }) = self.tokens.pop_if(|_| is_own) else {
+            return;
+        };
         let name: String = pieces
             .into_iter()
             .map(|piece| match piece {
-                Piece::Literal(text) | Piece::Open(text) | Piece::Script(text, ..) => text,
+                WordPiece::Literal(text) | WordPiece::Open(text) | WordPiece::Script(text, ..) => text,
             })
             .collect();
         if is_document && self.waiting.len() < DOCUMENTS {
             self.waiting.push((name, drops_tabs));
-            self.tokens.push(Token { kind: Kind::Awaits, offset });
+            self.tokens.push(ShellToken { kind: TokenKind::Awaits, offset });
         }
     }
 
@@ -158,13 +160,13 @@ impl Lexer<'_> {
                     break;
                 }
             }
-            self.tokens.push(Token { kind: Kind::Input(body), offset: start });
+            self.tokens.push(ShellToken { kind: TokenKind::Input(body), offset: start });
         }
     }
 
     fn word(&mut self) {
         let offset = self.at;
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<WordPiece> = Vec::new();
         while let Some(c) = self.rest().chars().next() {
             if c.is_whitespace() || ";&|()<>".contains(c) || self.continued(self.rest()).is_some() {
                 break;
@@ -172,41 +174,41 @@ impl Lexer<'_> {
             self.piece(c, &mut pieces);
         }
         // The number before `2>` is part of the redirection.
-        let is_number = matches!(pieces.as_slice(), [Piece::Open(text)] if text.len() == 1 && text.as_bytes()[0].is_ascii_digit());
+        let is_number = matches!(pieces.as_slice(), [WordPiece::Open(text)] if text.len() == 1 && text.as_bytes()[0].is_ascii_digit());
         if !(is_number && self.rest().starts_with(['>', '<'])) {
-            self.tokens.push(Token { kind: Kind::Word(pieces), offset });
+            self.tokens.push(ShellToken { kind: TokenKind::Word(pieces), offset });
         }
     }
 
-    fn piece(&mut self, c: char, pieces: &mut Vec<Piece>) {
+    fn piece(&mut self, c: char, pieces: &mut Vec<WordPiece>) {
         let rest = self.rest();
         match c {
             '\'' => {
                 let length = rest[1..].find('\'').unwrap_or(rest.len() - 1);
-                add(pieces, Piece::Literal(rest[1..=length].to_owned()));
+                add(pieces, WordPiece::Literal(rest[1..=length].to_owned()));
                 self.at += (length + 2).min(rest.len());
             }
             '"' => {
                 self.at += 1;
-                add(pieces, Piece::Open(String::new()));
+                add(pieces, WordPiece::Open(String::new()));
                 self.quoted(pieces);
             }
             '\\' if self.dialect == Dialect::Posix => {
                 let length = rest[1..].chars().next().map_or(0, char::len_utf8);
-                add(pieces, Piece::Literal(rest[1..=length].to_owned()));
+                add(pieces, WordPiece::Literal(rest[1..=length].to_owned()));
                 self.at += 1 + length;
             }
             '$' if rest.starts_with("$(") && !rest.starts_with("$((") => self.substitution(2, pieces),
             '`' if self.dialect == Dialect::Posix => self.substitution(1, pieces),
             _ => {
-                add(pieces, Piece::Open(c.to_string()));
+                add(pieces, WordPiece::Open(c.to_string()));
                 self.at += c.len_utf8();
             }
         }
     }
 
     /// What stands between double quotes.
-    fn quoted(&mut self, pieces: &mut Vec<Piece>) {
+    fn quoted(&mut self, pieces: &mut Vec<WordPiece>) {
         while let Some(c) = self.rest().chars().next() {
             let rest = self.rest();
             match c {
@@ -218,13 +220,13 @@ impl Lexer<'_> {
                     && rest[1..].starts_with(['"', '\\', '`', '$', '\n']) =>
                 {
                     let kept = if rest[1..].starts_with('\n') { "" } else { &rest[1..2] };
-                    add(pieces, Piece::Literal(kept.to_owned()));
+                    add(pieces, WordPiece::Literal(kept.to_owned()));
                     self.at += 2;
                 }
                 '$' if rest.starts_with("$(") && !rest.starts_with("$((") => self.substitution(2, pieces),
                 '`' if self.dialect == Dialect::Posix => self.substitution(1, pieces),
                 _ => {
-                    add(pieces, Piece::Open(c.to_string()));
+                    add(pieces, WordPiece::Open(c.to_string()));
                     self.at += c.len_utf8();
                 }
             }
@@ -232,18 +234,18 @@ impl Lexer<'_> {
     }
 
     /// `$(…)` or a text between backticks.
-    fn substitution(&mut self, opening: usize, pieces: &mut Vec<Piece>) {
+    fn substitution(&mut self, opening: usize, pieces: &mut Vec<WordPiece>) {
         let start = self.at + opening;
         let body = &self.text[start..];
         let end = if opening == 1 { body.find('`') } else { closing(body) };
         let Some(end) = end else {
             // Nothing closes it: the rest is one word, so that no text is looked through twice.
-            add(pieces, Piece::Literal(self.rest().to_owned()));
+            add(pieces, WordPiece::Literal(self.rest().to_owned()));
             self.at = self.text.len();
             return;
         };
         let whole = &self.text[self.at..=start + end];
-        add(pieces, Piece::Script(whole.to_owned(), start, start + end));
+        add(pieces, WordPiece::Script(whole.to_owned(), start, start + end));
         self.at = start + end + 1;
     }
 }
@@ -267,9 +269,10 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 /// Adds a piece, to the one before it where that is of the same kind.
-fn add(pieces: &mut Vec<Piece>, piece: Piece) {
+fn add(pieces: &mut Vec<WordPiece>, piece: WordPiece) {
     match (pieces.last_mut(), piece) {
-        (Some(Piece::Open(text)), Piece::Open(more)) | (Some(Piece::Literal(text)), Piece::Literal(more)) => {
+        (Some(WordPiece::Open(text)), WordPiece::Open(more))
+        | (Some(WordPiece::Literal(text)), WordPiece::Literal(more)) => {
             text.push_str(&more);
         }
         (_, piece) => pieces.push(piece),

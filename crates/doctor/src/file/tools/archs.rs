@@ -5,18 +5,18 @@ use gpubuild_core::version::Version;
 use gpubuild_detect::toolkit::Description;
 
 use super::View;
-use super::build::Configuration;
-use crate::file::shell::{Command, Word};
+use super::build::CmakeInvocation;
+use crate::file::shell::{ShellCommand, ShellWord};
 
 /// A list of architectures that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct ArchRequest {
     /// `CMAKE_CUDA_ARCHITECTURES`, `-arch`.
     pub name: String,
     /// The list as it was written.
     pub value: String,
     /// The word that it stands in.
-    pub word: Word,
+    pub word: ShellWord,
 }
 
 /// Variables of the environment that name architectures.
@@ -31,10 +31,10 @@ pub const VARIABLES: &[&str] = &[
 
 /// Every list that a command asks for.
 #[must_use]
-pub fn requests(command: &Command, configuration: Option<&Configuration>) -> Vec<Request> {
+pub fn requests(command: &ShellCommand, configuration: Option<&CmakeInvocation>) -> Vec<ArchRequest> {
     let mut list = Vec::new();
-    let mut add = |name: &str, value: &str, word: &Word| {
-        list.push(Request { name: name.to_owned(), value: value.to_owned(), word: word.clone() });
+    let mut add = |name: &str, value: &str, word: &ShellWord| {
+        list.push(ArchRequest { name: name.to_owned(), value: value.to_owned(), word: word.clone() });
     };
     for definition in configuration.into_iter().flat_map(|one| &one.definitions) {
         if VARIABLES.contains(&definition.name.as_str()) {
@@ -70,7 +70,7 @@ pub fn requests(command: &Command, configuration: Option<&Configuration>) -> Vec
     list
 }
 
-impl Request {
+impl ArchRequest {
     /// Whether it asks for the GPU of the machine that builds.
     #[must_use]
     pub fn is_native(&self) -> bool {
@@ -89,7 +89,7 @@ impl Request {
 
 /// What is wrong with an architecture for a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unfit {
+pub enum UnfitArch {
     /// It came later: the first release that knows it.
     TooNew(Version),
     /// It went: the last architecture list has it no more. The oldest that is left.
@@ -98,7 +98,7 @@ pub enum Unfit {
 
 /// Whether a release knows an architecture. What the table doesn't know is taken to be right.
 #[must_use]
-pub fn unfit(arch: &CudaArch, release: &Version, cuda: &Description) -> Option<Unfit> {
+pub fn unfit(arch: &CudaArch, release: &Version, cuda: &Description) -> Option<UnfitArch> {
     let number = arch.number.to_string();
     let row = cuda.archs(release)?;
     if row.archs.contains(&number) {
@@ -106,13 +106,13 @@ pub fn unfit(arch: &CudaArch, release: &Version, cuda: &Description) -> Option<U
     }
     let oldest = row.archs.iter().filter_map(|known| known.parse::<u16>().ok()).min()?;
     if arch.number < oldest {
-        return Some(Unfit::Dropped(oldest));
+        return Some(UnfitArch::Dropped(oldest));
     }
     let first = cuda.compatibility.arch.iter().find(|row| row.archs.contains(&number))?;
     if first.since > *release {
-        return Some(Unfit::TooNew(first.since.clone()));
+        return Some(UnfitArch::TooNew(first.since.clone()));
     }
-    Some(Unfit::Dropped(oldest))
+    Some(UnfitArch::Dropped(oldest))
 }
 
 #[cfg(test)]
@@ -153,11 +153,11 @@ mod tests {
         let cuda = catalogue.get("cuda").unwrap();
         let check =
             |arch: &str, release: &str| unfit(&arch.parse().unwrap(), &release.parse().unwrap(), cuda);
-        assert_eq!(check("90", "11.7.1"), Some(Unfit::TooNew("11.8".parse().unwrap())));
-        assert_eq!(check("120", "12.6.3"), Some(Unfit::TooNew("12.8".parse().unwrap())));
-        assert_eq!(check("61", "13.0.1"), Some(Unfit::Dropped(75)));
-        assert_eq!(check("35", "12.1"), Some(Unfit::Dropped(50)));
-        assert_eq!(check("101", "13.0"), Some(Unfit::Dropped(75)));
+        assert_eq!(check("90", "11.7.1"), Some(UnfitArch::TooNew("11.8".parse().unwrap())));
+        assert_eq!(check("120", "12.6.3"), Some(UnfitArch::TooNew("12.8".parse().unwrap())));
+        assert_eq!(check("61", "13.0.1"), Some(UnfitArch::Dropped(75)));
+        assert_eq!(check("35", "12.1"), Some(UnfitArch::Dropped(50)));
+        assert_eq!(check("101", "13.0"), Some(UnfitArch::Dropped(75)));
         for (arch, release) in
             [("90a", "12.2"), ("75", "13.3"), ("130", "13.9"), ("80", "10.2"), ("121", "12.9")]
         {

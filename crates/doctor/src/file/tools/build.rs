@@ -1,7 +1,7 @@
 //! What commands configure and compile: definitions for CMake, and whether a CUDA compiler is needed for it.
 
 use super::{View, packages};
-use crate::file::shell::{Command, Word};
+use crate::file::shell::{ShellCommand, ShellWord};
 
 /// `NAME=value` for CMake or make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Definition {
     /// The value.
     pub value: String,
     /// The word that it stands in.
-    pub word: Word,
+    pub word: ShellWord,
 }
 
 impl Definition {
@@ -30,7 +30,7 @@ impl Definition {
 
 /// What a command configures.
 #[derive(Debug, Clone)]
-pub struct Configuration {
+pub struct CmakeInvocation {
     /// Definitions in their order.
     pub definitions: Vec<Definition>,
     /// How it is configured.
@@ -54,7 +54,10 @@ pub enum Tool {
 
 /// What a command configures, if it does. `lookup` knows the environment.
 #[must_use]
-pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -> Option<Configuration> {
+pub fn configuration(
+    command: &ShellCommand,
+    lookup: &dyn Fn(&str) -> Option<ShellWord>,
+) -> Option<CmakeInvocation> {
     let view = View::new(command);
     let own = |name: &str| command.assigned.iter().find(|(key, _)| key == name).map(|(_, word)| word.clone());
     let from_env = |name: &str| own(name).or_else(|| lookup(name));
@@ -90,11 +93,11 @@ pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -
         }
         program if is_python_builder(program, view.words) => {
             let word = from_env("CMAKE_ARGS")?;
-            let words: Vec<Word> = word
+            let words: Vec<ShellWord> = word
                 .text
                 .split([' ', '\t', '\n'])
                 .filter(|text| !text.is_empty())
-                .map(|text| Word { text: text.trim_matches(['"', '\'']).to_owned(), line: word.line })
+                .map(|text| ShellWord { text: text.trim_matches(['"', '\'']).to_owned(), line: word.line })
                 .collect();
             cmake_words(&words, &mut definitions);
             Tool::Python
@@ -106,11 +109,11 @@ pub fn configuration(command: &Command, lookup: &dyn Fn(&str) -> Option<Word>) -
             view.words.iter().find_map(|word| word.text.strip_prefix("-G").filter(|rest| !rest.is_empty()));
         glued.map(str::to_owned).or_else(|| from_env("CMAKE_GENERATOR").map(|word| word.text))
     });
-    Some(Configuration { definitions, tool, line: command.line, generator })
+    Some(CmakeInvocation { definitions, tool, line: command.line, generator })
 }
 
 /// Whether a command builds Python packages.
-fn is_python_builder(program: &str, words: &[Word]) -> bool {
+fn is_python_builder(program: &str, words: &[ShellWord]) -> bool {
     let is_tool = program.starts_with("python")
         || program.starts_with("pip")
         || matches!(program, "uv" | "poetry" | "pdm");
@@ -121,7 +124,7 @@ fn is_python_builder(program: &str, words: &[Word]) -> bool {
 }
 
 /// `-DNAME=value`, `-D NAME:BOOL=value`.
-fn cmake_words(words: &[Word], definitions: &mut Vec<Definition>) {
+fn cmake_words(words: &[ShellWord], definitions: &mut Vec<Definition>) {
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let Some(rest) = word.text.strip_prefix("-D") else { continue };
@@ -141,7 +144,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-impl Configuration {
+impl CmakeInvocation {
     /// The last definition of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Definition> {
@@ -189,7 +192,7 @@ impl Configuration {
 
 /// The word that shows that a command needs the CUDA compiler.
 #[must_use]
-pub fn needs_nvcc(command: &Command, configuration: Option<&Configuration>) -> Option<Word> {
+pub fn needs_nvcc(command: &ShellCommand, configuration: Option<&CmakeInvocation>) -> Option<ShellWord> {
     let view = View::new(command);
     if view.program == "nvcc" {
         return command.words.first().cloned();
@@ -206,7 +209,7 @@ mod tests {
     use super::super::tests::of;
     use super::*;
 
-    fn read(text: &str) -> Option<Configuration> {
+    fn read(text: &str) -> Option<CmakeInvocation> {
         configuration(&of(text)[0], &|_| None)
     }
 

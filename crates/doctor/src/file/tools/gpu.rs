@@ -1,7 +1,7 @@
 //! Which commands need a GPU while they run.
 
 use super::View;
-use crate::file::shell::Command;
+use crate::file::shell::ShellCommand;
 use crate::file::text::has_ending;
 
 /// A command that needs a GPU.
@@ -19,7 +19,7 @@ const PROGRAMS: &[&str] =
 
 /// Why a command needs a GPU, if it does.
 #[must_use]
-pub fn gpu_use(command: &Command) -> Option<GpuUse> {
+pub fn gpu_use(command: &ShellCommand) -> Option<GpuUse> {
     let view = View::new(command);
     let certain = |what: String| Some(GpuUse { what, is_certain: true });
     let likely = |what: String| Some(GpuUse { what, is_certain: false });
@@ -79,7 +79,7 @@ pub fn gpu_use(command: &Command) -> Option<GpuUse> {
 }
 
 /// The Python code that a command runs.
-fn python_code(command: &Command, view: View<'_>) -> Option<String> {
+fn python_code(command: &ShellCommand, view: View<'_>) -> Option<String> {
     if !(view.program.starts_with("python") || view.program == "ipython") {
         return None;
     }

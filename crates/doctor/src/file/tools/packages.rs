@@ -3,18 +3,18 @@
 use gpubuild_core::version::Version;
 
 use super::View;
-use crate::file::shell::{Command, Word};
+use crate::file::shell::{ShellCommand, ShellWord};
 use crate::file::text::has_ending;
 
 /// A package that a command installs.
 #[derive(Debug, Clone, Copy)]
-pub struct Package<'a> {
+pub struct PackageRow<'a> {
     /// Who installs it.
     pub manager: Manager,
     /// Its name without the version that is asked for.
     pub name: &'a str,
     /// The word.
-    pub word: &'a Word,
+    pub word: &'a ShellWord,
 }
 
 /// Kinds of package managers.
@@ -32,7 +32,7 @@ pub enum Manager {
 
 /// The packages that a command installs.
 #[must_use]
-pub fn packages(command: &Command) -> Vec<Package<'_>> {
+pub fn packages(command: &ShellCommand) -> Vec<PackageRow<'_>> {
     let view = View::new(command);
     let Some((manager, words)) = installs(view) else { return Vec::new() };
     let mut list = Vec::new();
@@ -70,17 +70,17 @@ pub fn packages(command: &Command) -> Vec<Package<'_>> {
         } else {
             name.rsplit("::").next().unwrap_or(name)
         };
-        list.push(Package { manager, name, word });
+        list.push(PackageRow { manager, name, word });
     }
     list
 }
 
 /// The words after `install`.
-fn installs(view: View<'_>) -> Option<(Manager, &[Word])> {
+fn installs(view: View<'_>) -> Option<(Manager, &[ShellWord])> {
     let after = |verbs: &[&str]| {
         let at = view.words.iter().position(|word| verbs.contains(&word.text.as_str()))?;
         // Before the verb only options stand.
-        let is_option = |word: &Word| word.text.starts_with('-') || word.text.contains("::");
+        let is_option = |word: &ShellWord| word.text.starts_with('-') || word.text.contains("::");
         view.words[..at].iter().all(is_option).then(|| &view.words[at + 1..])
     };
     match view.program {
@@ -112,9 +112,9 @@ fn installs(view: View<'_>) -> Option<(Manager, &[Word])> {
 
 /// A driver that a command installs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Driver {
+pub struct DriverPackage {
     /// The word that does it.
-    pub word: Word,
+    pub word: ShellWord,
     /// What to write instead of it, where something of it is needed.
     pub instead: Option<String>,
     /// What it is, for people.
@@ -123,8 +123,8 @@ pub struct Driver {
 
 /// The driver that a command installs, if it does.
 #[must_use]
-pub fn driver(command: &Command) -> Option<Driver> {
-    let of_package = |package: &Package<'_>| {
+pub fn driver(command: &ShellCommand) -> Option<DriverPackage> {
+    let of_package = |package: &PackageRow<'_>| {
         let is_system = matches!(package.manager, Manager::System | Manager::Arch);
         is_system.then(|| driver_package(package)).flatten()
     };
@@ -135,7 +135,7 @@ pub fn driver(command: &Command) -> Option<Driver> {
         .or_else(|| amdgpu_install(command))
 }
 
-fn driver_package(package: &Package<'_>) -> Option<Driver> {
+fn driver_package(package: &PackageRow<'_>) -> Option<DriverPackage> {
     let name = package.name;
     let word = package.word.clone();
     let kernel = [
@@ -164,10 +164,10 @@ fn driver_package(package: &Package<'_>) -> Option<Driver> {
     ];
     let begins = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
     if begins(&kernel) || matches!(name, "nvidia" | "nvidia-lts") {
-        return Some(Driver { word, instead: None, what: "a GPU driver" });
+        return Some(DriverPackage { word, instead: None, what: "a GPU driver" });
     }
     if begins(&user) || matches!(name, "libcuda1" | "libnvidia-ml1" | "nvidia-smi") {
-        return Some(Driver { word, instead: None, what: "the driver's libraries" });
+        return Some(DriverPackage { word, instead: None, what: "the driver's libraries" });
     }
     // The whole of CUDA: toolkit and driver.
     let release = name.strip_prefix("cuda").filter(|rest| rest.is_empty() || is_release(rest))?;
@@ -182,7 +182,7 @@ fn driver_package(package: &Package<'_>) -> Option<Driver> {
         }
         _ => format!("cuda-toolkit{}", release.replace('.', "-")),
     };
-    Some(Driver { word, instead: Some(instead), what: "the driver along with the toolkit" })
+    Some(DriverPackage { word, instead: Some(instead), what: "the driver along with the toolkit" })
 }
 
 /// `-12-4`, `-12.4`.
@@ -194,7 +194,7 @@ fn is_release(text: &str) -> bool {
 }
 
 /// `sh cuda_12.2.0_535.54.03_linux.run --silent` without `--toolkit`, `NVIDIA-Linux-x86_64-550.54.14.run`.
-fn run_file(command: &Command) -> Option<Driver> {
+fn run_file(command: &ShellCommand) -> Option<DriverPackage> {
     let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
     let starts_it = word == &command.words[0] || matches!(command.program(), "sh" | "bash");
     if !starts_it {
@@ -204,7 +204,7 @@ fn run_file(command: &Command) -> Option<Driver> {
     let has = |flag: &str| command.has(flag);
     if name.starts_with("NVIDIA-Linux-") {
         let only_unpacks = has("-x") || has("--extract-only");
-        return (!only_unpacks).then(|| Driver {
+        return (!only_unpacks).then(|| DriverPackage {
             word: word.clone(),
             instead: None,
             what: "NVIDIA's driver installer",
@@ -215,7 +215,7 @@ fn run_file(command: &Command) -> Option<Driver> {
         || !(has("--toolkit")
             || has("-toolkit")
             || command.arguments().any(|flag| flag.starts_with("--extract")));
-    (is_toolkit && installs_driver).then(|| Driver {
+    (is_toolkit && installs_driver).then(|| DriverPackage {
         word: word.clone(),
         instead: Some(format!("{}{} --toolkit", word.text, if has("--silent") { "" } else { " --silent" })),
         what: "the driver as well",
@@ -223,10 +223,10 @@ fn run_file(command: &Command) -> Option<Driver> {
 }
 
 /// `amdgpu-install` builds the kernel driver unless it is told not to.
-fn amdgpu_install(command: &Command) -> Option<Driver> {
+fn amdgpu_install(command: &ShellCommand) -> Option<DriverPackage> {
     let word = command.words.first().filter(|_| command.program() == "amdgpu-install")?;
     let is_harmless = command.has("--no-dkms") || command.has("--uninstall") || command.has("--list-usecase");
-    (!is_harmless).then(|| Driver {
+    (!is_harmless).then(|| DriverPackage {
         word: word.clone(),
         instead: Some("amdgpu-install --no-dkms".to_owned()),
         what: "AMD's kernel driver",
@@ -235,32 +235,35 @@ fn amdgpu_install(command: &Command) -> Option<Driver> {
 
 /// A compiler for CUDA that a command installs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Toolkit {
+pub struct ToolkitPackage {
     /// The release, where the name tells it.
     pub version: Option<Version>,
     /// Whether it is the distribution's own package, whose release depends on the distribution.
     pub is_distribution: bool,
     /// The word that installs it.
-    pub word: Word,
+    pub word: ShellWord,
 }
 
 /// The toolkit that a command installs, if it does.
 #[must_use]
-pub fn toolkit(command: &Command) -> Option<Toolkit> {
+pub fn toolkit(command: &ShellCommand) -> Option<ToolkitPackage> {
     packages(command).iter().find_map(toolkit_package).or_else(|| {
         let word = command.words.iter().take(3).find(|word| has_ending(&word.text, "run"))?;
         let name = word.text.rsplit('/').next().unwrap_or_default();
         let version = name.strip_prefix("cuda_").and_then(|rest| rest.split('_').next()?.parse().ok())?;
-        Some(Toolkit { version: Some(version), is_distribution: false, word: word.clone() })
+        Some(ToolkitPackage { version: Some(version), is_distribution: false, word: word.clone() })
     })
 }
 
-fn toolkit_package(package: &Package<'_>) -> Option<Toolkit> {
-    let make =
-        |version: Option<Version>| Toolkit { version, is_distribution: false, word: package.word.clone() };
+fn toolkit_package(package: &PackageRow<'_>) -> Option<ToolkitPackage> {
+    let make = |version: Option<Version>| ToolkitPackage {
+        version,
+        is_distribution: false,
+        word: package.word.clone(),
+    };
     let name = package.name;
     if package.manager == Manager::System && name == "nvidia-cuda-toolkit" {
-        return Some(Toolkit { is_distribution: true, ..make(None) });
+        return Some(ToolkitPackage { is_distribution: true, ..make(None) });
     }
     let starts = match package.manager {
         Manager::System | Manager::Arch => {
@@ -284,7 +287,7 @@ fn toolkit_package(package: &Package<'_>) -> Option<Toolkit> {
 
 /// Whether a command installs what a program needs to draw or compute with Vulkan.
 #[must_use]
-pub fn vulkan(command: &Command) -> Option<&Word> {
+pub fn vulkan(command: &ShellCommand) -> Option<&ShellWord> {
     let names =
         ["libvulkan1", "vulkan-loader", "vulkan-tools", "libvulkan-dev", "vulkan-icd-loader", "vulkan-utils"];
     packages(command).into_iter().find(|package| names.contains(&package.name)).map(|package| package.word)

@@ -2,17 +2,18 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 
-use super::Run;
-use super::runner::Os;
+use super::WorkflowRun;
+use super::runner::RunnerOs;
 use crate::file::tables::{ActionRow, tables};
 use crate::file::text::shown;
-use crate::file::yaml::Node;
+use crate::file::yaml::YamlNode;
 
 /// What an action did.
 #[derive(Debug, Default)]
-pub(super) struct Installed {
+pub(super) struct ActionToolkit {
     /// Whether it installed a CUDA toolkit.
     pub(super) is_cuda: bool,
     /// Its release.
@@ -22,13 +23,13 @@ pub(super) struct Installed {
 }
 
 /// Looks at a step that uses an action.
-pub(super) fn check(run: &Run<'_>, step: &Node, drafts: &mut Vec<Draft>) -> Installed {
-    let Some(node) = step.get("uses") else { return Installed::default() };
+pub(super) fn check(run: &WorkflowRun<'_>, step: &YamlNode, drafts: &mut Vec<FindingDraft>) -> ActionToolkit {
+    let Some(node) = step.get("uses") else { return ActionToolkit::default() };
     let Some((name, reference)) = node.text().and_then(|text| text.split_once('@')) else {
-        return Installed::default();
+        return ActionToolkit::default();
     };
     let Some(row) = tables().action.iter().find(|row| row.name.eq_ignore_ascii_case(name)) else {
-        return Installed::default();
+        return ActionToolkit::default();
     };
     drafts.extend(pinned(run, row, reference, node.line));
     let input = |name: &str| {
@@ -38,13 +39,13 @@ pub(super) fn check(run: &Run<'_>, step: &Node, drafts: &mut Vec<Draft>) -> Inst
     drafts.extend(versioned(run, row, version.as_ref(), node.line));
     let release = version.and_then(|(text, _)| text.trim().trim_start_matches('v').parse().ok());
     let is_cuda = row.backend == Backend::Cuda;
-    let mut installed = Installed { is_cuda, release: release.filter(|_| is_cuda), without_studio: None };
+    let mut installed = ActionToolkit { is_cuda, release: release.filter(|_| is_cuda), without_studio: None };
     if is_cuda && let Some((parts, line)) = input("sub-packages").filter(|(parts, _)| parts.contains('"')) {
         let method = input("method").map_or_else(|| "local".to_owned(), |(method, _)| method);
-        if run.runner.os == Some(Os::Linux) && method == "local" {
+        if run.runner.os == Some(RunnerOs::Linux) && method == "local" {
             drafts.push(
                 run.sheet
-                    .draft("file.action-method", Severity::Error, line)
+                    .draft(id!("file.action-method"), Severity::Error, line)
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
                     .summary("on Linux `sub-packages` works with the method `network` only")
@@ -59,7 +60,7 @@ pub(super) fn check(run: &Run<'_>, step: &Node, drafts: &mut Vec<Draft>) -> Inst
 }
 
 /// A reference that moves.
-fn pinned(run: &Run<'_>, row: &ActionRow, reference: &str, line: usize) -> Option<Draft> {
+fn pinned(run: &WorkflowRun<'_>, row: &ActionRow, reference: &str, line: usize) -> Option<FindingDraft> {
     let is_commit = reference.len() == 40 && reference.bytes().all(|byte| byte.is_ascii_hexdigit());
     if is_commit {
         return None;
@@ -70,7 +71,7 @@ fn pinned(run: &Run<'_>, row: &ActionRow, reference: &str, line: usize) -> Optio
     let reference = shown(reference);
     Some(
         run.sheet
-            .draft("file.action-unpinned", severity, line)
+            .draft(id!("file.action-unpinned"), severity, line)
             .backend(row.backend)
             .affects(Affects::Build)
             .summary(format!("`{}@{reference}` is a {kind}: what it installs can change from one day to the next", row.name))
@@ -83,11 +84,11 @@ fn pinned(run: &Run<'_>, row: &ActionRow, reference: &str, line: usize) -> Optio
 
 /// A toolkit whose release is not said.
 fn versioned(
-    run: &Run<'_>,
+    run: &WorkflowRun<'_>,
     row: &ActionRow,
     version: Option<&(String, usize)>,
     line: usize,
-) -> Option<Draft> {
+) -> Option<FindingDraft> {
     let moves = version.is_none_or(|(text, _)| text.trim().is_empty() || text.trim() == "latest");
     if !moves {
         return None;
@@ -98,7 +99,7 @@ fn versioned(
     };
     Some(
         run.sheet
-            .draft("file.action-version", Severity::Warning, version.map_or(line, |(_, line)| *line))
+            .draft(id!("file.action-version"), Severity::Warning, version.map_or(line, |(_, line)| *line))
             .backend(row.backend)
             .affects(Affects::Build)
             .summary(format!("`{}` installs whichever release is its newest", row.name))

@@ -2,7 +2,7 @@
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum ExpressionValue {
     /// A text, a number.
     Text(String),
     /// `true`, `false`.
@@ -13,7 +13,7 @@ pub enum Value {
     Unknown,
 }
 
-impl Value {
+impl ExpressionValue {
     fn truth(&self) -> Option<bool> {
         match self {
             Self::Text(text) => Some(!text.is_empty() && text != "0"),
@@ -34,14 +34,14 @@ impl Value {
 }
 
 /// Knows the values of names: `matrix.os`.
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Value;
+pub type ContextLookup<'a> = &'a dyn Fn(&str) -> ExpressionValue;
 
 /// How deep brackets may be nested.
 const DEEPEST: usize = 24;
 
 /// Whether a condition holds; `None` if only a run can tell.
 #[must_use]
-pub fn holds(condition: &str, lookup: Lookup<'_>) -> Option<bool> {
+pub fn holds(condition: &str, lookup: ContextLookup<'_>) -> Option<bool> {
     let text = condition.trim();
     let text = text.strip_prefix("${{").and_then(|text| text.strip_suffix("}}")).unwrap_or(text);
     if text.contains("${{") {
@@ -52,7 +52,7 @@ pub fn holds(condition: &str, lookup: Lookup<'_>) -> Option<bool> {
 
 /// The text with every expression replaced that can be known.
 #[must_use]
-pub fn substitute(text: &str, lookup: Lookup<'_>) -> String {
+pub fn substitute(text: &str, lookup: ContextLookup<'_>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("${{") {
@@ -78,15 +78,15 @@ pub fn only_name(text: &str) -> Option<&str> {
         .then_some(name)
 }
 
-fn evaluate(text: &str, lookup: Lookup<'_>) -> Value {
+fn evaluate(text: &str, lookup: ContextLookup<'_>) -> ExpressionValue {
     let mut parser = Parser { rest: text, lookup, depth: 0 };
     let value = parser.either();
-    if parser.rest.trim().is_empty() { value } else { Value::Unknown }
+    if parser.rest.trim().is_empty() { value } else { ExpressionValue::Unknown }
 }
 
 struct Parser<'a> {
     rest: &'a str,
-    lookup: Lookup<'a>,
+    lookup: ContextLookup<'a>,
     depth: usize,
 }
 
@@ -98,21 +98,21 @@ impl Parser<'_> {
         true
     }
 
-    fn either(&mut self) -> Value {
+    fn either(&mut self) -> ExpressionValue {
         let mut value = self.both();
         while self.eat("||") {
             let other = self.both();
             value = match value.truth() {
                 Some(true) => value,
                 Some(false) => other,
-                None if other.truth() == Some(true) && other == Value::Bool(true) => other,
-                None => Value::Unknown,
+                None if other.truth() == Some(true) && other == ExpressionValue::Bool(true) => other,
+                None => ExpressionValue::Unknown,
             };
         }
         value
     }
 
-    fn both(&mut self) -> Value {
+    fn both(&mut self) -> ExpressionValue {
         let mut value = self.comparison();
         while self.eat("&&") {
             let other = self.comparison();
@@ -120,13 +120,13 @@ impl Parser<'_> {
                 Some(true) => other,
                 Some(false) => value,
                 None if other.truth() == Some(false) => other,
-                None => Value::Unknown,
+                None => ExpressionValue::Unknown,
             };
         }
         value
     }
 
-    fn comparison(&mut self) -> Value {
+    fn comparison(&mut self) -> ExpressionValue {
         let left = self.single();
         let is_equal = self.eat("==");
         if !is_equal && !self.eat("!=") {
@@ -134,16 +134,16 @@ impl Parser<'_> {
         }
         let right = self.single();
         match (left.text(), right.text()) {
-            (Some(left), Some(right)) => Value::Bool(left.eq_ignore_ascii_case(&right) == is_equal),
-            _ => Value::Unknown,
+            (Some(left), Some(right)) => ExpressionValue::Bool(left.eq_ignore_ascii_case(&right) == is_equal),
+            _ => ExpressionValue::Unknown,
         }
     }
 
-    fn single(&mut self) -> Value {
+    fn single(&mut self) -> ExpressionValue {
         self.depth += 1;
         let value = if self.depth > DEEPEST {
             self.rest = "";
-            Value::Unknown
+            ExpressionValue::Unknown
         } else {
             self.term()
         };
@@ -151,16 +151,19 @@ impl Parser<'_> {
         value
     }
 
-    fn term(&mut self) -> Value {
+    fn term(&mut self) -> ExpressionValue {
         if self.rest.trim_start().starts_with("!=") {
-            return Value::Unknown;
+            return ExpressionValue::Unknown;
         }
         if self.eat("!") {
-            return self.single().truth().map_or(Value::Unknown, |value| Value::Bool(!value));
+            return self
+                .single()
+                .truth()
+                .map_or(ExpressionValue::Unknown, |value| ExpressionValue::Bool(!value));
         }
         if self.eat("(") {
             let value = self.either();
-            return if self.eat(")") { value } else { Value::Unknown };
+            return if self.eat(")") { value } else { ExpressionValue::Unknown };
         }
         self.rest = self.rest.trim_start();
         if self.rest.starts_with('\'') {
@@ -180,25 +183,27 @@ impl Parser<'_> {
             let inside = self.rest[1..].find(']').map(|length| &self.rest[1..=length]);
             let name = inside.and_then(|name| name.trim().strip_prefix('\'')?.strip_suffix('\''));
             self.rest = inside.map_or("", |inside| &self.rest[inside.len() + 2..]);
-            return name.map_or(Value::Unknown, |name| (self.lookup)(&format!("{word}.{name}")));
+            return name.map_or(ExpressionValue::Unknown, |name| (self.lookup)(&format!("{word}.{name}")));
         }
         match word {
-            "" => Value::Unknown,
-            "true" => Value::Bool(true),
-            "false" => Value::Bool(false),
-            "null" => Value::Null,
-            _ if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') => Value::Text(word.to_owned()),
+            "" => ExpressionValue::Unknown,
+            "true" => ExpressionValue::Bool(true),
+            "false" => ExpressionValue::Bool(false),
+            "null" => ExpressionValue::Null,
+            _ if word.starts_with(|c: char| c.is_ascii_digit() || c == '-') => {
+                ExpressionValue::Text(word.to_owned())
+            }
             _ => (self.lookup)(word),
         }
     }
 
-    fn quoted(&mut self) -> Value {
+    fn quoted(&mut self) -> ExpressionValue {
         let mut text = String::new();
         let mut rest = &self.rest[1..];
         loop {
             let Some(at) = rest.find('\'') else {
                 self.rest = "";
-                return Value::Unknown;
+                return ExpressionValue::Unknown;
             };
             text.push_str(&rest[..at]);
             rest = &rest[at + 1..];
@@ -212,31 +217,32 @@ impl Parser<'_> {
             }
         }
         self.rest = rest;
-        Value::Text(text)
+        ExpressionValue::Text(text)
     }
 
-    fn call(&mut self, name: &str) -> Value {
+    fn call(&mut self, name: &str) -> ExpressionValue {
         let mut values = Vec::new();
         while !self.eat(")") {
             if self.rest.trim().is_empty() {
-                return Value::Unknown;
+                return ExpressionValue::Unknown;
             }
             let before = self.rest.len();
             values.push(self.either());
             let goes_on = self.eat(",");
             if self.rest.len() == before || !(goes_on || self.rest.trim_start().starts_with(')')) {
                 self.rest = "";
-                return Value::Unknown;
+                return ExpressionValue::Unknown;
             }
         }
-        let text =
-            |index: usize| values.get(index).and_then(Value::text).map(|text| text.to_ascii_lowercase());
+        let text = |index: usize| {
+            values.get(index).and_then(ExpressionValue::text).map(|text| text.to_ascii_lowercase())
+        };
         match (name.to_ascii_lowercase().as_str(), text(0), text(1)) {
-            ("contains", Some(text), Some(part)) => Value::Bool(text.contains(&part)),
-            ("startswith", Some(text), Some(part)) => Value::Bool(text.starts_with(&part)),
-            ("endswith", Some(text), Some(part)) => Value::Bool(text.ends_with(&part)),
-            ("success" | "always", _, _) => Value::Bool(true),
-            _ => Value::Unknown,
+            ("contains", Some(text), Some(part)) => ExpressionValue::Bool(text.contains(&part)),
+            ("startswith", Some(text), Some(part)) => ExpressionValue::Bool(text.starts_with(&part)),
+            ("endswith", Some(text), Some(part)) => ExpressionValue::Bool(text.ends_with(&part)),
+            ("success" | "always", _, _) => ExpressionValue::Bool(true),
+            _ => ExpressionValue::Unknown,
         }
     }
 }
@@ -245,12 +251,12 @@ impl Parser<'_> {
 mod tests {
     use super::*;
 
-    fn lookup(name: &str) -> Value {
+    fn lookup(name: &str) -> ExpressionValue {
         match name {
-            "matrix.os" => Value::Text("Windows-latest".into()),
-            "matrix.cuda" => Value::Text("12.4".into()),
-            "matrix.none" => Value::Null,
-            _ => Value::Unknown,
+            "matrix.os" => ExpressionValue::Text("Windows-latest".into()),
+            "matrix.cuda" => ExpressionValue::Text("12.4".into()),
+            "matrix.none" => ExpressionValue::Null,
+            _ => ExpressionValue::Unknown,
         }
     }
 

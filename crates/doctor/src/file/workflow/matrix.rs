@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::file::yaml::Node;
+use crate::file::yaml::YamlNode;
 
 /// One combination: the value of every name.
-pub type Combination = BTreeMap<String, Rc<Node>>;
+pub type Combination = BTreeMap<String, Rc<YamlNode>>;
 
 /// More combinations than this GitHub refuses.
 const MOST: usize = 256;
 
 /// The combinations of a matrix. A part that only a run can tell is left out; there is always one combination at least.
 #[must_use]
-pub fn combinations(matrix: Option<&Node>) -> Vec<Combination> {
+pub fn combinations(matrix: Option<&YamlNode>) -> Vec<Combination> {
     let Some(matrix) = matrix else { return vec![Combination::new()] };
     let mut list = vec![Combination::new()];
     let mut names: Vec<&str> = Vec::new();
@@ -35,7 +35,7 @@ pub fn combinations(matrix: Option<&Node>) -> Vec<Combination> {
         }
         list = next;
     }
-    let entries = |key: &str| matrix.get(key).map(Node::items).unwrap_or_default();
+    let entries = |key: &str| matrix.get(key).map(YamlNode::items).unwrap_or_default();
     for entry in entries("exclude") {
         let fits = |combination: &Combination| {
             entry
@@ -71,13 +71,13 @@ pub fn combinations(matrix: Option<&Node>) -> Vec<Combination> {
     if list.is_empty() { vec![Combination::new()] } else { list }
 }
 
-fn same(left: &Node, right: &Node) -> bool {
+fn same(left: &YamlNode, right: &YamlNode) -> bool {
     left.text().is_some() && left.text() == right.text()
 }
 
 /// The value at a path such as `os` or `config.cuda`.
 #[must_use]
-pub fn value<'a>(combination: &'a Combination, path: &str) -> Option<&'a Node> {
+pub fn value<'a>(combination: &'a Combination, path: &str) -> Option<&'a YamlNode> {
     let mut parts = path.split('.');
     let first = combination.get(parts.next()?)?;
     parts.try_fold(first.as_ref(), |node, key| node.get(key))

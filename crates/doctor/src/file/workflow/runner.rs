@@ -2,25 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_detect::finding::{Draft, Severity};
+use gpubuild_detect::finding::{FindingDraft, Severity};
+use gpubuild_detect::id;
 
-use super::Run;
+use super::WorkflowRun;
 use super::expression::only_name;
 use super::matrix;
 use crate::file::say;
 use crate::file::tables::{RetiredRow, tables};
 use crate::file::text::{Sheet, shown};
-use crate::file::yaml::Node;
+use crate::file::yaml::YamlNode;
 
 /// Operating systems of runners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Os {
+pub(super) enum RunnerOs {
     Linux,
     Windows,
     Macos,
 }
 
-impl Os {
+impl RunnerOs {
     /// As `runner.os` says it.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -37,13 +38,13 @@ pub(super) struct Runner {
     labels: Vec<(String, usize)>,
     /// Whether it is one of GitHub's standard machines, which have no GPU for CUDA or ROCm.
     pub(super) is_hosted: bool,
-    pub(super) os: Option<Os>,
+    pub(super) os: Option<RunnerOs>,
     /// The line that names it.
     pub(super) line: usize,
 }
 
 impl Runner {
-    pub(super) fn new(node: Option<&Node>, run: &Run<'_>) -> Self {
+    pub(super) fn new(node: Option<&YamlNode>, run: &WorkflowRun<'_>) -> Self {
         let Some(node) = node else { return Self::default() };
         let values = node.get("labels").unwrap_or(node).one_or_many();
         let mut runner = Self { line: node.line, ..Self::default() };
@@ -66,9 +67,9 @@ impl Runner {
             runner.labels.iter().any(|(label, _)| label.to_ascii_lowercase().starts_with(start))
         };
         runner.os = match (has("windows"), has("macos"), has("ubuntu") || has("linux")) {
-            (true, false, false) => Some(Os::Windows),
-            (false, true, false) => Some(Os::Macos),
-            (false, false, true) => Some(Os::Linux),
+            (true, false, false) => Some(RunnerOs::Windows),
+            (false, true, false) => Some(RunnerOs::Macos),
+            (false, false, true) => Some(RunnerOs::Linux),
             _ => None,
         };
         let is_group = node.get("group").is_some();
@@ -108,13 +109,13 @@ impl Runner {
 pub(super) type Retired = BTreeMap<usize, BTreeMap<String, &'static RetiredRow>>;
 
 /// One finding per line.
-pub(super) fn told(sheet: &Sheet, retired: &Retired) -> Vec<Draft> {
+pub(super) fn told(sheet: &Sheet, retired: &Retired) -> Vec<FindingDraft> {
     let tell = |(line, labels): (&usize, &BTreeMap<String, &'static RetiredRow>)| {
         let names: Vec<String> = labels.keys().map(|label| format!("`{}`", shown(label))).collect();
         let since: Vec<&str> = labels.values().map(|row| row.until.as_str()).collect();
         let changes = labels.iter().map(|(label, row)| (label.as_str(), row.instead.as_str()));
         sheet
-            .draft("file.runner-retired", Severity::Error, *line)
+            .draft(id!("file.runner-retired"), Severity::Error, *line)
             .summary(format!(
                 "GitHub has no machines for {} since {}: the job waits and never starts",
                 names.join(", "),

@@ -2,26 +2,27 @@
 
 use gpubuild_core::backend::Backend;
 use gpubuild_core::version::Version;
-use gpubuild_detect::finding::{Affects, Draft, Severity};
+use gpubuild_detect::finding::{Affects, FindingDraft, Severity};
+use gpubuild_detect::id;
 
 use super::expression;
-use super::runner::Os;
-use super::{Run, actions};
-use crate::file::building::{self, Place, Site};
-use crate::file::container::{self, Variable};
+use super::runner::RunnerOs;
+use super::{WorkflowRun, actions};
+use crate::file::building::{self, BuildPlace, Site};
+use crate::file::container::{self, ContainerVariable};
 use crate::file::say;
-use crate::file::shell::{self, Command, Dialect, Word};
+use crate::file::shell::{self, Dialect, ShellCommand, ShellWord};
 use crate::file::tables::tables;
-use crate::file::text::{Script, has_ending};
-use crate::file::tools::archs::{self, Request};
-use crate::file::tools::build::{self, Configuration};
+use crate::file::text::{ScriptText, has_ending};
+use crate::file::tools::archs::{self, ArchRequest};
+use crate::file::tools::build::{self, CmakeInvocation};
 use crate::file::tools::{gpu, packages};
-use crate::file::yaml::Node;
+use crate::file::yaml::YamlNode;
 
 /// What is known at a place in a job.
 pub(super) struct Steps<'a> {
-    run: &'a Run<'a>,
-    place: Place,
+    run: &'a WorkflowRun<'a>,
+    place: BuildPlace,
     /// The release of the CUDA toolkit.
     release: Option<Version>,
     /// Whether the CUDA compiler is there, where that is known.
@@ -33,9 +34,9 @@ pub(super) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    pub(super) fn new(run: &'a Run<'a>) -> Self {
-        let is_hosted = run.runner.is_hosted && run.runner.os != Some(Os::Macos);
-        let place = if is_hosted { Place::Job(run.fate()) } else { Place::Elsewhere };
+    pub(super) fn new(run: &'a WorkflowRun<'a>) -> Self {
+        let is_hosted = run.runner.is_hosted && run.runner.os != Some(RunnerOs::Macos);
+        let place = if is_hosted { BuildPlace::Job(run.fate()) } else { BuildPlace::Elsewhere };
         let gpu = run.container.as_ref().and_then(|container| container.image.gpu());
         Self {
             run,
@@ -47,8 +48,8 @@ impl<'a> Steps<'a> {
         }
     }
 
-    pub(super) fn check(mut self, drafts: &mut Vec<Draft>) {
-        for step in self.run.job.get("steps").map(Node::items).unwrap_or_default() {
+    pub(super) fn check(mut self, drafts: &mut Vec<FindingDraft>) {
+        for step in self.run.job.get("steps").map(YamlNode::items).unwrap_or_default() {
             let condition = step.text_of("if").filter(|text| !text.is_empty());
             let lookup = |name: &str| self.run.lookup(name);
             if condition.and_then(|text| expression::holds(text, &lookup)) == Some(false) {
@@ -61,7 +62,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn step(&mut self, step: &Node, drafts: &mut Vec<Draft>) {
+    fn step(&mut self, step: &YamlNode, drafts: &mut Vec<FindingDraft>) {
         let uses = step.text_of("uses").unwrap_or_default().to_ascii_lowercase();
         let sets_up = ["msvc-dev", "vsdevenv", "vs-shell", "setup-cpp", "vcvars"];
         self.has_msvc |= sets_up.iter().any(|name| uses.contains(name));
@@ -79,10 +80,10 @@ impl<'a> Steps<'a> {
             }
             env.extend(own);
         }
-        let Some(script) = step.get("run").and_then(Node::script) else { return };
+        let Some(script) = step.get("run").and_then(YamlNode::script) else { return };
         let opens = ["vcvars", "VsDevCmd", "VsDevShell"];
         self.has_msvc |= opens.iter().any(|text| script.text().contains(text));
-        let mut filled = Script::default();
+        let mut filled = ScriptText::default();
         for (piece, line) in script.pieces() {
             filled.push(line, &self.run.fill(piece));
         }
@@ -93,18 +94,18 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn commands(&self, step: &Node, script: &Script, env: &[Variable]) -> Vec<Command> {
-        let defaults = self.run.job.at(&["defaults", "run", "shell"]).and_then(Node::text);
+    fn commands(&self, step: &YamlNode, script: &ScriptText, env: &[ContainerVariable]) -> Vec<ShellCommand> {
+        let defaults = self.run.job.at(&["defaults", "run", "shell"]).and_then(YamlNode::text);
         let shell = step.text_of("shell").or(defaults).unwrap_or_default();
         let is_inside = self.run.container.is_some();
         if shell.starts_with("python") {
             let line = script.line_at(0);
-            let word = Word { text: "python".to_owned(), line };
-            return vec![Command {
+            let word = ShellWord { text: "python".to_owned(), line };
+            return vec![ShellCommand {
                 words: vec![word],
                 line,
                 input: Some(script.text().to_owned()),
-                ..Command::default()
+                ..ShellCommand::default()
             }];
         }
         let dialect = match shell.split_whitespace().next().unwrap_or_default() {
@@ -117,11 +118,11 @@ impl<'a> Steps<'a> {
         shell::commands(script, dialect, &lookup)
     }
 
-    fn command(&mut self, command: &Command, env: &[Variable], drafts: &mut Vec<Draft>) {
+    fn command(&mut self, command: &ShellCommand, env: &[ContainerVariable], drafts: &mut Vec<FindingDraft>) {
         self.installs(command, drafts);
         let lookup = |name: &str| {
             let variable = container::find(env, name)?;
-            Some(Word { text: variable.value.clone()?, line: variable.line })
+            Some(ShellWord { text: variable.value.clone()?, line: variable.line })
         };
         let configuration = build::configuration(command, &lookup);
         if !command.tolerated
@@ -148,19 +149,19 @@ impl<'a> Steps<'a> {
     }
 
     /// A variable of the environment that compilers read.
-    fn variable(&self, variable: &Variable, drafts: &mut Vec<Draft>) {
+    fn variable(&self, variable: &ContainerVariable, drafts: &mut Vec<FindingDraft>) {
         let Some(value) = &variable.value else { return };
         let origin = |_: &str| None;
         self.site(&origin).flags(&variable.name, value, variable.line, drafts);
         if archs::VARIABLES.contains(&variable.name.as_str()) {
-            let word = Word { text: value.clone(), line: variable.line };
-            let request = Request { name: variable.name.clone(), value: value.clone(), word };
+            let word = ShellWord { text: value.clone(), line: variable.line };
+            let request = ArchRequest { name: variable.name.clone(), value: value.clone(), word };
             // Which release will read it is only known where the toolkit is.
             self.site(&origin).request(&request, drafts);
         }
     }
 
-    fn installs(&mut self, command: &Command, drafts: &mut Vec<Draft>) {
+    fn installs(&mut self, command: &ShellCommand, drafts: &mut Vec<FindingDraft>) {
         let sheet = self.run.sheet;
         if let Some(driver) = packages::driver(command).filter(|_| self.run.runner.is_hosted) {
             drafts.push(building::driver(sheet, &driver, self.place));
@@ -194,17 +195,17 @@ impl<'a> Steps<'a> {
     /// A command that needs the CUDA compiler: whether that and its host compiler are there.
     fn compiles(
         &self,
-        command: &Command,
-        configuration: Option<&Configuration>,
-        word: &Word,
-        lookup: &dyn Fn(&str) -> Option<Word>,
-        drafts: &mut Vec<Draft>,
+        command: &ShellCommand,
+        configuration: Option<&CmakeInvocation>,
+        word: &ShellWord,
+        lookup: &dyn Fn(&str) -> Option<ShellWord>,
+        drafts: &mut Vec<FindingDraft>,
     ) {
         let sheet = self.run.sheet;
         if let (Some(false), Some(container)) = (self.has_nvcc, &self.run.container) {
             drafts.push(
                 sheet
-                    .draft("cuda.toolkit.runtime-only", Severity::Error, word.line)
+                    .draft(id!("cuda.toolkit.runtime-only"), Severity::Error, word.line)
                     .evidence(sheet.evidence(container.line))
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
@@ -237,7 +238,7 @@ impl<'a> Steps<'a> {
             };
             drafts.push(
                 sheet
-                    .draft("cuda.host.cl-missing", Severity::Error, word.line)
+                    .draft(id!("cuda.host.cl-missing"), Severity::Error, word.line)
                     .evidence(sheet.evidence(self.run.runner.line))
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
@@ -254,7 +255,7 @@ impl<'a> Steps<'a> {
         if let Some(line) = self.without_studio.filter(|_| is_studio) {
             drafts.push(
                 sheet
-                    .draft("cuda.toolkit.vs-integration", Severity::Error, line)
+                    .draft(id!("cuda.toolkit.vs-integration"), Severity::Error, line)
                     .evidence(sheet.evidence(word.line))
                     .backend(Backend::Cuda)
                     .affects(Affects::Build)
@@ -264,10 +265,10 @@ impl<'a> Steps<'a> {
         }
     }
 
-    fn needs_gpu(&self, command: &Command, drafts: &mut Vec<Draft>) {
+    fn needs_gpu(&self, command: &ShellCommand, drafts: &mut Vec<FindingDraft>) {
         let Some(needed) = gpu::gpu_use(command).filter(|_| !command.tolerated) else { return };
         let sheet = self.run.sheet;
-        if self.place == Place::Elsewhere {
+        if self.place == BuildPlace::Elsewhere {
             self.needs_option(command, &needed, drafts);
             return;
         }
@@ -275,7 +276,7 @@ impl<'a> Steps<'a> {
         let severity = if is_certain { Severity::Error } else { Severity::Warning };
         drafts.push(
             sheet
-                .draft("file.runner-no-gpu", severity, command.line)
+                .draft(id!("file.runner-no-gpu"), severity, command.line)
                 .evidence(sheet.evidence(self.run.runner.line))
                 .affects(Affects::Run)
                 .summary(format!("{} wants a GPU, and `{}` has none", needed.what, self.run.runner.label()))
@@ -287,7 +288,7 @@ impl<'a> Steps<'a> {
     }
 
     /// A container of a machine with a GPU that is started without it.
-    fn needs_option(&self, command: &Command, needed: &gpu::GpuUse, drafts: &mut Vec<Draft>) {
+    fn needs_option(&self, command: &ShellCommand, needed: &gpu::GpuUse, drafts: &mut Vec<FindingDraft>) {
         let Some(container) = &self.run.container else { return };
         let gives = |options: &str| {
             ["--gpus", "nvidia", "/dev/kfd", "--device"].iter().any(|text| options.contains(text))
@@ -301,7 +302,7 @@ impl<'a> Steps<'a> {
         let sheet = self.run.sheet;
         drafts.push(
             sheet
-                .draft("ctr.no-gpus-flag", Severity::Error, container.line)
+                .draft(id!("ctr.no-gpus-flag"), Severity::Error, container.line)
                 .evidence(sheet.evidence(command.line))
                 .backend(Backend::Cuda)
                 .affects(Affects::Run)
@@ -315,7 +316,7 @@ impl<'a> Steps<'a> {
 }
 
 /// Whether a command runs a script that isn't in the file.
-fn runs_script(command: &Command) -> bool {
+fn runs_script(command: &ShellCommand) -> bool {
     let program = command.words.first().map_or("", |word| word.text.as_str());
     program.starts_with("./")
         || matches!(

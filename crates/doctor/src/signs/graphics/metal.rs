@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Command, Host, HostPath, Os, Output, glob};
+use gpubuild_host::{Command, CommandOutput, HostPath, InspectHost, Os, ReadFiles, glob};
 
-use super::Scene;
+use super::SignContext;
 
 /// What was seen. Empty elsewhere than on a Mac.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ const ASSETS: [&str; 6] = [
 ];
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Metal {
+pub(super) fn gather(scene: &SignContext<'_>) -> Metal {
     let host = scene.host;
     if host.platform().os != Os::Macos {
         return Metal::default();
@@ -78,7 +78,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Metal {
 }
 
 /// `DEVELOPER_DIR`, else what `xcode-select` linked, else Xcode, else the command line tools.
-fn selected(host: &dyn Host, xcodes: &[(HostPath, Option<Version>)]) -> (Option<HostPath>, String) {
+fn selected(host: &dyn InspectHost, xcodes: &[(HostPath, Option<Version>)]) -> (Option<HostPath>, String) {
     if let Some(value) = host.env().get("DEVELOPER_DIR") {
         let path = host.path(value.trim_end_matches('/'));
         let inside = path.join("Contents/Developer");
@@ -93,7 +93,7 @@ fn selected(host: &dyn Host, xcodes: &[(HostPath, Option<Version>)]) -> (Option<
     let command =
         |argument: &str| Command::new("xcode-select", Duration::from_secs(3)).args([argument.to_owned()]);
     let told = ["-p", "--print-path"].iter().find_map(|argument| host.recorded_output(&command(argument)));
-    if let Some(output) = told.filter(Output::success) {
+    if let Some(output) = told.filter(CommandOutput::success) {
         return (Some(host.path(output.stdout.trim().trim_end_matches('/'))), "xcode-select -p".to_owned());
     }
     let xcode = xcodes.first().map(|(path, _)| path.join("Contents/Developer"));
@@ -101,7 +101,7 @@ fn selected(host: &dyn Host, xcodes: &[(HostPath, Option<Version>)]) -> (Option<
     (xcode.or_else(|| Some(tools).filter(|path| host.is_dir(path))), "the default".to_owned())
 }
 
-fn xcode_version(host: &dyn Host, application: &HostPath) -> Option<Version> {
+fn xcode_version(host: &dyn ReadFiles, application: &HostPath) -> Option<Version> {
     let told = ["Contents/version.plist", "Contents/Info.plist"].iter().find_map(|file| {
         let text = host.read_text(&application.join(file)).ok()?;
         let after = text.split_once("<key>CFBundleShortVersionString</key>")?.1;

@@ -5,13 +5,13 @@ pub mod opencl;
 pub mod sycl;
 pub mod vulkan;
 
-use gpubuild_host::{Host, HostPath, find_program};
+use gpubuild_host::{HostPath, ReadFiles, find_program};
 
-use super::Scene;
+use super::SignContext;
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct GraphicsSigns {
     /// About Vulkan.
     pub vulkan: vulkan::Vulkan,
     /// About Metal.
@@ -25,8 +25,8 @@ pub struct Signs {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Signs {
-    Signs {
+pub(super) fn gather(scene: &SignContext<'_>) -> GraphicsSigns {
+    GraphicsSigns {
         vulkan: vulkan::gather(scene),
         metal: metal::gather(scene),
         opencl: opencl::gather(scene),
@@ -36,7 +36,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
 }
 
 /// Classes 0302 (3D controller), 0380 (other display controller) and 1200 (accelerator).
-fn without_display(scene: &Scene<'_>) -> Vec<String> {
+fn without_display(scene: &SignContext<'_>) -> Vec<String> {
     let has_none = |address: &&String| {
         let file = scene.host.path(&format!("/sys/bus/pci/devices/{address}/class"));
         let class = scene.host.read_text(&file).unwrap_or_default();
@@ -46,6 +46,6 @@ fn without_display(scene: &Scene<'_>) -> Vec<String> {
 }
 
 /// The first program of a name on PATH.
-fn program(host: &dyn Host, name: &str) -> Option<HostPath> {
+fn program(host: &dyn ReadFiles, name: &str) -> Option<HostPath> {
     find_program(host, name).into_iter().next()
 }

@@ -1,8 +1,8 @@
 //! OpenCL: the folder of drivers, variables, and environments with a loader of their own.
 
-use gpubuild_host::{Host, HostPath, Os, glob};
+use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
-use super::{Scene, program};
+use super::{SignContext, program};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Opencl {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Opencl {
+pub(super) fn gather(scene: &SignContext<'_>) -> Opencl {
     let host = scene.host;
     if host.platform().os == Os::Macos {
         return Opencl::default();
@@ -47,7 +47,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Opencl {
 }
 
 /// Fedora's loader brings an empty folder along.
-fn is_used(scene: &Scene<'_>, folder: &HostPath) -> bool {
+fn is_used(scene: &SignContext<'_>, folder: &HostPath) -> bool {
     let Ok(names) = scene.host.list(folder) else { return false };
     let distro = scene.facts.distro.as_ref().map(|fact| &fact.value);
     let is_fedora =
@@ -55,7 +55,7 @@ fn is_used(scene: &Scene<'_>, folder: &HostPath) -> bool {
     !names.is_empty() || !is_fedora
 }
 
-fn is_cuda(host: &dyn Host, path: &HostPath) -> bool {
+fn is_cuda(host: &dyn ReadFiles, path: &HostPath) -> bool {
     let real = host.canonical(path).unwrap_or_else(|_| path.clone());
     [path, &real].iter().any(|path| {
         let text = path.forward_slashes().to_lowercase();
@@ -63,7 +63,7 @@ fn is_cuda(host: &dyn Host, path: &HostPath) -> bool {
     })
 }
 
-fn conda_user(host: &dyn Host) -> Option<HostPath> {
+fn conda_user(host: &dyn ReadFiles) -> Option<HostPath> {
     let prefix = host.path(host.env().get("CONDA_PREFIX")?);
     ["lib/python3*/site-packages/pyopencl", "bin/clinfo"]
         .iter()
@@ -71,7 +71,7 @@ fn conda_user(host: &dyn Host) -> Option<HostPath> {
 }
 
 /// A conda environment with a loader, and its folder in which the loader looks, where that has no driver.
-fn conda(host: &dyn Host) -> Option<(HostPath, HostPath)> {
+fn conda(host: &dyn ReadFiles) -> Option<(HostPath, HostPath)> {
     let prefix = host.path(host.env().get("CONDA_PREFIX")?);
     let loader = prefix.join("lib/libOpenCL.so.1");
     let folder = prefix.join("etc/OpenCL/vendors");

@@ -1,8 +1,8 @@
 //! SYCL: oneAPI's folder and whether its environment was taken in.
 
-use gpubuild_host::{Host, HostPath, Os, glob};
+use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
-use super::{Scene, program};
+use super::{SignContext, program};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Sycl {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Sycl {
+pub(super) fn gather(scene: &SignContext<'_>) -> Sycl {
     let host = scene.host;
     let home = host.env().get("HOME").unwrap_or("/root");
     let (folders, script) = match host.platform().os {
@@ -39,7 +39,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Sycl {
     Sycl { folder, script, sourced_by: sourced_by(host) }
 }
 
-fn sourced_by(host: &dyn Host) -> Option<String> {
+fn sourced_by(host: &dyn ReadFiles) -> Option<String> {
     let variables = ["SETVARS_COMPLETED", "ONEAPI_ROOT", "CMPLR_ROOT"];
     let variable = variables.iter().find(|name| host.env().get(name).is_some()).map(|&name| name.to_owned());
     variable.or_else(|| program(host, "icpx").or_else(|| program(host, "dpcpp")).map(|path| path.to_string()))

@@ -1,9 +1,9 @@
 //! Vulkan: the SDK's variable, versions of headers and loader, and variables that choose drivers.
 
 use gpubuild_core::version::Version;
-use gpubuild_host::{Host, HostPath, Os, glob};
+use gpubuild_host::{HostPath, Os, ReadFiles, glob};
 
-use super::{Scene, program};
+use super::{SignContext, program};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub struct Chosen {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Vulkan {
+pub(super) fn gather(scene: &SignContext<'_>) -> Vulkan {
     let host = scene.host;
     Vulkan {
         sdk: sdk(host),
@@ -67,7 +67,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Vulkan {
     }
 }
 
-fn sdk(host: &dyn Host) -> Option<Sdk> {
+fn sdk(host: &dyn ReadFiles) -> Option<Sdk> {
     let value = host.env().get("VULKAN_SDK")?.to_owned();
     let root = host.path(value.trim_end_matches(['/', '\\']));
     let exists = root.is_absolute() && host.is_dir(&root);
@@ -76,14 +76,14 @@ fn sdk(host: &dyn Host) -> Option<Sdk> {
     Some(Sdk { value, exists, has_headers, better })
 }
 
-fn has_headers(host: &dyn Host, root: &HostPath) -> bool {
+fn has_headers(host: &dyn ReadFiles, root: &HostPath) -> bool {
     ["include/vulkan/vulkan.h", "include/vulkan/vulkan_core.h", "Include/vulkan/vulkan.h"]
         .iter()
         .any(|file| host.is_file(&root.join(file)))
 }
 
 /// Below the place that was named, above it, or where LunarG's SDK is usually unpacked; the newest.
-fn better(host: &dyn Host, root: &HostPath) -> Option<HostPath> {
+fn better(host: &dyn ReadFiles, root: &HostPath) -> Option<HostPath> {
     let below = ["x86_64", "aarch64", "macOS", "*/x86_64", "*/aarch64", "*/macOS", "*", ".."];
     let near = below.iter().flat_map(|sub| glob(host, root.join(sub).normalized().as_str()));
     let found = near.filter(|path| has_headers(host, path)).last();
@@ -106,7 +106,7 @@ fn better(host: &dyn Host, root: &HostPath) -> Option<HostPath> {
     })
 }
 
-fn headers(scene: &Scene<'_>) -> Vec<Headers> {
+fn headers(scene: &SignContext<'_>) -> Vec<Headers> {
     let host = scene.host;
     let chosen = scene.inventory.chosen("vulkan").and_then(|copy| copy.part("headers").cloned());
     let usual = ["/usr/local/include", "/usr/include"].map(|folder| host.path(folder));
@@ -152,7 +152,7 @@ fn number_after(text: &str, before: &str) -> Option<u64> {
 }
 
 /// `libvulkan.so.1.3.275` is what `libvulkan.so.1` leads to.
-fn loader(scene: &Scene<'_>) -> Option<(HostPath, Version)> {
+fn loader(scene: &SignContext<'_>) -> Option<(HostPath, Version)> {
     let runtime = scene.inventory.runtimes.get(&gpubuild_core::backend::Backend::Vulkan)?;
     let real = scene.host.canonical(&runtime.loader.as_ref()?.value).ok()?;
     let name = real.file_name()?;
@@ -163,7 +163,7 @@ fn loader(scene: &Scene<'_>) -> Option<(HostPath, Version)> {
     (version.as_str().matches('.').count() == 2).then_some((real, version))
 }
 
-fn chosen(host: &dyn Host) -> Option<Chosen> {
+fn chosen(host: &dyn ReadFiles) -> Option<Chosen> {
     let (name, value) = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"]
         .into_iter()
         .find_map(|name| Some((name, host.env().get(name)?.to_owned())))?;

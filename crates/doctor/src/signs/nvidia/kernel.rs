@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use gpubuild_detect::finding::Evidence;
-use gpubuild_host::{Host, HostPath, glob};
+use gpubuild_host::{HostPath, ReadFiles, glob};
 
-use crate::signs::Scene;
+use crate::signs::SignContext;
 
 /// Where kernels keep their modules; the first two are one folder on most distributions.
 const ROOTS: [&str; 4] = [
@@ -30,11 +30,11 @@ const MOST_FOLDERS: usize = 300;
 
 /// What is on disk for the running kernel and for others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kernels {
+pub struct InstalledKernels {
     /// The running one.
-    pub running: Kernel,
+    pub running: ModuleSigns,
     /// The others, sorted by name.
-    pub others: Vec<Kernel>,
+    pub others: Vec<ModuleSigns>,
     /// Sources from which a module can be built: `/var/lib/dkms/nvidia/550.54.14`, `/usr/src/akmods/nvidia-kmod.latest`.
     pub sources: Vec<HostPath>,
     /// Records of builds that failed.
@@ -47,7 +47,7 @@ pub struct Kernels {
 
 /// One kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub struct ModuleSigns {
     /// Its release.
     pub release: String,
     /// Whether its folder of modules is there. An update may have removed that of the running kernel.
@@ -58,7 +58,7 @@ pub struct Kernel {
     pub has_headers: bool,
 }
 
-impl Kernels {
+impl InstalledKernels {
     /// Whether the module can be built here at all.
     #[must_use]
     pub fn can_be_built(&self) -> bool {
@@ -73,7 +73,7 @@ impl Kernels {
     }
 }
 
-pub(super) fn gather(scene: &Scene<'_>) -> Kernels {
+pub(super) fn gather(scene: &SignContext<'_>) -> InstalledKernels {
     let host = scene.host;
     let running = scene.facts.kernel.as_ref().map(|kernel| kernel.value.clone()).unwrap_or_default();
     let mut releases: BTreeSet<String> = BTreeSet::new();
@@ -82,7 +82,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Kernels {
     }
     releases.remove(&running);
     let others = releases.iter().map(|release| kernel(host, release));
-    Kernels {
+    InstalledKernels {
         others: others.filter(|kernel| kernel.has_folder).collect(),
         running: kernel(host, &running),
         sources: sources(host),
@@ -92,8 +92,8 @@ pub(super) fn gather(scene: &Scene<'_>) -> Kernels {
     }
 }
 
-fn kernel(host: &dyn Host, release: &str) -> Kernel {
-    let mut kernel = Kernel { release: release.to_owned(), ..Kernel::default() };
+fn kernel(host: &dyn ReadFiles, release: &str) -> ModuleSigns {
+    let mut kernel = ModuleSigns { release: release.to_owned(), ..ModuleSigns::default() };
     if release.is_empty() {
         return kernel;
     }
@@ -114,7 +114,7 @@ fn kernel(host: &dyn Host, release: &str) -> Kernel {
     kernel
 }
 
-fn modules(host: &dyn Host, folder: &HostPath) -> Vec<HostPath> {
+fn modules(host: &dyn ReadFiles, folder: &HostPath) -> Vec<HostPath> {
     let mut found = Vec::new();
     let mut budget = MOST_FOLDERS;
     for name in host.list(folder).unwrap_or_default() {
@@ -130,7 +130,13 @@ fn modules(host: &dyn Host, folder: &HostPath) -> Vec<HostPath> {
     found
 }
 
-fn walk(host: &dyn Host, folder: &HostPath, depth: usize, budget: &mut usize, found: &mut Vec<HostPath>) {
+fn walk(
+    host: &dyn ReadFiles,
+    folder: &HostPath,
+    depth: usize,
+    budget: &mut usize,
+    found: &mut Vec<HostPath>,
+) {
     if *budget == 0 {
         return;
     }
@@ -163,7 +169,7 @@ fn is_module(name: &str) -> bool {
     named && !parts.iter().any(|part| rest.ends_with(part))
 }
 
-fn sources(host: &dyn Host) -> Vec<HostPath> {
+fn sources(host: &dyn ReadFiles) -> Vec<HostPath> {
     let mut sources: Vec<HostPath> =
         ["/var/lib/dkms/nvidia*/*", "/usr/src/akmods/nvidia*", "/usr/src/nvidia-*"]
             .iter()
@@ -179,7 +185,7 @@ fn sources(host: &dyn Host) -> Vec<HostPath> {
 }
 
 /// The last byte of the variable; four bytes of attributes stand before it in `efivars`.
-fn secure_boot(host: &dyn Host) -> Option<(bool, Evidence)> {
+fn secure_boot(host: &dyn ReadFiles) -> Option<(bool, Evidence)> {
     const GUID: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
     let places = [
         (format!("/sys/firmware/efi/efivars/SecureBoot-{GUID}"), 4),
@@ -193,7 +199,7 @@ fn secure_boot(host: &dyn Host) -> Option<(bool, Evidence)> {
 }
 
 /// Lines of modprobe's configuration and of the kernel's command line that keep the module out.
-fn forbidden(host: &dyn Host) -> Vec<Evidence> {
+fn forbidden(host: &dyn ReadFiles) -> Vec<Evidence> {
     let files = [
         "/etc/modprobe.d/*.conf",
         "/lib/modprobe.d/*.conf",
@@ -237,15 +243,15 @@ fn forbids(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::signs::Scene;
+    use crate::signs::SignContext;
     use gpubuild_detect::toolkit::Inventory;
     use gpubuild_host::recorded::RecordedHostBuilder;
     use gpubuild_host::{Arch, Os, RecordedHost};
 
-    fn look(host: RecordedHostBuilder) -> Kernels {
+    fn look(host: RecordedHostBuilder) -> InstalledKernels {
         let host = host.file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n").build();
         let facts = gpubuild_detect::facts::gather(&host);
-        gather(&Scene {
+        gather(&SignContext {
             host: &host,
             facts: &facts,
             inventory: &Inventory::default(),

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use gpubuild_core::version::Version;
 use gpubuild_detect::finding::Evidence;
 use gpubuild_detect::matrix::is_compatibility;
-use gpubuild_host::library::{self, Loader};
-use gpubuild_host::{Host, HostPath, glob};
+use gpubuild_host::library::{self, LibraryLoader};
+use gpubuild_host::{HostPath, ReadFiles, glob};
 
-use crate::signs::Scene;
+use crate::signs::SignContext;
 
 /// The driver's library that every CUDA program opens.
 const DRIVER: &str = "libcuda.so.1";
@@ -28,11 +28,11 @@ const VARIABLE: &str = "LD_LIBRARY_PATH";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Libraries {
     /// What a program gets that opens `libcuda.so.1`.
-    pub driver: Option<Copy>,
+    pub driver: Option<DriverLibrary>,
     /// What a program gets that opens `libnvidia-ml.so.1`.
-    pub management: Option<Copy>,
+    pub management: Option<DriverLibrary>,
     /// Every copy of `libcuda.so.1` in the loader's folders, in its order.
-    pub copies: Vec<Copy>,
+    pub copies: Vec<DriverLibrary>,
     /// Driver libraries that lie in the loader's folders and that no program finds, because their link is missing.
     pub unlinked: Vec<HostPath>,
     /// CUDA's libraries that are there in several versions.
@@ -41,7 +41,7 @@ pub struct Libraries {
 
 /// A copy of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copy {
+pub struct DriverLibrary {
     /// Where a program finds it.
     pub path: HostPath,
     /// The file itself.
@@ -51,12 +51,12 @@ pub struct Copy {
     /// The release of the toolkit whose folder it lies in.
     pub release: Option<Version>,
     /// Whose it is.
-    pub origin: Origin,
+    pub origin: DriverOrigin,
 }
 
 /// Where a driver library comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum DriverOrigin {
     /// The driver's own.
     Driver,
     /// A toolkit's package for older drivers.
@@ -78,12 +78,12 @@ pub struct Collision {
     pub hides_newer: bool,
 }
 
-pub(super) fn gather(scene: &Scene<'_>) -> Libraries {
+pub(super) fn gather(scene: &SignContext<'_>) -> Libraries {
     let host = scene.host;
-    let loader = Loader::new(host);
+    let loader = LibraryLoader::new(host);
     let folders = library::folders(host);
     let driver = loader.find(DRIVER).map(|path| copy(host, path));
-    let mut copies: Vec<Copy> = Vec::new();
+    let mut copies: Vec<DriverLibrary> = Vec::new();
     let mut unlinked = Vec::new();
     for folder in &folders {
         let path = folder.join(DRIVER);
@@ -113,21 +113,21 @@ pub(super) fn gather(scene: &Scene<'_>) -> Libraries {
     }
 }
 
-fn copy(host: &dyn Host, path: HostPath) -> Copy {
+fn copy(host: &dyn ReadFiles, path: HostPath) -> DriverLibrary {
     let real = host.canonical(&path).unwrap_or_else(|_| path.clone());
     let version = real.file_name().and_then(driver_version);
     let inside = |text: &str| path.as_str().contains(text) || real.as_str().contains(text);
     let origin = if inside("/stubs/") {
-        Origin::Stub
+        DriverOrigin::Stub
     } else if is_compatibility(&path) || is_compatibility(&real) {
-        Origin::Compatibility
+        DriverOrigin::Compatibility
     } else if inside("/usr/lib/wsl/") {
-        Origin::Wsl
+        DriverOrigin::Wsl
     } else {
-        Origin::Driver
+        DriverOrigin::Driver
     };
     let release = toolkit_version(&real).or_else(|| toolkit_version(&path));
-    Copy { path, real, version, release, origin }
+    DriverLibrary { path, real, version, release, origin }
 }
 
 /// The version in `libcuda.so.550.54.14`. The digits of the library's own name (`libcuda.so.1.1` of WSL) are none.
@@ -138,7 +138,7 @@ fn driver_version(name: &str) -> Option<Version> {
 }
 
 /// What stands in several versions where a program looks.
-fn collisions(host: &dyn Host, folders: &[HostPath]) -> Vec<Collision> {
+fn collisions(host: &dyn ReadFiles, folders: &[HostPath]) -> Vec<Collision> {
     let set = host.env().get(VARIABLE).unwrap_or_default();
     let named: Vec<HostPath> =
         set.split([':', ';']).map(|text| host.path(text)).filter(HostPath::is_absolute).collect();
@@ -178,7 +178,7 @@ fn collisions(host: &dyn Host, folders: &[HostPath]) -> Vec<Collision> {
 }
 
 /// The version of a library in a folder, one per name that programs ask for.
-fn in_folder(host: &dyn Host, folder: &HostPath, library: &str) -> Option<(HostPath, Version)> {
+fn in_folder(host: &dyn ReadFiles, folder: &HostPath, library: &str) -> Option<(HostPath, Version)> {
     let names = host.list_matching(folder, &format!("{library}*")).ok()?;
     let mut best: Option<(HostPath, Version)> = None;
     for name in names {
@@ -218,7 +218,7 @@ fn toolkit_version(path: &HostPath) -> Option<Version> {
 /// A newer library of the active Python environment that the user's search path hides: wheels find their own by a path
 /// that comes after the variable.
 fn against_wheel(
-    host: &dyn Host,
+    host: &dyn ReadFiles,
     library: &str,
     wheel: &str,
     copies: &[(HostPath, Version, bool)],
@@ -256,7 +256,7 @@ mod tests {
     fn look(host: RecordedHostBuilder) -> Libraries {
         let host = host.build();
         let facts = gpubuild_detect::facts::gather(&host);
-        gather(&Scene {
+        gather(&SignContext {
             host: &host,
             facts: &facts,
             inventory: &Inventory::default(),
@@ -271,11 +271,11 @@ mod tests {
     #[test]
     fn the_copy_that_programs_get_has_an_origin() {
         for (path, origin) in [
-            ("/usr/lib64/libcuda.so.1", Origin::Driver),
-            ("/usr/local/cuda-12.8/compat/libcuda.so.1", Origin::Compatibility),
-            ("/usr/local/cuda/compat/lib.real/libcuda.so.1", Origin::Compatibility),
-            ("/usr/local/cuda-12.8/lib64/stubs/libcuda.so.1", Origin::Stub),
-            ("/usr/lib/wsl/lib/libcuda.so.1", Origin::Wsl),
+            ("/usr/lib64/libcuda.so.1", DriverOrigin::Driver),
+            ("/usr/local/cuda-12.8/compat/libcuda.so.1", DriverOrigin::Compatibility),
+            ("/usr/local/cuda/compat/lib.real/libcuda.so.1", DriverOrigin::Compatibility),
+            ("/usr/local/cuda-12.8/lib64/stubs/libcuda.so.1", DriverOrigin::Stub),
+            ("/usr/lib/wsl/lib/libcuda.so.1", DriverOrigin::Wsl),
         ] {
             let folder = path.rsplit_once('/').unwrap().0;
             let host = linux()

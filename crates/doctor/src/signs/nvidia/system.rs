@@ -2,9 +2,9 @@
 
 use gpubuild_detect::facts::Vendor;
 use gpubuild_detect::finding::Evidence;
-use gpubuild_host::{Host, glob};
+use gpubuild_host::{ReadFiles, glob};
 
-use crate::signs::Scene;
+use crate::signs::SignContext;
 
 const PCI: &str = "/sys/bus/pci/devices";
 const MANAGER: &str = "nv-fabricmanager";
@@ -24,7 +24,7 @@ pub struct System {
     /// A Jetson's release of Linux for Tegra.
     pub tegra: Option<Evidence>,
     /// The machine's groups.
-    pub groups: Vec<Group>,
+    pub groups: Vec<SystemGroup>,
     /// Who asks, by name, where the environment tells.
     pub user: Option<String>,
 }
@@ -44,7 +44,7 @@ pub struct Fabric {
 
 /// A group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct SystemGroup {
     /// Its name.
     pub name: String,
     /// Its number.
@@ -56,12 +56,12 @@ pub struct Group {
 impl System {
     /// A group by number.
     #[must_use]
-    pub fn group(&self, gid: u32) -> Option<&Group> {
+    pub fn group(&self, gid: u32) -> Option<&SystemGroup> {
         self.groups.iter().find(|group| group.gid == gid)
     }
 }
 
-pub(super) fn gather(scene: &Scene<'_>) -> System {
+pub(super) fn gather(scene: &SignContext<'_>) -> System {
     let host = scene.host;
     let has_card = scene.facts.gpus.iter().any(|gpu| gpu.vendor == Vendor::Nvidia);
     let fabric = if has_card { fabric(host) } else { Fabric::default() };
@@ -78,7 +78,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> System {
 }
 
 /// Bridges of NVIDIA on a machine with compute cards. Old chipsets had such bridges too, but no such cards.
-fn fabric(host: &dyn Host) -> Fabric {
+fn fabric(host: &dyn ReadFiles) -> Fabric {
     let text = |address: &str, name: &str| {
         let path = host.path(PCI).join(address).join(name);
         host.read_text(&path).unwrap_or_default().trim().to_lowercase()
@@ -126,19 +126,19 @@ fn fabric(host: &dyn Host) -> Fabric {
     }
 }
 
-fn first(host: &dyn Host, places: &[&str]) -> Option<Evidence> {
+fn first(host: &dyn ReadFiles, places: &[&str]) -> Option<Evidence> {
     let place = places.iter().find(|place| host.exists(&host.path(place)))?;
     Some(Evidence::file(*place, "present"))
 }
 
-fn sleeps(host: &dyn Host) -> Option<(u64, Evidence)> {
+fn sleeps(host: &dyn ReadFiles) -> Option<(u64, Evidence)> {
     let place = "/sys/power/suspend_stats/success";
     let count = host.read_text(&host.path(place)).ok()?.trim().parse().ok()?;
     Some((count, Evidence::file(place, format!("{count}"))))
 }
 
 /// A parameter of the loaded module: `PreserveVideoMemoryAllocations: 0`.
-fn parameter(host: &dyn Host, wanted: &str) -> Option<String> {
+fn parameter(host: &dyn ReadFiles, wanted: &str) -> Option<String> {
     let text = host.read_text(&host.path("/proc/driver/nvidia/params")).ok()?;
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -146,20 +146,20 @@ fn parameter(host: &dyn Host, wanted: &str) -> Option<String> {
     })
 }
 
-fn tegra(host: &dyn Host) -> Option<Evidence> {
+fn tegra(host: &dyn ReadFiles) -> Option<Evidence> {
     let place = "/etc/nv_tegra_release";
     let text = host.read_text(&host.path(place)).ok()?;
     let line = text.lines().next().unwrap_or_default().trim_start_matches("# ");
     Some(Evidence::file(place, line))
 }
 
-fn parse_groups(text: &str) -> Vec<Group> {
+fn parse_groups(text: &str) -> Vec<SystemGroup> {
     text.lines()
         .filter_map(|line| {
             let mut fields = line.split(':');
             let (name, _, gid) = (fields.next()?, fields.next()?, fields.next()?);
             let members = fields.next().unwrap_or_default().split(',').map(str::trim);
-            Some(Group {
+            Some(SystemGroup {
                 name: name.to_owned(),
                 gid: gid.trim().parse().ok()?,
                 members: members.filter(|member| !member.is_empty()).map(str::to_owned).collect(),

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use gpubuild_host::{Command, Host, HostPath, Os, find_program, glob};
+use gpubuild_host::{Command, HostPath, InspectHost, Os, ReadFiles, find_program, glob};
 
-use super::Scene;
+use super::SignContext;
 
 /// The ways that lead to copies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Copies {
     /// In the order in which they are told.
-    pub ways: Vec<Way>,
+    pub ways: Vec<CopyOrigin>,
     /// Something of ROCm is in `/usr`, from the distribution's packages.
     pub in_usr: Option<HostPath>,
     /// Something of ROCm is in `/opt`.
@@ -29,7 +29,7 @@ pub struct Copies {
 
 /// Somebody who asks, and what is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct CopyOrigin {
     /// `ROCM_PATH`, `PATH`, `/opt/rocm`, `hipconfig -R`.
     pub name: String,
     /// As it was written.
@@ -41,13 +41,13 @@ pub struct Way {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Copies {
+pub(super) fn gather(scene: &SignContext<'_>) -> Copies {
     let host = scene.host;
     let mut ways = Vec::new();
     for name in ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"] {
         let Some(value) = host.env().get(name) else { continue };
         let root = root_at(host, &host.path(value.trim_end_matches(['/', '\\'])));
-        ways.push(Way { name: name.to_owned(), place: value.to_owned(), root, is_variable: true });
+        ways.push(CopyOrigin { name: name.to_owned(), place: value.to_owned(), root, is_variable: true });
     }
     // An active environment is a choice of its own.
     let prefixes: Vec<HostPath> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
@@ -59,7 +59,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Copies {
     if let Some(program) = find_program(host, "hipcc").into_iter().find(|one| !in_environment(one)) {
         let root = host.canonical(&program).ok().and_then(|real| root_of_program(host, &real));
         let place = program.to_string();
-        ways.push(Way { name: "hipcc on PATH".to_owned(), place, root, is_variable: false });
+        ways.push(CopyOrigin { name: "hipcc on PATH".to_owned(), place, root, is_variable: false });
     }
     ways.extend(hipconfig(host));
     let mut roots = scene.inventory.of("rocm").iter().map(|copy| &copy.root);
@@ -78,7 +78,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Copies {
     }
     let link = host.path("/opt/rocm");
     if let Some(root) = root_at(host, &link) {
-        let way = Way {
+        let way = CopyOrigin {
             name: "/opt/rocm".to_owned(),
             place: root.to_string(),
             root: Some(root),
@@ -91,7 +91,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Copies {
 }
 
 /// What a recording has of `hipconfig`. No process is started for it.
-fn hipconfig(host: &dyn Host) -> Option<Way> {
+fn hipconfig(host: &dyn InspectHost) -> Option<CopyOrigin> {
     let ask = |argument: &str| {
         let command = Command::new("hipconfig", Duration::from_secs(3)).args([argument.to_owned()]);
         host.recorded_output(&command)
@@ -99,11 +99,11 @@ fn hipconfig(host: &dyn Host) -> Option<Way> {
     let output = ["--rocmpath", "-R"].into_iter().find_map(ask)?;
     let place = output.stdout.trim().lines().next()?.trim().to_owned();
     let root = root_at(host, &host.path(place.trim_end_matches(['/', '\\'])));
-    Some(Way { name: "hipconfig --rocmpath".to_owned(), place, root, is_variable: false })
+    Some(CopyOrigin { name: "hipconfig --rocmpath".to_owned(), place, root, is_variable: false })
 }
 
 /// The packages of a distribution, in `/usr`.
-fn distribution(host: &dyn Host, mut copies: Copies) -> Copies {
+fn distribution(host: &dyn ReadFiles, mut copies: Copies) -> Copies {
     let patterns = [
         "/usr/lib/*-linux-gnu/cmake/hip/hip-config*.cmake",
         "/usr/lib64/cmake/hip/hip-config*.cmake",
@@ -142,7 +142,7 @@ fn distribution(host: &dyn Host, mut copies: Copies) -> Copies {
 }
 
 /// The variable that tells compilers where things are.
-fn pinned_by(host: &dyn Host) -> Option<String> {
+fn pinned_by(host: &dyn ReadFiles) -> Option<String> {
     let set = ["ROCM_PATH", "HIP_DEVICE_LIB_PATH", "DEVICE_LIB_PATH"];
     let found =
         set.iter().find(|name| host.env().get(name).is_some_and(|path| host.is_dir(&host.path(path))));
@@ -155,19 +155,19 @@ fn pinned_by(host: &dyn Host) -> Option<String> {
 }
 
 /// The copy at a place that a variable names: the place itself, or the folder above `hip`.
-fn root_at(host: &dyn Host, place: &HostPath) -> Option<HostPath> {
+fn root_at(host: &dyn ReadFiles, place: &HostPath) -> Option<HostPath> {
     let real = host.canonical(place).ok()?;
     let above = real.parent().filter(|_| real.file_name() == Some("hip"));
     above.filter(|above| is_copy(host, above)).or_else(|| Some(real).filter(|real| is_copy(host, real)))
 }
 
-fn root_of_program(host: &dyn Host, program: &HostPath) -> Option<HostPath> {
+fn root_of_program(host: &dyn ReadFiles, program: &HostPath) -> Option<HostPath> {
     let root = program.parent()?.parent()?;
     let above = root.parent().filter(|_| root.file_name() == Some("hip"));
     Some(above.filter(|above| is_copy(host, above)).unwrap_or(root))
 }
 
-fn is_copy(host: &dyn Host, root: &HostPath) -> bool {
+fn is_copy(host: &dyn ReadFiles, root: &HostPath) -> bool {
     let files = [
         "bin/hipcc",
         "bin/hipcc.exe",

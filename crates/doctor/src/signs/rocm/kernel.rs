@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use gpubuild_host::search::natural_order;
-use gpubuild_host::{Command, Host, HostPath, Os};
+use gpubuild_host::{Command, HostPath, InspectHost, Os, ReadFiles, RunPrograms};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub struct KfdSigns {
     /// The GPUs of `kfd` in its order, which is the order in which programs see them.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<KfdNode>,
     /// Whether `amdgpu` is there, as a module or as a part of the kernel.
     pub has_amdgpu: bool,
     /// What tells that `amdgpu` is a part of the kernel: `lsmod` does not list it.
@@ -26,7 +26,7 @@ pub struct Kernel {
 
 /// A GPU of the topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct KfdNode {
     /// Its number in the folder of nodes.
     pub number: u32,
     /// Its PCI address.
@@ -34,14 +34,14 @@ pub struct Node {
 }
 
 /// Looks.
-pub(super) fn gather(host: &dyn Host) -> Kernel {
+pub(super) fn gather(host: &dyn InspectHost) -> KfdSigns {
     if host.platform().os != Os::Linux {
-        return Kernel::default();
+        return KfdSigns::default();
     }
     let has = |path: &str| host.exists(&host.path(path));
     let programs = ["/bin/lsmod", "/sbin/lsmod", "/usr/bin/lsmod", "/usr/sbin/lsmod"];
     let has_amdgpu = has("/sys/module/amdgpu");
-    Kernel {
+    KfdSigns {
         nodes: nodes(host),
         has_amdgpu,
         built_in: built_in(host).filter(|_| has_amdgpu),
@@ -53,7 +53,7 @@ pub(super) fn gather(host: &dyn Host) -> Kernel {
 }
 
 /// No process is started for it.
-fn rocminfo_says_no(host: &dyn Host) -> bool {
+fn rocminfo_says_no(host: &dyn RunPrograms) -> bool {
     let output = host.recorded_output(&Command::new("rocminfo", Duration::from_secs(7)));
     output.is_some_and(|output| {
         format!("{}{}", output.stdout, output.stderr).to_lowercase().contains("not loaded")
@@ -61,7 +61,7 @@ fn rocminfo_says_no(host: &dyn Host) -> bool {
 }
 
 /// `nomodeset`, or a list of modules that are not to be loaded.
-fn kept_away(host: &dyn Host) -> Option<(String, String)> {
+fn kept_away(host: &dyn ReadFiles) -> Option<(String, String)> {
     let line = host.read_text(&host.path("/proc/cmdline")).unwrap_or_default();
     let words = ["nomodeset", "modprobe.blacklist=amdgpu", "module_blacklist=amdgpu", "amdgpu.modeset=0"];
     if let Some(word) = words.iter().find(|word| line.split_whitespace().any(|one| one == **word)) {
@@ -77,7 +77,7 @@ fn kept_away(host: &dyn Host) -> Option<(String, String)> {
         })
 }
 
-fn nodes(host: &dyn Host) -> Vec<Node> {
+fn nodes(host: &dyn ReadFiles) -> Vec<KfdNode> {
     const FOLDER: &str = "/sys/class/kfd/kfd/topology/nodes";
     let mut names = host.list(&host.path(FOLDER)).unwrap_or_default();
     names.sort_by(|left, right| natural_order(left, right));
@@ -86,7 +86,7 @@ fn nodes(host: &dyn Host) -> Vec<Node> {
         .filter_map(|name| {
             let number = name.parse().ok()?;
             let text = host.read_text(&host.path(FOLDER).join(name).join("properties")).ok()?;
-            Some(Node { number, address: address(&text)? })
+            Some(KfdNode { number, address: address(&text)? })
         })
         .collect()
 }
@@ -108,7 +108,7 @@ fn address(text: &str) -> Option<String> {
 }
 
 /// The file that says so, if `amdgpu` is no module.
-fn built_in(host: &dyn Host) -> Option<String> {
+fn built_in(host: &dyn ReadFiles) -> Option<String> {
     let release = host.read_text(&host.path("/proc/sys/kernel/osrelease")).ok()?;
     let list = format!("/lib/modules/{}/modules.builtin", release.trim());
     if host.read_text(&host.path(&list)).is_ok_and(|text| text.contains("/amdgpu.ko")) {

@@ -6,22 +6,22 @@ mod kernel;
 use gpubuild_core::version::Version;
 use gpubuild_detect::facts::Fact;
 use gpubuild_detect::finding::Evidence;
-use gpubuild_host::library::Loader;
-use gpubuild_host::{Host, HostPath, Os, find_program, glob};
+use gpubuild_host::library::LibraryLoader;
+use gpubuild_host::{HostPath, Os, ReadFiles, find_program, glob};
 
-use super::Scene;
-pub use copies::{Copies, Way};
-pub use kernel::{Kernel, Node};
+use super::SignContext;
+pub use copies::{Copies, CopyOrigin};
+pub use kernel::{KfdNode, KfdSigns};
 
 /// What was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Signs {
+pub struct RocmSigns {
     /// What tells that somebody wants ROCm here: files and variables, with the ways that led to them.
     pub traces: Vec<String>,
     /// Every way that leads to a copy of ROCm.
     pub copies: Copies,
     /// What the kernel and its driver tell.
-    pub kernel: Kernel,
+    pub kernel: KfdSigns,
     /// rocBLAS of ROCm and the architectures that it was built for, by folder.
     pub rocblas: Vec<(HostPath, Vec<String>)>,
     /// The release of ROCm in `/opt`, which libraries without a compiler have as well.
@@ -31,17 +31,17 @@ pub struct Signs {
 }
 
 /// Looks.
-pub(super) fn gather(scene: &Scene<'_>) -> Signs {
+pub(super) fn gather(scene: &SignContext<'_>) -> RocmSigns {
     let host = scene.host;
     if host.platform().os == Os::Macos {
-        return Signs::default();
+        return RocmSigns::default();
     }
     let copies = copies::gather(scene);
     let rocminfo = find_program(host, "rocminfo").into_iter().next().or_else(|| {
         let known = ["/opt/rocm/bin/rocminfo", "/opt/rocm-*/bin/rocminfo"];
         known.iter().filter(|_| host.platform().os == Os::Linux).find_map(|one| glob(host, one).pop())
     });
-    Signs {
+    RocmSigns {
         traces: traces(scene, rocminfo.as_ref()),
         kernel: kernel::gather(host),
         rocblas: rocblas(host),
@@ -53,7 +53,7 @@ pub(super) fn gather(scene: &Scene<'_>) -> Signs {
 
 /// Files and variables that nobody has who does not use ROCm. The driver of Windows brings HIP's library along, which tells
 /// nothing.
-fn traces(scene: &Scene<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
+fn traces(scene: &SignContext<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
     let host = scene.host;
     let mut traces: Vec<String> =
         scene.inventory.of("rocm").iter().map(|copy| copy.root.to_string()).collect();
@@ -68,7 +68,7 @@ fn traces(scene: &Scene<'_>, rocminfo: Option<&HostPath>) -> Vec<String> {
         {
             traces.extend(glob(host, pattern).iter().map(ToString::to_string));
         }
-        let loader = Loader::new(host);
+        let loader = LibraryLoader::new(host);
         for name in ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libhsa-runtime64.so.1"] {
             traces.extend(loader.find(name).map(|path| path.to_string()));
         }
@@ -96,7 +96,7 @@ fn is_torch_of_hip(text: &str) -> bool {
 }
 
 /// `6.2.0-66` is 6.2.0.
-fn release(host: &dyn Host) -> Option<Fact<Version>> {
+fn release(host: &dyn ReadFiles) -> Option<Fact<Version>> {
     let files = ["/opt/rocm/.info/version", "/opt/rocm-*/.info/version"];
     let file =
         files.iter().filter(|_| host.platform().os == Os::Linux).find_map(|one| glob(host, one).pop())?;
@@ -116,7 +116,7 @@ const ROCBLAS: [&str; 6] = [
     "/usr/lib/*-linux-gnu/rocblas/library",
 ];
 
-fn rocblas(host: &dyn Host) -> Vec<(HostPath, Vec<String>)> {
+fn rocblas(host: &dyn ReadFiles) -> Vec<(HostPath, Vec<String>)> {
     if host.platform().os != Os::Linux {
         return Vec::new();
     }

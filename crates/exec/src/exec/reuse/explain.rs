@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 
 use super::{Reuse, TREES};
-use crate::exec::Job;
+use crate::exec::BuildJob;
 use crate::exec::error::BuildError;
 use crate::store::entry::{self, Miss};
 use crate::store::explain::TreeExplanation;
 use crate::store::files;
 
 /// What a build would find in the store for a tree. Changes nothing but notes of hashes.
-pub fn explain(job: &Job<'_>, tree: &Tree) -> Result<TreeExplanation, BuildError> {
+pub fn explain(job: &BuildJob<'_>, tree: &PlannedTree) -> Result<TreeExplanation, BuildError> {
     let host = job.host;
     let sources = files::walk(host, &tree.source, &tree.build)
         .map_err(|(path, error)| BuildError::io("read the folder", &path, &error))?;

@@ -11,23 +11,23 @@ mod tell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use gpubuild_host::{Command, HostPath, Lock};
+use gpubuild_host::{Command, FileLock, HostPath};
 use gpubuild_plan::artifacts::BuiltTree;
-use gpubuild_plan::plan::Tree;
+use gpubuild_plan::plan::PlannedTree;
 use serde::{Deserialize, Serialize};
 
-use super::Job;
+use super::BuildJob;
 use super::error::BuildError;
-use super::objects::Compiled;
-use super::stamp::Stamp;
+use super::objects::CompiledObject;
+use super::stamp::BuildStamp;
 use crate::cmake;
-use crate::event::Event;
+use crate::event::BuildEvent;
 use crate::store::contents::{self, Contents};
-use crate::store::files::{self, Snapshot};
-use crate::store::key::Parts;
+use crate::store::files::{self, FileSnapshot};
+use crate::store::key::KeyParts;
 use crate::store::places::Places;
 use crate::store::settings::Store;
-use crate::store::surroundings::Elsewhere;
+use crate::store::surroundings::RelocatedFolders;
 use crate::store::tree_key;
 pub use explain::explain;
 
@@ -36,30 +36,30 @@ const TREES: &str = "trees";
 
 /// What lies in a build folder because it was taken from a store. Ninja knows nothing of it.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Taken {
+struct TakenTree {
     files: Vec<String>,
 }
 
 /// A tree between the look at its sources and its stamp.
 pub(super) struct Reuse<'a> {
-    job: &'a Job<'a>,
-    tree: &'a Tree,
+    job: &'a BuildJob<'a>,
+    tree: &'a PlannedTree,
     places: Places,
     /// All files below the source folder before the build.
-    sources: Snapshot,
+    sources: FileSnapshot,
     contents: Contents,
     before: Option<Contents>,
-    elsewhere: Elsewhere<'a>,
+    elsewhere: RelocatedFolders<'a>,
     /// Everything that the key is made of, where a store is used and the key can be told.
-    parts: Option<Parts>,
+    parts: Option<KeyParts>,
     /// Whether something may be put into the store.
     writable: bool,
     /// Whether objects may be taken: nothing in the folder was compiled yet, or what was left out before is in again.
     fresh: bool,
     /// Targets whose objects were taken.
-    taken: Vec<Compiled>,
+    taken: Vec<CompiledObject>,
     /// Targets that are compiled here, with the parts of their keys.
-    left: Vec<(Compiled, Parts)>,
+    left: Vec<(CompiledObject, KeyParts)>,
     /// Everything that Ninja makes.
     outputs: BTreeSet<String>,
     /// What the objects that were taken were made of.
@@ -69,19 +69,19 @@ pub(super) struct Reuse<'a> {
 }
 
 /// What came of looking into the store.
-pub(super) enum Found {
+pub(super) enum ReuseResult {
     /// The result, in its place, and the files that it was made of.
     Hit(Box<BuiltTree>, Vec<String>),
     /// Nothing that serves. The lock is held until the result is stored.
-    Miss(Option<Lock>),
+    Miss(Option<FileLock>),
 }
 
 impl<'a> Reuse<'a> {
     /// Hashes the sources and makes the key.
     pub(super) fn begin(
-        job: &'a Job<'a>,
-        tree: &'a Tree,
-        sources: Snapshot,
+        job: &'a BuildJob<'a>,
+        tree: &'a PlannedTree,
+        sources: FileSnapshot,
         tools: &[(&str, Option<&HostPath>)],
     ) -> Self {
         let host = job.host;
@@ -96,7 +96,7 @@ impl<'a> Reuse<'a> {
             !host.exists(&ninja_log(tree)) || before.as_ref().is_some_and(|before| before.trusted);
         let note =
             job.store.as_ref().filter(|store| store.is_writable()).map(|store| store.root.join("known.json"));
-        let mut elsewhere = Elsewhere::new(host, note);
+        let mut elsewhere = RelocatedFolders::new(host, note);
         // Without Ninja it is not known which headers were read.
         let told = job.store.is_some()
             && tree.generator.starts_with("Ninja")
@@ -125,11 +125,11 @@ impl<'a> Reuse<'a> {
 
     /// The key of what the sources hold.
     pub(super) fn key(&self) -> Option<String> {
-        self.parts.as_ref().map(Parts::key)
+        self.parts.as_ref().map(KeyParts::key)
     }
 
     /// Whether a stamp is of the same content, though files look different: touched, copied, checked out again.
-    pub(super) fn is_same(&self, stamp: &Stamp, key: &str) -> bool {
+    pub(super) fn is_same(&self, stamp: &BuildStamp, key: &str) -> bool {
         stamp.key == key
             && stamp.content.is_some()
             && stamp.content == self.key()
@@ -140,7 +140,7 @@ impl<'a> Reuse<'a> {
     fn ask(&self, ninja: Option<&HostPath>, what: &[&str]) -> Option<String> {
         let command = Command::new(ninja?.as_str(), Duration::from_secs(120));
         let command = command.args(["-C", self.tree.build.as_str(), "-t"]).args(what.iter().copied());
-        let output = self.job.host.run(&command).ok().filter(gpubuild_host::Output::success)?;
+        let output = self.job.host.run(&command).ok().filter(gpubuild_host::CommandOutput::success)?;
         Some(output.stdout)
     }
 
@@ -164,35 +164,35 @@ impl<'a> Reuse<'a> {
         let path = contents_path(self.tree);
         self.contents.write(host, &path).map_err(|error| BuildError::io("write", &path, &error))?;
         self.parts = None;
-        (self.job.sink)(&Event::SourcesChanged { tree: self.tree.id.clone(), files: changed.clone() });
+        (self.job.sink)(&BuildEvent::SourcesChanged { tree: self.tree.id.clone(), files: changed.clone() });
         Ok(changed)
     }
 }
 
 /// What the last key of a tree was made of.
 #[must_use]
-pub fn parts_path(tree: &Tree) -> HostPath {
+pub fn parts_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("key.json")
 }
 
-fn contents_path(tree: &Tree) -> HostPath {
+fn contents_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("contents.json")
 }
 
-fn taken_path(tree: &Tree) -> HostPath {
+fn taken_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("taken.json")
 }
 
 /// The script that has CMake take objects.
-fn reused_path(tree: &Tree) -> HostPath {
+fn reused_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("reused.cmake")
 }
 
 /// Where objects lie that were taken.
-fn objects_path(tree: &Tree) -> HostPath {
+fn objects_path(tree: &PlannedTree) -> HostPath {
     cmake::own_folder(tree).join("objects")
 }
 
-fn ninja_log(tree: &Tree) -> HostPath {
+fn ninja_log(tree: &PlannedTree) -> HostPath {
     tree.build.join(".ninja_log")
 }

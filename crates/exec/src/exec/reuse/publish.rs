@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpubuild_core::isa::is_machine_flag;
 use gpubuild_core::secret;
-use gpubuild_host::{HostPath, Lock};
+use gpubuild_host::{FileLock, HostPath};
 use gpubuild_plan::artifacts::BuiltTree;
 use serde_json::Value;
 
 use super::{Reuse, TREES};
-use crate::cmake::file_api::Reply;
-use crate::event::Event;
-use crate::exec::stamp::Stamp;
-use crate::store::entry::{self, Draft, Entry, Inputs};
-use crate::store::key::Parts;
+use crate::cmake::file_api::FileApiReply;
+use crate::event::BuildEvent;
+use crate::exec::stamp::BuildStamp;
+use crate::store::entry::{self, EntryDraft, EntryInputs, StoreEntry};
+use crate::store::key::KeyParts;
 use crate::store::settings::Store;
 use crate::store::{maintain, outputs, surroundings};
 
@@ -27,10 +27,10 @@ impl Reuse<'_> {
     /// Puts the result into the store. A build is as good without: what goes wrong is told in one line.
     pub(in crate::exec) fn publish(
         &mut self,
-        lock: Option<Lock>,
+        lock: Option<FileLock>,
         ninja: Option<&HostPath>,
-        reply: &Reply,
-        stamp: &Stamp,
+        reply: &FileApiReply,
+        stamp: &BuildStamp,
         seconds: f64,
     ) {
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return };
@@ -42,7 +42,7 @@ impl Reuse<'_> {
         match objects.and_then(|()| self.draft(store, &parts, reply, stamp, seconds)) {
             Ok(Some(entry)) => {
                 let (tree, key) = (self.tree.id.clone(), entry.key.clone());
-                (self.job.sink)(&Event::Stored { tree, key, bytes: entry.bytes });
+                (self.job.sink)(&BuildEvent::Stored { tree, key, bytes: entry.bytes });
                 self.elsewhere.write();
             }
             Ok(None) => {}
@@ -54,11 +54,11 @@ impl Reuse<'_> {
     fn draft(
         &mut self,
         store: &Store,
-        parts: &Parts,
-        reply: &Reply,
-        stamp: &Stamp,
+        parts: &KeyParts,
+        reply: &FileApiReply,
+        stamp: &BuildStamp,
         seconds: f64,
-    ) -> std::io::Result<Option<Entry>> {
+    ) -> std::io::Result<Option<StoreEntry>> {
         let (host, tree) = (self.job.host, self.tree);
         let native = self.native || outputs::is_for_this_processor(host, tree, reply);
         let processor = if native { surroundings::processor(host) } else { None };
@@ -84,8 +84,8 @@ impl Reuse<'_> {
         }
         let Some((outside, programs)) = self.outside(reply, stamp) else { return Ok(None) };
         let label = format!("{} {}", self.job.project, tree.id);
-        let entry = Entry::new(host, &self.places, TREES, parts.key(), label, &outputs.files, seconds);
-        let inputs = Inputs {
+        let entry = StoreEntry::new(host, &self.places, TREES, parts.key(), label, &outputs.files, seconds);
+        let inputs = EntryInputs {
             parts: parts.clone(),
             origin: tree.source.to_string(),
             outside,
@@ -95,9 +95,9 @@ impl Reuse<'_> {
             read: stamp.read.iter().map(|path| self.places.take_out(path)).collect(),
             result: self.places.take_out_of(result),
         };
-        let draft = Draft { entry, inputs, outputs: &outputs.files, links: &outputs.links };
+        let draft = EntryDraft { entry, inputs, outputs: &outputs.files, links: &outputs.links };
         let entry = entry::publish(host, store, &self.places, draft)?;
-        let limits = maintain::Limits { size: Some(store.limit), ..maintain::Limits::default() };
+        let limits = maintain::StoreLimits { size: Some(store.limit), ..maintain::StoreLimits::default() };
         maintain::prune(host, store, limits)?;
         Ok(Some(entry))
     }
@@ -124,8 +124,8 @@ impl Reuse<'_> {
     /// Files that were read elsewhere, with hashes, and programs that were found on PATH. `None` if one is gone already.
     fn outside(
         &mut self,
-        reply: &Reply,
-        stamp: &Stamp,
+        reply: &FileApiReply,
+        stamp: &BuildStamp,
     ) -> Option<(BTreeMap<String, String>, BTreeMap<String, String>)> {
         let host = self.job.host;
         let mut paths: BTreeSet<String> = stamp.outside.keys().cloned().collect();

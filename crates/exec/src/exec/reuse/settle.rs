@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use gpubuild_host::HostPath;
 
-use super::{Reuse, Taken, contents_path, ninja_log, reused_path, taken_path};
+use super::{Reuse, TakenTree, contents_path, ninja_log, reused_path, taken_path};
 use crate::cmake;
 use crate::exec::error::BuildError;
 use crate::exec::stamp;
@@ -15,7 +15,7 @@ impl Reuse<'_> {
     pub(in crate::exec) fn settle(&mut self, ninja: Option<&HostPath>) -> Result<(), BuildError> {
         let host = self.job.host;
         let failed = |error: std::io::Error| BuildError::io("write into", &self.tree.build, &error);
-        if let Some(taken) = crate::store::read_json::<Taken>(host, &taken_path(self.tree)) {
+        if let Some(taken) = crate::store::read_json::<TakenTree>(host, &taken_path(self.tree)) {
             for file in &taken.files {
                 host.remove(&host.path(file)).map_err(failed)?;
             }

@@ -1,22 +1,22 @@
 //! Taking the result of a whole tree from the store.
 
-use gpubuild_host::{HostPath, Lock};
+use gpubuild_host::{FileLock, HostPath};
 use gpubuild_plan::artifacts::BuiltTree;
 
-use super::{Found, Reuse, TREES, Taken, taken_path};
+use super::{Reuse, ReuseResult, TREES, TakenTree, taken_path};
 use crate::cmake;
-use crate::event::Event;
+use crate::event::BuildEvent;
 use crate::exec::error::BuildError;
 use crate::exec::stamp;
-use crate::store::entry::{self, Entry, Inputs, Miss};
+use crate::store::entry::{self, EntryInputs, Miss, StoreEntry};
 use crate::store::maintain;
 use crate::store::settings::Store;
 
 impl Reuse<'_> {
     /// Takes the result from the store if it is there.
-    pub(in crate::exec) fn take(&mut self) -> Result<Found, BuildError> {
+    pub(in crate::exec) fn take(&mut self) -> Result<ReuseResult, BuildError> {
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else {
-            return Ok(Found::Miss(None));
+            return Ok(ReuseResult::Miss(None));
         };
         let host = self.job.host;
         let key = parts.key();
@@ -33,7 +33,7 @@ impl Reuse<'_> {
                     self.elsewhere.write();
                     self.tell_hit(&key, &folder);
                     self.note_parts(&parts);
-                    return Ok(Found::Hit(Box::new(built), read));
+                    return Ok(ReuseResult::Hit(Box::new(built), read));
                 }
                 Err(Miss::Absent) => {}
                 Err(miss) => {
@@ -49,14 +49,14 @@ impl Reuse<'_> {
             }
         }
         self.tell_miss(store, &key, &parts, &why);
-        Ok(Found::Miss(lock))
+        Ok(ReuseResult::Miss(lock))
     }
 
     /// Whoever makes the same at this moment is waited for: then it is there.
-    fn lock(&mut self, store: &Store, key: &str) -> Result<Option<Lock>, BuildError> {
+    fn lock(&mut self, store: &Store, key: &str) -> Result<Option<FileLock>, BuildError> {
         let (sink, tree) = (self.job.sink, &self.tree.id);
         let waiting = |path: &HostPath| {
-            sink(&Event::WaitingForStore { tree: tree.clone(), lock: path.to_string() });
+            sink(&BuildEvent::WaitingForStore { tree: tree.clone(), lock: path.to_string() });
         };
         match entry::lock(self.job.host, store, key, &waiting) {
             Ok(lock) => Ok(lock),
@@ -70,14 +70,14 @@ impl Reuse<'_> {
     }
 
     /// The entry in a folder, if it serves.
-    pub(super) fn look(&mut self, folder: &HostPath) -> Result<(Entry, Inputs, BuiltTree), Miss> {
-        let (entry, inputs) = Entry::serving(self.job.host, folder, &self.places, &mut self.elsewhere)?;
+    pub(super) fn look(&mut self, folder: &HostPath) -> Result<(StoreEntry, EntryInputs, BuiltTree), Miss> {
+        let (entry, inputs) = StoreEntry::serving(self.job.host, folder, &self.places, &mut self.elsewhere)?;
         let built = self.built(&inputs)?;
         Ok((entry, inputs, built))
     }
 
     /// Puts the files of an entry into their places.
-    fn put(&mut self, folder: &HostPath, entry: &Entry) -> Result<(), BuildError> {
+    fn put(&mut self, folder: &HostPath, entry: &StoreEntry) -> Result<(), BuildError> {
         let host = self.job.host;
         let paths = entry.paths(&self.places);
         // From here on the folder is not what CMake and Ninja left: they are told by files that are missing.
@@ -86,7 +86,7 @@ impl Reuse<'_> {
         for name in ["stamp.json", "configured.json"] {
             host.remove(&own.join(name)).map_err(failed)?;
         }
-        let mut taken: Taken = crate::store::read_json(host, &taken_path(self.tree)).unwrap_or_default();
+        let mut taken: TakenTree = crate::store::read_json(host, &taken_path(self.tree)).unwrap_or_default();
         taken.files.extend(paths);
         taken.files.sort();
         taken.files.dedup();
@@ -95,7 +95,7 @@ impl Reuse<'_> {
     }
 
     /// The result in the words of this tree.
-    fn built(&self, inputs: &Inputs) -> Result<BuiltTree, Miss> {
+    fn built(&self, inputs: &EntryInputs) -> Result<BuiltTree, Miss> {
         let value = self.places.put_into(inputs.result.clone());
         let built: BuiltTree =
             serde_json::from_value(value).map_err(|error| Miss::Damaged(error.to_string()))?;

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpubuild_host::HostPath;
 
 use super::{Reuse, objects_path, reused_path};
-use crate::cmake::file_api::Reply;
-use crate::event::Event;
+use crate::cmake::file_api::FileApiReply;
+use crate::event::BuildEvent;
 use crate::exec::collect;
 use crate::exec::error::BuildError;
-use crate::exec::objects::{self, Compiled, OBJECTS, Scene};
-use crate::store::entry::{self, Draft, Entry, Inputs};
-use crate::store::key::Parts;
-use crate::store::outputs::{self, Output};
+use crate::exec::objects::{self, CompiledObject, OBJECTS, ObjectContext};
+use crate::store::entry::{self, EntryDraft, EntryInputs, StoreEntry};
+use crate::store::key::KeyParts;
+use crate::store::outputs::{self, StoredOutput};
 use crate::store::settings::Store;
 
 impl Reuse<'_> {
@@ -21,7 +21,7 @@ impl Reuse<'_> {
     pub(in crate::exec) fn take_objects(
         &mut self,
         ninja: Option<&HostPath>,
-        reply: &Reply,
+        reply: &FileApiReply,
     ) -> Result<bool, BuildError> {
         let (host, tree) = (self.job.host, self.tree);
         let (Some(store), Some(parts)) = (&self.job.store, self.parts.clone()) else { return Ok(false) };
@@ -38,8 +38,8 @@ impl Reuse<'_> {
         let needed = collect::targets_to_build(tree, reply);
         let mut all = objects::compiled(reply, &objects::steps(&steps), &tree.source, &tree.build);
         all.retain(|compiled| needed.contains(&compiled.target));
-        let keyed: Vec<(Compiled, Parts)> = {
-            let mut scene = Scene {
+        let keyed: Vec<(CompiledObject, KeyParts)> = {
+            let mut scene = ObjectContext {
                 host,
                 places: &self.places,
                 sources: &self.sources,
@@ -49,7 +49,7 @@ impl Reuse<'_> {
                 outputs: &self.outputs,
                 layouts: BTreeMap::new(),
             };
-            let parts = |one: Compiled| scene.parts(&one).map(|parts| (one, parts));
+            let parts = |one: CompiledObject| scene.parts(&one).map(|parts| (one, parts));
             all.into_iter().filter_map(parts).collect()
         };
         for (compiled, parts) in keyed {
@@ -70,10 +70,10 @@ impl Reuse<'_> {
         Ok(true)
     }
 
-    fn take_target(&mut self, store: &Store, parts: &Parts) -> Result<bool, BuildError> {
+    fn take_target(&mut self, store: &Store, parts: &KeyParts) -> Result<bool, BuildError> {
         let host = self.job.host;
         for folder in entry::candidates(store, OBJECTS, &parts.key(), &self.places) {
-            let serving = Entry::serving(host, &folder, &self.places, &mut self.elsewhere);
+            let serving = StoreEntry::serving(host, &folder, &self.places, &mut self.elsewhere);
             let Ok((entry, inputs)) = serving else { continue };
             match entry.put(host, &folder, &self.places) {
                 Ok(()) => {}
@@ -95,19 +95,20 @@ impl Reuse<'_> {
     /// Whether CMake, told to take the objects, links the same as before. If not, nothing is taken.
     pub(in crate::exec) fn keeps_objects(
         &mut self,
-        before: &Reply,
-        after: Option<&Reply>,
+        before: &FileApiReply,
+        after: Option<&FileApiReply>,
     ) -> Result<bool, BuildError> {
-        let probe = |reply: &Reply| reply.target(crate::cmake::inject::PROBE).map(|probe| probe.link.clone());
+        let probe =
+            |reply: &FileApiReply| reply.target(crate::cmake::inject::PROBE).map(|probe| probe.link.clone());
         let same = after.is_some_and(|after| {
-            let artifacts = |reply: &Reply| -> BTreeMap<String, Vec<String>> {
+            let artifacts = |reply: &FileApiReply| -> BTreeMap<String, Vec<String>> {
                 reply.targets.iter().map(|target| (target.name.clone(), target.artifacts.clone())).collect()
             };
             probe(before) == probe(after) && artifacts(before) == artifacts(after)
         });
         if same {
             let left = self.left.iter().map(|(compiled, _)| compiled.units.len()).sum();
-            (self.job.sink)(&Event::ObjectsTaken {
+            (self.job.sink)(&BuildEvent::ObjectsTaken {
                 tree: self.tree.id.clone(),
                 targets: self.taken.iter().map(|compiled| compiled.target.clone()).collect(),
                 objects: self.taken.iter().map(|compiled| compiled.units.len()).sum(),
@@ -152,8 +153,8 @@ impl Reuse<'_> {
     fn publish_target(
         &mut self,
         store: &Store,
-        compiled: &Compiled,
-        parts: Parts,
+        compiled: &CompiledObject,
+        parts: KeyParts,
         closure: BTreeSet<String>,
         seconds: f64,
     ) -> std::io::Result<()> {
@@ -163,12 +164,12 @@ impl Reuse<'_> {
             return Ok(());
         };
         let folder = objects_path(self.tree).join(&compiled.target);
-        let outputs: Option<Vec<Output>> = compiled
+        let outputs: Option<Vec<StoredOutput>> = compiled
             .units
             .iter()
             .map(|unit| {
                 let output = outputs::read(host, &host.path(&unit.object), &self.places)?;
-                Some(Output { belongs: folder.join(&unit.name), ..output })
+                Some(StoredOutput { belongs: folder.join(&unit.name), ..output })
             })
             .collect();
         let paths: Vec<String> = closure.into_iter().collect();
@@ -176,15 +177,15 @@ impl Reuse<'_> {
         let (Some(outputs), Some(hashes)) = (outputs, hashes) else { return Ok(()) };
         let named = |path: &String| self.places.take_out(path);
         let label = format!("{} {} {}", self.job.project, self.tree.id, compiled.target);
-        let entry = Entry::new(host, &self.places, OBJECTS, key, label, &outputs, seconds);
-        let inputs = Inputs {
+        let entry = StoreEntry::new(host, &self.places, OBJECTS, key, label, &outputs, seconds);
+        let inputs = EntryInputs {
             parts,
             origin: self.tree.source.to_string(),
             outside: paths.iter().map(named).zip(hashes).collect(),
             read: paths.iter().map(named).collect(),
-            ..Inputs::default()
+            ..EntryInputs::default()
         };
-        let draft = Draft { entry, inputs, outputs: &outputs, links: &[] };
+        let draft = EntryDraft { entry, inputs, outputs: &outputs, links: &[] };
         entry::publish(host, store, &self.places, draft).map(drop)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::Wanted;
+use super::WantedOption;
 
 /// Such a backend.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
@@ -17,13 +17,13 @@ pub struct Extra {
     pub also: Vec<String>,
     /// Targets that a program links.
     #[serde(default)]
-    pub targets: Vec<Wanted>,
+    pub targets: Vec<WantedOption>,
     /// Cache entries while it is built.
     #[serde(default)]
     pub options: BTreeMap<String, String>,
     /// What has to be on the machine.
     #[serde(default)]
-    pub needs: Vec<Need>,
+    pub needs: Vec<ExtraNeed>,
     /// Operating systems that it is for, as Rust names them; all of them if none is named.
     #[serde(default)]
     pub os: Vec<String>,
@@ -50,7 +50,7 @@ pub struct Extra {
 /// Something that a backend needs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Need {
+pub struct ExtraNeed {
     /// What it is.
     pub what: String,
     /// Variables or cache entries that tell where it lies: one of them has to be set.
@@ -64,7 +64,7 @@ pub struct Need {
     pub dnf: Vec<String>,
 }
 
-impl Need {
+impl ExtraNeed {
     /// One line for people.
     #[must_use]
     pub fn line(&self) -> String {

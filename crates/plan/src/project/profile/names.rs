@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A target by its names, `llama-common | common`; with a `?` at the end it need not be there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Wanted {
+pub struct WantedOption {
     /// The names, of which a project has one.
     pub any: Vec<String>,
     /// Whether it may be missing.
     pub optional: bool,
 }
 
-impl Wanted {
+impl WantedOption {
     /// Reads the form of profiles and of gpubuild.toml.
     #[must_use]
     pub fn new(text: &str) -> Self {
@@ -37,14 +37,14 @@ impl Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for WantedOption {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.any.join(" | "))?;
         formatter.write_str(if self.optional { "?" } else { "" })
     }
 }
 
-impl<'de> Deserialize<'de> for Wanted {
+impl<'de> Deserialize<'de> for WantedOption {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let wanted = Self::new(&text);
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Wanted {
     }
 }
 
-impl Serialize for Wanted {
+impl Serialize for WantedOption {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn targets_have_several_names_or_may_be_missing() {
-        let wanted = Wanted::new("llama-common | common");
+        let wanted = WantedOption::new("llama-common | common");
         assert_eq!(
             (wanted.any.as_slice(), wanted.optional),
             (["llama-common", "common"].map(String::from).as_slice(), false)
         );
         assert_eq!(wanted.to_string(), "llama-common | common");
-        assert_eq!(Wanted::new("ggml-base?").to_string(), "ggml-base?");
-        assert_eq!((Wanted::new("a").plain(), Wanted::new("a?").plain()), (Some("a"), None));
+        assert_eq!(WantedOption::new("ggml-base?").to_string(), "ggml-base?");
+        assert_eq!((WantedOption::new("a").plain(), WantedOption::new("a?").plain()), (Some("a"), None));
     }
 
     #[test]

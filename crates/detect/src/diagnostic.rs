@@ -1,0 +1,240 @@
+//! What findings, refusals and errors have in common: an id, a message, a hint and evidence.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use gpubuild_core::backend::edit_distance;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::evidence::Evidence;
+
+/// The stable id of a finding, refusal or error: `family.subject.problem`. Every id has an entry in `findings/`, which
+/// [`id!`](crate::id) checks at compile time; `gpubuild explain ID` prints it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct DiagnosticId(&'static str);
+
+impl DiagnosticId {
+    /// An id of the catalogue.
+    ///
+    /// # Panics
+    /// If the catalogue has no such id. In [`id!`](crate::id) that is a compiler error.
+    #[must_use]
+    pub const fn new(id: &'static str) -> Self {
+        assert!(gpubuild_findings::position(id).is_some(), "findings/ has no entry with this id");
+        Self(id)
+    }
+
+    /// The id with this text, if the catalogue has it.
+    #[must_use]
+    pub fn find(text: &str) -> Option<Self> {
+        gpubuild_findings::position(text).map(|at| Self(gpubuild_findings::IDS[at]))
+    }
+
+    /// The text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+/// A [`DiagnosticId`] that is checked at compile time: `id!("cuda.toolkit.missing")`.
+#[macro_export]
+macro_rules! id {
+    ($id:literal) => {
+        const { $crate::diagnostic::DiagnosticId::new($id) }
+    };
+}
+
+impl std::ops::Deref for DiagnosticId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.0
+    }
+}
+
+impl fmt::Display for DiagnosticId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.0)
+    }
+}
+
+impl fmt::Debug for DiagnosticId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.0, out)
+    }
+}
+
+impl PartialEq<str> for DiagnosticId {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl PartialEq<&str> for DiagnosticId {
+    fn eq(&self, other: &&str) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialEq<DiagnosticId> for &str {
+    fn eq(&self, other: &DiagnosticId) -> bool {
+        *self == other.0
+    }
+}
+
+impl PartialEq<String> for DiagnosticId {
+    fn eq(&self, other: &String) -> bool {
+        self.0 == other
+    }
+}
+
+impl From<DiagnosticId> for String {
+    fn from(id: DiagnosticId) -> Self {
+        id.0.to_owned()
+    }
+}
+
+impl<'de> Deserialize<'de> for DiagnosticId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        Self::find(&text).ok_or_else(|| serde::de::Error::custom(format_args!("unknown id `{text}`")))
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for DiagnosticId {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DiagnosticId".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+/// A finding, refusal or error. `Display` is the message: what is wrong and where, lowercase, without a final period.
+pub trait Diagnostic: fmt::Display {
+    /// The stable id.
+    fn id(&self) -> DiagnosticId;
+
+    /// What to do, if known.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+
+    /// The observations behind it.
+    fn evidence(&self) -> &[Evidence] {
+        &[]
+    }
+}
+
+impl Diagnostic for gpubuild_host::links::LinkRefused {
+    fn id(&self) -> DiagnosticId {
+        id!("file.link-refused")
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(format!(
+            "if it came with the sources, do not trust them; `rm {}` removes only the link",
+            self.path
+        ))
+    }
+}
+
+/// What an error means and how it is fixed, in general. The message of the actual error has its values.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorEntry {
+    /// What it means, in one or two sentences.
+    pub meaning: String,
+    /// How to fix it, in one sentence.
+    pub fix: String,
+}
+
+/// The errors of `findings/errors.toml` by id. Findings have entries of their own
+/// ([`Findings`](crate::finding::Findings)).
+///
+/// # Panics
+/// If the embedded file is invalid; a test rules that out.
+#[must_use]
+pub fn errors() -> BTreeMap<String, ErrorEntry> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct ErrorFile {
+        errors: BTreeMap<String, ErrorEntry>,
+    }
+    let file: ErrorFile = gpubuild_toml::from_bytes(gpubuild_findings::ERRORS)
+        .unwrap_or_else(|error| panic!("findings/errors.toml: {error}"));
+    file.errors
+}
+
+/// The ids that somebody who wrote `text` may have meant, the nearest first: those that begin with it, then those with a
+/// similar spelling.
+#[must_use]
+pub fn near(text: &str) -> Vec<&'static str> {
+    const MOST: usize = 8;
+    let longest = (text.len() / 4).max(1);
+    let mut found: Vec<(usize, &str)> = gpubuild_findings::IDS
+        .iter()
+        .filter_map(|id| match id.strip_prefix(text) {
+            Some(_) => Some((0, *id)),
+            None => {
+                Some(edit_distance(text, id)).filter(|distance| *distance <= longest).map(|one| (one, *id))
+            }
+        })
+        .collect();
+    if found.is_empty() {
+        let last = text.rsplit('.').next().filter(|last| last.len() > 3);
+        let ids = gpubuild_findings::IDS.iter().filter(|id| last.is_some_and(|last| id.contains(last)));
+        found.extend(ids.map(|id| (0, *id)));
+    }
+    found.sort_unstable();
+    found.into_iter().map(|(_, id)| id).take(MOST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_error_has_its_texts() {
+        let errors = errors();
+        assert!(errors.len() > 150);
+        for (id, entry) in &errors {
+            assert!(DiagnosticId::find(id).is_some(), "{id}");
+            let sentence =
+                entry.meaning.ends_with('.') && entry.meaning.starts_with(|c: char| !c.is_lowercase());
+            assert!(sentence, "{id}: {}", entry.meaning);
+            assert!(!entry.fix.is_empty() && !entry.fix.ends_with('.'), "{id}: {}", entry.fix);
+        }
+    }
+
+    #[test]
+    fn near_ids_are_those_with_the_same_beginning_or_a_similar_spelling() {
+        assert_eq!(near("cuda.toolkit.mising")[0], "cuda.toolkit.missing");
+        assert_eq!(near("cache.of"), ["cache.off"]);
+        assert!(near("probe.").iter().all(|id| id.starts_with("probe.")));
+        assert!(near("x.kfd-missing").contains(&"rocm.kfd-missing"));
+        assert!(near("something else").is_empty());
+    }
+
+    #[test]
+    fn only_ids_of_the_catalogue_are_found() {
+        assert_eq!(DiagnosticId::find("cuda.toolkit.missing"), Some(id!("cuda.toolkit.missing")));
+        assert_eq!(DiagnosticId::find("cuda.toolkit.mising"), None);
+        let read: Result<DiagnosticId, _> = serde_json::from_str("\"cuda.toolkit.mising\"");
+        assert!(read.unwrap_err().to_string().contains("unknown id `cuda.toolkit.mising`"));
+    }
+
+    #[test]
+    #[should_panic(expected = "no entry with this id")]
+    fn an_unknown_id_panics() {
+        let _ = DiagnosticId::new("cuda.toolkit.mising");
+    }
+}
